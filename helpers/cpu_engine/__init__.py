@@ -1,0 +1,1 @@
+"""TensorRT's Python API on OpenVINO: the CPU engine (under construction)."""

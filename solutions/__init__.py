@@ -1,0 +1,1 @@
+"""The reference solution: notebooks, the pipeline behind `trtlab`, and the hidden checks."""

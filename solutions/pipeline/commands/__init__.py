@@ -1,0 +1,1 @@
+"""The commands of `trtlab`, one module a theme; each has `register(app)`."""
