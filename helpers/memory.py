@@ -1,0 +1,110 @@
+"""How much memory a run takes: GPU memory through NVML, process memory where there is no GPU.
+
+    with PeakMemory() as peak:
+        engine.infer(batch)
+    print(peak.process_bytes, peak.gpu_bytes)
+"""
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+__all__ = ["PeakMemory", "gpu_memory_bytes", "process_memory_bytes"]
+
+SAMPLE_SECONDS = 0.005
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+def process_memory_bytes() -> int:
+    """Return this process's resident memory (RSS)."""
+    return psutil.Process().memory_info().rss
+
+
+def gpu_memory_bytes(device: int = 0) -> int | None:
+    """Return the GPU memory of this process in bytes, as NVML sees it; None where there is no NVIDIA GPU or driver.
+
+    Inside a container NVML cannot tell processes apart; then it is the memory in use on the whole device.
+    """
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no package, no driver or no device: all mean "no GPU to measure"
+        return None
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(device)
+        own = _own_gpu_bytes(pynvml, handle)
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) if own is None else own
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _own_gpu_bytes(pynvml: Any, handle: Any) -> int | None:
+    for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+        if process.pid == os.getpid() and process.usedGpuMemory is not None:
+            return int(process.usedGpuMemory)
+    return None
+
+
+class PeakMemory:
+    """The highest memory while the block runs, in bytes: `process_bytes`, and `gpu_bytes` (None without a GPU).
+
+    On Linux the kernel's own high-water mark (VmHWM, reset on entry through /proc/self/clear_refs) is used for the
+    process, so that no short peak is missed; elsewhere, and for the GPU, a thread samples every 5 ms.
+    """
+
+    process_bytes: int
+    gpu_bytes: int | None
+
+    def __enter__(self) -> "PeakMemory":
+        self._kernel_mark = _reset_high_water_mark()
+        self.process_bytes = process_memory_bytes()
+        self.gpu_bytes = gpu_memory_bytes()
+        self._stop = threading.Event()
+        self._sampler: threading.Thread | None = None
+        if not self._kernel_mark or self.gpu_bytes is not None:
+            self._sampler = threading.Thread(target=self._sample_until_stopped, daemon=True)
+            self._sampler.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._sampler is not None:
+            self._sampler.join()
+        self._sample()
+        if self._kernel_mark:
+            self.process_bytes = max(self.process_bytes, _high_water_mark())
+
+    def _sample_until_stopped(self) -> None:
+        while not self._stop.wait(SAMPLE_SECONDS):
+            self._sample()
+
+    def _sample(self) -> None:
+        self.process_bytes = max(self.process_bytes, process_memory_bytes())
+        if self.gpu_bytes is not None:
+            self.gpu_bytes = max(self.gpu_bytes, gpu_memory_bytes() or 0)
+
+
+def _reset_high_water_mark() -> bool:
+    """Ask the kernel to restart VmHWM; False where it cannot (not Linux, or /proc is read-only)."""
+    try:
+        _CLEAR_REFS.write_text("5")
+        return _high_water_mark() > 0
+    except OSError:
+        return False
+
+
+def _high_water_mark() -> int:
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0

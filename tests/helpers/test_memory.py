@@ -1,0 +1,56 @@
+"""Is a peak of memory seen, and only while it is watched?"""
+
+import numpy as np
+import psutil
+
+from helpers import memory
+
+MIB = 1 << 20
+
+
+def _touch(mebibytes: int) -> None:
+    np.ones(mebibytes * MIB // 8)
+
+
+def test_process_memory_agrees_with_psutil() -> None:
+    assert abs(memory.process_memory_bytes() - psutil.Process().memory_info().rss) < 32 * MIB
+
+
+def test_peak_sees_memory_that_is_freed_before_the_end() -> None:
+    before = memory.process_memory_bytes()
+    with memory.PeakMemory() as peak:
+        _touch(128)
+    assert peak.process_bytes - before > 120 * MIB
+
+
+def test_a_peak_before_the_block_does_not_count() -> None:
+    _touch(128)
+    before = memory.process_memory_bytes()
+    with memory.PeakMemory() as peak:
+        _touch(1)
+    assert peak.process_bytes - before < 64 * MIB
+
+
+def test_without_the_kernel_mark_a_thread_samples(monkeypatch) -> None:
+    monkeypatch.setattr(memory, "_reset_high_water_mark", lambda: False)
+    before = memory.process_memory_bytes()
+    with memory.PeakMemory() as peak:
+        held = np.ones(64 * MIB // 8)
+        memory.threading.Event().wait(0.1)
+        del held
+    assert peak.process_bytes - before > 60 * MIB
+
+
+def test_the_peak_is_kept_when_the_block_raises() -> None:
+    peak = memory.PeakMemory()
+    try:
+        with peak:
+            raise ValueError
+    except ValueError:
+        pass
+    assert peak.process_bytes > 0
+
+
+def test_gpu_memory_is_none_or_positive() -> None:
+    used = memory.gpu_memory_bytes()
+    assert used is None or used > 0
