@@ -1,0 +1,264 @@
+"""The one file that imports openvino: reads ONNX, compiles, exports, imports, infers and lists what will run.
+
+Everything above it speaks ONNX, NumPy and TensorRT's terms.
+"""
+
+import io
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+from openvino._offline_transformations import compress_model_transformation
+
+__all__ = [
+    "Compiled",
+    "ExecutedNode",
+    "Request",
+    "compile_model",
+    "cpu_capabilities",
+    "cpu_name",
+    "has_fast",
+    "import_model",
+    "read_model_error",
+    "version",
+]
+
+Bounds = Mapping[str, list[tuple[int, int]]]
+_TYPES = {"f32": ov.Type.f32, "f16": ov.Type.f16, "bf16": ov.Type.bf16}
+
+
+@lru_cache(maxsize=1)
+def _core() -> ov.Core:
+    return ov.Core()
+
+
+def version() -> str:
+    """Return OpenVINO's version, for example `2026.4.1`."""
+    return ov.get_version().split("-")[0]
+
+
+def cpu_name() -> str:
+    """Return the processor's name as its vendor gives it."""
+    return str(_core().get_property("CPU", "FULL_DEVICE_NAME")).strip()
+
+
+def cpu_capabilities() -> list[str]:
+    """Return the sorted precisions that this processor computes in, for example `["BF16", "FP32", "INT8"]`."""
+    return sorted(_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"))
+
+
+def has_fast(precision: str) -> bool:
+    """Say whether the processor has instructions for `precision` ("FP16", "BF16" or "INT8")."""
+    return precision in cpu_capabilities()
+
+
+def read_model_error(model: bytes) -> str | None:
+    """Return why OpenVINO cannot read the ONNX model, or None when it can."""
+    try:
+        _core().read_model(model)
+    except RuntimeError as error:
+        return _first_sentence(str(error))
+    return None
+
+
+def _first_sentence(text: str) -> str:
+    """Keep what says what is wrong in an OpenVINO message, without its source lines and paths."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not re.match(r"(Exception from|Check '.*' failed at|While validating)", line)]
+    return "; ".join(lines[:3]) or text.strip()
+
+
+@dataclass
+class ExecutedNode:
+    """One node of the compiled graph, in the order of execution."""
+
+    name: str
+    kind: str
+    precision: str
+    primitive: str
+    originals: list[str]
+    inputs: list[int]
+    output_shapes: list[list[tuple[int, int]]]
+    output_types: list[str]
+    layouts: str
+    weights: list[tuple[str, list[int]]] = field(default_factory=list)
+    from_input: bool = False
+
+
+class Request:
+    """One inference request: owns its activations; inputs and outputs may live in the caller's memory."""
+
+    def __init__(self, compiled: ov.CompiledModel) -> None:
+        self._request = compiled.create_infer_request()
+        self._ports = {name: port for port in (*compiled.inputs, *compiled.outputs) for name in port.get_names()}
+        self._bound: dict[str, ov.Tensor] = {}
+        self.infer: Callable[[], object] = self._request.infer
+        self.start: Callable[[], None] = self._request.start_async
+        self.wait: Callable[[], None] = self._request.wait
+
+    def bind(self, name: str, array: np.ndarray) -> None:
+        """Let tensor `name` live in `array` (contiguous, of the tensor's exact shape and dtype)."""
+        tensor = ov.Tensor(array, shared_memory=True)
+        self._bound[name] = tensor
+        self._request.set_tensor(self._ports[name], tensor)
+
+    def output(self, name: str) -> np.ndarray:
+        """Return a view of an output that is not bound; valid until the next inference."""
+        return self._request.get_tensor(self._ports[name]).data
+
+    def node_times_ms(self) -> dict[str, float]:
+        """Return milliseconds by executed node's name; needs a model imported with `profiling=True`."""
+        return {
+            info.node_name: info.real_time.total_seconds() * 1e3
+            for info in self._request.get_profiling_info()
+            if "EXECUTED" in str(info.status)
+        }
+
+
+class Compiled:
+    """A compiled model."""
+
+    def __init__(self, compiled: ov.CompiledModel) -> None:
+        self._compiled = compiled
+
+    def create_request(self) -> Request:
+        return Request(self._compiled)
+
+    def export(self) -> bytes:
+        """Return the compiled model as bytes that `import_model` takes on the same kind of processor."""
+        stream = self._compiled.export_model()
+        return stream.getvalue() if isinstance(stream, io.BytesIO) else bytes(stream)
+
+    @property
+    def output_shapes(self) -> dict[str, list[int]]:
+        """Shape of each output by name; -1 where it depends on the inputs, an empty list for an unknown rank."""
+        return {
+            name: [d.get_length() if d.is_static else -1 for d in port.partial_shape]
+            if port.partial_shape.rank.is_static
+            else []
+            for port in self._compiled.outputs
+            for name in port.get_names()
+        }
+
+    def nodes(self) -> list[ExecutedNode]:
+        """List the compiled graph's nodes in the order of execution."""
+        return _executed_nodes(self._compiled.get_runtime_model())
+
+
+def _config(hint: str, profiling: bool = False) -> dict[str, object]:
+    return {
+        "INFERENCE_PRECISION_HINT": _TYPES[hint],
+        "PERFORMANCE_HINT": "LATENCY",
+        "PERF_COUNT": profiling,
+    }
+
+
+def compile_model(
+    model: bytes,
+    hint: str = "f32",
+    bounds: Bounds | None = None,
+    half_weights: bool = False,
+    keep_float: Iterable[str] = (),
+) -> Compiled:
+    """Compile an ONNX model for this CPU.
+
+    Args:
+        model: serialized ONNX with its weights inside.
+        hint: precision of the layers that are free to choose: "f32", "f16" or "bf16".
+        bounds: smallest and largest value of each dimension, by input name.
+        half_weights: store the float weights as FP16.
+        keep_float: friendly names of nodes that must compute in FP32 whatever the hint says.
+
+    Raises:
+        RuntimeError: OpenVINO cannot read or compile the model.
+    """
+    loaded = _core().read_model(model)
+    if bounds:
+        loaded.reshape({name: ov.PartialShape([ov.Dimension(*pair) for pair in pairs]) for name, pairs in bounds.items()})
+    if half_weights:
+        compress_model_transformation(loaded)
+    keep = set(keep_float)
+    if keep:
+        loaded = _marked_precise(loaded, keep)
+    return Compiled(_core().compile_model(loaded, "CPU", _config(hint)))
+
+
+def import_model(blob: bytes, hint: str, profiling: bool = False) -> Compiled:
+    """Load what `Compiled.export` wrote; `hint` must be the one it was compiled with."""
+    return Compiled(_core().import_model(io.BytesIO(blob), "CPU", _config(hint, profiling)))
+
+
+def _marked_precise(model: ov.Model, names: set[str]) -> ov.Model:
+    """Mark nodes so that the CPU plugin leaves them in FP32.
+
+    The attribute (`precise`, DisablePrecisionConversion) can only be set by the IR reader, so the model goes through
+    OpenVINO's IR in a temporary folder. A convolution with a bias is two nodes: `X/WithoutBiases` and `X`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
+        ov.serialize(model, xml, weights)
+        xml.write_text(_mark_layers(xml.read_text(), names))
+        data = np.fromfile(weights, np.uint8)
+        tensor = ov.Tensor(data if data.size else np.zeros(1, np.uint8))
+        return _core().read_model(xml.read_text(), tensor)
+
+
+def _mark_layers(xml: str, names: set[str]) -> str:
+    mark = '<rt_info><attribute name="precise" version="0" /></rt_info>'
+
+    def marked(match: re.Match[str]) -> str:
+        name, kind = match.group(1), match.group(2)
+        wanted = name in names or name.removesuffix("/WithoutBiases") in names
+        if not wanted or kind in ("Const", "Parameter", "Result", "Convert"):
+            return match.group(0)
+        body = match.group(0)
+        head, rest = body.split("<input>", 1) if "<input>" in body else (body, "")
+        if "<rt_info>" in head:
+            head = head.replace("<rt_info>", '<rt_info><attribute name="precise" version="0" />', 1)
+            return head + "<input>" + rest
+        return head + mark + "<input>" + rest
+
+    return re.sub(r'<layer id="\d+" name="([^"]*)" type="([^"]*)".*?</layer>', marked, xml, flags=re.DOTALL)
+
+
+def _text(info: object, key: str) -> str:
+    return info[key].astype(str) if key in info else ""
+
+
+def _executed_nodes(model: ov.Model) -> list[ExecutedNode]:
+    operations = list(model.get_ordered_ops())
+    index = {op.friendly_name: i for i, op in enumerate(operations)}
+    nodes: list[ExecutedNode] = []
+    for op in operations:
+        info = op.get_rt_info()
+        sources = [index[value.get_source_output().get_node().friendly_name] for value in op.inputs()]
+        node = ExecutedNode(
+            name=op.friendly_name,
+            kind=_text(info, "layerType"),
+            precision=_text(info, "runtimePrecision"),
+            primitive=_text(info, "primitiveType"),
+            originals=[part for part in _text(info, "originalLayersNames").split(",") if part],
+            inputs=sources,
+            output_shapes=[_bounds_of(value.partial_shape) for value in op.outputs()],
+            output_types=_text(info, "outputPrecisions").split(","),
+            layouts=_text(info, "outputLayouts"),
+        )
+        node.from_input = node.kind == "Input" or any(nodes[i].from_input for i in sources if i < len(nodes))
+        node.weights = [
+            (nodes[i].precision, [high for _, high in nodes[i].output_shapes[0]])
+            for i in sources
+            if i < len(nodes) and not nodes[i].from_input
+        ]
+        nodes.append(node)
+    return nodes
+
+
+def _bounds_of(shape: ov.PartialShape) -> list[tuple[int, int]]:
+    if shape.rank.is_dynamic:
+        return []
+    return [(d.get_min_length(), d.get_max_length()) for d in shape]

@@ -1,0 +1,66 @@
+"""TensorRT's loggers: `ILogger` to derive from and the default `Logger`, which prints to stdout."""
+
+import enum
+import sys
+import time
+
+from helpers.errors import UnsupportedError
+
+__all__ = ["ILogger", "Logger", "unsupported"]
+
+
+class Severity(enum.IntEnum):
+    """How grave a message is; smaller is graver."""
+
+    INTERNAL_ERROR = 0
+    ERROR = 1
+    WARNING = 2
+    INFO = 3
+    VERBOSE = 4
+
+
+_LETTERS = {
+    Severity.INTERNAL_ERROR: "F",
+    Severity.ERROR: "E",
+    Severity.WARNING: "W",
+    Severity.INFO: "I",
+    Severity.VERBOSE: "V",
+}
+
+
+class ILogger:
+    """Base of loggers; a subclass overrides `log(severity, msg)` and calls `trt.ILogger.__init__(self)`."""
+
+    Severity = Severity
+    INTERNAL_ERROR = Severity.INTERNAL_ERROR
+    ERROR = Severity.ERROR
+    WARNING = Severity.WARNING
+    INFO = Severity.INFO
+    VERBOSE = Severity.VERBOSE
+
+    def __init__(self) -> None:
+        pass
+
+    def log(self, severity: Severity, msg: str) -> None:
+        raise NotImplementedError("a logger derived from trt.ILogger must override log(severity, msg)")
+
+
+class Logger(ILogger):
+    """Print messages at or above a severity to stdout as `[11/20/2026-12:00:00] [TRT] [W] text`."""
+
+    def __init__(self, min_severity: Severity = Severity.WARNING) -> None:
+        super().__init__()
+        self.min_severity = min_severity
+
+    def log(self, severity: Severity, msg: str) -> None:
+        if severity <= self.min_severity:
+            stamp = time.strftime("%m/%d/%Y-%H:%M:%S")
+            sys.stdout.write(f"[{stamp}] [TRT] [{_LETTERS[severity]}] {msg}\n")
+            sys.stdout.flush()
+
+
+def unsupported(feature: str) -> UnsupportedError:
+    """Return the error for a TensorRT feature that the CPU engine lacks."""
+    return UnsupportedError(
+        f"the CPU engine does not support {feature}; use real TensorRT on an NVIDIA GPU (TRT_LAB_ENGINE=tensorrt)"
+    )
