@@ -1,0 +1,175 @@
+"""What a run measured: a row for each engine and batch size, and the one place that turns rows into tables."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+__all__ = [
+    "BASELINE",
+    "AccuracyRow",
+    "CheckRow",
+    "Results",
+    "Row",
+    "accuracy_table",
+    "measurement_table",
+    "order_names",
+    "pretty_name",
+    "summary",
+    "with_speedup",
+]
+
+BASELINE = "pytorch-fp32"
+"""Every speed-up is throughput against this row's, at the same batch size, in the same run."""
+
+_ORDER = (BASELINE, "pytorch-compile", "onnxruntime-fp32", "fp32", "tf32", "bf16", "fp16", "dynamic-fp16", "int8")
+_PRETTY = {
+    BASELINE: "PyTorch FP32",
+    "pytorch-compile": "torch.compile FP32",
+    "onnxruntime-fp32": "ONNX Runtime FP32",
+    "dynamic-fp16": "FP16 dynamic",
+    "int8+fp16": "INT8+FP16",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Everything measured of one engine at one batch size; None where it was not measured.
+
+    Times are milliseconds a batch, `images_per_s` counts images (not batches), sizes are bytes, accuracies percent.
+    """
+
+    name: str
+    batch: int
+    mean_ms: float | None = None
+    median_ms: float | None = None
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    std_ms: float | None = None
+    images_per_s: float | None = None
+    size_bytes: int | None = None
+    peak_memory_bytes: int | None = None
+    top1: float | None = None
+    top5: float | None = None
+    speedup: float | None = None
+
+
+@dataclass(frozen=True)
+class AccuracyRow:
+    """Accuracy of one engine in percent; the loss against FP32 in points with its 95 % confidence interval (paired)."""
+
+    name: str
+    top1: float
+    top5: float
+    num_samples: int
+    loss: float | None = None
+    loss_low: float | None = None
+    loss_high: float | None = None
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One check of an engine: `value` against `limit` in `unit`, and what that means in words."""
+
+    name: str
+    what: str
+    passed: bool
+    value: float | None = None
+    limit: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """One run: which engine on which device, which model and data, the rows and what is missing."""
+
+    engine: dict[str, str]
+    model: str
+    data: str
+    rows: list[Row]
+    accuracy: list[AccuracyRow] = field(default_factory=list)
+    checks: list[CheckRow] = field(default_factory=list)
+    layers: list[dict[str, Any]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def device(self) -> str:
+        """The string that every table and chart shows."""
+        return self.engine["device"]
+
+    @property
+    def names(self) -> list[str]:
+        """Row names in the order of tables and charts: baselines first, then by falling precision."""
+        return order_names({row.name for row in self.rows})
+
+    @property
+    def batches(self) -> list[int]:
+        """Measured batch sizes, ascending."""
+        return sorted({row.batch for row in self.rows})
+
+    def row(self, name: str, batch: int) -> Row | None:
+        """Return the row of `name` at `batch`, or None where it was not measured."""
+        return next((row for row in self.rows if (row.name, row.batch) == (name, batch)), None)
+
+    def series(self, name: str, column: str) -> list[tuple[int, float]]:
+        """Return (batch, value) of one column for one name, ascending by batch, measured values only."""
+        rows = sorted((row for row in self.rows if row.name == name), key=lambda row: row.batch)
+        return [(row.batch, getattr(row, column)) for row in rows if getattr(row, column) is not None]
+
+
+def order_names(names: Iterable[str]) -> list[str]:
+    """Sort row names: baselines, then engines by falling precision, then unknown names by alphabet."""
+    return sorted(names, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+
+def pretty_name(name: str) -> str:
+    """Return a row's name as charts and tables print it."""
+    return _PRETTY.get(name, name.upper() if name.replace("+", "").isalnum() and len(name) <= 5 else name)
+
+
+def with_speedup(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with `speedup`: throughput over the baseline's at the same batch size, None without one."""
+    base = {row.batch: row.images_per_s for row in rows if row.name == BASELINE and row.images_per_s}
+    return [dataclasses.replace(row, speedup=_ratio(row.images_per_s, base.get(row.batch))) for row in rows]
+
+
+def summary(results: Results, files: dict[str, str]) -> dict[str, Any]:
+    """Return the content of summary.json; `files` maps a file's role to its path inside the results folder."""
+    return {
+        "engine": results.engine,
+        "model": results.model,
+        "data": results.data,
+        "rows": [dataclasses.asdict(row) for row in results.rows],
+        "accuracy": [dataclasses.asdict(row) for row in results.accuracy],
+        "checks": [dataclasses.asdict(row) for row in results.checks],
+        "settings": results.settings,
+        "not_measured": results.missing,
+        "files": files,
+    }
+
+
+def measurement_table(results: Results) -> pd.DataFrame:
+    """Return the rows as a table with named units, ordered by batch and name; absent values are NaN."""
+    frame = pd.DataFrame([dataclasses.asdict(row) for row in results.rows])
+    frame["order"] = frame["name"].map({name: place for place, name in enumerate(results.names)})
+    frame = frame.sort_values(["batch", "order"]).drop(columns="order").reset_index(drop=True)
+    numbers = frame.columns.drop("name")
+    frame[numbers] = frame[numbers].apply(pd.to_numeric)
+    return frame
+
+
+def accuracy_table(results: Results) -> pd.DataFrame:
+    """Return the accuracies as a table, in the order of the charts."""
+    frame = pd.DataFrame([dataclasses.asdict(row) for row in results.accuracy])
+    if frame.empty:
+        return frame
+    places = {name: place for place, name in enumerate(order_names(frame["name"]))}
+    return frame.sort_values("name", key=lambda names: names.map(places)).reset_index(drop=True)
+
+
+def _ratio(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None
