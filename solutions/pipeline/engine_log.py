@@ -1,6 +1,6 @@
 """One logger for every TensorRT object of the process, which keeps what TensorRT says so that an error can repeat it.
 
-TensorRT has one global logger: the first that is given to a builder, runtime or refitter. A second one would miss messages.
+TensorRT has one global logger: the first that is given to a builder, runtime or refitter. A second would miss messages.
 """
 
 import contextlib

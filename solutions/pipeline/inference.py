@@ -114,6 +114,19 @@ class InferenceEngine:
         self.synchronize()
         return output.astype(np.float32, copy=True)
 
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        """Run any number of images [N, C, H, W]: split by the largest batch, padded up to the smallest.
+
+        Returns the outputs [N, …] as float32.
+        """
+        outputs = []
+        for start in range(0, len(images), self.max_batch):
+            chunk = images[start : start + self.max_batch]
+            missing = max(0, self.min_batch - len(chunk))
+            padded = np.concatenate([chunk, np.repeat(chunk[-1:], missing, axis=0)]) if missing else chunk
+            outputs.append(self.infer(padded)[: len(chunk)])
+        return np.concatenate(outputs) if outputs else np.empty((0, *self.output_shape), np.float32)
+
     def bind(self, batch_size: int, data: np.ndarray | None = None) -> None:
         """Make the engine ready to be timed at `batch_size`: shapes set and `data` (default: seeded noise) uploaded.
 
@@ -210,7 +223,8 @@ def _refusal(source: str | Path | bytes, what: str, size: int, logged: str) -> s
     if not size:
         return f"{what} is empty; build it again with trtlab build"
     reason = f" ({logged})" if logged else ""
-    return f"{what} ({size:,} bytes) is no engine that {DEVICE} can load{reason}{_built_on(source)}; build it again here"
+    where = f"{DEVICE} can load{reason}{_built_on(source)}"
+    return f"{what} ({size:,} bytes) is no engine that {where}; build it again here"
 
 
 def _built_on(source: str | Path | bytes) -> str:
