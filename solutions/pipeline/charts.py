@@ -199,7 +199,7 @@ def _speedup(results: Results) -> Figure | None:
         return None
     count = sum(len(points) + 1 for points in table.values())
     title = "Speed-up over PyTorch FP32 at the same batch size"
-    figure, (axis,) = _canvas(results, title, 1, (9.5, 1.9 + 0.27 * count))
+    figure, (axis,) = _canvas(results, title, 1, (9.5, 1.7 + 0.21 * count))
     place, ticks = 0.0, {}
     for name, points in table.items():
         ticks[name] = place - (len(points) - 1) / 2
@@ -211,6 +211,7 @@ def _speedup(results: Results) -> Figure | None:
         place -= 0.8
     axis.axvline(1, color=colour(BASELINE), linewidth=1.2, linestyle="--")
     axis.set_yticks(list(ticks.values()), [pretty_name(name) for name in ticks])
+    axis.set_ylim(place + 0.8, 1.0)
     axis.tick_params(axis="y", length=0)
     axis.set_xlim(0, 1.18 * max(value for points in table.values() for _, value in points))
     axis.set_xlabel("throughput relative to PyTorch FP32 (×, dashed line = 1)")
@@ -261,8 +262,8 @@ def _place_labels(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
     spread = max(x for x, _ in points.values()) or 1.0
     placed: list[float] = []
     for name, (x, y) in sorted(points.items(), key=lambda item: item[1][0]):
-        crowd = sum(abs(x - other) < 0.12 * spread for other in placed)
-        offset = (9, 10 + 13 * crowd) if crowd else (9, -12)
+        crowd = sum(abs(x - other) < 0.22 * spread for other in placed)
+        offset = (9, (-14, 7, -28, 21, -42)[crowd % 5])
         placed.append(x)
         font = {"color": colour(name), "fontweight": "bold", "fontsize": 9.5}
         axis.annotate(pretty_name(name), (x, y), offset, textcoords="offset points", **font)

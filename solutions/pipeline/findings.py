@@ -58,7 +58,7 @@ def headline(results: Results) -> list[tuple[str, str, str]]:
 def findings(results: Results) -> list[str]:
     """Return what the measured numbers say, a sentence each; nothing is said of what was not measured."""
     said = [_checks(results), _fastest(results), _precisions(results), _saturates(results), _dynamic(results)]
-    said += [_accuracy_cost(results, row) for row in results.accuracy if row.loss is not None]
+    said += [_same_accuracy(results), *(_accuracy_cost(row) for row in results.accuracy)]
     said += [_sizes(results), _bound(results)]
     return [sentence for sentence in said if sentence]
 
@@ -89,7 +89,7 @@ def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
     row = scores.get(fast.name) if fast else next(iter(results.accuracy), None)
     if row is None:
         return None
-    against = f", {-row.loss:+.1f} points against FP32" if row.loss is not None else ""
+    against = f", {-row.loss:+.1f} points against PyTorch FP32" if row.loss is not None else ""
     return f"{row.top1:.1f} %", "top-1", f"{pretty_name(row.name)}, {row.num_samples:,} images{against}"
 
 
@@ -98,7 +98,7 @@ def _checks(results: Results) -> str | None:
     if not results.checks:
         return None
     if not failed:
-        return f"All {len(results.checks)} checks of the engines passed."
+        return f"Every check of the engines passed ({len(results.checks)} of {len(results.checks)})."
     return f"{len(failed)} of {len(results.checks)} checks failed: " + "; ".join(
         f"{pretty_name(check.name)}: {check.message or check.what}" for check in failed
     ) + "."
@@ -125,18 +125,19 @@ def _precisions(results: Results) -> str | None:
 
 
 def _saturates(results: Results) -> str | None:
-    parts = []
+    groups: dict[str, list[str]] = {}
     for name in results.names:
         point = saturation(results.series(name, "images_per_s"))
         if point is None or _is_baseline(name):
             continue
-        if point.gain is None:
-            parts.append(f"{pretty_name(name)} still gained at batch {point.batch}")
-        else:
-            parts.append(f"{pretty_name(name)} saturates at batch {point.batch} ({point.images_per_s:,.0f} images/s)")
-    if not parts:
+        ending = "still gains at batch" if point.gain is None else "saturates at batch"
+        rate = f"{pretty_name(name)} ({point.images_per_s:,.0f} images/s)"
+        groups.setdefault(f"{ending} {point.batch}", []).append(rate)
+    if not groups:
         return None
-    return f"{'; '.join(parts)}. Saturated means that doubling the batch gains less than {SATURATION_GAIN:.0%}."
+    parts = [f"{ending}: {', '.join(names)}" for ending, names in groups.items()]
+    meaning = f"saturated means that doubling the batch gains less than {SATURATION_GAIN:.0%}"
+    return f"Throughput {'; '.join(parts)} ({meaning})."
 
 
 def _dynamic(results: Results) -> str | None:
@@ -149,14 +150,22 @@ def _dynamic(results: Results) -> str | None:
     return f"Median latency of the dynamic FP16 engine over the FP16 engine tuned for its largest batch: {ratios}."
 
 
-def _accuracy_cost(results: Results, row: AccuracyRow) -> str | None:
-    if row.loss is None or row.loss_low is None or row.loss_high is None:
+def _same_accuracy(results: Results) -> str | None:
+    """Name the engines that were right and wrong on the very same images as FP32."""
+    names = [row.name for row in results.accuracy if (row.loss, row.loss_low, row.loss_high) == (0, 0, 0)]
+    if not names:
+        return None
+    return f"{' and '.join(map(pretty_name, order_names(names)))} classified the same images correctly as PyTorch FP32."
+
+
+def _accuracy_cost(row: AccuracyRow) -> str | None:
+    if row.loss is None or row.loss_low is None or row.loss_high is None or row.loss_low == row.loss_high:
         return None
     verb = "lost" if row.loss >= 0 else "gained"
     clear = row.loss_low > 0 or row.loss_high < 0
     reading = "" if clear else " – no difference that this many images can tell from chance"
     return (
-        f"{pretty_name(row.name)} {verb} {abs(row.loss):.2f} points of top-1 against FP32 "
+        f"{pretty_name(row.name)} {verb} {abs(row.loss):.2f} points of top-1 against PyTorch FP32 "
         f"(95 % interval of the loss {row.loss_low:+.2f} to {row.loss_high:+.2f}, {row.num_samples:,} images){reading}."
     )
 
