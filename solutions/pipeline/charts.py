@@ -119,7 +119,7 @@ def _latency(results: Results) -> Figure | None:
     if not panels:
         return None
     rows = max(len(values) for _, values in panels)
-    size = (max(7.5, 2.9 * len(panels) + 1.2), 2.0 + 0.36 * rows)
+    size = (max(8.5, 2.3 * len(panels) + 1.6), 1.9 + 0.34 * rows)
     figure, axes = _canvas(results, "Latency by precision and batch size", len(panels), size)
     for axis, (batch, values) in zip(axes, panels, strict=True):
         _latency_panel(axis, results, batch, values)
