@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from helpers.errors import InputError
 from helpers.files import read_json
@@ -97,17 +97,19 @@ def _checked(row: Any) -> Any:
     """Refuse a value of the wrong type, so that a damaged file is one clear error and not a strange chart."""
     for item in dataclasses.fields(row):
         value = getattr(row, item.name)
-        if item.type in (str, bool):
-            right = isinstance(value, item.type)
-        elif value is None:
-            right = "None" in str(item.type)
-        else:
-            right = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        if not right:
-            raise ValueError(f"{item.name} is {value!r} in the row of {getattr(row, 'name', '?')!r}")
+        if not _fits(value, get_args(item.type) or (item.type,), signed=item.name.startswith("loss")):
+            raise ValueError(f"{item.name} is {value!r} in the row of {row.name!r}")
     if isinstance(row, Row) and row.batch < 1:
         raise ValueError(f"batch is {row.batch!r} in the row of {row.name!r}")
     return row
+
+
+def _fits(value: Any, kinds: tuple[type, ...], signed: bool) -> bool:
+    """Say whether `value` is of one of `kinds`; a float may be written as an integer, and numbers are finite."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return isinstance(value, kinds)
+    number = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
+    return number and math.isfinite(value) and (signed or value >= 0)
 
 
 def _merge(folder: Path, present: dict[str, dict[str, Any]], accuracy: Sequence[AccuracyRow]) -> list[Row]:

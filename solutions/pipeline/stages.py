@@ -1,7 +1,7 @@
 """A run as an ordered list of stages, each done once: what is already there from the same inputs is not made again.
 
-A stage writes each output file in one step (helpers.files) and is recorded in `.state.json` only when it has ended, so a
-run that was stopped at any moment goes on at the stage that it was in.
+A stage writes each output file in one step (helpers.files) and is recorded in `.state.json` only when it has ended, so
+that a stopped run goes on at the stage that it was in.
 """
 
 import contextlib

@@ -1,0 +1,63 @@
+"""Artifacts and labels: every file has a step, and every number names its engine, device, batch and precision."""
+
+import pytest
+
+from helpers.errors import InputError
+from helpers.lab import ARTIFACTS, artifact, artifact_path, artifacts_folder, label, made_by, progress
+
+
+def test_every_artifact_is_made_by_one_of_the_eight_steps():
+    steps = "01_export 02_fp16 03_dynamic 04_int8 05_inference 06_benchmark 07_accuracy 08_report"
+    assert set(ARTIFACTS.values()) <= set(steps.split())
+
+
+def test_a_missing_artifact_is_named_with_the_step_that_makes_it(tmp_path):
+    with pytest.raises(InputError, match="resnet50_int8.engine is missing.*run step 04_int8"):
+        artifact("resnet50_int8.engine", tmp_path)
+
+
+def test_an_empty_artifact_is_not_taken_for_a_good_one(tmp_path):
+    (tmp_path / "resnet50.onnx").touch()
+    with pytest.raises(InputError, match="is empty; run step 01_export again"):
+        artifact("resnet50.onnx", tmp_path)
+
+
+def test_an_artifact_that_is_there_gives_its_path(tmp_path):
+    (tmp_path / "resnet50.onnx").write_bytes(b"x")
+    assert artifact("resnet50.onnx", tmp_path) == tmp_path / "resnet50.onnx"
+
+
+def test_a_name_that_no_step_makes_lists_what_there_is():
+    with pytest.raises(InputError, match="no step makes 'resnet.onnx'; the artifacts are resnet50.onnx"):
+        made_by("resnet.onnx")
+
+
+def test_all_steps_share_one_folder_whether_run_in_their_own_or_above(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRT_LAB_ARTIFACTS", raising=False)
+    (tmp_path / "02_fp16").mkdir()
+    monkeypatch.chdir(tmp_path)
+    above = artifacts_folder()
+    monkeypatch.chdir(tmp_path / "02_fp16")
+    assert artifacts_folder() == above == tmp_path / "artifacts"
+
+
+def test_the_folder_can_be_chosen(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path / "mine"))
+    assert artifact_path("latency.json") == tmp_path / "mine" / "latency.json"
+
+
+def test_a_label_names_device_batch_and_precision():
+    assert label(batch=8, precision="fp16", device="Engine X on Y") == "Engine X on Y · batch 8 · FP16"
+    assert label(device="Engine X on Y") == "Engine X on Y"
+
+
+def test_a_label_takes_the_device_of_the_engine_in_use():
+    from helpers.backend import DEVICE
+
+    assert label(batch=1).startswith(DEVICE)
+
+
+def test_a_progress_bar_passes_items_on_and_keeps_off_stderr(capsys):
+    assert list(progress(range(3), "counting")) == [0, 1, 2]
+    captured = capsys.readouterr()
+    assert "counting" in captured.out and captured.err == ""

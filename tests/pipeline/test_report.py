@@ -1,0 +1,112 @@
+"""The report is complete, self-contained, computed from the folder and honest about gaps. The numbers are made up."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from sample_results import ENGINE, write_folder
+
+from helpers.errors import InputError
+from solutions.pipeline.report import make_report
+
+
+class Page(HTMLParser):
+    """Collects what a browser would load, and checks that elements are closed in order."""
+
+    VOID = {"meta", "img", "br", "link", "input"}
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open, self.sources, self.cells, self.captions = [], [], [], 0
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.sources += [values[key] for key in ("src", "href") if key in values]
+        self.captions += tag == "caption"
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "td":
+            self.cells.append(data)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return make_report(write_folder(tmp_path_factory.mktemp("results")))
+
+
+def test_the_page_loads_nothing_from_elsewhere(report):
+    page = Page(report.html.read_text())
+    assert len(page.sources) == 5 and all(source.startswith("data:image/png;base64,") for source in page.sources)
+    assert "http" not in re.sub(r"base64,[^\"]*", "", report.html.read_text())
+
+
+def test_every_table_and_the_top_of_both_reports_name_the_device(report):
+    html, markdown = report.html.read_text(), report.markdown.read_text()
+    tables = html.count("<table")
+    assert Page(html).captions == tables == 3
+    assert html.count(f"<caption>{ENGINE['device']}</caption>") == tables
+    assert ENGINE["device"] in markdown.split("\n\n")[1] and markdown.count(ENGINE["device"]) >= tables + 1
+
+
+def test_the_tables_hold_the_numbers_of_the_json(report):
+    cells = Page(report.html.read_text()).cells
+    row = report.results.row("int8", 8)
+    assert f"{row.median_ms:.2f}" in cells and f"{row.speedup:.2f}×" in cells and f"{row.images_per_s:,.1f}" in cells
+
+
+def test_links_of_the_markdown_report_lead_to_files(report):
+    links = re.findall(r"\]\(([^)]+)\)", report.markdown.read_text())
+    assert len(links) == 5 and all((report.markdown.parent / link).is_file() for link in links)
+
+
+def test_tables_of_the_markdown_report_have_as_many_cells_in_every_line(report):
+    blocks = re.findall(r"(?:^\|.*\n)+", report.markdown.read_text(), re.MULTILINE)
+    assert len(blocks) == 3
+    for block in blocks:
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_the_summary_lists_files_that_exist(report):
+    files = json.loads(report.summary.read_text())["files"]
+    assert {"report_html", "report_md", "latency"} <= set(files)
+    assert all((report.summary.parent / path).is_file() for path in files.values())
+
+
+def test_a_stage_that_was_not_measured_is_named(tmp_path):
+    report = make_report(write_folder(tmp_path, ("latency",)))
+    for text in (report.html.read_text(), report.markdown.read_text()):
+        assert "not measured" in text and "accuracy (accuracy.json)" in text
+    assert "accuracy" in json.loads(report.summary.read_text())["not_measured"]
+
+
+def test_a_report_of_accuracy_alone_can_be_made(tmp_path):
+    assert make_report(write_folder(tmp_path, ("accuracy",))).charts == {}
+
+
+def test_making_it_again_gives_the_same_report(tmp_path):
+    folder = write_folder(tmp_path)
+    first = make_report(folder).html.read_bytes()
+    assert make_report(folder).html.read_bytes() == first
+
+
+def test_names_from_files_cannot_break_the_page(tmp_path):
+    folder = write_folder(tmp_path, ("latency",))
+    path = folder / "latency.json"
+    path.write_text(path.read_text().replace('"int8"', '"<script>x</script>|y"'))
+    report = make_report(folder)
+    assert "<script>" not in report.html.read_text()
+    assert r"\|y" in report.markdown.read_text()
+
+
+def test_nothing_measured_is_one_clear_error_and_nothing_is_written(tmp_path):
+    with pytest.raises(InputError, match="measure first"):
+        make_report(tmp_path)
+    assert list(tmp_path.iterdir()) == []
