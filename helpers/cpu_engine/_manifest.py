@@ -1,8 +1,8 @@
 """Names of TensorRT's API that the CPU engine has not got: each raises `UnsupportedError`, none is silently missing.
 
 api_manifest.json lists TensorRT 10.16's public names; tests/tools/make_api_manifest.py makes it from the bindings' own
-docstrings. `complete` gives every class of the manifest the members it lacks, as stubs that raise, and refuses
-attributes that TensorRT's classes do not have either: `config.max_workspace_size = 1 << 30` must fail here as it does there.
+docstrings. `complete` gives every class of the manifest the members it lacks, as stubs that raise. It also refuses
+attributes that TensorRT's classes have not got: `config.max_workspace_size = 1 << 30` must fail here as it does there.
 """
 
 import dis
