@@ -25,10 +25,10 @@ def process_memory_bytes() -> int:
     return psutil.Process().memory_info().rss
 
 
-def gpu_memory_bytes(device: int = 0) -> int | None:
+def gpu_memory_bytes(device: int = 0, *, whole_device: bool = False) -> int | None:
     """Return the GPU memory of this process in bytes, as NVML sees it; None where there is no NVIDIA GPU or driver.
 
-    Inside a container NVML cannot tell processes apart; then it is the memory in use on the whole device.
+    Inside a container NVML cannot tell processes apart; then, and with `whole_device`, it is all that is in use there.
     """
     try:
         import pynvml
@@ -38,7 +38,7 @@ def gpu_memory_bytes(device: int = 0) -> int | None:
         return None
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(device)
-        own = _own_gpu_bytes(pynvml, handle)
+        own = None if whole_device else _own_gpu_bytes(pynvml, handle)
         return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) if own is None else own
     except pynvml.NVMLError:
         return None
@@ -63,10 +63,14 @@ class PeakMemory:
     process_bytes: int
     gpu_bytes: int | None
 
+    def __init__(self, *, whole_device: bool = False) -> None:
+        """`whole_device` counts every process on the GPU, for a difference that is right inside a container too."""
+        self._whole_device = whole_device
+
     def __enter__(self) -> "PeakMemory":
         self._kernel_mark = _reset_high_water_mark()
         self.process_bytes = process_memory_bytes()
-        self.gpu_bytes = gpu_memory_bytes()
+        self.gpu_bytes = gpu_memory_bytes(whole_device=self._whole_device)
         self._stop = threading.Event()
         self._sampler: threading.Thread | None = None
         if not self._kernel_mark or self.gpu_bytes is not None:
@@ -91,7 +95,7 @@ class PeakMemory:
     def _sample(self) -> None:
         self.process_bytes = max(self.process_bytes, process_memory_bytes())
         if self.gpu_bytes is not None:
-            self.gpu_bytes = max(self.gpu_bytes, gpu_memory_bytes() or 0)
+            self.gpu_bytes = max(self.gpu_bytes, gpu_memory_bytes(whole_device=self._whole_device) or 0)
 
 
 def _reset_high_water_mark() -> bool:

@@ -1,0 +1,257 @@
+"""What can be benchmarked: engines, and the baselines PyTorch, torch.compile and ONNX Runtime.
+
+A runner is bound to a batch once; then `run()` executes that batch with its data already where it is needed. Baselines
+use the GPU where the engine is TensorRT, else the CPU with as many threads as the CPU engine has.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import psutil
+
+from helpers.errors import EngineError, InputError, LabError
+
+__all__ = ["Runner", "RunnerSpec", "load_runner", "physical_cores"]
+
+Kind = Literal["engine", "pytorch", "torch-compile", "onnxruntime"]
+UNBOUNDED = 1 << 20
+
+
+@dataclass(frozen=True)
+class RunnerSpec:
+    """What to load: an engine's or an ONNX file's path, or a model's name; enough to load it again in another process.
+
+    `sample_shape` (C, H, W) is the input of PyTorch models, `data` the data set that their weights are for.
+    """
+
+    kind: Kind
+    source: str
+    name: str | None = None
+    data: str = "digits"
+    sample_shape: tuple[int, ...] = (3, 224, 224)
+    threads: int | None = None
+
+
+class Runner(ABC):
+    """One thing to time. `size_bytes` is its file or its weights; `device` names what runs it, in words."""
+
+    name: str
+    precision: str = "fp32"
+    device: str
+    min_batch: int = 1
+    max_batch: int = UNBOUNDED
+    sample_shape: tuple[int, ...]
+    input_name: str = "input"
+    size_bytes: int | None = None
+    tensorrt_version: str | None = None
+    spec: RunnerSpec | None = None
+
+    @abstractmethod
+    def bind(self, batch_size: int) -> None:
+        """Prepare everything for `batch_size`, so that `run` does nothing but execute."""
+
+    @abstractmethod
+    def enqueue(self) -> None:
+        """Start one execution (and finish it, where the framework is synchronous)."""
+
+    def synchronize(self) -> None:  # noqa: B027 - a synchronous framework has nothing to wait for
+        """Wait for what was started."""
+
+    def run(self) -> None:
+        """Execute the bound batch once and wait for its result."""
+        self.enqueue()
+        self.synchronize()
+
+    def close(self) -> None:  # noqa: B027 - most runners are freed with their object
+        """Free what the runner holds."""
+
+
+def physical_cores() -> int:
+    """Return the number of physical cores that this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+
+
+def load_runner(spec: RunnerSpec) -> Runner:
+    """Load what `spec` names.
+
+    Raises:
+        LabError: it cannot be loaded here; the text says why.
+    """
+    makers: dict[str, Callable[[RunnerSpec], Runner]] = {
+        "engine": EngineRunner,
+        "pytorch": PyTorchRunner,
+        "torch-compile": CompiledRunner,
+        "onnxruntime": OnnxRuntimeRunner,
+    }
+    runner = makers[spec.kind](spec)
+    runner.spec = spec
+    return runner
+
+
+def _noise(batch_size: int, sample_shape: tuple[int, ...]) -> np.ndarray:
+    """Return seeded float32 noise [batch_size, C, H, W]; the same for every runner."""
+    return np.random.default_rng(0).standard_normal((batch_size, *sample_shape), dtype=np.float32)
+
+
+class EngineRunner(Runner):
+    """A serialized TensorRT engine."""
+
+    def __init__(self, spec: RunnerSpec) -> None:
+        from helpers.backend import DEVICE, trt
+        from solutions.pipeline.inference import InferenceEngine
+
+        self._engine = InferenceEngine(spec.source)
+        self.name = spec.name or self._engine.name
+        self.device, self.tensorrt_version = DEVICE, trt.__version__
+        self.precision = _recorded_precision(Path(f"{spec.source}.json"))
+        self.min_batch, self.max_batch = self._engine.min_batch, self._engine.max_batch
+        self.sample_shape, self.input_name = self._engine.sample_shape, self._engine.input_name
+        self.size_bytes = self._engine.size_bytes
+        self.synchronize = self._engine.synchronize  # no call in between: 1 ms engines are timed with this
+        self.enqueue = self._engine.enqueue
+
+    def bind(self, batch_size: int) -> None:
+        self._engine.bind(batch_size, _noise(batch_size, self.sample_shape))
+
+    def enqueue(self) -> None:
+        self._engine.enqueue()
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def _recorded_precision(record: Path) -> str:
+    """Return the precision that the engine was built for, as its E.json says; "?" without that file."""
+    from helpers.files import read_json
+
+    try:
+        found = read_json(record, "build record")
+    except InputError:
+        return "?"
+    options = found.get("options") if isinstance(found, dict) else None
+    for part in (found, options):
+        if isinstance(part, dict) and isinstance(part.get("precision"), str):
+            return part["precision"]
+    return "?"
+
+
+class PyTorchRunner(Runner):
+    """A PyTorch model in eager mode, float32 with PyTorch's default settings."""
+
+    suffix = "pytorch-fp32"
+
+    def __init__(self, spec: RunnerSpec) -> None:
+        import torch
+
+        from helpers.backend import DEVICE, ENGINE
+        from helpers.models import load_model
+
+        self._torch, self._on_gpu = torch, ENGINE == "tensorrt"
+        threads = spec.threads or physical_cores()
+        torch.set_num_threads(threads)
+        self._model: Any = load_model(spec.source, data=spec.data).to("cuda" if self._on_gpu else "cpu")
+        self.name = spec.name or self.suffix
+        where = DEVICE.partition(", ")[2] if self._on_gpu else f"CPU, {threads} threads"
+        self.device = f"PyTorch {torch.__version__}, {where}"
+        self.sample_shape = spec.sample_shape
+        self.size_bytes = sum(tensor.nbytes for tensor in self._model.state_dict().values())
+
+    def bind(self, batch_size: int) -> None:
+        data = self._torch.from_numpy(_noise(batch_size, self.sample_shape))
+        self._input = data.to("cuda" if self._on_gpu else "cpu")
+
+    def enqueue(self) -> None:
+        with self._torch.inference_mode():
+            self._model(self._input)
+
+    def synchronize(self) -> None:
+        if self._on_gpu:
+            self._torch.cuda.synchronize()
+
+
+class CompiledRunner(PyTorchRunner):
+    """The same model through torch.compile; the first run of each batch compiles."""
+
+    suffix = "torch-compile-fp32"
+
+    def __init__(self, spec: RunnerSpec) -> None:
+        super().__init__(spec)
+        _require_compiler(self._on_gpu)
+        self._model = self._torch.compile(self._model, dynamic=False)
+
+    def bind(self, batch_size: int) -> None:
+        super().bind(batch_size)
+        try:
+            self.run()
+        except LabError:
+            raise
+        except Exception as error:  # inductor's own classes, its C++ compiler's errors, missing headers
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise EngineError(f"torch.compile failed here: {first[:200]}; leave out --torch-compile") from error
+
+
+def _require_compiler(on_gpu: bool) -> None:
+    import shutil
+
+    wanted = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
+    if not on_gpu and not any(shutil.which(compiler) for compiler in wanted):
+        raise EngineError(
+            f"torch.compile needs a C++ compiler and none was found ({', '.join(wanted)}); install one: apt install g++"
+        )
+
+
+class OnnxRuntimeRunner(Runner):
+    """An ONNX file in ONNX Runtime, on the GPU where its CUDA provider is installed and TensorRT is the engine."""
+
+    def __init__(self, spec: RunnerSpec) -> None:
+        import onnxruntime
+
+        threads = spec.threads or physical_cores()
+        self._session = _session(onnxruntime, spec.source, threads)
+        (self.input_name, shape), provider = _only_input(self._session, spec.source), self._session.get_providers()[0]
+        if isinstance(shape[0], int):
+            self.min_batch = self.max_batch = shape[0]
+        self.sample_shape = tuple(shape[1:])
+        self.name = spec.name or "onnxruntime-fp32"
+        where = f"CPU, {threads} threads" if provider.startswith("CPU") else provider
+        self.device = f"ONNX Runtime {onnxruntime.__version__}, {where}"
+        self.size_bytes = Path(spec.source).stat().st_size
+
+    def bind(self, batch_size: int) -> None:
+        self._feeds = {self.input_name: _noise(batch_size, self.sample_shape)}
+
+    def enqueue(self) -> None:
+        self._session.run(None, self._feeds)
+
+
+def _session(onnxruntime: Any, source: str, threads: int) -> Any:
+    from helpers.backend import ENGINE
+
+    if not Path(source).is_file():
+        raise InputError(f"cannot read the ONNX file {source}: no such file; write one with trtlab export")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 3
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # idle threads would slow the next runner
+    wanted = ["CUDAExecutionProvider"] if ENGINE == "tensorrt" else []
+    available = onnxruntime.get_available_providers()
+    providers = [*(provider for provider in wanted if provider in available), "CPUExecutionProvider"]
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=providers)
+    except Exception as error:  # onnxruntime raises a class a status, without a common base
+        first = (str(error).strip().splitlines() or ["no reason given"])[0]
+        raise InputError(f"ONNX Runtime cannot load {source}: {first[:200]}; export the model again") from error
+
+
+def _only_input(session: Any, source: str) -> tuple[str, list[Any]]:
+    inputs = session.get_inputs()
+    shape = inputs[0].shape if inputs else []
+    if len(inputs) != 1 or len(shape) < 2 or not all(isinstance(size, int) for size in shape[1:]):
+        found = ", ".join(f"{tensor.name}{tensor.shape}" for tensor in inputs) or "none"
+        raise InputError(f"{source} must have one input whose batch alone may vary; found {found}")
+    return inputs[0].name, list(shape)
