@@ -1,0 +1,63 @@
+"""Is trtexec run with the right arguments and logged, and its absence one clear line? A script stands in for it."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from helpers.errors import EngineError, EngineUnavailableError, InputError
+from solutions.pipeline import trtexec
+from solutions.pipeline.trtexec import find_trtexec, run_trtexec, trtexec_arguments
+from solutions.pipeline.trtexec_log import read_log
+
+FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
+
+
+def _install(folder: Path, monkeypatch: pytest.MonkeyPatch, log: str, code: int) -> None:
+    script = folder / "trtexec"
+    script.write_text(f'#!/bin/sh\necho "# arguments: $*"\ncat "{FIXTURES / log}"\nexit {code}\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_without_trtexec_the_error_points_to_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(trtexec, "_PLACES", ())
+    with pytest.raises(EngineUnavailableError, match="not installed.*trtlab bench"):
+        find_trtexec()
+
+
+def test_its_output_is_echoed_and_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _install(tmp_path, monkeypatch, "v10.16_dynamic.log", 0)
+    seen: list[str] = []
+    run_trtexec(["--onnx=m.onnx", "--fp16"], tmp_path / "t.log", seen.append)
+    assert seen[0] == "# arguments: --onnx=m.onnx --fp16"
+    assert read_log(tmp_path / "t.log")[0].throughput_qps == 1200.5
+
+
+def test_a_failure_names_its_first_error_and_keeps_the_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _install(tmp_path, monkeypatch, "v10.16_failed.log", 1)
+    with pytest.raises(EngineError, match="exit code 1.*deserializeCudaEngine"):
+        run_trtexec([], tmp_path / "t.log", lambda line: None)
+    assert "FAILED" in (tmp_path / "t.log").read_text()
+
+
+def test_building_saves_the_engine_and_loading_loads_it(tmp_path: Path) -> None:
+    onnx, engine = tmp_path / "m.onnx", tmp_path / "e.engine"
+    onnx.touch()
+    built = trtexec_arguments(onnx=str(onnx), engine=str(engine), extra=["--int8"])
+    assert built[:2] == [f"--onnx={onnx}", f"--saveEngine={engine}"]
+    assert built[2:] == ["--warmUp=200", "--iterations=10", "--duration=3", "--int8"]
+    engine.touch()
+    assert trtexec_arguments(engine=str(engine))[0] == f"--loadEngine={engine}"
+
+
+def test_what_is_passed_through_wins_over_the_defaults() -> None:
+    passed = ["--onnx=m", "--warmUp=5"]
+    assert trtexec_arguments(extra=passed) == ["--iterations=10", "--duration=3", *passed]
+
+
+@pytest.mark.parametrize("wrong", [{}, {"engine": "/no/such"}, {"extra": ["--onnx=m"], "iterations": 0}])
+def test_impossible_calls_are_refused(wrong: dict) -> None:
+    with pytest.raises(InputError):
+        trtexec_arguments(**wrong)
