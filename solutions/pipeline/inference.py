@@ -30,7 +30,7 @@ class InferenceEngine:
     It keeps a single context: on TensorRT 8.6 a second context of a one-profile engine ends the process.
 
     Attributes:
-        name: the file's stem, or the engine's own name.
+        name, path: the file's stem and path; from bytes, the engine's own name and None.
         input_name, output_name: the one input and the one output.
         sample_shape, output_shape: shapes without the batch axis, for example (3, 224, 224) and (1000,).
         min_batch, opt_batch, max_batch: the first optimization profile; all equal where the batch is fixed.
@@ -49,7 +49,8 @@ class InferenceEngine:
         self._closed = False
         self._buffers: list = []
         self.engine, self.size_bytes = deserialize(source)
-        self.name = self.engine.name if isinstance(source, bytes) else Path(source).stem
+        self.path = None if isinstance(source, bytes) else Path(source)
+        self.name = self.path.stem if self.path else self.engine.name
         self._read_tensors()
         self._read_profile()
         self.stream = cuda.Stream()

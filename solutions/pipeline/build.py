@@ -1,0 +1,265 @@
+"""ONNX to a serialized engine, with a record of how it was built."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from helpers.backend import describe, trt
+from helpers.errors import EngineError, InputError
+from helpers.files import atomic_path, atomic_write, sha256, write_json
+from solutions.pipeline.build_options import PRECISIONS, BuildOptions
+from solutions.pipeline.calibrate import CALIBRATORS
+from solutions.pipeline.calibration_data import CalibrationBatches, image_batches, npy_batches, read_cache
+from solutions.pipeline.engine_log import LOG, Messages
+from solutions.pipeline.inference import deserialize
+from solutions.pipeline.layers import count_precisions, engine_layers
+from solutions.pipeline.network import ParsedModel, parse_onnx
+
+__all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "record_path"]
+
+Report = Callable[[str], None]
+
+_FLAGS = {
+    "fp32": (),
+    "tf32": ("TF32",),
+    "fp16": ("FP16", "TF32"),
+    "bf16": ("BF16", "TF32"),
+    "int8": ("INT8", "TF32"),
+    "int8+fp16": ("INT8", "FP16", "TF32"),
+}
+_ALL_FLAGS = ("TF32", "FP16", "BF16", "INT8")
+
+
+@dataclass(frozen=True)
+class BuildRecord:
+    """How an engine was built; kept as E.json beside the engine E."""
+
+    engine_path: str
+    engine: dict[str, str]
+    precision: str
+    flags: list[str]
+    input_name: str
+    sample_shape: list[int]
+    profile: dict[str, int]
+    dynamic: bool
+    workspace_mb: int
+    opt_level: int
+    calibration: dict[str, Any] | None
+    timing_cache: str | None
+    onnx: str
+    onnx_sha256: str
+    size_bytes: int
+    layers: int
+    layer_precisions: dict[str, int]
+    seconds: float
+    created: str
+    warnings: list[str]
+    metadata: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as JSON can hold it."""
+        return asdict(self)
+
+
+def record_path(engine_path: str | Path) -> Path:
+    """Return where the record of an engine is: E.json beside E."""
+    return Path(f"{engine_path}.json")
+
+
+def build_engine(
+    onnx_path: str | Path, engine_path: str | Path, options: BuildOptions, progress: Report = lambda text: None
+) -> BuildRecord:
+    """Build an engine; `engine_path` and its record appear together, or neither does.
+
+    Args:
+        progress: called with a short text at each stage and each calibration batch.
+
+    Raises:
+        InputError: bad options, model, calibration data or cache.
+        EngineError: TensorRT could not build it; the text holds what TensorRT logged.
+    """
+    options.check()
+    start = time.perf_counter()
+    progress("parsing")
+    model = parse_onnx(onnx_path)
+    batches = options.batches(model.fixed_batch, str(onnx_path))
+    # opened before the build: a folder that cannot be written to should not cost minutes
+    with atomic_path(record_path(engine_path)) as record_file, atomic_path(engine_path) as engine_file:
+        plan, config, calibration, warnings = _build(model, engine_path, options, batches, progress)
+        engine_file.write_bytes(plan)
+        record = _record(model, engine_path, options, batches, config, bytes(plan), calibration, warnings, start)
+        write_json(record_file, record.to_dict())
+    return record
+
+
+def _build(
+    model: ParsedModel, engine_path: str | Path, options: BuildOptions, batches: tuple[int, int, int], progress: Report
+) -> tuple["trt.IHostMemory", "trt.IBuilderConfig", dict[str, Any] | None, list[str]]:
+    config = _configure(model, options)
+    _add_profile(config, model, batches)
+    with _calibrating(config, model, options, batches[1], progress) as calibrator, _timing(config, options):
+        with LOG.collect() as messages:
+            progress(f"building {options.precision}")
+            plan = model.builder.build_serialized_network(model.network, config)
+        if calibrator is not None and calibrator.error is not None:
+            raise calibrator.error
+        if plan is None:
+            raise EngineError(_failure(model, options, messages))
+        calibration = _keep_cache(calibrator, engine_path, options)
+    return plan, config, calibration, messages.warnings
+
+
+def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig":
+    config = model.builder.create_builder_config()
+    for name in _ALL_FLAGS:
+        if name in _FLAGS[options.precision]:
+            config.set_flag(getattr(trt.BuilderFlag, name))
+        elif hasattr(trt.BuilderFlag, name):
+            config.clear_flag(getattr(trt.BuilderFlag, name))
+    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mb << 20)
+    if options.opt_level is not None:
+        config.builder_optimization_level = options.opt_level
+    if options.detailed:
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    return config
+
+
+def _add_profile(config: "trt.IBuilderConfig", model: ParsedModel, batches: tuple[int, int, int]) -> None:
+    if model.fixed_batch is None:
+        profile = model.builder.create_optimization_profile()
+        profile.set_shape(model.input_name, *((batch, *model.sample_shape) for batch in batches))
+        config.add_optimization_profile(profile)
+
+
+@contextlib.contextmanager
+def _calibrating(
+    config: "trt.IBuilderConfig", model: ParsedModel, options: BuildOptions, opt_batch: int, progress: Report
+) -> Iterator[Any]:
+    """Attach a calibrator where the build needs one; the name keeps it alive until the build is over."""
+    if not options.int8 or (model.quantized and not options.calibration_source and not options.calib_cache):
+        yield None
+        return
+    batches = _batches(model, options)
+    cache, kind = _cache(model, options)
+    batch_size = batches.batch_size if batches else opt_batch
+    calibrator = CALIBRATORS[kind]()
+    calibrator.start(batches, cache, batch_size, progress)
+    config.int8_calibrator = calibrator
+    if model.fixed_batch is None:
+        profile = model.builder.create_optimization_profile()
+        profile.set_shape(model.input_name, *[(batch_size, *model.sample_shape)] * 3)
+        config.set_calibration_profile(profile)
+    try:
+        yield calibrator
+    finally:
+        calibrator.free()
+
+
+def _batches(model: ParsedModel, options: BuildOptions) -> CalibrationBatches | None:
+    if options.calib_npy:
+        return npy_batches(options.calib_npy, model.sample_shape, model.fixed_batch)
+    if options.calib_images:
+        return image_batches(options.calib_images, model.sample_shape, model.fixed_batch)
+    if not options.calib_cache:
+        raise InputError(
+            f"{options.precision} needs calibration: give --calib-npy (from trtlab calib-data), --calib-images "
+            "or --calib-cache"
+        )
+    return None
+
+
+def _cache(model: ParsedModel, options: BuildOptions) -> tuple[bytes | None, str]:
+    """Return the cache to take the scales from, if no data is given, and the calibrator's kind."""
+    if options.calibration_source:
+        return None, options.calibrator or "entropy"
+    cache = read_cache(options.calib_cache)
+    if options.calibrator not in (None, cache.kind):
+        raise InputError(
+            f"{options.calib_cache} was written by the {cache.kind} calibrator, not by {options.calibrator}; "
+            "drop --calibrator or calibrate again"
+        )
+    cache.check_fits(model.input_name, model.tensor_names)
+    return cache.data, cache.kind
+
+
+def _keep_cache(calibrator: Any, engine_path: str | Path, options: BuildOptions) -> dict[str, Any] | None:
+    """Write the cache that TensorRT handed over, and return how the engine was calibrated."""
+    if calibrator is None:
+        return None
+    kind = next(name for name, cls in CALIBRATORS.items() if cls is type(calibrator))
+    path = Path(options.calib_cache or f"{engine_path}.cache")
+    if options.calibration_source and calibrator.written is not None:
+        atomic_write(path, calibrator.written)
+    return {
+        "calibrator": kind,
+        "source": options.calibration_source or str(path),
+        "cache": str(path),
+        "images": calibrator.fed * calibrator.get_batch_size(),
+    }
+
+
+@contextlib.contextmanager
+def _timing(config: "trt.IBuilderConfig", options: BuildOptions) -> Iterator[None]:
+    """Use a timing cache, and write it again after a build that succeeded."""
+    if options.timing_cache is None:
+        yield
+        return
+    path = Path(options.timing_cache)
+    try:
+        data = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise InputError(f"cannot read the timing cache {path}: {error.strerror or error}") from error
+    with LOG.collect() as messages:
+        cache = config.create_timing_cache(data)
+        accepted = cache is not None and config.set_timing_cache(cache, ignore_mismatch=False)
+    if not accepted:
+        raise InputError(f"{path} is no timing cache of this engine and device ({messages.text()}); delete it")
+    yield
+    atomic_write(path, bytes(config.get_timing_cache().serialize()))
+
+
+def _failure(model: ParsedModel, options: BuildOptions, messages: Messages) -> str:
+    reason = messages.text() or "; ".join(messages.warnings[-2:]) or "no reason was logged"
+    return f"cannot build {model.path} as {options.precision}: {reason}"
+
+
+def _record(
+    model: ParsedModel,
+    engine_path: str | Path,
+    options: BuildOptions,
+    batches: tuple[int, int, int],
+    config: "trt.IBuilderConfig",
+    plan: bytes,
+    calibration: dict[str, Any] | None,
+    warnings: list[str],
+    start: float,
+) -> BuildRecord:
+    seconds = time.perf_counter() - start
+    layers = engine_layers(deserialize(plan)[0])
+    return BuildRecord(
+        engine_path=str(engine_path),
+        engine=describe(),
+        precision=options.precision,
+        flags=[name for name in _ALL_FLAGS if name in _FLAGS[options.precision]],
+        input_name=model.input_name,
+        sample_shape=list(model.sample_shape),
+        profile=dict(zip(("min", "opt", "max"), batches, strict=True)),
+        dynamic=model.fixed_batch is None,
+        workspace_mb=options.workspace_mb,
+        opt_level=config.builder_optimization_level,
+        calibration=calibration,
+        timing_cache=str(options.timing_cache) if options.timing_cache else None,
+        onnx=str(model.path),
+        onnx_sha256=sha256(model.path),
+        size_bytes=len(plan),
+        layers=len(layers),
+        layer_precisions=count_precisions(layers),
+        seconds=seconds,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        warnings=warnings,
+        metadata=model.metadata(),
+    )

@@ -1,0 +1,93 @@
+"""What a build is asked for, checked before anything slow starts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers.backend import DEVICE, trt
+from helpers.errors import InputError
+
+__all__ = ["PRECISIONS", "BuildOptions"]
+
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "int8+fp16")
+_KINDS = ("entropy", "minmax", "percentile")
+_DEFAULT_OPT_BATCH, _DEFAULT_MAX_BATCH = 8, 32
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Options of one build; batches left at None become 1, 8 and 32 where the model's batch is dynamic.
+
+    Calibration of an INT8 build: `calib_images` (a folder) or `calib_npy`, and then `calib_cache` is where the cache is
+    written (default: beside the engine); or `calib_cache` alone, whose scales are used without any image.
+    """
+
+    precision: str = "fp32"
+    workspace_mb: int = 2048
+    min_batch: int | None = None
+    opt_batch: int | None = None
+    max_batch: int | None = None
+    calibrator: str | None = None
+    calib_npy: str | Path | None = None
+    calib_images: str | Path | None = None
+    calib_cache: str | Path | None = None
+    timing_cache: str | Path | None = None
+    opt_level: int | None = None
+    detailed: bool = True
+
+    @property
+    def int8(self) -> bool:
+        """Whether the build quantises."""
+        return self.precision.startswith("int8")
+
+    @property
+    def calibration_source(self) -> str | None:
+        """The images or the tensor that calibrate, or None."""
+        source = self.calib_npy or self.calib_images
+        return str(source) if source else None
+
+    def check(self) -> None:
+        """Raise InputError for options that are wrong on their own or contradict each other."""
+        if self.precision not in PRECISIONS:
+            raise InputError(f"precision {self.precision!r} is unknown; choose one of {', '.join(PRECISIONS)}")
+        if self.precision == "bf16" and not hasattr(trt.BuilderFlag, "BF16"):
+            raise InputError(f"{DEVICE} has no BF16 builds; choose fp16")
+        if self.workspace_mb < 1:
+            raise InputError(f"a workspace of {self.workspace_mb} MB is impossible; give 1 or more")
+        if self.opt_level is not None and self.opt_level not in range(6):
+            raise InputError(f"optimization level {self.opt_level} does not exist; choose 0 to 5")
+        self._check_calibration()
+
+    def _check_calibration(self) -> None:
+        if self.calibrator not in (None, *_KINDS):
+            raise InputError(f"calibrator {self.calibrator!r} is unknown; choose one of {', '.join(_KINDS)}")
+        if self.calib_npy and self.calib_images:
+            raise InputError("--calib-npy and --calib-images exclude each other; give one")
+        given = self.calibration_source or self.calib_cache or self.calibrator
+        if given and not self.int8:
+            raise InputError(f"calibration ({given}) does nothing to {self.precision}; add --precision int8 or drop it")
+
+    def batches(self, fixed: int | None, model: str) -> tuple[int, int, int]:
+        """Return minimum, optimum and maximum batch for a model whose batch is `fixed`, or dynamic (None).
+
+        Raises:
+            InputError: the batches contradict the model or each other.
+        """
+        asked = (self.min_batch, self.opt_batch, self.max_batch)
+        if fixed is not None:
+            self._check_fixed(fixed, model, asked)
+            return fixed, fixed, fixed
+        least = 1 if self.min_batch is None else self.min_batch
+        most = max(_DEFAULT_MAX_BATCH, self.opt_batch or least) if self.max_batch is None else self.max_batch
+        best = min(max(_DEFAULT_OPT_BATCH, least), most) if self.opt_batch is None else self.opt_batch
+        if not 1 <= least <= best <= most:
+            raise InputError(f"batches must satisfy 1 <= min <= opt <= max; found min {least}, opt {best}, max {most}")
+        return least, best, most
+
+    @staticmethod
+    def _check_fixed(fixed: int, model: str, asked: tuple[int | None, ...]) -> None:
+        for name, batch in zip(("min", "opt", "max"), asked, strict=True):
+            if batch not in (None, fixed):
+                raise InputError(
+                    f"{model} has a fixed batch of {fixed}, so --{name}-batch {batch} is impossible; "
+                    "drop the option, or export with --dynamic-batch"
+                )

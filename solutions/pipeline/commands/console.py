@@ -1,0 +1,41 @@
+"""What the commands print with: tables on stdout, progress on stderr."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+__all__ = ["print_line", "print_table", "working"]
+
+_PIPE_WIDTH = 160
+
+
+def print_line(text: str) -> None:
+    """Print one line, never wrapped; square brackets are text."""
+    Console(soft_wrap=True, highlight=False).print(text, markup=False)
+
+
+def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]], caption: str = "") -> None:
+    """Print a table; columns whose heading starts with ">" are right-aligned."""
+    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    for column in columns:
+        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    console.print(table, markup=False)
+
+
+@contextlib.contextmanager
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """Show `text` and the elapsed time on a terminal while the block runs; gives a function that changes the text."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda description: progress.update(task, description=description)

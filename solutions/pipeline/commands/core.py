@@ -1,0 +1,278 @@
+"""doctor, export, build, calib-data, infer, compare, evaluate.
+
+Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from helpers.errors import InputError
+from solutions.pipeline.commands.console import print_line, print_table, working
+
+if TYPE_CHECKING:
+    from solutions.pipeline.accuracy import Accuracy
+    from solutions.pipeline.inference import InferenceEngine
+
+__all__ = ["register"]
+
+_DATA_HELP = "digits, imagenette, imagenet:FOLDER or cifar10."
+_MEGABYTE = 1e6
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command(epilog="Example: trtlab doctor")(doctor)
+    app.command(epilog="Example: trtlab export --model resnet50 --out model.onnx --simplify")(export)
+    app.command(
+        epilog="Example: trtlab build --onnx model.onnx --engine int8.engine --precision int8 --calib-npy calib.npy"
+    )(build)
+    app.command("calib-data", epilog="Example: trtlab calib-data --out calib.npy --n 256")(calib_data)
+    app.command(epilog="Example: trtlab infer --engine fp16.engine --input photos/ --topk 3")(infer)
+    app.command(epilog="Example: trtlab compare --a fp32.engine --b int8.engine --calib-npy calib.npy")(compare)
+    app.command(epilog="Example: trtlab evaluate --engine fp32.engine int8.engine --num-samples 1000")(evaluate)
+
+
+def doctor() -> None:
+    """Say which engines this machine can run, what is missing, and the command that installs it."""
+    from solutions.pipeline.doctor import diagnose
+
+    diagnosis = diagnose()
+    rows = [("ok" if finding.ok else "-", finding.topic, finding.found) for finding in diagnosis.findings]
+    print_table("trtlab doctor", ("", "what", "found"), rows)
+    for finding in diagnosis.missing:
+        print_line(f"{finding.topic}: {finding.remedy}")
+    print_line(f"the lab uses the engine: {diagnosis.engine or 'none; see above'}")
+
+
+def export(
+    out: Annotated[Path, typer.Option(help="ONNX file to write.")],
+    model: Annotated[str, typer.Option(help="resnet18, resnet50 or another torchvision classifier.")] = "resnet50",
+    batch_size: Annotated[int, typer.Option(help="Images a batch; only what is traced with --dynamic-batch.")] = 1,
+    dynamic_batch: Annotated[
+        bool, typer.Option("--dynamic-batch/--static-batch", help="Leave the batch axis open, or fix it.")
+    ] = True,
+    opset: Annotated[int, typer.Option(help="ONNX operator set, 11 to 23; TensorRT 8.6 parses up to 17.")] = 17,
+    input_size: Annotated[int, typer.Option(help="Height and width of the images, in pixels.")] = 224,
+    simplify: Annotated[bool, typer.Option("--simplify", help="Fold constants with onnxsim.")] = False,
+    data: Annotated[str, typer.Option(help=f"The data whose weights to export: {_DATA_HELP}")] = "digits",
+) -> None:
+    """Export a PyTorch model to ONNX and check it against PyTorch through ONNX Runtime."""
+    with working(f"loading {model}") as report:
+        from helpers.models import load_model
+        from solutions.pipeline.export import export_onnx
+
+        module = load_model(model, data)
+        report("exporting, then checking against PyTorch")
+        record = export_onnx(
+            module,
+            out,
+            opset=opset,
+            dynamic_batch=dynamic_batch,
+            batch_size=batch_size,
+            input_size=input_size,
+            simplify=simplify,
+            metadata=_metadata(model, data),
+        )
+    shape = "x".join(map(str, record.input_shape))
+    print_line(
+        f"{out}: {record.size_bytes / _MEGABYTE:.1f} MB, opset {record.opset}, {record.nodes} nodes, input {shape}; "
+        f"relative error against PyTorch {record.relative_error:.1e} (batches {_listed(record.checked_batches)})"
+    )
+
+
+def build(
+    onnx: Annotated[Path, typer.Option(help="ONNX model.")],
+    engine: Annotated[Path, typer.Option(help="Engine file to write; ENGINE.json says how it was built.")],
+    precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, int8 or int8+fp16.")] = "fp32",
+    workspace_mb: Annotated[int, typer.Option(help="Memory that tactics may use, in MiB.")] = 2048,
+    min_batch: Annotated[
+        int | None, typer.Option(help="Smallest batch of the profile, in images.  [dynamic: 1]")
+    ] = None,
+    opt_batch: Annotated[int | None, typer.Option(help="Batch to tune for, in images.  [dynamic: 8]")] = None,
+    max_batch: Annotated[int | None, typer.Option(help="Largest batch, in images.  [dynamic: 32]")] = None,
+    calib_images: Annotated[Path | None, typer.Option(help="INT8: calibrate with a folder of images.")] = None,
+    calib_npy: Annotated[Path | None, typer.Option(help="INT8: calibrate with a tensor of calib-data.")] = None,
+    calib_cache: Annotated[
+        Path | None, typer.Option(help="INT8: take the scales from this cache; with calibration data, write it.")
+    ] = None,
+    calibrator: Annotated[
+        str | None, typer.Option(help="INT8: entropy, minmax or percentile.  [entropy, or the cache's own]")
+    ] = None,
+    timing_cache: Annotated[Path | None, typer.Option(help="Cache of tactic timings to use and write.")] = None,
+    opt_level: Annotated[
+        int | None, typer.Option(help="Builder optimization level, 0 (fast build) to 5.  [TensorRT's: 3]")
+    ] = None,
+) -> None:
+    """Build an engine from an ONNX model."""
+    with working("starting the builder") as report:
+        from solutions.pipeline.build import BuildOptions, build_engine
+
+        options = BuildOptions(
+            precision=precision,
+            workspace_mb=workspace_mb,
+            min_batch=min_batch,
+            opt_batch=opt_batch,
+            max_batch=max_batch,
+            calibrator=calibrator,
+            calib_npy=calib_npy,
+            calib_images=calib_images,
+            calib_cache=calib_cache,
+            timing_cache=timing_cache,
+            opt_level=opt_level,
+        )
+        record = build_engine(onnx, engine, options, progress=report)
+    profile = "batch {min} to {max}, tuned for {opt}".format(**record.profile)
+    precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
+    print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {profile}")
+    print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
+    if record.calibration:
+        print_line("calibration: {calibrator}, {images} images, {source}; cache {cache}".format(**record.calibration))
+
+
+def calib_data(
+    out: Annotated[Path, typer.Option(help=".npy file to write: float32 [n, 3, input-size, input-size].")],
+    n: Annotated[int, typer.Option(help="Number of images.")] = 256,
+    batch: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
+    input_size: Annotated[int, typer.Option(help="Height and width of the images, in pixels.")] = 224,
+    data: Annotated[str, typer.Option(help=f"Data set: {_DATA_HELP}")] = "digits",
+) -> None:
+    """Write a calibration tensor from the calibration split."""
+    if min(n, batch, input_size) < 1:
+        raise InputError(f"--n {n}, --batch {batch} and --input-size {input_size} must be 1 or more")
+    with working(f"loading data set {data}") as report:
+        from helpers.data import load_dataset
+        from solutions.pipeline.calibration_data import write_calibration_tensor
+
+        images = [path for path, _ in load_dataset(data).images("calibration", limit=n)]
+        if len(images) < n:
+            raise InputError(f"the calibration split of {data} has {len(images)} images; give at most that as --n")
+        for done in write_calibration_tensor(images, out, size=input_size, batch=batch):
+            report(f"preprocessing: {done} of {n} images")
+    print_line(f"{out}: float32 [{n}, 3, {input_size}, {input_size}], {out.stat().st_size / _MEGABYTE:.1f} MB")
+
+
+def infer(
+    engine: Annotated[Path, typer.Option(help="Engine file.")],
+    input: Annotated[Path, typer.Option(help="An image or a folder of images.")],
+    batch_size: Annotated[int, typer.Option(help="Images a batch.")] = 8,
+    topk: Annotated[int, typer.Option(help="Classes to show for each image.")] = 5,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Name images that cannot be decoded and go on without them.")
+    ] = False,
+) -> None:
+    """Classify images and print the most probable classes."""
+    if topk < 1:
+        raise InputError(f"--topk {topk} shows nothing; give 1 or more")
+    with working("classifying"):
+        from helpers.backend import DEVICE
+        from solutions.pipeline.classify import classify
+        from solutions.pipeline.inference import InferenceEngine
+        from solutions.pipeline.preprocessing import find_images
+
+        paths = find_images(input)
+        with InferenceEngine(engine) as loaded:
+            _check_batch(loaded, batch_size)
+            found, skipped = classify(loaded, paths, batch_size, topk, skip_unreadable)
+    rows = [(image.path, *(f"{name} {percent:.1f} %" for name, percent in image.classes)) for image in found]
+    columns = ["file", *(f"{rank}." for rank in range(1, len(rows[0])))] if rows else ["file"]
+    print_table(f"{engine.name}: {len(rows)} images", columns, rows, DEVICE)
+    for message in skipped:
+        print_line(f"skipped: {message}")
+
+
+def compare(
+    a: Annotated[Path, typer.Option("--a", help="Reference engine.")],
+    b: Annotated[Path, typer.Option("--b", help="Engine to compare with it.")],
+    calib_npy: Annotated[Path, typer.Option(help="Tensor of images, as calib-data writes it.")],
+    n: Annotated[int, typer.Option(help="Number of images, from the first on.")] = 128,
+    batch: Annotated[int | None, typer.Option(help="Images a batch.  [16, or the engines' largest]")] = None,
+) -> None:
+    """Show how far the outputs of two engines are apart."""
+    with working("comparing"):
+        from helpers.backend import DEVICE
+        from solutions.pipeline.compare import compare_engines
+        from solutions.pipeline.inference import InferenceEngine
+
+        with InferenceEngine(a) as first, InferenceEngine(b) as second:
+            if batch is not None:
+                _check_batch(first, batch)
+                _check_batch(second, batch)
+            found = compare_engines(first, second, calib_npy, num_samples=n, batch_size=batch or 16)
+    rows = [
+        ("max absolute difference", f"{found.max_absolute:.3e}"),
+        ("mean absolute difference", f"{found.mean_absolute:.3e}"),
+        ("relative difference (norm)", f"{found.relative:.3e}"),
+        ("cosine (mean, least)", f"{found.cosine:.6f}, {found.min_cosine:.6f}"),
+        ("top-1 agreement", f"{found.top1_agreement_percent:.2f} %"),
+    ]
+    print_table(f"{b.name} against {a.name}, {found.num_samples} images", ("drift", ">value"), rows, DEVICE)
+
+
+def evaluate(
+    engine: Annotated[list[Path], typer.Option(help="Engine files, one or more.")],
+    more: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
+    data: Annotated[str, typer.Option(help=f"Data set: {_DATA_HELP}")] = "digits",
+    num_samples: Annotated[int, typer.Option(help="Validation images.")] = 1000,
+    batch_size: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
+    output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+) -> None:
+    """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
+    with working(f"loading data set {data}") as report:
+        from helpers.backend import DEVICE, describe
+        from helpers.data import load_dataset
+        from helpers.files import write_json
+        from solutions.pipeline.accuracy import accuracy_loss
+        from solutions.pipeline.evaluation import evaluate_engines, reference_of
+
+        engines = list(dict.fromkeys([*engine, *(more or [])]))
+        results = evaluate_engines(engines, load_dataset(data), num_samples, batch_size, report)
+        reference = reference_of(engines)
+    losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
+    rows = [_accuracy_row(path, found, losses.get(path)) for path, found in results.items()]
+    number = results[reference].num_samples
+    title = f"accuracy on {number} images of {data}; loss against {reference.name}"
+    print_table(title, ("engine", ">top-1 %", ">top-5 %", ">loss, points", ">95 % interval"), rows, DEVICE)
+    if output is not None:
+        found = [
+            {"engine": str(path)} | accuracy.to_dict() | {"loss": losses[path].to_dict() if path in losses else None}
+            for path, accuracy in results.items()
+        ]
+        write_json(output, {"engine": describe(), "data": data, "reference": str(reference), "rows": found})
+
+
+def _accuracy_row(path: Path, found: "Accuracy", loss: Any) -> tuple[str, ...]:
+    interval = (f"{loss.points:+.2f}", f"{loss.low:+.2f} to {loss.high:+.2f}") if loss else ("reference", "")
+    return (str(path), f"{found.top1:.2f}", f"{found.top5:.2f}", *interval)
+
+
+def _check_batch(engine: "InferenceEngine", batch: int) -> None:
+    if not engine.min_batch <= batch <= engine.max_batch:
+        raise InputError(
+            f"a batch of {batch} is outside the profile of {engine.name} ({engine.min_batch} to {engine.max_batch}); "
+            "choose another or rebuild with --max-batch"
+        )
+
+
+def _metadata(model: str, data: str) -> dict[str, str]:
+    """Return what the ONNX file says of itself; `infer` names the classes from it."""
+    import json
+
+    names = class_names(data)
+    return {"model": model, "data": data} | ({"classes": json.dumps(names)} if names else {})
+
+
+def class_names(data: str) -> list[str] | None:
+    """Return the class of each output of a model for `data`, or None where that is not known here."""
+    if data == "digits":
+        return [str(digit) for digit in range(10)]
+    if data.startswith("imagenet"):
+        from torchvision.models import ResNet50_Weights
+
+        return list(ResNet50_Weights.IMAGENET1K_V1.meta["categories"])
+    return None
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))

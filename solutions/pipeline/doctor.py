@@ -1,0 +1,172 @@
+"""What this machine can run, what is missing, and the command that installs it. Never raises, imports nothing heavy."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Diagnosis", "Finding", "diagnose"]
+
+_PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "onnxsim", "openvino")
+_CPU_FEATURES = {
+    "AVX2": ("avx2",),
+    "AVX-512": ("avx512f",),
+    "VNNI": ("avx512_vnni", "avx_vnni"),
+    "BF16": ("avx512_bf16", "amx_bf16"),
+    "AMX": ("amx_tile",),
+}
+_CUDA13_DRIVER = 580
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the diagnosis; `remedy` is the command that mends it, where it can be mended."""
+
+    topic: str
+    found: str
+    ok: bool = True
+    remedy: str = ""
+
+
+@dataclass
+class Diagnosis:
+    """All findings, and the engine that the lab uses here."""
+
+    findings: list[Finding] = field(default_factory=list)
+    engine: str = ""
+
+    @property
+    def missing(self) -> list[Finding]:
+        """The findings that have a remedy."""
+        return [finding for finding in self.findings if finding.remedy]
+
+    def add(self, topic: str, found: str, ok: bool = True, remedy: str = "") -> None:
+        """Append a finding."""
+        self.findings.append(Finding(topic, found, ok, remedy))
+
+
+def diagnose() -> Diagnosis:
+    """Return what this machine can run."""
+    diagnosis = Diagnosis()
+    diagnosis.add("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    gpus = _gpus(diagnosis)
+    _tensorrt(diagnosis, gpus)
+    _cpu(diagnosis)
+    _packages(diagnosis)
+    diagnosis.engine = _engine(diagnosis)
+    return diagnosis
+
+
+def _gpus(diagnosis: Diagnosis) -> list[int]:
+    """Add the NVIDIA GPUs; returns the driver's major version, once a GPU."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception as error:  # no package, no driver library, or no permission: all mean that there is none to use
+        diagnosis.add("NVIDIA GPU", f"none ({_short(error)}); the lab runs on the CPU engine", ok=False)
+        return []
+    driver = _text(pynvml.nvmlSystemGetDriverVersion())
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    for handle in handles:
+        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+        memory_gib = pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30
+        name = _text(pynvml.nvmlDeviceGetName(handle))
+        found = f"{name}, compute capability {major}.{minor}, {memory_gib:.0f} GiB, driver {driver}"
+        diagnosis.add("NVIDIA GPU", found)
+    return [int(driver.split(".")[0])] * len(handles)
+
+
+def _tensorrt(diagnosis: Diagnosis, drivers: list[int]) -> None:
+    found = next((version for name in _tensorrt_names() if (version := _version(name))), None)
+    wheel = "tensorrt-cu13" if not drivers or drivers[0] >= _CUDA13_DRIVER else "tensorrt-cu12"
+    install = f"pip install pycuda '{wheel}==10.16.1.11'" if drivers else ""
+    if found:
+        lacks = int(found.split(".")[0]) >= 11
+        note = " (has no precision flags and no calibrators; the lab needs 8.6 to 10.16)" if lacks else ""
+        diagnosis.add("TensorRT", found + note, not lacks, install if lacks else "")
+    else:
+        diagnosis.add("TensorRT", "not installed" + ("" if drivers else "; needs an NVIDIA GPU"), not drivers, install)
+    pycuda = _version("pycuda")
+    missing = bool(drivers) and not pycuda
+    absent = "not installed" + ("" if drivers else "; needs an NVIDIA GPU")
+    diagnosis.add("pycuda", pycuda or absent, not missing, "pip install pycuda" if missing else "")
+    trtexec = shutil.which("trtexec")
+    diagnosis.add("trtexec", trtexec or "not on PATH; trtlab bench measures without it", ok=True)
+
+
+def _tensorrt_names() -> tuple[str, ...]:
+    return ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu13-bindings", "tensorrt-cu12-bindings")
+
+
+def _cpu(diagnosis: Diagnosis) -> None:
+    flags = cpu_flags()
+    known = [name for name, any_of in _CPU_FEATURES.items() if flags & set(any_of)]
+    lacking = [name for name in ("VNNI", "BF16") if name not in known]
+    note = f"; without {' and '.join(lacking)}: INT8 and FP16 gain less here" if flags and lacking else ""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    diagnosis.add("CPU", f"{cpu_name()}, {cores} cores")
+    diagnosis.add("CPU features", (", ".join(known) if flags else "unknown on this system") + note)
+
+
+def _packages(diagnosis: Diagnosis) -> None:
+    for package in _PACKAGES:
+        version = _version(package)
+        diagnosis.add(package, version or "not installed", bool(version), "" if version else "pip install -e .")
+
+
+def _engine(diagnosis: Diagnosis) -> str:
+    """Return the engine that the lab chooses here; a failure becomes a finding."""
+    asked = os.environ.get("TRT_LAB_ENGINE", "auto")
+    try:
+        from helpers.backend import DEVICE, ENGINE
+    except Exception as error:  # a doctor reports a broken installation, it does not die of it
+        diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, "pip install -e .")
+        return ""
+    diagnosis.add("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}")
+    return ENGINE
+
+
+def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
+    """Return the first processor's feature flags; empty where the system does not list them."""
+    return set(_cpuinfo(cpuinfo).get("flags", "").split())
+
+
+def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the processor's name."""
+    return _cpuinfo(cpuinfo).get("model name") or _sysctl() or platform.processor() or platform.machine()
+
+
+def _cpuinfo(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text(errors="replace").split("\n\n")[0].splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _sysctl() -> str:
+    try:
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:160] or type(error).__name__
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

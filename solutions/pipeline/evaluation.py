@@ -1,0 +1,60 @@
+"""The accuracy of engine files: which one is the reference, and all of them over one pass through the images."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from helpers.errors import InputError
+from helpers.files import read_json
+from solutions.pipeline.accuracy import Accuracy, evaluate_all
+from solutions.pipeline.inference import InferenceEngine
+
+if TYPE_CHECKING:
+    from helpers.data import DataSet
+
+__all__ = ["evaluate_engines", "reference_of"]
+
+
+def evaluate_engines(
+    paths: Sequence[Path],
+    data: "DataSet",
+    num_samples: int,
+    batch_size: int,
+    report: Callable[[str], None] = lambda text: None,
+) -> dict[Path, Accuracy]:
+    """Return each engine's accuracy on the same images.
+
+    Raises:
+        InputError: an engine cannot be loaded, or the engines take images of different sizes.
+    """
+    with contextlib.ExitStack() as stack:
+        engines = {path: stack.enter_context(InferenceEngine(path)) for path in paths}
+        size = _common_size(engines)
+        predictors = {str(path): engine.predict for path, engine in engines.items()}
+        found = evaluate_all(
+            predictors, data, num_samples, batch_size, size, lambda done: report(f"evaluating: {done} images")
+        )
+        return {path: found[str(path)] for path in paths}
+
+
+def reference_of(paths: Sequence[Path]) -> Path:
+    """Return the first engine whose record says fp32, else the first engine."""
+    return next((path for path in paths if _precision(path) == "fp32"), paths[0])
+
+
+def _precision(path: Path) -> str | None:
+    try:
+        record = read_json(f"{path}.json")
+    except InputError:
+        return None
+    return record.get("precision") if isinstance(record, dict) else None
+
+
+def _common_size(engines: dict[Path, InferenceEngine]) -> int:
+    shapes = {engine.sample_shape for engine in engines.values()}
+    shape = next(iter(shapes))
+    if len(shapes) != 1 or len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
+        found = ", ".join(f"{path.name}: {list(engine.sample_shape)}" for path, engine in engines.items())
+        raise InputError(f"the engines must take the same square RGB images; found {found}")
+    return shape[1]

@@ -1,0 +1,69 @@
+"""The fused layers of an engine, as TensorRT's inspector gives them, and the precision that each runs in."""
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from helpers.backend import trt
+
+__all__ = ["count_precisions", "engine_layers", "layer_precision"]
+
+Layer = dict[str, Any]
+
+_NAMES = {name: name for name in ("fp32", "fp16", "int8", "bf16", "tf32")} | {"float": "fp32", "half": "fp16"}
+_TACTICS = (("int8", r"i8i8|imma"), ("fp16", r"f16f16|fp16|_hmma"), ("tf32", r"tf32"), ("fp32", r"f32f32|fp32|_ffma"))
+
+
+def engine_layers(engine: "trt.ICudaEngine", context: "trt.IExecutionContext | None" = None) -> list[Layer]:
+    """Return the inspector's layers; with `context`, whose shapes are set, also formats that depend on them.
+
+    TensorRT's JSON may hold raw control characters, and without DETAILED verbosity a layer is only its name.
+    """
+    inspector = engine.create_engine_inspector()
+    if context is not None:
+        inspector.execution_context = context
+    text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
+    layers = json.loads(text, strict=False).get("Layers", [])
+    return [layer if isinstance(layer, dict) else {"Name": str(layer)} for layer in layers]
+
+
+def layer_precision(layer: Layer) -> str:
+    """Return int8, fp16, bf16, tf32, fp32, or "other" for layers that do not say (reformats, reshapes).
+
+    An engine for dynamic shapes says "N/A due to dynamic shapes" instead of a format; its weights and the name of the
+    kernel still tell.
+    """
+    tactic = str(layer.get("TacticName", "")).lower()
+    found = _stated(layer) or _weights(layer) or _from_tactic(tactic) or _format(layer) or "other"
+    return "tf32" if found == "fp32" and "tf32" in tactic else found
+
+
+def count_precisions(layers: list[Layer]) -> dict[str, int]:
+    """Return how many layers run in which precision, most frequent first."""
+    return dict(Counter(layer_precision(layer) for layer in layers).most_common())
+
+
+def _stated(layer: Layer) -> str | None:
+    return _name(layer.get("Precision"))
+
+
+def _weights(layer: Layer) -> str | None:
+    weights = layer.get("Weights") or layer.get("ConvWeights")
+    return _name(weights.get("Type")) if isinstance(weights, dict) else None
+
+
+def _from_tactic(tactic: str) -> str | None:
+    return next((precision for precision, pattern in _TACTICS if re.search(pattern, tactic)), None)
+
+
+def _format(layer: Layer) -> str | None:
+    inputs = layer.get("Inputs") or [{}]
+    first = inputs[0] if isinstance(inputs[0], dict) else {}
+    return _name(first.get("Format/Datatype"))
+
+
+def _name(text: Any) -> str | None:
+    """Return the precision that a word of `text` names ("Channel major FP16 format where channel % 8 == 0")."""
+    words = re.findall(r"[a-z]+\d*", str(text or "").lower())
+    return next((_NAMES[word] for word in words if word in _NAMES), None)
