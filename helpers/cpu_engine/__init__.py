@@ -1,1 +1,149 @@
-"""TensorRT's Python API on OpenVINO: the CPU engine (under construction)."""
+"""TensorRT's Python API on OpenVINO: the engine of machines without an NVIDIA GPU.
+
+Code written for TensorRT 10.x runs unchanged: parse ONNX, build FP32/FP16/BF16/INT8 engines with optimization profiles
+and calibrators, serialize, deserialize, execute on streams, inspect and profile. It is a real optimising engine, with
+fused layers and real half-precision and INT8 kernels, on the processor; its numbers are a CPU's and are labelled so.
+
+What it does not do raises `UnsupportedError` by name: networks built layer by layer (`add_*`), plugins, loops,
+refitting, FP8 and INT4, DLA, output allocators. Without effect, but kept and readable: workspace and other memory pools, tactic
+sources, averaging, optimisation level. docs/cpu-engine.md lists every difference that is known.
+"""
+
+from helpers.cpu_engine import _openvino
+from helpers.cpu_engine._manifest import complete, missing_name
+from helpers.cpu_engine.builder import Builder, IHostMemory
+from helpers.cpu_engine.calibrators import (
+    CalibrationAlgoType,
+    IInt8Calibrator,
+    IInt8EntropyCalibrator,
+    IInt8EntropyCalibrator2,
+    IInt8LegacyCalibrator,
+    IInt8MinMaxCalibrator,
+)
+from helpers.cpu_engine.config import IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache
+from helpers.cpu_engine.enums import (
+    BuilderFlag,
+    DataType,
+    DeviceType,
+    EngineCapability,
+    ExecutionContextAllocationStrategy,
+    HardwareCompatibilityLevel,
+    LayerInformationFormat,
+    LayerType,
+    MemoryPoolType,
+    NetworkDefinitionCreationFlag,
+    OnnxParserFlag,
+    PreviewFeature,
+    ProfilingVerbosity,
+    QuantizationFlag,
+    TacticSource,
+    TempfileControlFlag,
+    TensorFormat,
+    TensorIOMode,
+    TensorLocation,
+)
+from helpers.cpu_engine.inspector import EngineInspector
+from helpers.cpu_engine.logger import ILogger, Logger
+from helpers.cpu_engine.network import ILayer, INetworkDefinition, ITensor
+from helpers.cpu_engine.parser import ErrorCode, OnnxParser, ParserError
+from helpers.cpu_engine.plan import VERSION as __version__
+from helpers.cpu_engine.profiling import IProfiler, Profiler
+from helpers.cpu_engine.runtime import ICudaEngine, IExecutionContext, Runtime
+from helpers.cpu_engine.types import Dims, Dims2, Dims3, Dims4, nptype, volume
+
+__all__ = [
+    "Builder",
+    "BuilderFlag",
+    "CalibrationAlgoType",
+    "DataType",
+    "DeviceType",
+    "Dims",
+    "Dims2",
+    "Dims3",
+    "Dims4",
+    "EngineCapability",
+    "EngineInspector",
+    "ErrorCode",
+    "ExecutionContextAllocationStrategy",
+    "HardwareCompatibilityLevel",
+    "IBuilderConfig",
+    "ICudaEngine",
+    "IExecutionContext",
+    "IHostMemory",
+    "IInt8Calibrator",
+    "IInt8EntropyCalibrator",
+    "IInt8EntropyCalibrator2",
+    "IInt8LegacyCalibrator",
+    "IInt8MinMaxCalibrator",
+    "ILayer",
+    "ILogger",
+    "INetworkDefinition",
+    "IOptimizationProfile",
+    "IProfiler",
+    "IProgressMonitor",
+    "ITensor",
+    "ITimingCache",
+    "LayerInformationFormat",
+    "LayerType",
+    "Logger",
+    "MemoryPoolType",
+    "NetworkDefinitionCreationFlag",
+    "OnnxParser",
+    "OnnxParserFlag",
+    "ParserError",
+    "PreviewFeature",
+    "Profiler",
+    "ProfilingVerbosity",
+    "QuantizationFlag",
+    "Runtime",
+    "TacticSource",
+    "TempfileControlFlag",
+    "TensorFormat",
+    "TensorIOMode",
+    "TensorLocation",
+    "__version__",
+    "bfloat16",
+    "device_description",
+    "e8m0",
+    "float16",
+    "float32",
+    "fp4",
+    "fp8",
+    "get_nv_onnx_parser_version",
+    "init_libnvinfer_plugins",
+    "int32",
+    "int4",
+    "int64",
+    "int8",
+    "nptype",
+    "uint8",
+    "volume",
+]
+
+float32, float16, bfloat16 = DataType.FLOAT, DataType.HALF, DataType.BF16
+int8, uint8, int32, int64, int4 = DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64, DataType.INT4
+fp8, fp4, e8m0 = DataType.FP8, DataType.FP4, DataType.E8M0
+
+
+def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
+    """Return True: the CPU engine has no plugin library to load."""
+    return True
+
+
+def get_nv_onnx_parser_version() -> int:
+    """Return the version of the parser whose behaviour is followed, as TensorRT counts: 101600."""
+    return 101600
+
+
+def device_description() -> str:
+    """Return how every table and plot names this engine, for example `CPU engine, OpenVINO 2026.4.1, AMD EPYC`."""
+    return f"CPU engine, OpenVINO {_openvino.version()}, {_openvino.cpu_name()}"
+
+
+def __getattr__(name: str) -> object:
+    if name == "bool":
+        return DataType.BOOL
+    raise missing_name(name)
+
+
+complete(globals())

@@ -179,7 +179,9 @@ def compile_model(
     """
     loaded = _core().read_model(model)
     if bounds:
-        loaded.reshape({name: ov.PartialShape([ov.Dimension(*pair) for pair in pairs]) for name, pairs in bounds.items()})
+        loaded.reshape(
+            {name: ov.PartialShape([ov.Dimension(*pair) for pair in pairs]) for name, pairs in bounds.items()}
+        )
     if half_weights:
         compress_model_transformation(loaded)
     keep = set(keep_float)

@@ -1,0 +1,167 @@
+"""What an engine runs: its fused layers, their precision and kernels, as text or JSON in TensorRT's layout."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from helpers.cpu_engine._openvino import ExecutedNode
+from helpers.cpu_engine.enums import LayerInformationFormat, ProfilingVerbosity
+from helpers.cpu_engine.plan import Plan
+
+if TYPE_CHECKING:
+    from helpers.cpu_engine.runtime import ICudaEngine, IExecutionContext
+
+__all__ = ["EngineInspector", "Layer", "activation_bytes", "layers_of"]
+
+_PRECISIONS = {"f32": "FP32", "f16": "FP16", "bf16": "BF16", "i8": "INT8", "u8": "INT8", "i32": "INT32", "i64": "INT64"}
+_DATA_TYPES = {"FP32": "FP32", "FP16": "FP16", "BF16": "BF16", "INT8": "Int8", "INT32": "INT32", "INT64": "INT64"}
+_WEIGHT_TYPES = {"FP16": "Half", "BF16": "BFloat16", "INT8": "Int8", "FP32": "Float"}
+_ITEM_BYTES = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "i64": 8, "boolean": 1}
+_NOT_LAYERS = ("Input", "Output", "Const")
+_SEPARATOR = "\x1e"
+
+
+@dataclass
+class Layer:
+    """One fused layer: `node` is the executed node's name, `json` what the inspector shows in full."""
+
+    name: str
+    node: str
+    json: dict[str, Any]
+
+
+def layers_of(nodes: list[ExecutedNode], plan: Plan) -> list[Layer]:
+    """Return the layers that run on data, in order; what only prepares constants is left out."""
+    layers: list[Layer] = []
+    names: dict[int, str] = {}
+    for index, node in enumerate(nodes):
+        if not node.from_input or node.kind in _NOT_LAYERS:
+            continue
+        originals = _onnx_layers(node, plan)
+        name = " + ".join(originals) or _unnamed(node, nodes, names)
+        names[index] = name
+        layers.append(Layer(name, node.name, _described(name, node, nodes, originals, plan)))
+    return layers
+
+
+def _onnx_layers(node: ExecutedNode, plan: Plan) -> list[str]:
+    """ONNX nodes that were fused into an executed node, in the model's order."""
+    found: list[str] = []
+    for original in node.originals:
+        name = original.removesuffix("/WithoutBiases")
+        layer = name if name in plan.operators else plan.layer_of.get(name)
+        if layer and layer not in found:
+            found.append(layer)
+    return found
+
+
+def _unnamed(node: ExecutedNode, nodes: list[ExecutedNode], names: dict[int, str]) -> str:
+    source = next((names[i] for i in node.inputs if i in names), None) or nodes[node.inputs[0]].name
+    what = "Quantize" if node.kind == "FakeQuantize" else "Reformatting CopyNode"
+    return (
+        f"{what} after {source} ({node.name})"
+        if node.kind != "Reorder"
+        else f"{what} for Output of {source} ({node.name})"
+    )
+
+
+def _described(
+    name: str, node: ExecutedNode, nodes: list[ExecutedNode], originals: list[str], plan: Plan
+) -> dict[str, Any]:
+    precision = _PRECISIONS.get(node.precision, node.precision.upper())
+    kind = "Reformat" if node.kind == "Reorder" else node.kind
+    facts = {key: value for layer in originals for key, value in plan.attributes.get(layer, {}).items()}
+    if "Weights" in facts:
+        facts["Weights"] = {**facts["Weights"], "Type": _WEIGHT_TYPES.get(precision, "Float")}
+    asked = {layer: plan.asked[layer] for layer in originals if layer in plan.asked}
+    described = {
+        "Name": name,
+        "LayerType": kind,
+        "Inputs": [_tensor(nodes[i]) for i in node.inputs if nodes[i].from_input],
+        "Outputs": [_tensor(node)],
+        "ParameterType": kind,
+        **facts,
+        "Precision": precision,
+        "TacticName": node.primitive,
+        "TacticValue": "0x0000000000000000",
+        "StreamId": 0,
+        "Metadata": _SEPARATOR.join(f"[ONNX Layer: {layer}]" for layer in originals),
+    }
+    return {**described, "PrecisionConstraint": asked} if asked else described
+
+
+def _tensor(node: ExecutedNode) -> dict[str, Any]:
+    precision = _PRECISIONS.get(node.output_types[0], node.output_types[0].upper())
+    shape = node.output_shapes[0] if node.output_shapes else []
+    return {
+        "Name": node.name,
+        "Location": "Host",
+        "Dimensions": [low if low == high else -1 for low, high in shape],
+        "Format/Datatype": f"{node.layouts.split(',')[0]} {_DATA_TYPES.get(precision, precision)}",
+    }
+
+
+def activation_bytes(nodes: list[ExecutedNode]) -> int:
+    """Return the peak bytes of activations at the largest shapes: the tensors alive at once, over the execution order."""
+    last_use = {i: index for index, node in enumerate(nodes) for i in node.inputs}
+    alive: dict[int, int] = {}
+    peak = 0
+    for index, node in enumerate(nodes):
+        if node.from_input and node.kind != "Output":
+            alive[index] = _bytes(node)
+        peak = max(peak, sum(alive.values()))
+        for done in [i for i in alive if last_use.get(i, index) <= index and i != index]:
+            del alive[done]
+    return peak
+
+
+def _bytes(node: ExecutedNode) -> int:
+    total = 0
+    for shape, kind in zip(node.output_shapes, node.output_types, strict=False):
+        count = 1
+        for _, high in shape:
+            count *= max(high, 1)
+        total += count * _ITEM_BYTES.get(kind, 4)
+    return total
+
+
+class EngineInspector:
+    """Reads an engine's layers. How much it tells depends on the profiling verbosity the engine was built with."""
+
+    def __init__(self, engine: "ICudaEngine") -> None:
+        self._engine = engine
+        self.execution_context: IExecutionContext | None = None
+        self.error_recorder = None
+
+    def clear_inspection_source(self) -> bool:
+        self.execution_context = None
+        return True
+
+    def _shown(self, layer: Layer) -> Any:
+        verbosity = self._engine.profiling_verbosity
+        if verbosity == ProfilingVerbosity.NONE:
+            return ""
+        return layer.json if verbosity == ProfilingVerbosity.DETAILED else layer.name
+
+    def get_layer_information(self, layer_index: int, format: LayerInformationFormat) -> str:
+        """Return one layer, as one line or as JSON."""
+        shown = self._shown(self._engine.layers[layer_index])
+        return json.dumps(shown, indent=2) if format == LayerInformationFormat.JSON else _one_line(shown)
+
+    def get_engine_information(self, format: LayerInformationFormat) -> str:
+        """Return all layers and the bindings."""
+        shown = [self._shown(layer) for layer in self._engine.layers]
+        names = [binding.name for binding in self._engine.plan.bindings]
+        if format == LayerInformationFormat.JSON:
+            return json.dumps({"Layers": shown, "Bindings": names}, indent=2)
+        return "\n".join(["Layers:", *map(_one_line, shown), "Bindings:", *names])
+
+
+def _one_line(shown: Any) -> str:
+    if isinstance(shown, str):
+        return shown
+    tensors = {key: ", ".join(t["Name"] for t in shown[key]) for key in ("Inputs", "Outputs")}
+    return (
+        f"Name: {shown['Name']}, LayerType: {shown['LayerType']}, Inputs: [{tensors['Inputs']}], "
+        f"Outputs: [{tensors['Outputs']}], Precision: {shown['Precision']}, TacticName: {shown['TacticName']}"
+    )

@@ -1,0 +1,110 @@
+"""The serialized engine ("plan"): a header that says what it is, where it runs and how it was built, then OpenVINO's blob.
+
+magic (8 bytes) · sha256 of the rest (32) · length of the header (4, little endian) · header (JSON) · blob
+"""
+
+import hashlib
+import json
+import struct
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from helpers.cpu_engine import _openvino
+
+__all__ = ["VERSION", "Binding", "Plan", "PlanError", "platform"]
+
+VERSION = "10.16.1.11+cpu"
+_MAGIC = b"TRTCPUPL"
+_NVIDIA_MAGIC = (b"ftrt", b"ptrt")
+_HEAD = len(_MAGIC) + 32 + 4
+
+
+class PlanError(Exception):
+    """Why bytes cannot be deserialized; the runtime logs it."""
+
+
+@dataclass
+class Binding:
+    """An input or output. A shape's entry is a size, -1, or for outputs ["input", axis] where it follows an input's."""
+
+    name: str
+    dtype: str
+    shape: list[Any]
+    is_input: bool
+
+
+@dataclass
+class Plan:
+    """All that a runtime needs.
+
+    `profiles` maps, per profile, an input's name to its [min, opt, max] shapes. `operators` gives each layer's ONNX
+    operator; `layer_of` the layer that makes a tensor; `asked` the layer precisions that were set. `weights` gives the
+    stored type and the number of elements of a layer's weights.
+    """
+
+    network: str
+    hint: str
+    bindings: list[Binding]
+    profiles: list[dict[str, list[list[int]]]]
+    blob: bytes = b""
+    flags: int = 0
+    verbosity: str = "LAYER_NAMES_ONLY"
+    workspace_bytes: int = 0
+    operators: dict[str, str] = field(default_factory=dict)
+    layer_of: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def serialize(self) -> bytes:
+        header = asdict(self)
+        del header["blob"]
+        header["platform"] = platform()
+        text = json.dumps(header).encode()
+        body = struct.pack("<I", len(text)) + text + self.blob
+        return _MAGIC + hashlib.sha256(body).digest() + body
+
+    @staticmethod
+    def deserialize(data: bytes) -> "Plan":
+        """Return the plan that `serialize` wrote.
+
+        Raises:
+            PlanError: anything else, a damaged plan, or one of another engine version or processor.
+        """
+        if data[: len(_MAGIC)] != _MAGIC:
+            raise PlanError(_foreign(data))
+        body = data[len(_MAGIC) + 32 :]
+        if len(data) < _HEAD or hashlib.sha256(body).digest() != data[len(_MAGIC) : len(_MAGIC) + 32]:
+            raise PlanError(f"the plan is damaged or cut short ({len(data)} bytes, checksum differs); build it again")
+        (length,) = struct.unpack_from("<I", body)
+        header = json.loads(body[4 : 4 + length])
+        _check_platform(header.pop("platform"))
+        header["bindings"] = [Binding(**binding) for binding in header["bindings"]]
+        return Plan(**header, blob=body[4 + length :])
+
+
+def platform() -> dict[str, str]:
+    """Return what a plan depends on: engine and OpenVINO version, processor features."""
+    return {
+        "engine": VERSION,
+        "openvino": _openvino.version(),
+        "cpu": ",".join(_openvino.cpu_capabilities()),
+    }
+
+
+def _foreign(data: bytes) -> str:
+    if data[:4] in _NVIDIA_MAGIC:
+        return "this plan was built by TensorRT for an NVIDIA GPU; the CPU engine runs the plans it built itself"
+    return (
+        "Serialization assertion stdMagicTagRead == kMAGIC_TAG failed. Magic tag does not match: "
+        f"{len(data)} bytes starting with {data[:8]!r} are not a serialized engine"
+    )
+
+
+def _check_platform(built: dict[str, str]) -> None:
+    here = platform()
+    for key, what in (("engine", "engine version"), ("openvino", "OpenVINO version"), ("cpu", "processor features")):
+        if built.get(key) != here[key]:
+            raise PlanError(
+                f"the plan was built for another {what} ({built.get(key)}, here {here[key]}); engines are not portable: "
+                "build it again from the ONNX file on this machine"
+            )

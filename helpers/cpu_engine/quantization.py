@@ -1,0 +1,168 @@
+"""Where the Q/DQ nodes of an INT8 engine go: the implicit quantisation of TensorRT, written out in ONNX.
+
+Activations are quantised per tensor and symmetrically with the calibrated scale, in front of every convolution, matrix
+multiplication and pooling; weights per output channel, symmetrically in [-127, 127]; biases stay in float. A residual add
+gets its skip branch quantised too, so that convolution + add + ReLU still run as one INT8 kernel.
+"""
+
+from collections import Counter
+from collections.abc import Container, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+__all__ = ["WEIGHTED", "has_qdq", "quantize"]
+
+WEIGHTED = ("Conv", "Gemm", "MatMul")
+_POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
+_FIRST_PER_CHANNEL_OPSET = 13
+
+
+def has_qdq(model: onnx.ModelProto) -> bool:
+    """Say whether the model is quantised explicitly."""
+    return any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in model.graph.node)
+
+
+def quantize(
+    model: onnx.ModelProto, scales: Mapping[str, float], float_layers: Container[str] = ()
+) -> tuple[onnx.ModelProto, list[str]]:
+    """Return a copy of `model` with Q/DQ nodes, and the tensors that had no scale and so stay in float.
+
+    Args:
+        model: ONNX with unique node names.
+        scales: scale by tensor name (the dynamic range is 127 × scale).
+        float_layers: names of the layers that must not be quantised.
+
+    Raises:
+        ValueError: the model's opset is too old for per-channel scales and cannot be converted.
+    """
+    model = _with_opset(model)
+    placement = _Placement(model, scales)
+    for node in list(model.graph.node):
+        if node.name not in float_layers:
+            placement.visit(node)
+        placement.nodes.append(node)
+    return placement.finished(), placement.missing
+
+
+def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    opset = next((o.version for o in copy.opset_import if o.domain in ("", "ai.onnx")), 0)
+    if opset >= _FIRST_PER_CHANNEL_OPSET:
+        return copy
+    try:
+        return onnx.version_converter.convert_version(copy, _FIRST_PER_CHANNEL_OPSET)
+    except Exception as error:  # the converter's C++ errors have no class of their own
+        raise ValueError(
+            f"opset {opset} has no per-channel scales; export at opset {_FIRST_PER_CHANNEL_OPSET} or later"
+        ) from error
+
+
+class _Placement:
+    """Collects the rewritten graph node by node, in topological order."""
+
+    def __init__(self, model: onnx.ModelProto, scales: Mapping[str, float]) -> None:
+        self.model, self.scales = model, scales
+        self.nodes: list[onnx.NodeProto] = []
+        self.missing: list[str] = []
+        self._weights = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._producer = {name: node for node in model.graph.node for name in node.output}
+        self._uses = Counter(name for node in model.graph.node for name in node.input)
+        self._added: list[onnx.TensorProto] = []
+        self._dequantized: dict[str, str] = {}
+
+    def visit(self, node: onnx.NodeProto) -> None:
+        """Quantise the inputs of one node where it can run in INT8."""
+        if node.op_type in WEIGHTED:
+            self._weighted(node)
+        elif node.op_type in _POOLS:
+            self._input(node, 0)
+        elif node.op_type == "Add" and not any(name in self._weights for name in node.input):
+            skip = self._skip_branch(node)
+            if skip is not None:
+                self._input(node, skip)
+
+    def finished(self) -> onnx.ModelProto:
+        graph = self.model.graph
+        used = {name for node in self.nodes for name in node.input} | {value.name for value in graph.output}
+        kept = [tensor for tensor in graph.initializer if tensor.name in used]
+        del graph.node[:], graph.initializer[:]
+        graph.node.extend(self.nodes)
+        graph.initializer.extend([*kept, *self._added])
+        return self.model
+
+    def _weighted(self, node: onnx.NodeProto) -> None:
+        weight = self._weights.get(node.input[1])
+        if weight is None or weight.data_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16):
+            return
+        if self._input(node, 0):
+            node.input[1] = self._weight(node, numpy_helper.to_array(weight))
+
+    def _input(self, node: onnx.NodeProto, index: int) -> bool:
+        name = node.input[index]
+        if name in self._weights:
+            return False
+        scale = self.scales.get(name, 0.0)
+        if not scale > 0:
+            if name not in self.missing:
+                self.missing.append(name)
+            return False
+        node.input[index] = self._activation(name, scale)
+        return True
+
+    def _skip_branch(self, node: onnx.NodeProto) -> int | None:
+        """Index of the branch that is not computed by the convolution the add fuses into; None without one."""
+        fusible = [
+            name in self._producer and self._producer[name].op_type == "Conv" and self._uses[name] == 1
+            for name in node.input
+        ]
+        if not any(fusible):
+            return None
+        return 1 if fusible[0] else 0
+
+    def _activation(self, name: str, scale: float) -> str:
+        if name not in self._dequantized:
+            parameters = self._parameters(name, np.float32(scale), np.int8(0))
+            quantized, output = f"{name}_quantized", f"{name}_dequantized"
+            self.nodes.append(helper.make_node("QuantizeLinear", [name, *parameters], [quantized], f"{name}_Q"))
+            self.nodes.append(helper.make_node("DequantizeLinear", [quantized, *parameters], [output], f"{name}_DQ"))
+            self._dequantized[name] = output
+        return self._dequantized[name]
+
+    def _weight(self, node: onnx.NodeProto, weight: np.ndarray) -> str:
+        name = node.input[1]
+        axis = _channel_axis(node, weight.ndim)
+        key = f"{name}_axis{axis}"
+        if key not in self._dequantized:
+            others = tuple(i for i in range(weight.ndim) if i != axis)
+            largest = np.abs(weight.astype(np.float32)).max(axis=others)
+            scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+            shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
+            rounded = np.clip(np.rint(weight / scale.reshape(shape)), -127, 127).astype(np.int8)
+            parameters = self._parameters(key, scale, np.zeros(scale.shape, np.int8))
+            self._added.append(numpy_helper.from_array(rounded, f"{key}_quantized"))
+            output = f"{key}_dequantized"
+            self.nodes.append(
+                helper.make_node(
+                    "DequantizeLinear", [f"{key}_quantized", *parameters], [output], f"{key}_DQ", axis=axis
+                )
+            )
+            self._dequantized[key] = output
+        return self._dequantized[key]
+
+    def _parameters(self, name: str, scale: np.ndarray, zero: np.ndarray) -> list[str]:
+        names = [f"{name}_scale", f"{name}_zero_point"]
+        self._added += [numpy_helper.from_array(np.asarray(v), n) for v, n in zip((scale, zero), names, strict=True)]
+        return names
+
+
+def _channel_axis(node: onnx.NodeProto, rank: int) -> int:
+    """Axis of the output channels in a layer's weights."""
+    if node.op_type == "Conv":
+        return 0
+    if node.op_type == "Gemm":
+        transposed = next((a.i for a in node.attribute if a.name == "transB"), 0)
+        return 0 if transposed else 1
+    return rank - 1
