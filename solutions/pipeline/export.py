@@ -80,6 +80,7 @@ def export_onnx(
     _check_options(opset, batch_size, input_size)
     example = torch.randn(batch_size, 3, input_size, input_size, generator=torch.Generator().manual_seed(0))
     with atomic_path(path) as temporary, _evaluating(model):
+        _check_output(model, example)
         _export(model, example, temporary, opset, dynamic_batch)
         if simplify:
             simplify_onnx(temporary, temporary)
@@ -138,6 +139,21 @@ def _check_options(opset: int, batch_size: int, input_size: int) -> None:
         raise InputError(f"an input size of {input_size} pixels is impossible; give 32 or more")
 
 
+def _check_output(model: torch.nn.Module, example: torch.Tensor) -> None:
+    try:
+        output = model(example)
+    except Exception as error:  # whatever the model's layers raise for an image that they cannot take
+        reason = _first_line(error)
+        raise InputError(f"the model cannot run on images of shape {list(example.shape)}: {reason}") from error
+    if not isinstance(output, torch.Tensor) or output.shape[:1] != example.shape[:1]:
+        found = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+        raise InputError(f"the model gives {found} for a batch of {len(example)}; only classifiers can be exported")
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 @contextlib.contextmanager
 def _evaluating(model: torch.nn.Module) -> Iterator[None]:
     training = model.training
@@ -165,8 +181,7 @@ def _export(model: torch.nn.Module, example: torch.Tensor, path: Path, opset: in
     except OSError:
         raise
     except Exception as error:  # every layer of PyTorch's exporters raises its own
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise InputError(f"PyTorch cannot export this model at opset {opset}: {reason}") from error
+        raise InputError(f"PyTorch cannot export this model at opset {opset}: {_first_line(error)}") from error
 
 
 @contextlib.contextmanager
@@ -204,6 +219,7 @@ def _difference(
 ) -> tuple[float, float]:
     generator = torch.Generator().manual_seed(1000 + batch)
     images = torch.randn(batch, 3, input_size, input_size, generator=generator)
+    images = torch.cat([images[: batch // 2], -3 * images[batch // 2 :]])  # unlike the example, to reach other branches
     expected = model(images).numpy()
     found = session.run([OUTPUT_NAME], {INPUT_NAME: images.numpy()})[0]
     if found.shape != expected.shape:
