@@ -152,14 +152,14 @@ def _dynamic(results: Results) -> str | None:
 
 def _same_accuracy(results: Results) -> str | None:
     """Name the engines that were right and wrong on the very same images as FP32."""
-    names = [row.name for row in results.accuracy if (row.loss, row.loss_low, row.loss_high) == (0, 0, 0)]
+    names = [row.name for row in results.accuracy if row.changed == 0]
     if not names:
         return None
     return f"{' and '.join(map(pretty_name, order_names(names)))} classified the same images correctly as PyTorch FP32."
 
 
 def _accuracy_cost(row: AccuracyRow) -> str | None:
-    if row.loss is None or row.loss_low is None or row.loss_high is None or row.loss_low == row.loss_high:
+    if row.loss is None or row.loss_low is None or row.loss_high is None or row.changed == 0:
         return None
     verb = "lost" if row.loss >= 0 else "gained"
     clear = row.loss_low > 0 or row.loss_high < 0

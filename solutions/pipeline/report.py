@@ -141,6 +141,7 @@ _ACCURACY_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "loss": ("loss, points", "{:+.2f}".format),
     "loss_low": ("from", "{:+.2f}".format),
     "loss_high": ("to", "{:+.2f}".format),
+    "changed": ("images judged otherwise", "{:.0f}".format),
 }
 
 

@@ -59,7 +59,10 @@ class Row:
 
 @dataclass(frozen=True)
 class AccuracyRow:
-    """Accuracy of one engine in percent; the loss against FP32 in points with its 95 % confidence interval (paired)."""
+    """Accuracy of one engine in percent; its loss against PyTorch FP32 in points, with the 95 % interval (paired).
+
+    `changed` counts the images on which exactly one of the two is right.
+    """
 
     name: str
     top1: float
@@ -68,6 +71,7 @@ class AccuracyRow:
     loss: float | None = None
     loss_low: float | None = None
     loss_high: float | None = None
+    changed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -43,16 +43,16 @@ def test_the_findings_follow_the_numbers_when_int8_is_slower():
 
 
 @pytest.mark.parametrize(
-    ("loss", "low", "high", "expected"),
+    ("loss", "low", "high", "changed", "expected"),
     [
-        (0.6, 0.1, 1.1, "INT8 lost 0.60 points of top-1 against PyTorch FP32 (95 % interval of the loss +0.10 to"),
-        (-0.3, -0.9, 0.3, "INT8 gained 0.30 points"),
-        (0.1, -0.2, 0.4, "no difference that this many images can tell from chance"),
-        (0.0, 0.0, 0.0, "INT8 classified the same images correctly as PyTorch FP32"),
+        (0.6, 0.1, 1.1, 12, "INT8 lost 0.60 points of top-1 against PyTorch FP32 (95 % interval of the loss +0.10"),
+        (-0.3, -0.9, 0.3, 9, "INT8 gained 0.30 points"),
+        (0.1, -0.2, 0.4, 3, "no difference that this many images can tell from chance"),
+        (0.0, -0.3, 0.3, 0, "INT8 classified the same images correctly as PyTorch FP32"),
     ],
 )
-def test_the_loss_of_accuracy_is_told_with_its_interval(loss, low, high, expected):
-    results = results_of(accuracy=[AccuracyRow("int8", 94.0, 99.0, 1000, loss, low, high)])
+def test_the_loss_of_accuracy_is_told_with_its_interval(loss, low, high, changed, expected):
+    results = results_of(accuracy=[AccuracyRow("int8", 94.0, 99.0, 1000, loss, low, high, changed)])
     assert any(expected in sentence for sentence in findings(results))
 
 

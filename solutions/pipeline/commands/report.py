@@ -1,0 +1,95 @@
+"""report, visualize, run.
+
+Heavy modules are imported inside the functions, so that `trtlab --help` is quick, and so that `run --engine` is chosen
+before helpers.backend is imported.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from helpers.errors import InputError
+from solutions.pipeline.commands.console import print_line
+
+__all__ = ["register"]
+
+_ENGINES = ("auto", "tensorrt", "cpu")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command(epilog="Example: trtlab report --results results")(report)
+    app.command(epilog="Example: trtlab visualize --results results --out charts")(visualize)
+    app.command(epilog="Example: trtlab run --quick --engine cpu --out results")(run)
+
+
+def report(
+    results: Annotated[Path, typer.Option(help="Folder with latency.json, throughput.json, accuracy.json.")] = Path(
+        "results"
+    ),
+) -> None:
+    """Make report.html, report.md, summary.json and the charts again from measured results."""
+    from solutions.pipeline.report import make_report
+
+    made = make_report(results)
+    for number, what, where in made.headline:
+        print_line(f"{number:>8}  {what} ({where})")
+    print_line(f"measured on {made.results.device}")
+    print_line(f"report: {made.html.resolve()}")
+
+
+def visualize(
+    results: Annotated[Path, typer.Option(help="Folder with latency.json, throughput.json, accuracy.json.")] = Path(
+        "results"
+    ),
+    out: Annotated[Path | None, typer.Option(help="Folder for the charts.", show_default="RESULTS/charts")] = None,
+) -> None:
+    """Draw the charts of measured results as PNG files."""
+    from solutions.pipeline.charts import draw_charts
+    from solutions.pipeline.results_folder import load_results
+
+    drawn = draw_charts(load_results(results), out or results / "charts")
+    if not drawn:
+        raise InputError(f"{results} holds nothing that can be drawn; measure first: trtlab run --out {results}")
+    for path in drawn.values():
+        print_line(str(path))
+
+
+def run(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Batches 1 and 8, fewer calibration images, shorter measurements.")
+    ] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="auto, tensorrt or cpu.", show_default="$TRT_LAB_ENGINE, else auto")
+    ] = None,
+    model: Annotated[str, typer.Option(help="resnet18, resnet50 or another torchvision classifier.")] = "resnet50",
+    data: Annotated[str, typer.Option(help="digits, imagenette, imagenet:FOLDER or cifar10.")] = "digits",
+    out: Annotated[Path, typer.Option(help="Folder for everything that the run makes.")] = Path("results"),
+) -> None:
+    """Run everything in order: export, engines, checks, latency, throughput, accuracy, report.
+
+    A run that was stopped goes on where it stopped; what was done before with the same options is not done again.
+    """
+    _choose_engine(engine)
+    from rich.console import Console
+
+    from solutions.pipeline.recipe import RunOptions
+    from solutions.pipeline.run import run as run_all
+
+    chosen = {"model": model, "data": data, "out": out}
+    run_all(RunOptions.quickly(**chosen) if quick else RunOptions(**chosen), Console())
+
+
+def _choose_engine(engine: str | None) -> None:
+    """Set the variable that helpers.backend reads when it is first imported."""
+    if engine is None:
+        return
+    if engine not in _ENGINES:
+        raise InputError(f"--engine {engine!r} is unknown; choose one of {', '.join(_ENGINES)}")
+    loaded = sys.modules.get("helpers.backend")
+    if loaded is not None and engine not in ("auto", loaded.ENGINE):
+        raise InputError(f"this process already uses the engine {loaded.ENGINE}; start trtlab anew for {engine}")
+    os.environ["TRT_LAB_ENGINE"] = engine

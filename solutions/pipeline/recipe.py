@@ -1,0 +1,341 @@
+"""The stages of `trtlab run`, in order: data, export, simplify, engines, checks, latency, throughput, accuracy, report.
+
+Each stage takes its inputs from files in the run's folder, so that any of them can be done again alone.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.backend import ENGINE, describe
+from helpers.files import write_json
+from solutions.pipeline.results import BASELINE, AccuracyRow
+from solutions.pipeline.stages import Stage
+
+if TYPE_CHECKING:
+    import torch
+    from helpers.data import DataSet
+
+    from solutions.pipeline.accuracy import Accuracy
+    from solutions.pipeline.runners import Runner
+
+__all__ = ["EngineSpec", "Recipe", "RunOptions"]
+
+Report = Callable[[str], None]
+
+CHECK_IMAGES = 5
+EVALUATION_BATCH = 8
+OPSET = 17
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to run and how long to measure; `bench_seconds` and `throughput_seconds` are for each engine and batch."""
+
+    out: Path = Path("results")
+    model: str = "resnet50"
+    data: str = "digits"
+    quick: bool = False
+    batches: tuple[int, ...] = (1, 4, 8, 16, 32)
+    calibration_images: int = 256
+    accuracy_images: int = 1000
+    bench_seconds: float = 2.0
+    bench_iterations: int = 20
+    throughput_seconds: float = 2.0
+    input_size: int = 224
+
+    @classmethod
+    def quickly(cls, **chosen: Any) -> "RunOptions":
+        """Return the options of a quick run: two batch sizes, fewer images, shorter measurements; the same code."""
+        short = {"batches": (1, 8), "calibration_images": 64, "bench_seconds": 1.5, "throughput_seconds": 1.2}
+        return cls(**{"quick": True, **short, **chosen})
+
+    def described(self) -> dict[str, Any]:
+        """Return what the report says of how it was made."""
+        return {
+            "run": "quick" if self.quick else "full",
+            "batch_sizes": ", ".join(map(str, self.batches)),
+            "calibration_images": self.calibration_images,
+            "accuracy_images": self.accuracy_images,
+            "input_size": self.input_size,
+        }
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """One engine to build: its row's name, its precision, and its profile's batches (min, opt, max)."""
+
+    name: str
+    precision: str
+    profile: tuple[int, int, int]
+
+
+class Recipe:
+    """The stages for one set of options; model and data are loaded once, when a stage first needs them."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self.options = options
+        self.onnx = f"models/{options.model}.onnx"
+        self.simplified = f"models/{options.model}_simplified.onnx"
+        self.calibration = "calibration/calibration.npy"
+        self.cache = f"calibration/{options.model}_calib.cache"
+        largest = max(options.batches)
+        tuned = (1, largest, largest)
+        self.engines = [EngineSpec(name, name, tuned) for name in ("fp32", "tf32", "fp16", "int8")]
+        self.engines.append(EngineSpec("dynamic-fp16", "fp16", (1, min(8, max(32, largest)), max(32, largest))))
+
+    def stages(self) -> list[Stage]:
+        """Return every stage in order."""
+        before = [self._export(), self._simplify(), self._calibration_data()]
+        builds = [self._build(spec) for spec in self.engines]
+        return [*before, *builds, self._checks(), self._latency(), self._throughput(), self._accuracy(), self._report()]
+
+    def engine_path(self, spec: EngineSpec) -> str:
+        """Return an engine's file inside the run's folder, named as the lab's steps name it."""
+        return f"engines/{self.options.model}_{spec.name.replace('-', '_')}.engine"
+
+    @functools.cached_property
+    def data(self) -> "DataSet":
+        """The data set; rendered or downloaded when it is first used."""
+        from helpers.data import load_dataset
+
+        return load_dataset(self.options.data)
+
+    @functools.cached_property
+    def model(self) -> "torch.nn.Module":
+        """The PyTorch model on the CPU."""
+        from helpers.models import load_model
+
+        return load_model(self.options.model, data=self.options.data)
+
+    def _path(self, relative: str) -> Path:
+        return self.options.out / relative
+
+    def _stage(
+        self, name: str, title: str, action: Callable[[Report], None], outputs: tuple[str, ...], **parts: Any
+    ) -> Stage:
+        """Return a stage whose fingerprint holds model and data besides its own options."""
+        options = {"model": self.options.model, "data": self.options.data, **parts.pop("options", {})}
+        return Stage(name, title, action, outputs, options=options, **parts)
+
+    def _export(self) -> Stage:
+        record = f"{self.onnx}.json"
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.export import export_onnx
+
+            report("loading the model")
+            model = self.model
+            report("tracing, then comparing ONNX Runtime with PyTorch")
+            exported = export_onnx(model, self._path(self.onnx), opset=OPSET, input_size=self.options.input_size)
+            write_json(self._path(record), {**exported.to_dict(), "path": self.onnx})
+
+        options = {"opset": OPSET, "input_size": self.options.input_size}
+        return self._stage("export", "Export to ONNX", action, (self.onnx, record), options=options)
+
+    def _simplify(self) -> Stage:
+        def action(report: Report) -> None:
+            from helpers.files import atomic_path
+            from solutions.pipeline.export import simplify_onnx, validate_onnx
+
+            with atomic_path(self._path(self.simplified)) as temporary:
+                report("folding constants")
+                simplify_onnx(self._path(self.onnx), temporary)
+                report("comparing ONNX Runtime with PyTorch")
+                validate_onnx(temporary, self.model, (1, 2), self.options.input_size)
+
+        return self._stage("simplify", "Simplify the ONNX graph", action, (self.simplified,), inputs=(self.onnx,))
+
+    def _calibration_data(self) -> Stage:
+        number, size = self.options.calibration_images, self.options.input_size
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.calibration_data import write_calibration_tensor
+
+            report("preparing the data set")
+            images = [path for path, _ in self.data.images("calibration", limit=number)]
+            for done in write_calibration_tensor(images, self._path(self.calibration), size=size):
+                report(f"{done} of {len(images)} images")
+
+        options = {"images": number, "input_size": size}
+        title = f"Prepare {number} calibration images"
+        return self._stage("calibration-data", title, action, (self.calibration,), options=options)
+
+    def _build(self, spec: EngineSpec) -> Stage:
+        path = self.engine_path(spec)
+        int8 = spec.precision == "int8"
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.build import BuildOptions, build_engine
+
+            least, best, most = spec.profile
+            calibration = {"calib_npy": self._path(self.calibration), "calib_cache": self._path(self.cache)}
+            options = BuildOptions(
+                spec.precision, min_batch=least, opt_batch=best, max_batch=most, **(calibration if int8 else {})
+            )
+            build_engine(self._path(self.simplified), self._path(path), options, report)
+
+        inputs = (self.simplified, self.calibration) if int8 else (self.simplified,)
+        outputs = (path, f"{path}.json", *((self.cache,) if int8 else ()))
+        title = f"Build {spec.name.upper()}" + (", calibrated" if int8 else "")
+        options = {"precision": spec.precision, "profile": list(spec.profile)}
+        return self._stage(f"build-{spec.name}", title, action, outputs, inputs=inputs, options=options)
+
+    def _engine_files(self) -> tuple[str, ...]:
+        return tuple(self.engine_path(spec) for spec in self.engines)
+
+    def _checks(self) -> Stage:
+        def action(report: Report) -> None:
+            from solutions.pipeline.checks import check_engine
+            from solutions.pipeline.preprocessing import load_batch
+
+            paths = [path for path, _ in self.data.images("validation", limit=CHECK_IMAGES)]
+            images = load_batch(paths, self.options.input_size)
+            reference = _pytorch_predictor(self.model, "cpu")(images)
+            rows = []
+            for spec in self.engines:
+                report(spec.name)
+                path = self._path(self.engine_path(spec))
+                rows += check_engine(spec.name, path, spec.precision, images, reference)
+            self._write("checks.json", [asdict(row) for row in rows])
+
+        inputs = (self.onnx, *self._engine_files())
+        return self._stage("checks", "Check outputs and profiles", action, ("checks.json",), inputs=inputs)
+
+    def _latency(self) -> Stage:
+        options = self.options
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.bench import BenchOptions, bench
+            from solutions.pipeline.memory_probe import peak_memory
+
+            asked = BenchOptions(options.batches, options.bench_iterations, duration_s=options.bench_seconds)
+
+            def memory(runner: "Runner", batches: Any) -> dict[int, int]:
+                report(f"peak memory of {runner.name}")
+                return peak_memory(runner, batches)
+
+            def progress(what: str, done: int, planned: int) -> None:
+                report(f"{what}, {done / max(planned, 1):.0%} of this batch size")
+
+            with self._runners(report) as runners:
+                results = bench(runners, asked, memory=memory, progress=progress)
+            self._write("latency.json", [result.row() for result in results])
+
+        settings = {
+            "batches": list(options.batches),
+            "seconds": options.bench_seconds,
+            "iterations": options.bench_iterations,
+        }
+        inputs = (self.onnx, *self._engine_files())
+        return self._stage(
+            "latency", "Measure latency and memory", action, ("latency.json",), inputs=inputs, options=settings
+        )
+
+    def _throughput(self) -> Stage:
+        options = self.options
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.throughput import measure_throughput
+
+            with self._runners(report) as runners:
+                results = measure_throughput(
+                    runners, options.batches, seconds=options.throughput_seconds, progress=report
+                )
+            self._write("throughput.json", [asdict(result) for result in results])
+
+        settings = {"batches": list(options.batches), "seconds": options.throughput_seconds}
+        inputs = (self.onnx, *self._engine_files())
+        title = "Measure throughput"
+        return self._stage("throughput", title, action, ("throughput.json",), inputs=inputs, options=settings)
+
+    def _accuracy(self) -> Stage:
+        number = self.options.accuracy_images
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.accuracy import evaluate_all
+            from solutions.pipeline.inference import InferenceEngine
+
+            with ExitStack() as stack:
+                predictors = {BASELINE: _pytorch_predictor(self.model, "cuda" if ENGINE == "tensorrt" else "cpu")}
+                for spec in self.engines:
+                    engine = stack.enter_context(InferenceEngine(self._path(self.engine_path(spec))))
+                    predictors[spec.name] = engine.predict
+                scores = evaluate_all(
+                    predictors, self.data, number, EVALUATION_BATCH, self.options.input_size,
+                    progress=lambda done: report(f"{done} of {number} images on every engine"),
+                )  # fmt: skip
+            self._write("accuracy.json", [asdict(row) for row in _accuracy_rows(scores)])
+
+        inputs = (self.onnx, *self._engine_files())
+        title = f"Evaluate accuracy on {number:,} images"
+        options = {"images": number}
+        return self._stage("accuracy", title, action, ("accuracy.json",), inputs=inputs, options=options)
+
+    def _report(self) -> Stage:
+        def action(report: Report) -> None:
+            from solutions.pipeline.report import make_report
+
+            report("drawing charts")
+            make_report(self.options.out)
+
+        inputs = ("checks.json", "latency.json", "throughput.json", "accuracy.json")
+        outputs = ("report.html", "report.md", "summary.json")
+        return self._stage("report", "Write the report", action, outputs, inputs=inputs)
+
+    @contextmanager
+    def _runners(self, report: Report) -> Iterator[list["Runner"]]:
+        """Load everything that is timed: the baselines first, then the engines."""
+        from solutions.pipeline.runners import RunnerSpec, load_runner
+
+        shape = (3, self.options.input_size, self.options.input_size)
+        specs = [
+            RunnerSpec("pytorch", self.options.model, BASELINE, data=self.options.data, sample_shape=shape),
+            RunnerSpec("onnxruntime", str(self._path(self.onnx)), "onnxruntime-fp32"),
+            *(RunnerSpec("engine", str(self._path(self.engine_path(spec))), spec.name) for spec in self.engines),
+        ]
+        with ExitStack() as stack:
+            runners = []
+            for spec in specs:
+                report(f"loading {spec.name}")
+                runners.append(load_runner(spec))
+                stack.callback(runners[-1].close)
+            yield runners
+
+    def _write(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """Write a stage's record with the engine, device, model and data it was measured with."""
+        about = {"engine": describe(), "model": self.options.model, "data": self.options.data}
+        write_json(self._path(name), {**about, "settings": self.options.described(), "rows": rows})
+
+
+def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from images [N, 3, S, S] to scores [N, C], both float32 NumPy arrays."""
+    import torch
+
+    model = model.to(device)
+
+    def predict(images: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return model(torch.from_numpy(images).to(device)).float().cpu().numpy()
+
+    return predict
+
+
+def _accuracy_rows(scores: Mapping[str, "Accuracy"]) -> list[AccuracyRow]:
+    """Return one row an engine, each but the baseline with its loss against the baseline."""
+    from solutions.pipeline.accuracy import accuracy_loss
+
+    reference, rows = scores[BASELINE], []
+    for name, found in scores.items():
+        row = AccuracyRow(name, found.top1, found.top5, found.num_samples)
+        if name != BASELINE:
+            loss = accuracy_loss(reference, found)
+            changed = int(np.sum(reference.correct != found.correct))
+            row = AccuracyRow(name, row.top1, row.top5, row.num_samples, loss.points, loss.low, loss.high, changed)
+        rows.append(row)
+    return rows

@@ -1,0 +1,95 @@
+"""`trtlab run`: every stage in order, each shown with its seconds, and the headline numbers at the end."""
+
+import time
+from importlib import metadata
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from helpers.backend import DEVICE, describe
+from helpers.errors import EngineError
+from solutions.pipeline.findings import headline
+from solutions.pipeline.recipe import Recipe, RunOptions
+from solutions.pipeline.results import Results, pretty_name
+from solutions.pipeline.results_folder import load_results
+from solutions.pipeline.stages import Stage, StageRecord, exclusive, run_stages
+
+__all__ = ["RunView", "run", "versions"]
+
+_PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "onnxsim", "trt-lab")
+
+
+def run(options: RunOptions, console: Console) -> Results:
+    """Run every stage into `options.out`, skipping what was done before, and print the headline numbers.
+
+    Raises:
+        LabError: bad options or data, an engine that cannot be built or run, a folder that cannot be written to.
+        EngineError: everything ran, but a check of an engine failed; the report says which.
+    """
+    recipe = Recipe(options)
+    kind = "quick" if options.quick else "full"
+    console.print(f"[bold]{escape(options.model)} on {escape(options.data)}[/], {kind} run on {escape(DEVICE)}\n")
+    start = time.perf_counter()
+    with exclusive(options.out), RunView(console) as view:
+        run_stages(recipe.stages(), options.out, versions(), view)
+    results = load_results(options.out)
+    _print_end(console, options, results, time.perf_counter() - start)
+    failed = [f"{pretty_name(check.name)}: {check.message}" for check in results.checks if not check.passed]
+    if failed:
+        raise EngineError(f"{len(failed)} checks failed: {'; '.join(failed)}; see {options.out / 'report.html'}")
+    return results
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a stage's outputs depend on."""
+    return {**describe(), **{name: _version(name) for name in _PACKAGES}}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+class RunView:
+    """Shows each stage: a spinner with its progress while it runs, then a tick and its seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+
+    def __enter__(self) -> "RunView":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stop()
+
+    def started(self, stage: Stage) -> None:
+        """Start the stage's spinner."""
+        self._status = self._console.status(escape(stage.title))
+        self._status.start()
+
+    def progressed(self, stage: Stage, text: str) -> None:
+        """Show how far the stage is."""
+        if self._status is not None:
+            self._status.update(f"{escape(stage.title)} [dim]{escape(text)}[/]")
+
+    def ended(self, record: StageRecord) -> None:
+        """Print the stage's line."""
+        self._stop()
+        took = "[dim]done before[/]" if record.skipped else f"{record.seconds:7.1f} s"
+        self._console.print(f"[green]✓[/] {escape(record.title):<42}{took}", highlight=False)
+
+    def _stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+def _print_end(console: Console, options: RunOptions, results: Results, seconds: float) -> None:
+    console.print(f"\n[bold]Done in {seconds:.0f} s[/] on {escape(results.device)}", highlight=False)
+    for number, what, where in headline(results):
+        console.print(f"  [bold cyan]{number:>8}[/]  {escape(what)} ({escape(where)})", highlight=False)
+    console.print(f"\nReport: {escape(str((options.out / 'report.html').resolve()))}", soft_wrap=True, highlight=False)
