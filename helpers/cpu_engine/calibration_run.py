@@ -1,0 +1,123 @@
+"""Running calibration batches through the network in parts, so that memory does not grow with the batch.
+
+All observed activations of a ResNet-50 take 92 MB an image. They are only read once, so a batch goes through the
+network in parts of a few images. The result is the same: a maximum and a count do not depend on the order, and
+merging bins when a range doubles is exact. Only the first batch is run twice when it is split, because its largest
+magnitude sets the ranges that the counts need.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import onnx
+
+from helpers.cpu_engine.calibration_tensors import CalibrationPlan
+from helpers.cpu_engine.calibrators import CalibrationAlgoType
+from helpers.cpu_engine.histogram import TensorStatistics
+
+__all__ = ["Run", "observe_batches", "part_size"]
+
+Tensors = dict[str, np.ndarray]
+Run = Callable[[Tensors], Tensors]
+
+PART_BYTES = 256 << 20
+_PROBE_IMAGES = 2
+
+
+def observe_batches(
+    batches: Iterable[Tensors],
+    plan: CalibrationPlan,
+    algorithm: CalibrationAlgoType,
+    model: onnx.ModelProto,
+    run: Run,
+) -> tuple[TensorStatistics, int]:
+    """Return the statistics over all batches, and how many there were.
+
+    `run(feeds)` may overwrite the arrays it returned before.
+    """
+    observed = [tensor for tensor in plan.tensors if tensor.source and not tensor.same_scale]
+    statistics = TensorStatistics([tensor.name for tensor in observed])
+    runner = _PartRunner(plan, model, run)
+    count = 0
+    for batch in batches:
+        count += 1
+        if algorithm == CalibrationAlgoType.MINMAX_CALIBRATION:
+            for values in runner.parts(batch):
+                statistics.measure(values)
+        else:
+            _count(statistics, runner, batch, first=count == 1)
+    return statistics, count
+
+
+def _count(statistics: TensorStatistics, runner: "_PartRunner", batch: Tensors, first: bool) -> None:
+    if first:
+        values: Tensors = {}
+        for values in runner.parts(batch):
+            statistics.measure(values)
+        statistics.fix_ranges()
+        if runner.whole:
+            statistics.count(values)
+            return
+    for values in runner.parts(batch):
+        statistics.count(values)
+
+
+class _PartRunner:
+    """Runs a batch in parts where every observed tensor has the batch as its first dimension, else as a whole."""
+
+    def __init__(self, plan: CalibrationPlan, model: onnx.ModelProto, run: Run) -> None:
+        self._plan = plan
+        self._run = run
+        self._dynamic = _has_dynamic_batch(model, plan.inputs)
+        self._part: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the last batch ran in one part."""
+        return self._part is None or self._part == 0
+
+    def parts(self, batch: Tensors) -> Iterator[Tensors]:
+        """Yield the observed values of each part of `batch`, by name."""
+        size = _common_batch(batch)
+        if self._part is None:
+            self._part = self._choose(batch, size)
+        step = self._part or max(size, 1)
+        for start in range(0, max(size, 1), step):
+            yield self._values(batch if step >= size else {n: a[start : start + step] for n, a in batch.items()})
+
+    def _choose(self, batch: Tensors, size: int) -> int:
+        """Return the images a part, 0 for the whole batch; asks a small run how much memory an image takes."""
+        if not self._dynamic or size <= _PROBE_IMAGES:
+            return 0
+        values = self._run({name: array[:_PROBE_IMAGES] for name, array in batch.items()})
+        if any(array.ndim == 0 or array.shape[0] != _PROBE_IMAGES for array in values.values()):
+            return 0
+        part = part_size(size, sum(array.nbytes for array in values.values()) // _PROBE_IMAGES)
+        return 0 if part == size else part
+
+    def _values(self, feeds: Tensors) -> Tensors:
+        outputs = {**feeds, **self._run(feeds)}
+        values: Tensors = {}
+        for tensor in self._plan.tensors:
+            if tensor.source and not tensor.same_scale:
+                array = outputs[tensor.source]
+                values[tensor.name] = array if tensor.value is None else array - tensor.value
+        return values
+
+
+def part_size(batch: int, bytes_per_image: int, limit: int = PART_BYTES) -> int:
+    """Return the largest divisor of `batch` whose images' activations take at most `limit` bytes, at least 1."""
+    return next(
+        size for size in range(batch, 0, -1) if batch % size == 0 and (size * bytes_per_image <= limit or size == 1)
+    )
+
+
+def _common_batch(batch: Tensors) -> int:
+    """Return the inputs' common first dimension, 0 when they have none."""
+    sizes = {array.shape[0] if array.ndim else 0 for array in batch.values()}
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def _has_dynamic_batch(model: onnx.ModelProto, inputs: tuple[str, ...]) -> bool:
+    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input if value.name in inputs]
+    return all(len(dims) > 0 and not dims[0].HasField("dim_value") for dims in shapes)

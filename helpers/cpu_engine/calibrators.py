@@ -1,0 +1,140 @@
+"""TensorRT's INT8 calibrator base classes, which a user derives from.
+
+The driver in `calibration` calls a calibrator as TensorRT does. Addresses in `get_batch`'s list are integers or
+`DeviceAllocation` objects: TensorRT's bindings cast each to `size_t`, which takes whatever `int()` takes short of a
+float.
+"""
+
+import enum
+
+from helpers.errors import InputError
+
+__all__ = [
+    "CalibrationAlgoType",
+    "IInt8Calibrator",
+    "IInt8EntropyCalibrator",
+    "IInt8EntropyCalibrator2",
+    "IInt8LegacyCalibrator",
+    "IInt8MinMaxCalibrator",
+    "algorithm_of",
+    "check_calibrator",
+]
+
+
+class CalibrationAlgoType(enum.IntEnum):
+    """How scales are chosen from the activations seen."""
+
+    LEGACY_CALIBRATION = 0
+    ENTROPY_CALIBRATION = 1
+    ENTROPY_CALIBRATION_2 = 2
+    MINMAX_CALIBRATION = 3
+
+
+class IInt8Calibrator:
+    """Base of calibrators; a subclass overrides the methods below and calls its base's `__init__`."""
+
+    _initialised = False
+
+    def __init__(self) -> None:
+        self._initialised = True
+
+    def get_batch_size(self) -> int:
+        """Return the number of samples a batch; it should equal the batch of the calibration profile's OPT shape."""
+        raise self._missing("get_batch_size")
+
+    def get_batch(self, names: list[str]) -> list[int] | None:
+        """Return the device address of a batch of each of the inputs `names`, in that order; None or [] at the end."""
+        raise self._missing("get_batch")
+
+    def read_calibration_cache(self) -> bytes | None:
+        """Return the bytes of a calibration cache, or None to calibrate from batches."""
+        raise self._missing("read_calibration_cache")
+
+    def write_calibration_cache(self, cache: memoryview) -> None:
+        """Keep the calibration cache; `cache` is a memoryview of bytes."""
+        raise self._missing("write_calibration_cache")
+
+    def get_algorithm(self) -> CalibrationAlgoType:
+        """Return the algorithm that chooses the scales."""
+        raise self._missing("get_algorithm")
+
+    def _missing(self, method: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} must override {method}()")
+
+
+class IInt8EntropyCalibrator2(IInt8Calibrator):
+    """Least KL divergence, for every tensor of the network as parsed; TensorRT's choice for convolutional networks."""
+
+    def get_algorithm(self) -> CalibrationAlgoType:
+        return CalibrationAlgoType.ENTROPY_CALIBRATION_2
+
+
+class IInt8EntropyCalibrator(IInt8Calibrator):
+    """Least KL divergence, for the tensors that remain after layer fusion."""
+
+    def get_algorithm(self) -> CalibrationAlgoType:
+        return CalibrationAlgoType.ENTROPY_CALIBRATION
+
+
+class IInt8MinMaxCalibrator(IInt8Calibrator):
+    """The largest magnitude seen, for every tensor of the network as parsed."""
+
+    def get_algorithm(self) -> CalibrationAlgoType:
+        return CalibrationAlgoType.MINMAX_CALIBRATION
+
+
+class IInt8LegacyCalibrator(IInt8Calibrator):
+    """A quantile of the magnitudes, for the tensors that remain after layer fusion.
+
+    `get_quantile()` gives the share of the values that the range must hold. `get_regression_cutoff()`, a fraction of
+    the largest magnitude, leaves greater values out before the quantile is taken; 1 (or 0) leaves none out. TensorRT
+    names these two and does not document their arithmetic; this reading is the CPU engine's own and no recording
+    confirms it. Histogram caches are not used; TensorRT's Python bindings cannot hand one over either.
+    """
+
+    def get_algorithm(self) -> CalibrationAlgoType:
+        return CalibrationAlgoType.LEGACY_CALIBRATION
+
+    def get_quantile(self) -> float:
+        """Return the share, over 0 and up to 1, of magnitudes that the range must hold."""
+        raise self._missing("get_quantile")
+
+    def get_regression_cutoff(self) -> float:
+        """Return the fraction, from 0 to 1, of the largest magnitude beyond which values are left out."""
+        raise self._missing("get_regression_cutoff")
+
+    def read_histogram_cache(self, length: int) -> bytes | None:
+        """Return None: histogram caches are not used."""
+        return None
+
+    def write_histogram_cache(self, ptr: object, length: int) -> None:
+        """Keep nothing: histogram caches are not used."""
+
+
+def check_calibrator(calibrator: object) -> None:
+    """Accept a calibrator whose base `__init__` has run.
+
+    Raises:
+        InputError: `calibrator` is no calibrator, or its class never called its base's `__init__` (real TensorRT
+        crashes).
+    """
+    kind = type(calibrator).__name__
+    if not isinstance(calibrator, IInt8Calibrator):
+        raise InputError(f"{kind} is no calibrator; derive it from trt.IInt8EntropyCalibrator2")
+    if not calibrator._initialised:
+        base = next(c.__name__ for c in type(calibrator).__mro__ if c.__module__ == __name__)
+        raise InputError(
+            f"{kind}.__init__ never called trt.{base}.__init__(self); call it first, TensorRT crashes without"
+        )
+
+
+def algorithm_of(calibrator: IInt8Calibrator) -> CalibrationAlgoType:
+    """Return the calibrator's algorithm.
+
+    Raises:
+        InputError: `get_algorithm` fails or gives something else.
+    """
+    try:
+        return CalibrationAlgoType(calibrator.get_algorithm())
+    except Exception as error:
+        raise InputError(f"get_algorithm() must return a trt.CalibrationAlgoType: {error}") from error
