@@ -5,8 +5,8 @@ and calibrators, serialize, deserialize, execute on streams, inspect and profile
 fused layers and real half-precision and INT8 kernels, on the processor; its numbers are a CPU's and are labelled so.
 
 What it does not do raises `UnsupportedError` by name: networks built layer by layer (`add_*`), plugins, loops,
-refitting, FP8 and INT4, DLA, output allocators. Without effect, but kept and readable: workspace and other memory pools, tactic
-sources, averaging, optimisation level. docs/cpu-engine.md lists every difference that is known.
+refitting, FP8 and INT4, DLA, output allocators. Without effect, but kept and readable: workspace and other memory
+pools, tactic sources, averaging, optimisation level. docs/cpu-engine.md lists every difference that is known.
 """
 
 from helpers.cpu_engine import _openvino

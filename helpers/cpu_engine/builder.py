@@ -159,13 +159,13 @@ def _check_profile_shape(index: int, name: str, shape: list[int], profile: IOpti
     for wanted in profile.get_shape(name):
         if len(wanted) != len(shape):
             raise BuildError(
-                f"Optimization profile {index} gives input {name} {len(wanted)} dimensions, the network has {len(shape)}"
+                f"Optimization profile {index} gives input {name} {len(wanted)} dimensions, it has {len(shape)}"
             )
         for axis, (size, fixed) in enumerate(zip(wanted, shape, strict=True)):
             if fixed >= 0 and size != fixed:
                 raise BuildError(
-                    f"Static dimension mismatch while setting input shape for {name}: dimension {axis} is {fixed} in the "
-                    f"network, {size} in optimization profile {index}. Is the ONNX file's batch fixed?"
+                    f"Static dimension mismatch while setting input shape for {name}: dimension {axis} is {fixed} in "
+                    f"the network, {size} in optimization profile {index}. Is the ONNX file's batch fixed?"
                 )
 
 
@@ -268,8 +268,9 @@ class _Build:
                 scales[tensor.name] = max(map(abs, tensor.dynamic_range)) / 127
         if not any(scale > 0 for scale in scales.values()):
             raise BuildError(
-                "Calibration failure occurred with no scaling factors detected. This could be due to no int8 calibrator "
-                "or insufficient custom scales for network layers. Please see int8 sample to setup calibration correctly."
+                "Calibration failure occurred with no scaling factors detected. This could be due to no int8 "
+                "calibrator or insufficient custom scales for network layers: set config.int8_calibrator, or the "
+                "tensors' dynamic ranges"
             )
         return scales
 

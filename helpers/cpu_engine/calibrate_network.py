@@ -1,4 +1,4 @@
-"""Calibration of a network: runs it in FP32 with every observed tensor as an output and hands the values to the calibrator."""
+"""Calibration of a network: runs it in FP32 with every observed tensor as an output."""
 
 from collections.abc import Callable
 
@@ -51,8 +51,8 @@ def _runner(
 ) -> Callable[[Feeds], Feeds]:
     """Return a function that runs the network in FP32 and gives views of the observed tensors.
 
-    The model is compiled when it is first needed: a valid cache needs no run. The batch may be any size up to OPT's where
-    the network's is dynamic, so that a large batch can be run in parts.
+    The model is compiled when it is first needed: a valid cache needs no run. Where the network's batch is dynamic it
+    may be any size up to OPT's, so that a large batch can be run in parts.
     """
     compiled: list[_openvino.Request] = []
     graph_inputs = {value.name: value for value in model.graph.input}

@@ -54,7 +54,7 @@ class IProgressMonitor:
 
 
 class IOptimizationProfile:
-    """The smallest, most usual and largest shape of each dynamic input. False until every shape set so far is in order."""
+    """The smallest, most usual and largest shape of each dynamic input; False until its shapes are set and in order."""
 
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
@@ -98,8 +98,9 @@ class IOptimizationProfile:
 class ITimingCache:
     """Compiled models by network and configuration, so that a second build takes them instead of compiling again."""
 
-    def __init__(self, blobs: dict[str, bytes] | None = None) -> None:
+    def __init__(self, blobs: dict[str, bytes] | None = None, platform: str | None = None) -> None:
         self._blobs = dict(blobs or {})
+        self._platform = platform or _platform()
 
     def serialize(self) -> bytes:
         """Return the cache as bytes for `IBuilderConfig.create_timing_cache`."""
@@ -124,8 +125,8 @@ class ITimingCache:
         self._blobs[key] = blob
 
     @staticmethod
-    def parse(data: bytes) -> "tuple[ITimingCache, str] | None":
-        """Return the cache and the platform that wrote it, or None for anything else than a timing cache."""
+    def parse(data: bytes) -> "ITimingCache | None":
+        """Return the cache that `serialize` wrote, or None for anything else (not part of TensorRT's API)."""
         head = len(_CACHE_MAGIC) + 32
         body = data[head:]
         if not data.startswith(_CACHE_MAGIC) or hashlib.sha256(body).digest() != data[len(_CACHE_MAGIC) : head]:
@@ -136,7 +137,7 @@ class ITimingCache:
         for key, size in index["sizes"].items():
             blobs[key] = body[start : start + size]
             start += size
-        return ITimingCache(blobs), index["platform"]
+        return ITimingCache(blobs, index["platform"])
 
 
 def _platform() -> str:
@@ -231,7 +232,7 @@ class IBuilderConfig:
         return self._calibration_profile
 
     def create_timing_cache(self, serialized_timing_cache: bytes) -> ITimingCache | None:
-        """Make a cache from bytes; empty bytes make an empty one, and bytes that are no cache log a warning and do too."""
+        """Make a cache from bytes; empty bytes, or with a warning bytes that are no cache, make an empty one."""
         data = bytes(serialized_timing_cache)
         if not data:
             return ITimingCache()
@@ -241,13 +242,11 @@ class IBuilderConfig:
                 ILogger.WARNING, f"The {len(data)} bytes given are no timing cache; starting with an empty one."
             )
             return ITimingCache()
-        cache, platform = parsed
-        cache.platform = platform
-        return cache
+        return parsed
 
     def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool:
-        """Use a cache; one made on another platform is refused unless `ignore_mismatch`, and then only new builds fill it."""
-        platform = getattr(cache, "platform", _platform())
+        """Use a cache; one of another platform is refused unless `ignore_mismatch`, which drops its entries."""
+        platform = cache._platform
         if platform != _platform():
             if not ignore_mismatch:
                 self._logger.log(
@@ -256,6 +255,7 @@ class IBuilderConfig:
                 return False
             self._logger.log(ILogger.WARNING, f"Timing cache was made by {platform}; its entries are dropped.")
             cache.reset()
+            cache._platform = _platform()
         self._timing_cache = cache
         return True
 

@@ -1,6 +1,7 @@
 """What an engine runs: its fused layers, their precision and kernels, as text or JSON in TensorRT's layout."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,13 @@ _DATA_TYPES = {"FP32": "FP32", "FP16": "FP16", "BF16": "BF16", "INT8": "Int8", "
 _WEIGHT_TYPES = {"FP16": "Half", "BF16": "BFloat16", "INT8": "Int8", "FP32": "Float"}
 _ITEM_BYTES = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "i64": 8, "boolean": 1}
 _NOT_LAYERS = ("Input", "Output", "Const")
+_KINDS = {"Reorder": "Reformat", "FakeQuantize": "Quantize", "Eltwise": "ElementWise"}
+_HELPERS = {
+    "Reorder": "Reformatting CopyNode",
+    "FakeQuantize": "Quantize",
+    "Convert": "Convert",
+    "Eltwise": "Dequantize",
+}
 _SEPARATOR = "\x1e"
 
 
@@ -32,15 +40,16 @@ class Layer:
 
 def layers_of(nodes: list[ExecutedNode], plan: Plan) -> list[Layer]:
     """Return the layers that run on data, in order; what only prepares constants is left out."""
+    running = [i for i, node in enumerate(nodes) if node.from_input and node.kind not in _NOT_LAYERS]
+    originals = {i: _onnx_layers(nodes[i], plan) for i in running}
+    names = {i: " + ".join(found) for i, found in originals.items() if found}
+    taken: Counter[str] = Counter()
     layers: list[Layer] = []
-    names: dict[int, str] = {}
-    for index, node in enumerate(nodes):
-        if not node.from_input or node.kind in _NOT_LAYERS:
-            continue
-        originals = _onnx_layers(node, plan)
-        name = " + ".join(originals) or _unnamed(node, nodes, names)
-        names[index] = name
-        layers.append(Layer(name, node.name, _described(name, node, nodes, originals, plan)))
+    for i in running:
+        name = names.get(i) or _helper_name(i, nodes, names)
+        taken[name] += 1
+        name = name if taken[name] == 1 else f"{name} ({taken[name]})"
+        layers.append(Layer(name, nodes[i].name, _described(name, nodes[i], nodes, originals[i], plan)))
     return layers
 
 
@@ -55,21 +64,24 @@ def _onnx_layers(node: ExecutedNode, plan: Plan) -> list[str]:
     return found
 
 
-def _unnamed(node: ExecutedNode, nodes: list[ExecutedNode], names: dict[int, str]) -> str:
-    source = next((names[i] for i in node.inputs if i in names), None) or nodes[node.inputs[0]].name
-    what = "Quantize" if node.kind == "FakeQuantize" else "Reformatting CopyNode"
-    return (
-        f"{what} after {source} ({node.name})"
-        if node.kind != "Reorder"
-        else f"{what} for Output of {source} ({node.name})"
-    )
+def _helper_name(index: int, nodes: list[ExecutedNode], names: dict[int, str]) -> str:
+    """Name a node that no ONNX node stands for by the layer that reads it, as TensorRT names its reformats."""
+    what = _HELPERS.get(nodes[index].kind, nodes[index].kind)
+    reader, seen = index, set()
+    while reader not in names and reader not in seen:
+        seen.add(reader)
+        reader = next((i for i, node in enumerate(nodes) if reader in node.inputs), reader)
+    if reader in names:
+        return f"{what} for Input Tensor 0 to {names[reader]}"
+    source = next((names[i] for i in nodes[index].inputs if i in names), "the network")
+    return f"{what} for Output Tensor 0 of {source}"
 
 
 def _described(
     name: str, node: ExecutedNode, nodes: list[ExecutedNode], originals: list[str], plan: Plan
 ) -> dict[str, Any]:
     precision = _PRECISIONS.get(node.precision, node.precision.upper())
-    kind = "Reformat" if node.kind == "Reorder" else node.kind
+    kind = _KINDS.get(node.kind, node.kind)
     facts = {key: value for layer in originals for key, value in plan.attributes.get(layer, {}).items()}
     if "Weights" in facts:
         facts["Weights"] = {**facts["Weights"], "Type": _WEIGHT_TYPES.get(precision, "Float")}
@@ -102,7 +114,7 @@ def _tensor(node: ExecutedNode) -> dict[str, Any]:
 
 
 def activation_bytes(nodes: list[ExecutedNode]) -> int:
-    """Return the peak bytes of activations at the largest shapes: the tensors alive at once, over the execution order."""
+    """Return the peak bytes of activations at the largest shapes: the tensors alive at once, in order of execution."""
     last_use = {i: index for index, node in enumerate(nodes) for i in node.inputs}
     alive: dict[int, int] = {}
     peak = 0

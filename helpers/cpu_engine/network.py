@@ -1,7 +1,7 @@
 """Networks: `INetworkDefinition` with the layers and tensors that the ONNX parser made.
 
-A network is held as ONNX; a layer is one ONNX node and a tensor one ONNX value, under the same names. Building a network
-layer by layer (`add_convolution_nd` and its kin) is not supported: parse an ONNX file.
+A network is held as ONNX; a layer is one ONNX node and a tensor one ONNX value, under the same names. Building one
+layer by layer (`add_convolution_nd` and the like) is not supported: parse an ONNX file.
 """
 
 import math
@@ -30,10 +30,11 @@ _DATA_TYPES = {
 _LAYER_TYPES = {
     LayerType.CONVOLUTION: "Conv",
     LayerType.DECONVOLUTION: "ConvTranspose",
-    LayerType.ACTIVATION: "Relu Sigmoid Tanh LeakyRelu Elu Selu Softplus Softsign HardSigmoid ThresholdedRelu Clip Gelu "
-    "HardSwish Celu Mish",
+    LayerType.ACTIVATION: "Relu Sigmoid Tanh LeakyRelu Elu Selu Softplus Softsign HardSigmoid ThresholdedRelu Clip "
+    "Gelu HardSwish Celu Mish",
     LayerType.POOLING: "MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool",
-    LayerType.ELEMENTWISE: "Add Sub Mul Div Pow Max Min Mod And Or Xor Equal Greater Less GreaterOrEqual LessOrEqual Sum Mean",
+    LayerType.ELEMENTWISE: "Add Sub Mul Div Pow Max Min Mod And Or Xor Equal Greater Less GreaterOrEqual "
+    "LessOrEqual Sum Mean",
     LayerType.UNARY: "Exp Log Sqrt Neg Abs Reciprocal Floor Ceil Round Sin Cos Erf Not Sign IsNaN IsInf",
     LayerType.MATRIX_MULTIPLY: "Gemm MatMul",
     LayerType.SHUFFLE: "Reshape Flatten Transpose DepthToSpace SpaceToDepth",
@@ -149,7 +150,7 @@ class ITensor:
 
 
 class ILayer:
-    """A layer: one ONNX node. Precision and output types constrain the build under OBEY_ or PREFER_PRECISION_CONSTRAINTS."""
+    """A layer: one ONNX node. Its precision and output types count under OBEY_ or PREFER_PRECISION_CONSTRAINTS."""
 
     def __init__(self, node: onnx.NodeProto, name: str, inputs: list[ITensor], outputs: list[ITensor]) -> None:
         self.node = node

@@ -1,4 +1,4 @@
-"""The serialized engine ("plan"): a header that says what it is, where it runs and how it was built, then OpenVINO's blob.
+"""The serialized engine ("plan"): a header that says what it is, where it runs and how it was built, then the blob.
 
 magic (8 bytes) · sha256 of the rest (32) · length of the header (4, little endian) · header (JSON) · blob
 """
@@ -105,6 +105,6 @@ def _check_platform(built: dict[str, str]) -> None:
     for key, what in (("engine", "engine version"), ("openvino", "OpenVINO version"), ("cpu", "processor features")):
         if built.get(key) != here[key]:
             raise PlanError(
-                f"the plan was built for another {what} ({built.get(key)}, here {here[key]}); engines are not portable: "
-                "build it again from the ONNX file on this machine"
+                f"the plan was built for another {what} ({built.get(key)}, here {here[key]}); engines are not "
+                "portable: build it again from the ONNX file on this machine"
             )

@@ -1,8 +1,8 @@
 """Where the Q/DQ nodes of an INT8 engine go: the implicit quantisation of TensorRT, written out in ONNX.
 
 Activations are quantised per tensor and symmetrically with the calibrated scale, in front of every convolution, matrix
-multiplication and pooling; weights per output channel, symmetrically in [-127, 127]; biases stay in float. A residual add
-gets its skip branch quantised too, so that convolution + add + ReLU still run as one INT8 kernel.
+multiplication and pooling; weights per output channel, symmetrically in [-127, 127]; biases stay in float. A residual
+add gets its skip branch quantised too, so that convolution + add + ReLU still run as one INT8 kernel.
 """
 
 from collections import Counter
@@ -78,7 +78,9 @@ class _Placement:
         if node.op_type in WEIGHTED:
             self._weighted(node)
         elif node.op_type in _POOLS:
-            self._input(node, 0)
+            if self._input(node, 0) and node.op_type == "MaxPool":
+                # A maximum of quantised values is one of them, so the output needs no rounding of its own.
+                self._dequantized[node.output[0]] = node.output[0]
         elif node.op_type == "Add" and not any(name in self._weights for name in node.input):
             skip = self._skip_branch(node)
             if skip is not None:

@@ -220,7 +220,7 @@ class _Snapshot:
 
 
 class IExecutionContext:
-    """One execution at a time: shapes, addresses and activations. Two threads that use it at once get an `EngineError`."""
+    """One execution at a time: shapes, addresses, activations. Two threads that use it at once get an `EngineError`."""
 
     def __init__(self, engine: ICudaEngine) -> None:
         self.engine = engine
@@ -292,8 +292,8 @@ class IExecutionContext:
         if len(wanted) != len(low) or not all(a <= d <= b for a, d, b in zip(low, wanted, high, strict=True)):
             self._log(
                 ILogger.ERROR,
-                f"Runtime dimension does not satisfy any optimization profile: {name} {wanted}, profile {self._profile} "
-                f"allows {tuple(low)} to {tuple(high)}",
+                f"Runtime dimension does not satisfy any optimization profile: {name} {wanted}, profile "
+                f"{self._profile} allows {tuple(low)} to {tuple(high)}",
             )
             return False
         if self._shapes.get(name) != wanted:
