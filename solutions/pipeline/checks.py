@@ -1,6 +1,5 @@
 """Checks of built engines: outputs against PyTorch within a tolerance by precision, and the profile's limits."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from solutions.pipeline.results import CheckRow
 
 __all__ = ["TOLERANCES", "check_engine", "relative_error"]
 
-TOLERANCES: Mapping[str, float] = {
+TOLERANCES: dict[str, float] = {
     "fp32": 1e-4,
     "tf32": 1e-2,
     "bf16": 5e-2,

@@ -140,10 +140,12 @@ class Recipe:
 
     def _simplify(self) -> Stage:
         def action(report: Report) -> None:
+            import torch
+
             from helpers.files import atomic_path
             from solutions.pipeline.export import simplify_onnx, validate_onnx
 
-            with atomic_path(self._path(self.simplified)) as temporary:
+            with atomic_path(self._path(self.simplified)) as temporary, torch.no_grad():
                 report("folding constants")
                 simplify_onnx(self._path(self.onnx), temporary)
                 report("comparing ONNX Runtime with PyTorch")
