@@ -7,6 +7,7 @@ import time
 import onnx
 
 from helpers.cpu_engine import _openvino, lowering, quantization
+from helpers.cpu_engine.calibrate_network import calibrated_scales
 from helpers.cpu_engine.config import IBuilderConfig, IOptimizationProfile, ITimingCache
 from helpers.cpu_engine.enums import BuilderFlag, DataType, MemoryPoolType, NetworkDefinitionCreationFlag
 from helpers.cpu_engine.layer_facts import layer_attributes
@@ -257,8 +258,6 @@ class _Build:
     def _scales(self) -> dict[str, float]:
         scales: dict[str, float] = {}
         if self.config.int8_calibrator is not None:
-            from helpers.cpu_engine.calibrate_network import calibrated_scales
-
             found = calibrated_scales(self.model, self.network, self.config, self.logger)
             if found is None:
                 raise BuildError("Calibration failure occurred: the calibrator gave no batch and no usable cache")

@@ -16,6 +16,7 @@ __all__ = ["WEIGHTED", "has_qdq", "quantize"]
 
 WEIGHTED = ("Conv", "Gemm", "MatMul")
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
+_SAME_VALUES = ("MaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout")
 _FIRST_PER_CHANNEL_OPSET = 13
 
 
@@ -106,7 +107,7 @@ class _Placement:
         name = node.input[index]
         if name in self._weights:
             return False
-        scale = self.scales.get(name, 0.0)
+        scale = self._scale(name)
         if not scale > 0:
             if name not in self.missing:
                 self.missing.append(name)
@@ -122,7 +123,15 @@ class _Placement:
         ]
         if not any(fusible):
             return None
-        return 1 if fusible[0] else 0
+        skip = 1 if fusible[0] else 0
+        # Where both branches are convolutions either may be the skip: take the one that was calibrated.
+        return 1 - skip if all(fusible) and not self._scale(node.input[skip]) > 0 else skip
+
+    def _scale(self, name: str) -> float:
+        """Scale of a tensor; one that only moves or picks another's values has that one's."""
+        while name not in self.scales and name in self._producer and self._producer[name].op_type in _SAME_VALUES:
+            name = self._producer[name].input[0]
+        return self.scales.get(name, 0.0)
 
     def _activation(self, name: str, scale: float) -> str:
         if name not in self._dequantized:

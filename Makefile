@@ -1,0 +1,65 @@
+# Each target says what it does when it runs; `make help` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+ENGINE ?= auto
+OUT ?= results
+STAMP = $(VENV)/.installed
+export TRT_LAB_ENGINE = $(ENGINE)
+
+.PHONY: help lab run test check conformance gpu-test bench fixtures clean
+
+help:
+	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
+	@echo "make run       the same with full settings (about 12 minutes on two cores)"
+	@echo "make test      every check a contributor needs: lint, unit tests, conformance suite"
+	@echo "make check     lint and unit tests only"
+	@echo "make bench     API overhead, calibration speed and fidelity → $(OUT)/bench.json"
+	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
+	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
+
+# Installed once; again when the dependencies change.
+$(STAMP): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (first use: some minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+lab: $(STAMP)
+	@echo "Running the lab's pipeline, quick settings"
+	@$(BIN)/trtlab run --quick --out $(OUT)
+	@echo "Report: $(abspath $(OUT))/report.html"
+
+run: $(STAMP)
+	@$(BIN)/trtlab run --out $(OUT)
+
+test: check conformance
+
+check: $(STAMP)
+	@echo "Lint"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@echo "Unit tests"
+	@$(BIN)/python -m pytest tests --ignore=tests/conformance
+
+conformance: $(STAMP)
+	@echo "Conformance: one behavioural suite for every engine"
+	@$(BIN)/python -m pytest tests/conformance
+
+bench: $(STAMP)
+	@echo "Benchmarks: ratios measured in one run, interleaved"
+	@$(BIN)/python -m tests.benchmarks --out $(OUT)/bench.json
+
+# PYTHON_GPU may name a Python that has torch, tensorrt and pycuda already; else .venv gets the [gpu] extra.
+PYTHON_GPU ?= $(BIN)/python
+gpu-test: export TRT_LAB_ENGINE = tensorrt
+gpu-test:
+	@echo "Real TensorRT: conformance suite, pipeline, fidelity"
+	@test "$(PYTHON_GPU)" != "$(BIN)/python" || { $(MAKE) $(STAMP) && $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[gpu]'; }
+	$(PYTHON_GPU) -m pytest tests/conformance --record $(OUT)/conformance-tensorrt.json
+	$(PYTHON_GPU) -m pytest tests/gpu -s
+	$(PYTHON_GPU) -m solutions.pipeline run --quick --out $(OUT)
+
+clean:
+	rm -rf $(OUT) build dist .pytest_cache .ruff_cache

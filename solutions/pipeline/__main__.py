@@ -1,0 +1,5 @@
+"""`python -m solutions.pipeline` is `trtlab`."""
+
+from solutions.pipeline.cli import main
+
+main()

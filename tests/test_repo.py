@@ -1,0 +1,106 @@
+"""Guard tests: the repository's own files agree with each other."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = [*ROOT.glob("helpers/**/*.py"), *ROOT.glob("solutions/**/*.py")]
+
+
+def _tracked(suffix: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", f"*{suffix}"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout: an unpacked archive has no list of tracked files")
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+
+
+def _dependencies() -> list[str]:
+    block = re.search(r"^dependencies = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.S | re.M)
+    return re.findall(r'"([^"]+)"', block.group(1))
+
+
+def test_the_conda_environment_has_the_pins_of_pyproject() -> None:
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    assert pip == [*_dependencies(), "-e ."]
+    requires = re.search(r'requires-python = "([^"]+)"', (ROOT / "pyproject.toml").read_text()).group(1)
+    assert f"python{requires}" in environment["dependencies"]
+
+
+def test_every_dependency_has_an_exact_version_in_the_constraints() -> None:
+    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
+    named = {re.split(r"[<>=!~\[ ]", dependency)[0].lower() for dependency in _dependencies()}
+    assert named <= pinned
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_public_names_are_sorted_and_exist(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "__all__" for t in node.targets):
+            names = ast.literal_eval(node.value)
+            assert names == sorted(names)
+            assert len(names) == len(set(names))
+            break
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+
+
+def test_only_one_file_imports_openvino() -> None:
+    importing = [path for path in PACKAGES if re.search(r"^\s*(import|from) openvino", path.read_text(), re.M)]
+    assert [path.name for path in importing] == ["_openvino.py"]
+
+
+def test_only_the_backend_imports_tensorrt_and_pycuda() -> None:
+    pattern = re.compile(r"^\s*(import|from) (tensorrt|pycuda)|import_module\(\"(tensorrt|pycuda)", re.M)
+    importing = [str(path.relative_to(ROOT)) for path in PACKAGES if pattern.search(path.read_text())]
+    assert importing == ["helpers/backend.py"]
+
+
+def test_helpers_import_nothing_from_the_solutions() -> None:
+    for path in ROOT.glob("helpers/**/*.py"):
+        assert not re.search(r"^\s*(import|from) solutions", path.read_text(), re.M), path
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    for document in _tracked(".md"):
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text()):
+            if "://" not in target and not target.startswith("mailto:"):
+                assert (document.parent / target).exists(), f"{document.name} links to {target}, which is not there"
+
+
+def test_the_commands_in_the_readme_are_targets_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
+    for document in (ROOT / "README.md", ROOT / "docs" / "cpu-engine.md"):
+        for command in re.findall(r"\bmake ([a-z][a-z-]*)", document.read_text()):
+            assert command in targets, f"{document.name} names make {command}"
+
+
+def test_the_readme_names_every_command_of_trtlab() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "solutions.pipeline", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    commands = re.findall(r"^│ ([a-z-]+) ", shown, re.M)
+    readme = (ROOT / "README.md").read_text()
+    assert len(commands) >= 15
+    assert [command for command in commands if f"trtlab {command}" not in readme] == []
+
+
+def test_no_tracked_file_is_larger_than_six_megabytes() -> None:
+    for path in _tracked(""):
+        assert path.stat().st_size <= 6 << 20, f"{path} has {path.stat().st_size >> 20} MB"
+
+
+def test_python_files_stay_one_room() -> None:
+    for path in _tracked(".py"):
+        lines = len(path.read_text().splitlines())
+        assert lines <= 450, f"{path} has {lines} lines; split it by purpose"
