@@ -1,0 +1,68 @@
+"""Which things `trtlab bench` measures: engine files, a folder of engines, and the baselines asked for."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from helpers.errors import EngineError, InputError
+from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
+
+__all__ = ["engine_files", "load_runners"]
+
+SUFFIXES = (".engine", ".plan", ".trt")
+
+
+def engine_files(engines: Sequence[str | Path], folder: str | Path | None) -> list[Path]:
+    """Return the engine files given, and those in `folder` by name.
+
+    Raises:
+        InputError: `folder` is missing or holds no engine.
+    """
+    found = [Path(engine) for engine in engines]
+    if folder is None:
+        return found
+    if not Path(folder).is_dir():
+        raise InputError(f"--engines {folder} is not a folder; give one that holds {' or '.join(SUFFIXES)} files")
+    inside = sorted(path for path in Path(folder).iterdir() if path.suffix in SUFFIXES and path.is_file())
+    if not inside:
+        raise InputError(f"no engine ({', '.join(SUFFIXES)}) lies in {folder}; build one with trtlab build")
+    return [*found, *(path for path in inside if path not in found)]
+
+
+def load_runners(
+    engines: Sequence[Path],
+    *,
+    pytorch: str | None = None,
+    torch_compile: bool = False,
+    ort: str | Path | None = None,
+    data: str = "digits",
+    note: Callable[[str], None] = lambda text: None,
+) -> list[Runner]:
+    """Load all that is to be measured, engines first so that the baselines take their input shape.
+
+    torch.compile is left out with a note where it cannot run; everything else that cannot be loaded is an error.
+    """
+    loaded = [load_runner(RunnerSpec("engine", str(path))) for path in engines]
+    names = [runner.name for runner in loaded]
+    for runner, path in zip(loaded, engines, strict=True):
+        if names.count(runner.name) > 1:
+            runner.name = str(path.with_suffix(""))
+    if ort is not None:
+        loaded.append(load_runner(RunnerSpec("onnxruntime", str(ort))))
+    shape = loaded[0].sample_shape if loaded else RunnerSpec("pytorch", "").sample_shape
+    if pytorch is not None:
+        loaded.append(load_runner(RunnerSpec("pytorch", pytorch, data=data, sample_shape=shape)))
+    if torch_compile:
+        compiled = _compiled(RunnerSpec("torch-compile", pytorch or "resnet50", data=data, sample_shape=shape), note)
+        loaded += [compiled] if compiled else []
+    return loaded
+
+
+def _compiled(spec: RunnerSpec, note: Callable[[str], None]) -> Runner | None:
+    """Load torch.compile and let it compile one batch, so that a broken compiler is found before anything is timed."""
+    try:
+        runner = load_runner(spec)
+        runner.bind(1)
+        return runner
+    except EngineError as error:
+        note(f"torch-compile is left out: {error}")
+        return None

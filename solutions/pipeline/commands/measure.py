@@ -1,0 +1,244 @@
+"""bench, trtexec, parse-log, profile, latency-budget.
+
+Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from solutions.pipeline.commands.console import print_line, print_table
+from solutions.pipeline.commands.multivalue import MultiValueCommand, integers, split_values
+
+if TYPE_CHECKING:
+    from solutions.pipeline.bench import BenchResult
+    from solutions.pipeline.profile import EngineProfile
+
+__all__ = ["register"]
+
+BATCH_SIZES = ["1", "4", "8", "16", "32"]
+ITERATIONS, DURATION_ITERATIONS = 1000, 10
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command(
+        cls=MultiValueCommand,
+        epilog="Example: trtlab bench --engines results/engines --pytorch resnet50 --batch-sizes 1 8 32 --duration 3",
+    )(bench)
+    app.command(
+        context_settings=_PASS_ON,
+        epilog="Example: trtlab trtexec --onnx model.onnx --engine fp16.engine --log fp16.log --fp16",
+    )(trtexec)
+    app.command(
+        "parse-log",
+        epilog="Example: trtlab parse-log --log fp16.log --out fp16.json --model resnet50 --precision fp16 --batch 8",
+    )(parse_log)
+    app.command(epilog="Example: trtlab profile --engine fp16.engine --top 3")(profile)
+    app.command(
+        "latency-budget",
+        epilog="Example: trtlab latency-budget --pre-ms 4 --h2d-ms 0.5 --infer-ms 2 --d2h-ms 0.1 --post-ms 1 "
+        "--transfer-bytes 602112 --link-mbps 1000",
+    )(latency_budget)
+
+
+def bench(
+    engine: Annotated[list[str] | None, typer.Option(help="Engine files; several after one flag.")] = None,
+    engines: Annotated[Path | None, typer.Option(help="Folder; every engine in it is measured.")] = None,
+    pytorch: Annotated[str | None, typer.Option(help="Baseline: this model in PyTorch eager, float32.")] = None,
+    torch_compile: Annotated[bool, typer.Option("--torch-compile", help="Baseline: torch.compile too.")] = False,
+    ort: Annotated[Path | None, typer.Option(help="Baseline: this ONNX file in ONNX Runtime.")] = None,
+    data: Annotated[str, typer.Option(help="Data set whose weights the PyTorch model has.")] = "digits",
+    batch_sizes: Annotated[
+        list[str] | None, typer.Option(help="Images a batch; several after one flag.", show_default="1 4 8 16 32")
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="At least so many executions each.", show_default="1000; 10 where --duration is given"),
+    ] = None,
+    warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up each, not counted (as trtexec's).")] = 200.0,
+    duration: Annotated[float, typer.Option(help="At least so many seconds of timing each (as trtexec's).")] = 0.0,
+    output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+    log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
+) -> None:
+    """Measure latency (ms), throughput (images/s) and memory of engines and baselines, taking turns in one run."""
+    from solutions.pipeline.bench import BenchOptions, write_bench_json, write_bench_log
+    from solutions.pipeline.bench import bench as measure
+    from solutions.pipeline.bench_plan import engine_files, load_runners
+    from solutions.pipeline.memory_probe import peak_memory
+
+    if iterations is None:
+        iterations = DURATION_ITERATIONS if duration > 0 else ITERATIONS
+    sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
+    options = BenchOptions(tuple(sizes), iterations, warmup, duration)
+    notes: list[str] = []
+    files = engine_files(split_values(engine), engines)
+    runners = load_runners(
+        files, pytorch=pytorch, torch_compile=torch_compile, ort=ort, data=data, note=notes.append
+    )
+    try:
+        with _bar() as report:
+            results = measure(runners, options, memory=peak_memory, progress=report, note=notes.append)
+    finally:
+        for runner in runners:
+            runner.close()
+    from helpers.backend import describe
+
+    if output is not None:
+        write_bench_json(output, results, describe())
+    if log is not None:
+        write_bench_log(log, results)
+    _print_results(results, notes)
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar on a terminal; gives the function that moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console, text = Console(stderr=True), TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("measuring memory, each in a process of its own", total=None)
+        yield lambda label, done, planned: bar.update(task, description=label, completed=done, total=planned)
+
+
+def _print_results(results: "list[BenchResult]", notes: list[str]) -> None:
+    from helpers.backend import DEVICE
+
+    figures = (">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
+    columns = ("name", "precision", ">batch", *figures, "device")
+    rows = []
+    for result in results:
+        stats = result.stats
+        times = (stats.mean_ms, stats.median_ms, stats.p90_ms, stats.p95_ms, stats.p99_ms, stats.std_ms)
+        memory = "-" if result.peak_memory_bytes is None else f"{result.peak_memory_bytes / 1e6:,.0f}"
+        figures = (*(f"{value:.3f}" for value in times), f"{result.images_per_s:,.1f}", memory)
+        rows.append((result.name, result.precision, result.batch, *figures, result.device))
+    print_table(
+        f"Benchmark on {DEVICE}", columns, rows, caption="times in ms; MB: peak memory of a process that runs it alone"
+    )
+    for note in notes:
+        print_line(f"note: {note}")
+
+
+def trtexec(
+    context: typer.Context,
+    onnx: Annotated[str | None, typer.Option(help="ONNX file to build from.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine to load; with --onnx, where to save it.")] = None,
+    warmup: Annotated[int, typer.Option(help="Milliseconds of warm-up.")] = 200,
+    iterations: Annotated[int, typer.Option(help="At least so many executions.")] = 10,
+    duration: Annotated[float, typer.Option(help="At least so many seconds of timing.")] = 3.0,
+    log: Annotated[Path | None, typer.Option(help="Where to keep trtexec's output, for trtlab parse-log.")] = None,
+) -> None:
+    """Run NVIDIA's trtexec where it is installed; every other option is passed on to it (--fp16, --shapes=…)."""
+    from solutions.pipeline.trtexec import find_trtexec, run_trtexec, trtexec_arguments
+
+    find_trtexec()
+    extra = [argument for argument in context.args if argument != "--"]
+    arguments = trtexec_arguments(
+        onnx=onnx, engine=engine, warmup_ms=warmup, iterations=iterations, duration_s=duration, extra=extra
+    )
+    run_trtexec(arguments, log, print_line)
+    if log is not None:
+        print_line(f"log: {log}; read it with trtlab parse-log --log {log}")
+
+
+def parse_log(
+    log: Annotated[Path, typer.Option(help="Log of trtexec 8.0 to 11.1 or of trtlab bench; or its exported JSON.")],
+    out: Annotated[Path, typer.Option(help="JSON file to write.")],
+    model: Annotated[str, typer.Option(help="Name of the model, kept in the JSON.")],
+    precision: Annotated[str, typer.Option(help="Precision of the engine, kept in the JSON.")],
+    batch: Annotated[int, typer.Option(help="Images a query: images/s = queries/s × batch.")],
+) -> None:
+    """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU."""
+    from helpers.files import write_json
+    from solutions.pipeline.parse_log import parse_file
+
+    run = parse_file(log, model, precision, batch)
+    write_json(out, run)
+    if "latency" in run:
+        median, p99 = run["latency"]["median_ms"], run["latency"].get("p99_ms")
+        tail = "" if p99 is None else f", p99 {p99:g} ms"
+        print_line(f"{run['format']}: median {median:g} ms{tail}, {run['images_per_s']:,.1f} images/s → {out}")
+    else:
+        print_line(f"{run['format']}: {len(run['layers'])} layers, {run['average_ms']:.4g} ms an execution → {out}")
+    for note in run.get("notes", []):
+        print_line(f"note: {note}")
+
+
+def profile(
+    engine: Annotated[Path, typer.Option(help="Engine file.")],
+    top: Annotated[int, typer.Option(min=1, help="How many of the slowest layers to explain.")] = 3,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Images a batch.", show_default="the engine's optimum")
+    ] = None,
+    iterations: Annotated[int, typer.Option(help="Executions; each layer's median counts.")] = 50,
+    output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+) -> None:
+    """Show where an engine's time goes, layer by layer, and whether arithmetic or memory bounds each layer."""
+    from helpers.files import write_json
+    from solutions.pipeline.commands.console import working
+
+    with working(f"profiling {engine}"):
+        from solutions.pipeline.profile import profile_engine
+
+        found = profile_engine(engine, batch_size, iterations)
+    if output is not None:
+        write_json(output, found.to_dict())
+    _print_profile(found)
+    for finding in found.findings(top):
+        print_line(finding)
+
+
+def _print_profile(found: "EngineProfile") -> None:
+    columns = ("layer", "type", "precision", ">ms", ">share %", ">MFLOP", ">FLOP/byte", "bound by", ">% of roof")
+    rows = [
+        (
+            layer.name, layer.layer_type, layer.precision, f"{layer.time_ms:.4f}", f"{layer.share_percent:.1f}",
+            _figure(layer.flops, 1e6), _figure(layer.intensity), layer.bound or "-", _figure(layer.roof_percent),
+        )
+        for layer in found.layers
+    ]  # fmt: skip
+    peaks = ", ".join(f"{name} {peak:,.0f} GFLOP/s" for name, peak in found.roofline.peak_gflops.items())
+    print_table(
+        f"{found.engine} at batch {found.batch} on {found.device}: {found.total_ms:.3f} ms in layers",
+        columns,
+        rows,
+        caption=f"roofline measured in this run: {peaks}; {found.roofline.bandwidth_gb_s:.1f} GB/s. "
+        f"FLOP and bytes from {found.costs_from}.",
+    )
+
+
+def _figure(value: float | None, unit: float = 1.0) -> str:
+    return "-" if value is None else f"{value / unit:,.1f}"
+
+
+def latency_budget(
+    pre_ms: Annotated[float, typer.Option(help="Preprocessing, milliseconds a batch.")],
+    h2d_ms: Annotated[float, typer.Option(help="Upload to the device, milliseconds a batch.")],
+    infer_ms: Annotated[float, typer.Option(help="Inference, milliseconds a batch.")],
+    d2h_ms: Annotated[float, typer.Option(help="Download from the device, milliseconds a batch.")],
+    post_ms: Annotated[float, typer.Option(help="Postprocessing, milliseconds a batch.")],
+    transfer_bytes: Annotated[int | None, typer.Option(help="Bytes a batch moves over the link.")] = None,
+    link_mbps: Annotated[
+        float | None, typer.Option(help="The link's rate in megabits a second (10^6 bit/s; 1 MB/s is 8).")
+    ] = None,
+) -> None:
+    """Split an end-to-end latency into its stages and give the bounds on throughput, overlapped or not."""
+    from solutions.pipeline.latency_budget import LatencyBudget
+
+    budget = LatencyBudget(pre_ms, h2d_ms, infer_ms, d2h_ms, post_ms, transfer_bytes, link_mbps)
+    rows = [
+        (name, f"{ms:.3f}", f"{budget.shares[name]:.1f}", "bottleneck" if name == budget.bottleneck else "")
+        for name, ms in budget.times_ms.items()
+    ]
+    rows.append(("total", f"{budget.total_ms:.3f}", "100.0", ""))
+    print_table("Latency budget of one batch", ("stage", ">ms", ">share %", ""), rows)
+    for line in budget.advice():
+        print_line(line)
