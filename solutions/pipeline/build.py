@@ -216,8 +216,10 @@ def _timing(config: "trt.IBuilderConfig", options: BuildOptions) -> Iterator[Non
     with LOG.collect() as messages:
         cache = config.create_timing_cache(data)
         accepted = cache is not None and config.set_timing_cache(cache, ignore_mismatch=False)
-    if not accepted:
-        raise InputError(f"{path} is no timing cache of this engine and device ({messages.text()}); delete it")
+    # TensorRT may only warn and start afresh; then a mistyped path would be overwritten
+    if not accepted or messages.errors or messages.warnings:
+        reason = messages.text() or "; ".join(messages.warnings)
+        raise InputError(f"{path} is no timing cache of this engine and device ({reason}); delete it")
     yield
     atomic_write(path, bytes(config.get_timing_cache().serialize()))
 

@@ -26,7 +26,7 @@ __all__ = [
 
 MAX_IMAGES = 512
 _MIN_IMAGES = 2
-_BATCH = 8
+_BATCHES = range(8, 3, -1)
 _HEADER = re.compile(r"TRT-\d+-(EntropyCalibration2|EntropyCalibration|MinMaxCalibration|Legacy\w*)")
 _LINE = re.compile(r"(?P<name>.+): (?P<scale>[0-9a-fA-F]{1,8})")
 _KINDS = {"EntropyCalibration2": "entropy", "EntropyCalibration": "entropy1", "MinMaxCalibration": "minmax"}
@@ -165,7 +165,13 @@ def _batch_size(source: str, available: int, fixed_batch: int | None) -> int:
         raise InputError(
             f"calibration needs at least {needed} images, {source} has {available}; some hundred give good scales"
         )
-    return fixed_batch or min(_BATCH, available)
+    return fixed_batch or _best_batch(available)
+
+
+def _best_batch(available: int) -> int:
+    """Return the largest batch of 4 to 8 that leaves the fewest images over."""
+    possible = [batch for batch in _BATCHES if batch <= available] or [available]
+    return min(possible, key=lambda batch: available % batch)
 
 
 def _checked(batch: np.ndarray, source: str) -> np.ndarray:

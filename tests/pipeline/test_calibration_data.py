@@ -24,11 +24,16 @@ SHAPE = (3, SIZE, SIZE)
 
 
 def test_a_folder_gives_preprocessed_batches(tmp_path: Path) -> None:
-    folder = image_folder(tmp_path / "images", 20)
+    folder = image_folder(tmp_path / "images", 16)
     found = image_batches(folder, SHAPE, None)
     batches = list(found)
     assert found.number == len(batches) == 2 and found.batch_size == 8
-    np.testing.assert_array_equal(batches[0], load_batch(sorted(folder.iterdir())[:8], SIZE))
+    np.testing.assert_array_equal(batches[1], load_batch(sorted(folder.iterdir())[8:], SIZE))
+
+
+@pytest.mark.parametrize("number, batch", [(2, 2), (7, 7), (12, 6), (13, 6), (20, 5), (64, 8), (100, 5)])
+def test_the_batch_is_the_one_that_leaves_the_fewest_images_over(tmp_path: Path, number: int, batch: int) -> None:
+    assert npy_batches(images_npy(tmp_path / "t.npy", number), SHAPE, None).batch_size == batch
 
 
 def test_a_tensor_gives_its_rows_in_order(tmp_path: Path) -> None:
