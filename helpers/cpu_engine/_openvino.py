@@ -172,7 +172,7 @@ def compile_model(
         hint: precision of the layers that are free to choose: "f32", "f16" or "bf16".
         bounds: smallest and largest value of each dimension, by input name.
         half_weights: store the float weights as FP16.
-        keep_float: friendly names of nodes that must compute in FP32 whatever the hint says.
+        keep_float: friendly names of nodes that must compute in FP32 whatever the hint says, and of their weights.
 
     Raises:
         RuntimeError: OpenVINO cannot read or compile the model.
@@ -182,11 +182,11 @@ def compile_model(
         loaded.reshape(
             {name: ov.PartialShape([ov.Dimension(*pair) for pair in pairs]) for name, pairs in bounds.items()}
         )
-    if half_weights:
-        compress_model_transformation(loaded)
     keep = set(keep_float)
     if keep:
         loaded = _marked_precise(loaded, keep)
+    if half_weights:
+        compress_model_transformation(loaded)
     return Compiled(_core().compile_model(loaded, "CPU", _config(hint)))
 
 
@@ -196,7 +196,7 @@ def import_model(blob: bytes, hint: str, profiling: bool = False) -> Compiled:
 
 
 def _marked_precise(model: ov.Model, names: set[str]) -> ov.Model:
-    """Mark nodes so that the CPU plugin leaves them in FP32.
+    """Mark nodes, weights among them, so that they stay in FP32.
 
     The attribute (`precise`, DisablePrecisionConversion) can only be set by the IR reader, so the model goes through
     OpenVINO's IR in a temporary folder. A convolution with a bias is two nodes: `X/WithoutBiases` and `X`.
@@ -216,14 +216,13 @@ def _mark_layers(xml: str, names: set[str]) -> str:
     def marked(match: re.Match[str]) -> str:
         name, kind = match.group(1), match.group(2)
         wanted = name in names or name.removesuffix("/WithoutBiases") in names
-        if not wanted or kind in ("Const", "Parameter", "Result", "Convert"):
+        if not wanted or kind in ("Parameter", "Result", "Convert"):
             return match.group(0)
         body = match.group(0)
-        head, rest = body.split("<input>", 1) if "<input>" in body else (body, "")
-        if "<rt_info>" in head:
-            head = head.replace("<rt_info>", '<rt_info><attribute name="precise" version="0" />', 1)
-            return head + "<input>" + rest
-        return head + mark + "<input>" + rest
+        if "<rt_info>" in body:
+            return body.replace("<rt_info>", mark.removesuffix("</rt_info>"), 1)
+        first_port = "<input>" if "<input>" in body else "<output>"
+        return body.replace(first_port, mark + first_port, 1)
 
     return re.sub(r'<layer id="\d+" name="([^"]*)" type="([^"]*)".*?</layer>', marked, xml, flags=re.DOTALL)
 

@@ -278,7 +278,7 @@ class _Build:
         return tensors + [layer.get_output(i) for layer in self.network for i in range(layer.num_outputs)]
 
     def _keep_float(self) -> set[str]:
-        """Names under which OpenVINO knows the layers that must stay in FP32."""
+        """Names under which OpenVINO knows the layers that must stay in FP32, and their weights."""
         layers = {name for name, precision in self.asked.items() if precision == DataType.FLOAT}
         if self.strongly and self.hint != "f32":
             floats = {
@@ -287,8 +287,10 @@ class _Build:
                 if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
             }
             layers |= {node.name for node in self.source.graph.node if any(name in floats for name in node.output)}
-        outputs = {name for node in self.source.graph.node if node.name in layers for name in node.output}
-        return layers | outputs if self.hint != "f32" else set()
+        nodes = [node for node in self.source.graph.node if node.name in layers]
+        weights = {tensor.name for tensor in self.source.graph.initializer}
+        outputs = {name for node in nodes for name in node.output}
+        return layers | outputs | {name for node in nodes for name in node.input if name in weights}
 
     def _compile(self) -> None:
         keep = self._keep_float()

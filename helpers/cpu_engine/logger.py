@@ -18,6 +18,9 @@ class Severity(enum.IntEnum):
     INFO = 3
     VERBOSE = 4
 
+    def __str__(self) -> str:
+        return f"Severity.{self.name}"
+
 
 _LETTERS = {
     Severity.INTERNAL_ERROR: "F",
