@@ -89,13 +89,13 @@ def _tensorrt(diagnosis: Diagnosis, drivers: list[int]) -> None:
         note = " (has no precision flags and no calibrators; the lab needs 8.6 to 10.16)" if lacks else ""
         diagnosis.add("TensorRT", found + note, not lacks, install if lacks else "")
     else:
-        diagnosis.add("TensorRT", "not installed" + ("" if drivers else "; needs an NVIDIA GPU"), not drivers, install)
+        diagnosis.add("TensorRT", "not installed" + ("" if drivers else "; needs an NVIDIA GPU"), False, install)
     pycuda = _version("pycuda")
-    missing = bool(drivers) and not pycuda
     absent = "not installed" + ("" if drivers else "; needs an NVIDIA GPU")
-    diagnosis.add("pycuda", pycuda or absent, not missing, "pip install pycuda" if missing else "")
+    remedy = "pip install pycuda" if drivers and not pycuda else ""
+    diagnosis.add("pycuda", pycuda or absent, bool(pycuda), remedy)
     trtexec = shutil.which("trtexec")
-    diagnosis.add("trtexec", trtexec or "not on PATH; trtlab bench measures without it", ok=True)
+    diagnosis.add("trtexec", trtexec or "not on PATH; trtlab bench measures without it", bool(trtexec))
 
 
 def _tensorrt_names() -> tuple[str, ...]:

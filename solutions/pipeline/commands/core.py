@@ -10,6 +10,7 @@ import typer
 
 from helpers.errors import InputError
 from solutions.pipeline.commands.console import print_line, print_table, working
+from solutions.pipeline.commands.multivalue import MultiValueCommand
 
 if TYPE_CHECKING:
     from solutions.pipeline.accuracy import Accuracy
@@ -31,7 +32,9 @@ def register(app: typer.Typer) -> None:
     app.command("calib-data", epilog="Example: trtlab calib-data --out calib.npy --n 256")(calib_data)
     app.command(epilog="Example: trtlab infer --engine fp16.engine --input photos/ --topk 3")(infer)
     app.command(epilog="Example: trtlab compare --a fp32.engine --b int8.engine --calib-npy calib.npy")(compare)
-    app.command(epilog="Example: trtlab evaluate --engine fp32.engine int8.engine --num-samples 1000")(evaluate)
+    app.command(
+        cls=MultiValueCommand, epilog="Example: trtlab evaluate --engine fp32.engine int8.engine --num-samples 1000"
+    )(evaluate)
 
 
 def doctor() -> None:
@@ -88,21 +91,21 @@ def build(
     precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, int8 or int8+fp16.")] = "fp32",
     workspace_mb: Annotated[int, typer.Option(help="Memory that tactics may use, in MiB.")] = 2048,
     min_batch: Annotated[
-        int | None, typer.Option(help="Smallest batch of the profile, in images.  [dynamic: 1]")
+        int | None, typer.Option(help="Smallest batch of a dynamic model's profile, in images (1).")
     ] = None,
-    opt_batch: Annotated[int | None, typer.Option(help="Batch to tune for, in images.  [dynamic: 8]")] = None,
-    max_batch: Annotated[int | None, typer.Option(help="Largest batch, in images.  [dynamic: 32]")] = None,
+    opt_batch: Annotated[int | None, typer.Option(help="Batch to tune for, in images (8).")] = None,
+    max_batch: Annotated[int | None, typer.Option(help="Largest batch, in images (32).")] = None,
     calib_images: Annotated[Path | None, typer.Option(help="INT8: calibrate with a folder of images.")] = None,
     calib_npy: Annotated[Path | None, typer.Option(help="INT8: calibrate with a tensor of calib-data.")] = None,
     calib_cache: Annotated[
         Path | None, typer.Option(help="INT8: take the scales from this cache; with calibration data, write it.")
     ] = None,
     calibrator: Annotated[
-        str | None, typer.Option(help="INT8: entropy, minmax or percentile.  [entropy, or the cache's own]")
+        str | None, typer.Option(help="INT8: entropy, minmax or percentile (entropy, or the cache's own).")
     ] = None,
     timing_cache: Annotated[Path | None, typer.Option(help="Cache of tactic timings to use and write.")] = None,
     opt_level: Annotated[
-        int | None, typer.Option(help="Builder optimization level, 0 (fast build) to 5.  [TensorRT's: 3]")
+        int | None, typer.Option(help="Builder optimization level, 0 (fast build) to 5 (fast engine); TensorRT's own is 3.")
     ] = None,
 ) -> None:
     """Build an engine from an ONNX model."""
@@ -187,7 +190,7 @@ def compare(
     b: Annotated[Path, typer.Option("--b", help="Engine to compare with it.")],
     calib_npy: Annotated[Path, typer.Option(help="Tensor of images, as calib-data writes it.")],
     n: Annotated[int, typer.Option(help="Number of images, from the first on.")] = 128,
-    batch: Annotated[int | None, typer.Option(help="Images a batch.  [16, or the engines' largest]")] = None,
+    batch: Annotated[int | None, typer.Option(help="Images a batch (16, or the engines' largest).")] = None,
 ) -> None:
     """Show how far the outputs of two engines are apart."""
     with working("comparing"):
@@ -212,7 +215,6 @@ def compare(
 
 def evaluate(
     engine: Annotated[list[Path], typer.Option(help="Engine files, one or more.")],
-    more: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
     data: Annotated[str, typer.Option(help=f"Data set: {_DATA_HELP}")] = "digits",
     num_samples: Annotated[int, typer.Option(help="Validation images.")] = 1000,
     batch_size: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
@@ -226,7 +228,7 @@ def evaluate(
         from solutions.pipeline.accuracy import accuracy_loss
         from solutions.pipeline.evaluation import evaluate_engines, reference_of
 
-        engines = list(dict.fromkeys([*engine, *(more or [])]))
+        engines = list(dict.fromkeys(engine))
         results = evaluate_engines(engines, load_dataset(data), num_samples, batch_size, report)
         reference = reference_of(engines)
     losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
