@@ -96,8 +96,11 @@ class _Turn:
     times_ms: list[float] = field(default_factory=list)
     enqueue_ms: list[float] = field(default_factory=list)
 
-    def done(self, options: BenchOptions) -> bool:
-        return len(self.times_ms) >= options.iterations and sum(self.times_ms) >= options.duration_s * 1e3
+    def missing(self, options: BenchOptions) -> int:
+        """Return how many executions are still to be timed; a duration is converted by the time of an execution."""
+        count = options.iterations - len(self.times_ms)
+        missing_ms = options.duration_s * 1e3 - math.fsum(self.times_ms)
+        return max(0, count, math.ceil(missing_ms / self.expected_ms))
 
 
 def bench(
@@ -180,7 +183,7 @@ def _measure(
                 if progress:
                     done, planned = _done(turns, options)
                     progress(f"batch {batch}: {turn.runner.name}", done, planned)
-            waiting = [turn for turn in waiting[1:] + waiting[:1] if not turn.done(options)]
+            waiting = [turn for turn in waiting[1:] + waiting[:1] if turn.missing(options)]
     return turns
 
 
@@ -199,9 +202,9 @@ def _block(turn: _Turn, options: BenchOptions) -> None:
     if turn.expected_ms < SETTLE_BELOW_MS:
         for _ in range(max(1, round(SETTLE_MS / turn.expected_ms))):
             turn.runner.run()
-    missing = max(1, options.iterations - len(turn.times_ms))
-    count = max(1, min(round(BLOCK_MS / turn.expected_ms), math.ceil(options.iterations / LEAST_BLOCKS), missing))
-    for _ in range(count):
+    missing = turn.missing(options)
+    blocks = math.ceil((len(turn.times_ms) + missing) / LEAST_BLOCKS)
+    for _ in range(max(1, min(round(BLOCK_MS / turn.expected_ms), blocks, missing))):
         total, enqueue = _timed(turn.runner)
         turn.times_ms.append(total)
         turn.enqueue_ms.append(enqueue)
@@ -218,13 +221,9 @@ def _timed(runner: Runner) -> tuple[float, float]:
 
 
 def _done(turns: Sequence[_Turn], options: BenchOptions) -> tuple[int, int]:
-    """Return executions done and planned; a duration is converted by the time of an execution."""
-    planned = [max(options.iterations, math.ceil(options.duration_s * 1e3 / turn.expected_ms)) for turn in turns]
-    done = [
-        most if turn.done(options) else min(len(turn.times_ms), most)
-        for turn, most in zip(turns, planned, strict=True)
-    ]
-    return sum(done), sum(planned)
+    """Return executions done and planned, of all turns."""
+    done = sum(len(turn.times_ms) for turn in turns)
+    return done, done + sum(turn.missing(options) for turn in turns)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ __all__ = ["parse_file"]
 def parse_file(path: str | Path, model: str, precision: str, batch: int) -> dict[str, Any]:
     """Read a log, an exportTimes or an exportProfile (told apart by content) and describe the run it holds.
 
-    A file with several summaries gives the last one whose logged batch agrees with `batch`; `notes` says so.
+    A file with several summaries gives the last one that agrees with `batch`, `precision` and `model`; `notes` says so.
 
     Raises:
         InputError: the file cannot be read, is none of the three, or is cut off; or the batch is not positive.
@@ -25,7 +25,7 @@ def parse_file(path: str | Path, model: str, precision: str, batch: int) -> dict
     described: dict[str, Any] = {"source": str(path), "model": model, "precision": precision, "batch": batch}
     exported = _as_json(text)
     if exported is None:
-        return described | _from_log(parse_log_text(text, str(path)), batch)
+        return described | _from_log(parse_log_text(text, str(path)), model, precision, batch)
     summary = summarise_export(exported, str(path))
     if "throughput_qps" in summary:
         summary["images_per_s"] = summary["throughput_qps"] * batch
@@ -40,14 +40,27 @@ def _as_json(text: str) -> Any:
         return None
 
 
-def _from_log(runs: list[LogRun], batch: int) -> dict[str, Any]:
-    fitting = [run for run in runs if _logged_batch(run) in (None, batch)]
-    run = (fitting or runs)[-1]
+def _chosen(runs: list[LogRun], model: str, precision: str, batch: int) -> LogRun:
+    """Return the last run whose batch, precision and model agree with what was asked for, as far as any does."""
+    agree = (
+        lambda run: _logged_batch(run) in (None, batch),
+        lambda run: (run.precision or "").lower() == precision.lower(),
+        lambda run: model in (run.model or ""),
+    )
+    for rule in agree:
+        runs = [run for run in runs if rule(run)] or runs
+    return runs[-1]
+
+
+def _from_log(runs: list[LogRun], model: str, precision: str, batch: int) -> dict[str, Any]:
+    run = _chosen(runs, model, precision, batch)
     notes = list(run.warnings)
-    if not fitting:
+    if _logged_batch(run) not in (None, batch):
         notes.append(f"--batch {batch}, but the log says that batch {_logged_batch(run)} ran; check images_per_s")
     if len(runs) > 1:
-        notes.append(f"the log holds {len(runs)} summaries; this is the last one{' of this batch' if fitting else ''}")
+        found = [run.model, run.precision, f"batch {_logged_batch(run)}" if _logged_batch(run) else None]
+        what = ", ".join(part for part in found if part) or "no model, precision or batch is logged"
+        notes.append(f"the log holds {len(runs)} summaries; this is the last that fits: {what}")
     return {
         "format": "trtexec log",
         "tensorrt_version": run.tensorrt_version,

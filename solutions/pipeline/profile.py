@@ -18,6 +18,9 @@ from solutions.pipeline.runners import physical_cores
 __all__ = ["EngineProfile", "LayerProfile", "profile_engine"]
 
 
+OVERHEAD_PERCENT = 5.0
+
+
 class LayerTimes(trt.IProfiler):
     """Collects the time that each layer reports, execution by execution."""
 
@@ -168,6 +171,11 @@ def _finding(layer: LayerProfile, roof: Roofline) -> str:
     ridge = roof.ridge(layer.precision)
     if layer.intensity is None or ridge is None or layer.roof_percent is None:
         return f"{start}; its arithmetic is unknown, so no bound can be named."
+    if layer.roof_percent < OVERHEAD_PERCENT:
+        return (
+            f"{start}: {layer.intensity:.1f} FLOP/byte, but it reaches only {layer.roof_percent:.1f} % of its roof: "
+            "it is too small, and the overhead of starting it bounds it (a larger batch helps)."
+        )
     side = "right" if layer.bound == "compute" else "left"
     limit = "arithmetic" if layer.bound == "compute" else "memory bandwidth"
     advice = "a lower precision helps" if layer.bound == "compute" else "fusing, or smaller elements, helps"

@@ -48,6 +48,7 @@ class LogRun:
     total_compute_s: float | None = None
     tensorrt_version: str | None = None
     device: str | None = None
+    model: str | None = None
     precision: str | None = None
     shape_batch: int | None = None
     implicit_batch: int | None = None
@@ -75,7 +76,7 @@ def read_text(path: str | Path) -> str:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read the log {path}: {reason}; give one that trtexec or trtlab bench wrote") from error
+        raise InputError(f"cannot read the log {path}: {reason}; give one that trtexec or bench wrote") from error
     if not data.strip():
         raise InputError(f"{path} is empty; redirect trtexec's output into it: trtexec … > {path} 2>&1")
     wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
@@ -118,6 +119,7 @@ def _started(context: LogRun) -> LogRun:
     return LogRun(
         tensorrt_version=context.tensorrt_version,
         device=context.device,
+        model=context.model,
         precision=context.precision,
         shape_batch=context.shape_batch,
         implicit_batch=context.implicit_batch,
@@ -179,6 +181,8 @@ def _take_description(run: LogRun, line: str) -> None:
         run.device = value
     elif key == "TensorRT version" and re.match(r"\d+\.\d+", value):
         run.tensorrt_version = value
+    elif key == "Model" and value:
+        run.model = value
     elif key == "Precision" and value:
         run.precision = value
     elif key == "Batch" and value.isdecimal():
