@@ -1,0 +1,63 @@
+"""The plan format: what was written is read, anything else is refused with its reason."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.cpu_engine import plan
+from helpers.cpu_engine.plan import Binding, Plan, PlanError
+
+PLAN = Plan(
+    network="net",
+    hint="f32",
+    bindings=[Binding("input", "FLOAT", [-1, 3], True), Binding("output", "FLOAT", [["input", 0], 5], False)],
+    profiles=[{"input": [[1, 3], [2, 3], [4, 3]]}],
+    blob=bytes(range(256)) * 4,
+    operators={"conv": "Conv"},
+)
+
+
+def test_a_plan_comes_back_as_it_was() -> None:
+    assert dataclasses.asdict(Plan.deserialize(PLAN.serialize())) == dataclasses.asdict(PLAN)
+
+
+@given(cut=st.integers(0, 10_000))
+@settings(max_examples=60)
+def test_a_truncated_plan_is_refused(cut: int) -> None:
+    data = PLAN.serialize()
+    with pytest.raises(PlanError):
+        Plan.deserialize(data[: cut % len(data)])
+
+
+@given(position=st.integers(0, 10_000), value=st.integers(1, 255))
+@settings(max_examples=60)
+def test_a_changed_byte_is_noticed(position: int, value: int) -> None:
+    data = bytearray(PLAN.serialize())
+    data[position % len(data)] ^= value
+    with pytest.raises(PlanError):
+        Plan.deserialize(bytes(data))
+
+
+@given(st.binary(max_size=300))
+def test_other_bytes_are_refused_by_their_magic(data: bytes) -> None:
+    with pytest.raises(PlanError, match="Magic tag does not match|NVIDIA GPU"):
+        Plan.deserialize(data)
+
+
+def test_a_plan_of_nvidias_tensorrt_is_named_as_such() -> None:
+    with pytest.raises(PlanError, match="built by TensorRT for an NVIDIA GPU"):
+        Plan.deserialize(b"ftrt" + bytes(100))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("engine", "engine version"), ("openvino", "OpenVINO version"), ("cpu", "processor features")]
+)
+def test_a_plan_of_another_platform_says_what_differs(monkeypatch: pytest.MonkeyPatch, key: str, text: str) -> None:
+    here = plan.platform()
+    monkeypatch.setattr(plan, "platform", lambda: {**here, key: "another"})
+    data = PLAN.serialize()
+    monkeypatch.setattr(plan, "platform", lambda: here)
+    with pytest.raises(PlanError, match=f"another {text} .*another.*build it again"):
+        Plan.deserialize(data)
