@@ -122,7 +122,7 @@ def inspector_cost(layer: dict[str, Any], batch: int) -> LayerCost | None:
     """Return the cost as the inspector's dimensions tell it, for engines whose ONNX is gone; convolutions only."""
     weights = layer.get("Weights") or layer.get("ConvWeights")
     outputs, inputs = layer.get("Outputs") or [], layer.get("Inputs") or []
-    if not isinstance(weights, dict) or not outputs or "Pool" in str(layer.get("ParameterType", "")):
+    if not isinstance(weights, dict) or not outputs or "Pool" in str(layer.get("LayerType")):
         return None
     sizes = [[batch if size == -1 else size for size in tensor.get("Dimensions", [])] for tensor in (*inputs, *outputs)]
     if not all(sizes):
