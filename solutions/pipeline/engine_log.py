@@ -33,9 +33,12 @@ class EngineLog(trt.ILogger):
     def __init__(self) -> None:
         trt.ILogger.__init__(self)
         self._collecting: list[Messages] = []
+        self.last_error = ""
 
     def log(self, severity: "trt.ILogger.Severity", msg: str) -> None:
         """Keep errors and warnings; TensorRT calls this from its own threads."""
+        if int(severity) <= int(trt.ILogger.Severity.ERROR):
+            self.last_error = " ".join(msg.split())
         for messages in self._collecting:
             if int(severity) <= int(trt.ILogger.Severity.ERROR):
                 _append(messages.errors, msg)

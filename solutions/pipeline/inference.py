@@ -146,7 +146,7 @@ class InferenceEngine:
     def enqueue(self) -> None:
         """Put one execution on the stream; the result is there after `synchronize()`."""
         if not self.context.execute_async_v3(self.stream.handle):
-            raise EngineError(f"engine {self.name} refused to run; see TensorRT's log")
+            raise EngineError(f"engine {self.name} refused to run: {LOG.last_error or 'no reason was logged'}")
 
     def synchronize(self) -> None:
         """Wait until the stream has done all it was given."""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -211,6 +212,34 @@ def test_wrong_input_is_one_line_and_writes_nothing(
     }
     _fails(trtlab(*(argument.format(**places) for argument in arguments)), *words)
     assert list(work.iterdir()) == []
+
+
+@pytest.fixture
+def no_room():
+    """Files of this process cannot grow beyond 4 KiB, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("command", ["export", "calib-data", "build", "build int8"])
+def test_a_full_disk_is_one_line_and_leaves_the_previous_files(
+    trtlab, digits, folder: Path, tmp_path: Path, command: str, request: pytest.FixtureRequest
+) -> None:
+    out = tmp_path / "out" / "file"
+    out.parent.mkdir()
+    out.write_text("previous")
+    build = ("build", "--onnx", tiny_onnx(folder), "--engine", out)
+    arguments = {
+        "export": ("export", "--out", out, "--input-size", SIZE),
+        "calib-data": ("calib-data", "--out", out, "--n", 4, "--input-size", SIZE),
+        "build": build,
+        "build int8": (*build, "--precision", "int8", "--calib-npy", images_npy(tmp_path / "c.npy")),
+    }[command]
+    request.getfixturevalue("no_room")
+    _fails(trtlab(*arguments), f"cannot write {out}", "free space")
+    assert [path.read_text() for path in out.parent.iterdir() if path.suffix != ".cache"] == ["previous"]
 
 
 def test_a_data_set_that_cannot_be_had_is_one_line(trtlab, digits, folder: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ __all__ = ["register"]
 
 _DATA_HELP = "digits, imagenette, imagenet:FOLDER or cifar10."
 _MEGABYTE = 1e6
+_SHOWN_WARNINGS = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -105,7 +106,7 @@ def build(
     ] = None,
     timing_cache: Annotated[Path | None, typer.Option(help="Cache of tactic timings to use and write.")] = None,
     opt_level: Annotated[
-        int | None, typer.Option(help="Builder optimization level, 0 (fast build) to 5 (fast engine); TensorRT's own is 3.")
+        int | None, typer.Option(help="Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.")
     ] = None,
 ) -> None:
     """Build an engine from an ONNX model."""
@@ -130,6 +131,10 @@ def build(
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {profile}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
+    for warning in record.warnings[:_SHOWN_WARNINGS]:
+        print_line(f"warning: {' '.join(warning.split())}")
+    if len(record.warnings) > _SHOWN_WARNINGS:
+        print_line(f"{len(record.warnings)} warnings in all; see {engine}.json")
     if record.calibration:
         print_line("calibration: {calibrator}, {images} images, {source}; cache {cache}".format(**record.calibration))
 
