@@ -6,7 +6,6 @@ exception in one of these methods is printed to stderr and not raised: in get_ba
 batches so far.
 """
 
-import operator
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -177,8 +176,6 @@ def _addresses(result: Any, names: list[str]) -> list[int] | None:
 
 
 def _address(item: Any) -> int:
-    if hasattr(item, "__index__"):
-        return operator.index(item)
     if hasattr(item, "__int__") and not isinstance(item, (float, np.floating, np.ndarray, str)):
         return int(item)
     raise InputError(

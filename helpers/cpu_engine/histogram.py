@@ -126,8 +126,10 @@ def quantile_scale(counts: np.ndarray, limit: float, largest: float, quantile: f
     width = limit / BINS
     kept = counts[: max(1, int(np.ceil((cutoff or 1.0) * largest / width)))]
     below = np.concatenate([[0], np.cumsum(kept)])
-    threshold = np.interp(quantile * below[-1], below, np.arange(len(below)) * width) if below[-1] else largest
-    return float(min(max(threshold, width), largest) / _INT8_MAX)
+    wanted = quantile * below[-1]
+    upper = max(1, int(np.searchsorted(below, wanted)))
+    share = (wanted - below[upper - 1]) / max(1, below[upper] - below[upper - 1])
+    return float(min(max(upper - 1 + share, 1) * width, largest) / _INT8_MAX)
 
 
 def largest_scale(largest: float) -> float:

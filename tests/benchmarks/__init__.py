@@ -1,0 +1,1 @@
+"""Benchmarks of the CPU engine: each module has measure() -> dict."""
