@@ -2,9 +2,11 @@
 
     python datasets/train_weights.py --model resnet50 --out datasets/weights
 
-Needs torch, torchvision and NumPy alone. A pool of training images is rendered by all cores first; random crops and
-colour jitter are drawn on the device. Convolution weights stay masked to a seeded random tenth, so that the checkpoint
-holds only the kept values; its top-1 is measured in FP32 from the written file, on validation digits never trained on.
+Needs torch, torchvision and NumPy alone. Pools of training images are rendered by all cores first; random crops and
+colour jitter are drawn on the device. Training starts on images without clutter, since from a random start the masked
+network finds no foothold in cluttered ones, and moves on once it reads those. Convolution weights stay masked to a
+seeded random tenth, so that the checkpoint holds only the kept values; its top-1 is measured in FP32 from the written
+file, on validation digits never trained on.
 """
 
 import argparse
@@ -14,7 +16,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -32,30 +35,37 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CROP = 224
 CHUNK = 32
 CROPS_PER_BATCH = 12
+RECIPES = {"resnet50": (1800, 3e-3), "resnet18": (1500, 1e-3)}  # steps, peak learning rate
+RAMP_STEPS = 200
+READS = 1.2  # training loss at which the network reads plain digits (chance: 2.3, floor with smoothing: 0.5)
 LABELS = len(digits.CLASSES)
+Pool = tuple[torch.Tensor, torch.Tensor]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=["resnet18", "resnet50"], default="resnet50")
+    parser.add_argument("--model", choices=sorted(RECIPES), default="resnet50")
     parser.add_argument("--out", type=Path, required=True, help="folder for MODEL.npz and MODEL.json")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, help="default: 1800 for resnet50, 1500 for resnet18")
     parser.add_argument("--batch", type=int, default=192)
-    parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--lr", type=float, help="peak; default: 3e-3 for resnet50, 1e-3 for resnet18")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variants", type=int, default=32, help="rendered images of each training digit")
     parser.add_argument("--validation-images", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    return parser.parse_args()
+    options = parser.parse_args()
+    steps, lr = RECIPES[options.model]
+    options.steps, options.lr = options.steps or steps, options.lr or lr
+    return options
 
 
-def render_pool(pairs: list[tuple[int, int]], workers: int) -> tuple[torch.Tensor, torch.Tensor]:
+def render_pool(pairs: list[tuple[int, int]], workers: int, clutter: bool = True) -> Pool:
     """Render (digit, variant) pairs on all cores; return uint8 images [N, 256, 256, 3] and int64 labels [N]."""
     images = np.empty((len(pairs), digits.SIZE, digits.SIZE, 3), dtype=np.uint8)
     chunks = [pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK)]
     with multiprocessing.Pool(workers) as pool:
-        for index, rendered in enumerate(pool.imap(digits.render_many, chunks)):
+        for index, rendered in enumerate(pool.imap(partial(digits.render_many, clutter=clutter), chunks)):
             images[index * CHUNK : index * CHUNK + len(rendered)] = rendered
     labels = digits.load_digits()[1][[digit for digit, _ in pairs]]
     return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
@@ -78,36 +88,70 @@ def augment(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return batch * (1 + gain) + offset
 
 
-def batches(images: torch.Tensor, labels: torch.Tensor, options: argparse.Namespace) -> Iterator[tuple]:
-    """Yield `steps` augmented batches; every image is seen once before any is seen again."""
-    generator = torch.Generator().manual_seed(options.seed)
-    order = torch.empty(0, dtype=torch.int64)
-    for _ in range(options.steps):
-        while len(order) < options.batch:
-            order = torch.cat([order, torch.randperm(len(images), generator=generator)])
-        chosen, order = order[: options.batch].to(images.device), order[options.batch :]
-        yield augment(images[chosen], generator), labels[chosen]
+class Draw:
+    """Draws labelled images from a pool without replacement, all of them once before any again."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor, generator: torch.Generator) -> None:
+        self.images, self.labels, self.generator = images, labels, generator
+        self.order = torch.empty(0, dtype=torch.int64)
+
+    def __call__(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        while len(self.order) < count:
+            self.order = torch.cat([self.order, torch.randperm(len(self.images), generator=self.generator)])
+        chosen, self.order = self.order[:count].to(self.images.device), self.order[count:]
+        return self.images[chosen], self.labels[chosen]
 
 
-def train(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, options: argparse.Namespace) -> None:
-    """Train in place with AdamW on a one-cycle schedule, in bfloat16 autocast, masking the weights after each step."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.05)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.steps, pct_start=0.2)
-    loss_function = nn.CrossEntropyLoss(label_smoothing=0.1)
+class Curriculum:
+    """The share of cluttered images: 0 until plain ones are read (or half of the steps have gone), then up to 1."""
+
+    def __init__(self, steps: int) -> None:
+        self.latest_start, self.started, self.ramp = steps // 2, 0, max(1, min(RAMP_STEPS, steps // 4))
+
+    def share(self, step: int) -> float:
+        return min(1.0, (step - self.started) / self.ramp) if self.started else 0.0
+
+    def update(self, step: int, loss: float) -> None:
+        if not self.started and (loss < READS or step >= self.latest_start):
+            self.started = step
+            print(f"step {step}: cluttered images from here on", flush=True)
+
+
+def masked_parameters(model: nn.Module, options: argparse.Namespace) -> list[tuple[nn.Parameter, torch.Tensor]]:
+    parameters = dict(model.named_parameters())
     masks = checkpoint.convolution_masks(model, options.seed)
-    masked = [(dict(model.named_parameters())[name], mask.to(options.device)) for name, mask in masks.items()]
+    return [(parameters[name], mask.to(options.device)) for name, mask in masks.items()]
+
+
+def train(model: nn.Module, plain: Pool, cluttered: Pool, options: argparse.Namespace) -> None:
+    """Train in place with AdamW on a one-cycle schedule, in bfloat16 autocast, masking the weights after each step."""
+    generator = torch.Generator().manual_seed(options.seed)
+    draw_plain, draw_cluttered = Draw(*plain, generator), Draw(*cluttered, generator)
+    curriculum, masked = Curriculum(options.steps), masked_parameters(model, options)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.steps, pct_start=0.1)
     apply_masks(masked)
     model.train()
-    for step, (batch, target) in enumerate(batches(images, labels, options), start=1):
-        with torch.autocast(options.device, dtype=torch.bfloat16):
-            loss = loss_function(model(batch.contiguous(memory_format=torch.channels_last)), target)
+    for step in range(1, options.steps + 1):
+        count = round(curriculum.share(step) * options.batch)
+        parts = [draw(n) for draw, n in ((draw_cluttered, count), (draw_plain, options.batch - count)) if n]
+        images, labels = map(torch.cat, zip(*parts, strict=True))
+        loss = loss_of(model, augment(images, generator), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         schedule.step()
         apply_masks(masked)
+        if step % 10 == 0 or step == options.steps:
+            curriculum.update(step, loss.item())
         if step % 100 == 0 or step == options.steps:
             print(f"step {step}/{options.steps}  loss {loss.item():.3f}", flush=True)
+
+
+def loss_of(model: nn.Module, batch: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    with torch.autocast(batch.device.type, dtype=torch.bfloat16):
+        logits = model(batch.contiguous(memory_format=torch.channels_last))
+        return nn.functional.cross_entropy(logits, labels, label_smoothing=0.1)
 
 
 @torch.no_grad()
@@ -144,27 +188,33 @@ def provenance(options: argparse.Namespace, path: Path, **measured: float | int)
     }
 
 
-def timed_pool(split: str, count: int, options: argparse.Namespace) -> tuple[torch.Tensor, torch.Tensor]:
+def timed_pool(pairs: Iterable[tuple[int, int]], most: int, options: argparse.Namespace, clutter: bool = True) -> Pool:
     start = time.perf_counter()
-    per_digit = options.variants if split == "train" else None
-    images, labels = render_pool(list(islice(digits.variants(split, per_digit), count)), options.workers)
+    images, labels = render_pool(list(islice(pairs, most)), options.workers, clutter)
     seconds = time.perf_counter() - start
-    print(f"rendered {len(images)} {split} images in {seconds:.1f} s ({len(images) / seconds:.0f}/s)", flush=True)
+    print(f"rendered {len(images)} images in {seconds:.1f} s ({len(images) / seconds:.0f}/s)", flush=True)
     return images, labels
+
+
+def render_pools(options: argparse.Namespace) -> tuple[Pool, Pool, Pool]:
+    """Return the plain training, cluttered training and validation pools."""
+    most = options.steps * options.batch
+    plain = timed_pool(digits.variants("train", max(1, options.variants // 4)), most, options, clutter=False)
+    cluttered = timed_pool(digits.variants("train", options.variants), most, options)
+    return plain, cluttered, timed_pool(digits.variants("validation"), options.validation_images, options)
 
 
 def main() -> None:
     options = arguments()
     start = time.perf_counter()
-    pools = [timed_pool("train", options.steps * options.batch, options)]  # workers fork before CUDA is initialised
-    pools.append(timed_pool("validation", options.validation_images, options))
-    (images, labels), validation = [[part.to(options.device) for part in pool] for pool in pools]
+    pools = render_pools(options)  # before CUDA is initialised, since the workers are forked
+    plain, cluttered, validation = [(images.to(options.device), labels.to(options.device)) for images, labels in pools]
     torch.manual_seed(options.seed)
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     new_model = getattr(torchvision.models, options.model)
     model = new_model(num_classes=LABELS).to(options.device, memory_format=torch.channels_last)
-    train(model, images, labels, options)
+    train(model, plain, cluttered, options)
     path = options.out / f"{options.model}.npz"
     kept = checkpoint.save_checkpoint(model, path, options.seed)
     written = checkpoint.load_checkpoint(new_model(num_classes=LABELS), path).to(options.device)
@@ -172,7 +222,7 @@ def main() -> None:
     record = provenance(
         options,
         path,
-        train_images=len(images),
+        train_images=len(plain[0]) + len(cluttered[0]),
         validation_images=len(validation[0]),
         top1_fp32_percent=accuracy,
         kept_weights=kept,

@@ -39,6 +39,14 @@ _CELLS = 4  # the background interpolates 5×5 colours over 4×4 cells
 _CELL = SIZE // _CELLS
 _GRAIN = SIZE // 2  # noise is drawn in 2×2 pixel grains, which keeps the PNG files small
 _OPAQUE = 128  # alpha of a fully covered pixel: 255 · 128 still fits int16
+_MIN_CONTRAST = 24  # least difference of luminance between paper and ink, in levels
+_MAX_TURN = 0.3  # tangent of half the largest rotation: ±33°
+_STRETCH = 0.25  # the digit's height and width differ by up to this share
+_STROKES_BEHIND = 4
+_STROKES_IN_FRONT = 8
+_STROKE_WIDTHS = (20, 160)  # half-widths, in 1/16 pixel
+_CONFUSING_SHARE = 0.6  # of the strokes: half of these look like ink, half like paper that cuts the digit
+_NOISE = (6, 51)  # strengths; ±100 levels at most
 _AXIS = np.arange(SIZE, dtype=np.int32) - SIZE // 2
 _RAMP = np.array([(3 * _CELL - 2 * w) * w * w // _CELL**2 for w in range(_CELL)], dtype=np.int16)  # smoothstep
 
@@ -81,25 +89,29 @@ def variants(split: str, per_digit: int | None = None) -> Iterator[tuple[int, in
             yield digit, variant
 
 
-def render_variant(digit: int, variant: int) -> np.ndarray:
+def render_variant(digit: int, variant: int, clutter: bool = True) -> np.ndarray:
     """Return image `variant` of original digit `digit` as uint8 [256, 256, 3] RGB."""
-    return render(load_digits()[0][digit], digit * _SEEDS_PER_DIGIT + variant)
+    return render(load_digits()[0][digit], digit * _SEEDS_PER_DIGIT + variant, clutter)
 
 
-def render_many(pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+def render_many(pairs: Sequence[tuple[int, int]], clutter: bool = True) -> np.ndarray:
     """Return the images of several (digit, variant) pairs as uint8 [N, 256, 256, 3]; made for a pool of workers."""
-    return np.stack([render_variant(digit, variant) for digit, variant in pairs])
+    return np.stack([render_variant(digit, variant, clutter) for digit, variant in pairs])
 
 
-def render(pixels: np.ndarray, seed: int) -> np.ndarray:
-    """Compose one digit, uint8 [8, 8] with values 0–16, into a cluttered uint8 [256, 256, 3] RGB image."""
+def render(pixels: np.ndarray, seed: int, clutter: bool = True) -> np.ndarray:
+    """Compose one digit, uint8 [8, 8] with values 0–16, into a uint8 [256, 256, 3] RGB image.
+
+    Without `clutter` there are no distractor strokes and no noise: training starts on such images.
+    """
     rng = RandomState(seed)
     paper, ink = _contrasting_colours(rng)
     image = _background(rng, paper)
-    _draw_strokes(rng, image, count=4)
+    _draw_strokes(rng, image, _STROKES_BEHIND * clutter, (paper, ink))
     _blend(image, _digit_alpha(rng, pixels), ink)
-    _draw_strokes(rng, image, count=2)
-    _add_noise(rng, image)
+    _draw_strokes(rng, image, _STROKES_IN_FRONT * clutter, (paper, ink))
+    if clutter:
+        _add_noise(rng, image)
     return np.ascontiguousarray(np.clip(image, 0, 255).astype(np.uint8).transpose(1, 2, 0))
 
 
@@ -117,7 +129,7 @@ def _contrasting_colours(rng: RandomState) -> tuple[np.ndarray, np.ndarray]:
     luminance = np.array([77, 150, 29], dtype=np.int32)  # ITU-R BT.601 weights in 1/256
     while True:
         paper, ink = _integers(rng, 20, 236, (2, 3))
-        if abs(int(((paper - ink) * luminance).sum())) >= 48 * 256:
+        if abs(int(((paper - ink) * luminance).sum())) >= _MIN_CONTRAST * 256:
             return paper, ink
 
 
@@ -134,9 +146,9 @@ def _background(rng: RandomState, paper: np.ndarray) -> np.ndarray:
     return image.reshape(3, SIZE, SIZE)
 
 
-def _rotation(rng: RandomState, quarter: float) -> tuple[float, float]:
-    """Draw (cos, sin) of an angle up to ±2·atan(quarter) as a rational point of the circle: no trigonometry needed."""
-    t = (rng.random_sample() * 2 - 1) * quarter
+def _rotation(rng: RandomState, most: float) -> tuple[float, float]:
+    """Draw (cos, sin) of an angle up to ±2·atan(most) as a rational point of the circle: no trigonometry needed."""
+    t = (rng.random_sample() * 2 - 1) * most
     return (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
 
 
@@ -145,14 +157,14 @@ def _digit_alpha(rng: RandomState, pixels: np.ndarray) -> np.ndarray:
 
     Bilinear sampling in fixed point: positions in 1/65536 of a source pixel, weights in 1/32.
     """
-    cosine, sine = _rotation(rng, 0.3)
+    cosine, sine = _rotation(rng, _MAX_TURN)
     step = 8 * 65536 / _integer(rng, 112, 190)
     shift = _integers(rng, -30, 31, 2)
-    a, b = int(cosine * step), int(sine * step)
+    tall = step * (1 + (rng.random_sample() * 2 - 1) * _STRETCH)
     x, y = _AXIS - shift[0], _AXIS - shift[1]
     centre = 5 * 65536 - 32768
-    u = np.clip((a * x)[None, :] + (b * y + centre)[:, None], 0, 10 * 65536 - 1)
-    v = np.clip((-b * x)[None, :] + (a * y + centre)[:, None], 0, 10 * 65536 - 1)
+    u = np.clip((int(cosine * step) * x)[None, :] + (int(sine * step) * y + centre)[:, None], 0, 10 * 65536 - 1)
+    v = np.clip((int(-sine * tall) * x)[None, :] + (int(cosine * tall) * y + centre)[:, None], 0, 10 * 65536 - 1)
     coverage = _sample(np.pad(pixels, (1, 2)).astype(np.int16), u, v)
     coverage -= _integer(rng, 6000, 8600)  # the threshold sets how bold the pen is
     coverage >>= 4
@@ -170,10 +182,15 @@ def _sample(table: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return top * (32 - down) + bottom * down
 
 
-def _draw_strokes(rng: RandomState, image: np.ndarray, count: int) -> None:
-    """Draw `count` curved strokes of random place, direction, bend, width and colour that belong to no digit."""
-    for _ in range(count):
-        colour = _integers(rng, 0, 256, 3)
+def _draw_strokes(rng: RandomState, image: np.ndarray, most: int, confusing: Sequence[np.ndarray]) -> None:
+    """Draw up to `most` curved strokes of random place, direction, bend and width that belong to no digit.
+
+    Some take a random colour, the others nearly one of the two `confusing` ones.
+    """
+    for _ in range(_integer(rng, 0, most + 1)):
+        pick, colour = rng.random_sample(), _integers(rng, 0, 256, 3)
+        if pick < _CONFUSING_SHARE:
+            colour = np.clip(confusing[pick < _CONFUSING_SHARE / 2] + (colour >> 3) - 16, 0, 255)
         _blend(image, _stroke_alpha(rng), colour)
 
 
@@ -182,7 +199,7 @@ def _stroke_alpha(rng: RandomState) -> np.ndarray:
     cosine, sine = _rotation(rng, 1.0)
     a, b = int(cosine * 16), int(sine * 16)
     place = _integers(rng, -120, 121, 2)
-    length, width, bend = _integer(rng, 20, 80) * 16, _integer(rng, 20, 96), _integer(rng, -40, 41)
+    length, width, bend = _integer(rng, 20, 80) * 16, _integer(rng, *_STROKE_WIDTHS), _integer(rng, -40, 41)
     x, y = _AXIS - place[0], _AXIS - place[1]
     along = (a * x)[None, :] + (b * y)[:, None]
     across = (-b * x)[None, :] + (a * y)[:, None]
@@ -198,8 +215,8 @@ def _blend(image: np.ndarray, alpha: np.ndarray, colour: np.ndarray) -> None:
 
 
 def _add_noise(rng: RandomState, image: np.ndarray) -> None:
-    """Add triangular noise of a random strength (up to ±40 levels) in 2×2 grains to int16 `image`, in place."""
-    strength = _integer(rng, 6, 21)
+    """Add triangular noise of a random strength in 2×2 grains to int16 `image`, in place."""
+    strength = _integer(rng, *_NOISE)
     draws = np.frombuffer(rng.bytes(2 * 3 * _GRAIN * _GRAIN), dtype=np.uint8).reshape(2, 3, _GRAIN, _GRAIN)
     grains = (draws[0].astype(np.int16) + draws[1] - 255) * np.int16(strength) >> 7
     image.reshape(3, _GRAIN, 2, _GRAIN, 2)[...] += grains[:, :, None, :, None]
