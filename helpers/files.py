@@ -36,7 +36,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         if temporary is not None and error.filename not in (None, str(temporary), str(path)):
             raise
-        raise InputError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder") from error
+        reason = error.strerror or error
+        raise InputError(f"cannot write {path}: {reason}; free space or choose another folder") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

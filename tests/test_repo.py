@@ -40,17 +40,6 @@ def test_every_dependency_has_an_exact_version_in_the_constraints() -> None:
 
 
 @pytest.mark.parametrize("path", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_public_names_are_sorted_and_exist(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "__all__" for t in node.targets):
-            names = ast.literal_eval(node.value)
-            assert names == sorted(names)
-            assert len(names) == len(set(names))
-            break
-
-
-@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
 

@@ -21,6 +21,8 @@ from helpers.cpu_engine.calibrators import (
     IInt8MinMaxCalibrator,
 )
 from helpers.cpu_engine.config import IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache
+from helpers.cpu_engine.context import IExecutionContext
+from helpers.cpu_engine.engine import ICudaEngine
 from helpers.cpu_engine.enums import (
     BuilderFlag,
     DataType,
@@ -48,7 +50,7 @@ from helpers.cpu_engine.network import ILayer, INetworkDefinition, ITensor
 from helpers.cpu_engine.parser import ErrorCode, OnnxParser, ParserError
 from helpers.cpu_engine.plan import VERSION as __version__
 from helpers.cpu_engine.profiling import IProfiler, Profiler
-from helpers.cpu_engine.runtime import ICudaEngine, IExecutionContext, Runtime
+from helpers.cpu_engine.runtime import Runtime
 from helpers.cpu_engine.types import Dims, Dims2, Dims3, Dims4, nptype, volume
 
 __all__ = [
@@ -111,10 +113,10 @@ __all__ = [
     "fp8",
     "get_nv_onnx_parser_version",
     "init_libnvinfer_plugins",
-    "int32",
     "int4",
-    "int64",
     "int8",
+    "int32",
+    "int64",
     "nptype",
     "uint8",
     "volume",

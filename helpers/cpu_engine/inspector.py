@@ -10,7 +10,8 @@ from helpers.cpu_engine.enums import LayerInformationFormat, ProfilingVerbosity
 from helpers.cpu_engine.plan import Plan
 
 if TYPE_CHECKING:
-    from helpers.cpu_engine.runtime import ICudaEngine, IExecutionContext
+    from helpers.cpu_engine.context import IExecutionContext
+    from helpers.cpu_engine.engine import ICudaEngine
 
 __all__ = ["EngineInspector", "Layer", "activation_bytes", "layers_of"]
 

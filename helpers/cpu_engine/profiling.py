@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from helpers.cpu_engine import _memory
 
 if TYPE_CHECKING:
-    from helpers.cpu_engine.runtime import IExecutionContext
+    from helpers.cpu_engine.context import IExecutionContext
 
 __all__ = ["IProfiler", "Profiler", "run_profiled"]
 

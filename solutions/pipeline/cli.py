@@ -1,6 +1,7 @@
 """`trtlab`: the lab's pipeline from a shell.
 
-Exit codes: 0 done, 1 a bug of ours (with its traceback), 2 wrong input (one line says what and what to do), 130 interrupted.
+Exit codes: 0 done, 1 a bug of ours (with its traceback), 2 wrong input (one line says what and what to do),
+130 interrupted.
 """
 
 import sys

@@ -1,0 +1,167 @@
+"""Calibration's speed, memory and fidelity: against FP32 inference, onnxruntime.quantization and recorded TensorRT
+caches.
+
+`python -m tests.benchmarks.bench_calibration` prints `measure()` as JSON. Each method runs in a process of its own,
+so that its peak memory is its own.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks import fidelity
+
+__all__ = ["measure"]
+
+BATCH = 8
+ENTROPY_IMAGES = 16  # onnxruntime keeps all activations of all images, 92 MB each, in memory
+INFERENCE_IMAGES = 512
+
+
+def measure(inference_images: int = INFERENCE_IMAGES, entropy_images: int = ENTROPY_IMAGES) -> dict[str, Any]:
+    """Return the ratios for bench.json, with the figures that they come from.
+
+    `calibration_speedup`: onnxruntime's entropy calibrator's time over ours, same images, from the ONNX file to the
+    scales. `calibration_over_inference`: entropy calibration's time over the FP32 inference of the same images.
+    `scales_equal`: the share of tensors whose scale equals real TensorRT's within 1e-4, by calibrator.
+    """
+    paired = _in_process("inference", inference_images)
+    ours, theirs = _in_process("ours", entropy_images), _in_process("onnxruntime", entropy_images)
+    images = fidelity.recorded_images()
+    equal = fidelity.scales_equal(fidelity.recorded_network(), images, fidelity.RECORDING, BATCH)
+    return {
+        "calibration_speedup": theirs["seconds"] / ours["seconds"],
+        "calibration_over_inference": paired["calibration_seconds"] / paired["inference_seconds"],
+        "scales_equal": {kind: found.share for kind, found in equal.items()},
+        "scales_different": {kind: found.different for kind, found in equal.items()},
+        "calibration": {
+            "entropy_images": entropy_images,
+            "entropy_seconds": ours["seconds"],
+            "entropy_peak_bytes": ours["peak_bytes"],
+            "onnxruntime_seconds": theirs["seconds"],
+            "onnxruntime_peak_bytes": theirs["peak_bytes"],
+            **paired,
+        },
+    }
+
+
+def _in_process(task: str, images: int) -> dict[str, float]:
+    """Run one of the tasks below in a process of its own and return what it measured."""
+    command = [sys.executable, "-m", "tests.benchmarks.bench_calibration", task, str(images)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[2])
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[1:])} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _images(count: int) -> np.ndarray:
+    """Return the recorded images over and over: float32 [count, 3, 224, 224]."""
+    recorded = fidelity.recorded_images()
+    return recorded[np.arange(count) % len(recorded)]
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _calibrate(images: np.ndarray) -> float:
+    """Calibrate with IInt8EntropyCalibrator2; return the seconds from the first call of the calibrator to its last."""
+    network = fidelity.recorded_network()
+    calibrator = fidelity.make_calibrator("entropy2", images, BATCH)
+    times: list[float] = []
+    for name in ("get_batch_size", "write_calibration_cache"):
+        setattr(calibrator, name, _timed(getattr(calibrator, name), times))
+    fidelity.calibrated_engine(network, calibrator, (BATCH, *images.shape[1:]))
+    return times[-1] - times[0]
+
+
+def _timed(method: Any, times: list[float]) -> Any:
+    def call(*arguments: Any) -> Any:
+        times.append(time.perf_counter())
+        return method(*arguments)
+
+    return call
+
+
+def _task_ours(count: int) -> dict[str, float]:
+    """Entropy calibration on the CPU engine, compilation for calibration and of its loops included."""
+    return {"seconds": _calibrate(_images(count)), "peak_bytes": _peak_bytes()}
+
+
+def _task_inference(count: int) -> dict[str, float]:
+    """FP32 inference of the images before and after their calibration, so that the machine's drift cancels."""
+    images = _images(count)
+    infer = _fp32_inference()
+    infer(images[: 4 * BATCH])
+    before = infer(images[: count // 2])
+    calibration = _calibrate(images)
+    return {
+        "inference_images": count,
+        "inference_seconds": before + infer(images[count // 2 :]),
+        "calibration_seconds": calibration,
+        "calibration_peak_bytes": _peak_bytes(),
+    }
+
+
+def _fp32_inference() -> Any:
+    """Return a function that infers images in FP32 in batches through the API and returns the seconds it took."""
+    from helpers.backend import trt
+    from solutions.pipeline.inference import InferenceEngine
+
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    trt.OnnxParser(network, logger).parse(fidelity.recorded_network())
+    config = builder.create_builder_config()
+    config.clear_flag(trt.BuilderFlag.TF32)
+    profile = builder.create_optimization_profile()
+    shape = (3, 224, 224)
+    profile.set_shape("input", (1, *shape), (BATCH, *shape), (BATCH, *shape))
+    config.add_optimization_profile(profile)
+    engine = InferenceEngine(bytes(builder.build_serialized_network(network, config)))
+
+    def infer(images: np.ndarray) -> float:
+        started = time.perf_counter()
+        for first in range(0, len(images), BATCH):
+            engine.infer(images[first : first + BATCH])
+        return time.perf_counter() - started
+
+    return infer
+
+
+def _task_onnxruntime(count: int) -> dict[str, float]:
+    """onnxruntime.quantization's entropy calibrator with its defaults, as quantize_static calls it."""
+    from onnxruntime.quantization.calibrate import CalibrationDataReader, CalibrationMethod, create_calibrator
+
+    class Reader(CalibrationDataReader):
+        def __init__(self, images: np.ndarray) -> None:
+            self._batches = (images[i : i + BATCH] for i in range(0, len(images), BATCH))
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            batch = next(self._batches, None)
+            return None if batch is None else {"input": batch}
+
+    images = _images(count)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.onnx"
+        path.write_bytes(fidelity.recorded_network())
+        started = time.perf_counter()
+        augmented = str(Path(folder) / "augmented.onnx")
+        calibrator = create_calibrator(path, None, augmented, calibrate_method=CalibrationMethod.Entropy)
+        calibrator.collect_data(Reader(images))
+        calibrator.compute_data()
+        return {"seconds": time.perf_counter() - started, "peak_bytes": _peak_bytes()}
+
+
+TASKS = {"inference": _task_inference, "ours": _task_ours, "onnxruntime": _task_onnxruntime}
+
+if __name__ == "__main__":
+    found = TASKS[sys.argv[1]](int(sys.argv[2])) if len(sys.argv) > 2 else measure()
+    print(json.dumps(found))

@@ -1,0 +1,82 @@
+"""The CPU engine's calibration against real TensorRT, on the machine that has both.
+
+Real TensorRT calibrates and builds; the CPU engine reproduces its scales in a process of its own. What TensorRT wrote
+is kept in the folder that TRT_LAB_RECORD names (default: results/fidelity), as tests/fixtures/fidelity_lab holds it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.backend import DEVICE, ENGINE, trt
+from helpers.files import write_json
+from tests.benchmarks import fidelity
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(ENGINE != "tensorrt", reason="needs real TensorRT on an NVIDIA GPU"),
+]
+RECORD = Path(os.environ.get("TRT_LAB_RECORD", "results/fidelity"))
+ROOT = Path(__file__).resolve().parents[2]
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Path:
+    """Calibrate the lab's ResNet-50 with each calibrator on real TensorRT; keep caches, logits and versions."""
+    network, images = fidelity.lab_network(), fidelity.lab_images()
+    RECORD.mkdir(parents=True, exist_ok=True)
+    np.save(RECORD / "outputs_fp32.npy", fidelity.pytorch_logits(images))
+    for kind, file in fidelity.CACHE_FILES.items():
+        calibrator = fidelity.make_calibrator(kind, images, BATCH)
+        plan = fidelity.calibrated_engine(network, calibrator, (BATCH, *images.shape[1:]), level=1)
+        (RECORD / file).write_bytes(calibrator.written)
+        np.save(RECORD / f"outputs_{Path(file).stem}.npy", fidelity.logits(plan, images, BATCH))
+    write_json(RECORD / "record.json", {"device": DEVICE, "version": trt.__version__, "images": len(images)})
+    return RECORD
+
+
+@pytest.mark.parametrize("kind", fidelity.CACHE_FILES)
+def test_tensorrt_gives_the_scales_that_were_recorded_before(kind: str) -> None:
+    file = fidelity.CACHE_FILES[kind]
+    images = fidelity.recorded_images()
+    calibrator = fidelity.make_calibrator(kind, images, BATCH)
+    fidelity.calibrated_engine(fidelity.recorded_network(), calibrator, (BATCH, *images.shape[1:]), level=0)
+    before = fidelity.read_scales((fidelity.RECORDING / file).read_bytes())
+    found = fidelity.compare(fidelity.read_scales(calibrator.written), before)
+    assert found.share >= 0.97, found.different
+
+
+def test_tensorrts_int8_engines_keep_the_labs_top_1(recorded: Path) -> None:
+    reference = np.load(recorded / "outputs_fp32.npy").argmax(1)
+    for file in fidelity.CACHE_FILES.values():
+        found = np.load(recorded / f"outputs_{Path(file).stem}.npy").argmax(1)
+        assert (found == reference).mean() >= 0.9, file
+
+
+def test_the_cpu_engine_reproduces_the_scales_of_the_labs_model(recorded: Path) -> None:
+    pytest.importorskip("openvino", reason="the CPU engine's OpenVINO is not installed beside TensorRT here")
+    script = (
+        "import json; from pathlib import Path; from tests.benchmarks import fidelity as f;"
+        f"found = f.scales_equal(f.lab_network(), f.lab_images(), Path({str(recorded.resolve())!r}));"
+        "print(json.dumps({kind: [e.share, e.different] for kind, e in found.items()}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "TRT_LAB_ENGINE": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    shares = json.loads(done.stdout.strip().splitlines()[-1])
+    print({kind: share for kind, (share, _) in shares.items()})
+    assert shares["minmax"][0] == 1.0, shares["minmax"][1]
+    assert shares["entropy"][0] == 1.0, shares["entropy"][1]
+    assert shares["entropy2"][0] >= 0.97, shares["entropy2"][1]
