@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from helpers.cpu_engine import _openvino
+from helpers.cpu_engine._bindings import Overridable
 from helpers.cpu_engine.enums import (
     BuilderFlag,
     DeviceType,
@@ -37,11 +38,11 @@ _CACHE_MAGIC = b"TRTCPUTC"
 _MAX_LEVEL = 5
 
 
-class IProgressMonitor:
+class IProgressMonitor(Overridable):
     """Base of build progress monitors; `step_complete` returning False cancels the build."""
 
     def __init__(self) -> None:
-        pass
+        super().__init__()
 
     def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
         raise NotImplementedError("a progress monitor must override phase_start")

@@ -160,7 +160,9 @@ class IExecutionContext:
         """Find the output shapes that the graph does not tell by running once on zeros."""
         request = self.engine.compiled.create_request()
         for binding in self._inputs():
-            request.bind(binding.name, np.zeros(self._shapes[binding.name], nptype(DataType[binding.dtype])))
+            request.bind(
+                binding.name, np.zeros(self._shapes[binding.name], nptype(DataType.__members__[binding.dtype]))
+            )
         request.infer()
         return {binding.name: request.output(binding.name).shape for binding in outputs}
 
@@ -196,7 +198,7 @@ class IExecutionContext:
         shapes = {**self._shapes, **self._outputs()}
         tensors = []
         for binding in self.engine.plan.bindings:
-            kind = nptype(DataType[binding.dtype])
+            kind = nptype(DataType.__members__[binding.dtype])
             nbytes = volume(shapes[binding.name]) * np.dtype(kind).itemsize
             tensors.append((binding.name, self._addresses[binding.name], nbytes, shapes[binding.name], kind))
         self._snapshot = _Snapshot(tensors)

@@ -88,7 +88,7 @@ class ICudaEngine:
 
     @property
     def profiling_verbosity(self) -> ProfilingVerbosity:
-        return ProfilingVerbosity[self._plan.verbosity]
+        return ProfilingVerbosity.__members__[self._plan.verbosity]
 
     @property
     def device_memory_size(self) -> int:
@@ -129,7 +129,7 @@ class ICudaEngine:
 
     def get_tensor_dtype(self, name: str) -> DataType:
         binding = self._binding(name)
-        return DataType.FLOAT if binding is None else DataType[binding.dtype]
+        return DataType.FLOAT if binding is None else DataType.__members__[binding.dtype]
 
     def get_tensor_location(self, name: str) -> TensorLocation:
         return TensorLocation.DEVICE

@@ -1,6 +1,7 @@
 """Enumerations, with the names and values of TensorRT 10.16's Python bindings."""
 
 import enum
+from typing import NoReturn
 
 __all__ = [
     "BuilderFlag",
@@ -25,7 +26,17 @@ __all__ = [
 ]
 
 
-class _TrtEnum(enum.Enum):
+class _PybindEnum(enum.EnumMeta):
+    """pybind11's enums are neither iterated nor indexed: their members are in `__members__`."""
+
+    def __getitem__(cls, name: str) -> NoReturn:
+        raise TypeError(f"'{cls.__name__}' is not subscriptable in TensorRT; use {cls.__name__}.__members__[{name!r}]")
+
+    def __iter__(cls) -> NoReturn:
+        raise TypeError(f"'{cls.__name__}' is not iterable in TensorRT; use {cls.__name__}.__members__.values()")
+
+
+class _TrtEnum(enum.Enum, metaclass=_PybindEnum):
     """A pybind11 enum: converts to int, never equals one."""
 
     def __int__(self) -> int:

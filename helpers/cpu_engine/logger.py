@@ -4,6 +4,7 @@ import enum
 import sys
 import time
 
+from helpers.cpu_engine._bindings import Overridable
 from helpers.errors import UnsupportedError
 
 __all__ = ["ILogger", "Logger", "unsupported"]
@@ -31,7 +32,7 @@ _LETTERS = {
 }
 
 
-class ILogger:
+class ILogger(Overridable):
     """Base of loggers; a subclass overrides `log(severity, msg)` and calls `trt.ILogger.__init__(self)`."""
 
     Severity = Severity
@@ -42,7 +43,7 @@ class ILogger:
     VERBOSE = Severity.VERBOSE
 
     def __init__(self) -> None:
-        pass
+        super().__init__()
 
     def log(self, severity: Severity, msg: str) -> None:
         raise NotImplementedError("a logger derived from trt.ILogger must override log(severity, msg)")
@@ -53,6 +54,8 @@ class Logger(ILogger):
 
     def __init__(self, min_severity: Severity = Severity.WARNING) -> None:
         super().__init__()
+        if not isinstance(min_severity, Severity):
+            raise TypeError(f"Logger needs a trt.Logger.Severity such as trt.Logger.WARNING, found {min_severity!r}")
         self.min_severity = min_severity
 
     def log(self, severity: Severity, msg: str) -> None:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from helpers.cpu_engine import _memory
+from helpers.cpu_engine._bindings import Overridable
 
 if TYPE_CHECKING:
     from helpers.cpu_engine.context import IExecutionContext
@@ -10,11 +11,11 @@ if TYPE_CHECKING:
 __all__ = ["IProfiler", "Profiler", "run_profiled"]
 
 
-class IProfiler:
+class IProfiler(Overridable):
     """Base of profilers; `report_layer_time` is called for each fused layer, in order, after every inference."""
 
     def __init__(self) -> None:
-        pass
+        super().__init__()
 
     def report_layer_time(self, layer_name: str, ms: float) -> None:
         raise NotImplementedError(

@@ -50,7 +50,7 @@ class Dims:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dims):
-            return self._shape == other._shape
+            raise TypeError("TensorRT compares Dims with tuples and lists only: compare tuple(a) == tuple(b)")
         if isinstance(other, (tuple, list)):
             return self._shape is not None and self._shape == list(other)
         return NotImplemented
@@ -80,13 +80,32 @@ def nptype(trt_type: DataType) -> type:
     return _NUMPY[trt_type]
 
 
-class Dims2(Dims):
+class _FixedDims(Dims):
+    """A shape of `RANK` dimensions, given one by one or as a sequence; none gives zeros."""
+
+    RANK = 0
+
+    def __init__(self, *shape: Iterable[int] | int) -> None:
+        given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        values = list(given) if shape else [0] * self.RANK
+        if len(values) != self.RANK:
+            raise ValueError(f"{type(self).__name__} needs {self.RANK} dimensions, found {len(values)}")
+        super().__init__(values)
+
+
+class Dims2(_FixedDims):
     """A shape of two dimensions."""
 
+    RANK = 2
 
-class Dims3(Dims):
+
+class Dims3(_FixedDims):
     """A shape of three dimensions."""
 
+    RANK = 3
 
-class Dims4(Dims):
+
+class Dims4(_FixedDims):
     """A shape of four dimensions."""
+
+    RANK = 4

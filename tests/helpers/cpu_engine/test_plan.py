@@ -41,8 +41,8 @@ def test_a_changed_byte_is_noticed(position: int, value: int) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_other_bytes_are_refused_by_their_magic(data: bytes) -> None:
-    with pytest.raises(PlanError, match="Magic tag does not match|NVIDIA GPU"):
+def test_any_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(PlanError):
         Plan.deserialize(data)
 
 

@@ -1,0 +1,24 @@
+"""How pybind11 classes behave that plain Python classes don't."""
+
+from typing import Any
+
+__all__ = ["Overridable"]
+
+
+class _ChecksBaseInit(type):
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        made = super().__call__(*arguments, **named)
+        if not made.__dict__.get("_base_initialised"):
+            base = next(c.__name__ for c in cls.__mro__ if c.__module__.startswith("helpers.cpu_engine"))
+            raise TypeError(
+                f"tensorrt.{base}.__init__() must be called when overriding __init__: "
+                f"put trt.{base}.__init__(self) first in {cls.__name__}.__init__"
+            )
+        return made
+
+
+class Overridable(metaclass=_ChecksBaseInit):
+    """Base of the classes that a user derives from; one whose `__init__` never reached this one cannot be made."""
+
+    def __init__(self) -> None:
+        self._base_initialised = True
