@@ -18,7 +18,7 @@ from solutions.pipeline.runners import physical_cores
 __all__ = ["EngineProfile", "LayerProfile", "profile_engine"]
 
 
-OVERHEAD_PERCENT = 5.0
+OVERHEAD_PERCENT, CACHE_PERCENT = 5.0, 105.0
 
 
 class LayerTimes(trt.IProfiler):
@@ -102,12 +102,15 @@ def profile_engine(engine_path: str | Path, batch: int | None = None, iterations
     roofline = measure_roofline(
         {*precisions.values(), "fp32"}, "cuda" if ENGINE == "tensorrt" else "cpu", physical_cores()
     )
+    costs = {name: _cost(described.get(name, {"Name": name}), graph, batch) for name in times}
+    roofline = roofline.raised(
+        (precisions[name], cost.flops / times[name] / 1e6) for name, cost in costs.items() if cost and times[name]
+    )
     total = sum(times.values())
-    layers = []
-    for name, ms in times.items():
-        layer = described.get(name, {"Name": name})
-        cost = _cost(layer, graph, batch)
-        layers.append(_placed(layer, ms, 100 * ms / total, precisions[name], cost, roofline))
+    layers = [
+        _placed(described.get(name, {"Name": name}), ms, 100 * ms / total, precisions[name], costs[name], roofline)
+        for name, ms in times.items()
+    ]
     slowest = sorted(layers, key=lambda layer: -layer.time_ms)
     return EngineProfile(str(engine_path), DEVICE, batch, iterations, total, slowest, roofline, costs_from)
 
@@ -174,11 +177,14 @@ def _finding(layer: LayerProfile, roof: Roofline) -> str:
     if layer.roof_percent < OVERHEAD_PERCENT:
         return (
             f"{start}: {layer.intensity:.1f} FLOP/byte, but it reaches only {layer.roof_percent:.1f} % of its roof: "
-            "it is too small, and the overhead of starting it bounds it (a larger batch helps)."
+            "neither arithmetic nor memory bounds it, but overhead (a larger batch helps) or a disturbed machine."
         )
+    if layer.roof_percent > CACHE_PERCENT:
+        return f"{start}: {layer.intensity:.1f} FLOP/byte; faster than memory allows, so its data stay in the cache."
     side = "right" if layer.bound == "compute" else "left"
     limit = "arithmetic" if layer.bound == "compute" else "memory bandwidth"
-    advice = "a lower precision helps" if layer.bound == "compute" else "fusing, or smaller elements, helps"
+    lower = "fewer operations help" if layer.precision == "int8" else "a lower precision helps"
+    advice = lower if layer.bound == "compute" else "fusing, or smaller elements, helps"
     return (
         f"{start}: {layer.intensity:.1f} FLOP/byte, {side} of the ridge at {ridge:.1f}, so {limit} bounds it; "
         f"it reaches {layer.roof_percent:.0f} % of that roof ({advice})."

@@ -25,6 +25,12 @@ def test_a_precision_that_was_not_measured_has_no_bound() -> None:
     assert ROOF.bound("fp32", None) is None
 
 
+def test_a_rate_that_was_attained_raises_the_peak_of_its_precision_alone() -> None:
+    raised = ROOF.raised([("fp32", 50.0), ("fp32", 150.0), ("int8", 900.0)])
+    assert raised.peak_gflops == {"fp32": 150.0}
+    assert ROOF.peak_gflops == {"fp32": 100.0}
+
+
 def test_the_measured_peaks_are_near_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solutions.pipeline.roofline.COPY_BYTES", {"cpu": 1 << 26})
     roof = measure_roofline(["fp32", "other"], "cpu")
@@ -33,7 +39,7 @@ def test_the_measured_peaks_are_near_numpys(monkeypatch: pytest.MonkeyPatch) -> 
     source = np.ones(1 << 26, np.uint8)
     gflops = 2 * 1024**3 / _best(lambda: left @ left) / 1e9
     copied = 2 * source.nbytes / _best(lambda: source.copy()) / 1e9
-    assert gflops / 5 < roof.peak_gflops["fp32"] < gflops * 5
+    assert gflops / 10 < roof.peak_gflops["fp32"] < gflops * 10
     assert copied / 10 < roof.bandwidth_gb_s < copied * 10
 
 

@@ -112,14 +112,14 @@ def _print_results(results: "list[BenchResult]", notes: list[str]) -> None:
     from helpers.backend import DEVICE
 
     figures = (">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
-    columns = ("name", "precision", ">batch", *figures, "device")
+    columns = ("name", "precision", ">batch", *figures, "runs in")
     rows = []
     for result in results:
         stats = result.stats
         times = (stats.mean_ms, stats.median_ms, stats.p90_ms, stats.p95_ms, stats.p99_ms, stats.std_ms)
         memory = "-" if result.peak_memory_bytes is None else f"{result.peak_memory_bytes / 1e6:,.0f}"
         figures = (*(f"{value:.3f}" for value in times), f"{result.images_per_s:,.1f}", memory)
-        rows.append((result.name, result.precision, result.batch, *figures, result.device))
+        rows.append((result.name, result.precision, result.batch, *figures, result.device.partition(", ")[0]))
     print_table(
         f"Benchmark on {DEVICE}", columns, rows, caption="times in ms; MB: peak memory of a process that runs it alone"
     )
