@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,12 +65,8 @@ def digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
         return [(path, index % 10) for index, path in enumerate(paths)][:limit]
 
     data = SimpleNamespace(name="digits", images=images)
-    module = ModuleType("helpers.data")
-    module.load_dataset = lambda name, root=None, progress=True: data
-    monkeypatch.setitem(sys.modules, "helpers.data", module)
-    models = ModuleType("helpers.models")
-    models.load_model = lambda name="resnet50", data="digits": TinyNet().eval()
-    monkeypatch.setitem(sys.modules, "helpers.models", models)
+    monkeypatch.setattr("helpers.data.load_dataset", lambda name: data)
+    monkeypatch.setattr("helpers.models.load_model", lambda name, data: TinyNet().eval())
     return data
 
 
@@ -184,7 +180,7 @@ def test_a_file_that_is_no_engine_is_one_line(
         (("infer", "--input", "{image}", "--engine", "{fp32}", "--batch-size", "0"), ("batch of 0",)),
         (("compare", "--a", "{fp32}", "--b", "{fp32}", "--calib-npy", "{tmp}/none.npy"), ("none.npy", "calib-data")),
         (("compare", "--a", "{fp32}", "--b", "{fp32}", "--calib-npy", "{npy}", "--n", "0"), ("0 images",)),
-        (("evaluate", "--engine", "{fp32}", "--num-samples", "0"), ("must be 1 or more",)),
+        (("evaluate", "--engine", "{fp32}", "--num-samples", "0"), ("give 1 or more",)),
         (("evaluate", "--engine", "{fp32}", "--output", "/proc/nothing/here.json"), ("cannot write",)),
         (("calib-data", "--out", "{tmp}/c.npy", "--n", "0"), ("--n 0",)),
         (("calib-data", "--out", "{tmp}/c.npy", "--n", "500"), ("has 12 images",)),
@@ -242,11 +238,11 @@ def test_a_full_disk_is_one_line_and_leaves_the_previous_files(
     assert [path.read_text() for path in out.parent.iterdir() if path.suffix != ".cache"] == ["previous"]
 
 
-def test_a_data_set_that_cannot_be_had_is_one_line(trtlab, digits, folder: Path, tmp_path: Path) -> None:
-    def offline(name: str, root: Path | None = None, progress: bool = True) -> None:
+def test_a_data_set_that_cannot_be_had_is_one_line(trtlab, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(name: str) -> None:
         raise DataError("cannot download imagenette: no connection")
 
-    sys.modules["helpers.data"].load_dataset = offline
+    monkeypatch.setattr("helpers.data.load_dataset", offline)
     _fails(trtlab("evaluate", "--engine", folder / "fp32.engine", "--data", "imagenette"), "no connection")
 
 

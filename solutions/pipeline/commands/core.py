@@ -149,13 +149,13 @@ def calib_data(
     """Write a calibration tensor from the calibration split."""
     if min(n, batch, input_size) < 1:
         raise InputError(f"--n {n}, --batch {batch} and --input-size {input_size} must be 1 or more")
-    with working(f"loading data set {data}") as report:
-        from helpers.data import load_dataset
-        from solutions.pipeline.calibration_data import write_calibration_tensor
+    from helpers.data import load_dataset
+    from solutions.pipeline.calibration_data import write_calibration_tensor
 
-        images = [path for path, _ in load_dataset(data).images("calibration", limit=n)]
-        if len(images) < n:
-            raise InputError(f"the calibration split of {data} has {len(images)} images; give at most that as --n")
+    images = [path for path, _ in load_dataset(data).images("calibration", limit=n)]  # with a progress bar of its own
+    if len(images) < n:
+        raise InputError(f"the calibration split of {data} has {len(images)} images; give at most that as --n")
+    with working("preprocessing") as report:
         for done in write_calibration_tensor(images, out, size=input_size, batch=batch):
             report(f"preprocessing: {done} of {n} images")
     print_line(f"{out}: float32 [{n}, 3, {input_size}, {input_size}], {out.stat().st_size / _MEGABYTE:.1f} MB")
@@ -226,16 +226,20 @@ def evaluate(
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
 ) -> None:
     """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
-    with working(f"loading data set {data}") as report:
-        from helpers.backend import DEVICE, describe
-        from helpers.data import load_dataset
-        from helpers.files import write_json
-        from solutions.pipeline.accuracy import accuracy_loss
-        from solutions.pipeline.evaluation import evaluate_engines, reference_of
+    if num_samples < 1:
+        raise InputError(f"--num-samples {num_samples} measures nothing; give 1 or more")
+    from helpers.backend import DEVICE, describe
+    from helpers.data import load_dataset
+    from helpers.files import write_json
+    from solutions.pipeline.accuracy import accuracy_loss
+    from solutions.pipeline.evaluation import evaluate_engines, reference_of
 
-        engines = list(dict.fromkeys(engine))
-        results = evaluate_engines(engines, load_dataset(data), num_samples, batch_size, report)
-        reference = reference_of(engines)
+    engines = list(dict.fromkeys(engine))
+    dataset = load_dataset(data)
+    dataset.images("validation", limit=num_samples)  # renders or unpacks with a progress bar of its own
+    with working("evaluating") as report:
+        results = evaluate_engines(engines, dataset, num_samples, batch_size, report)
+    reference = reference_of(engines)
     losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
     rows = [_accuracy_row(path, found, losses.get(path)) for path, found in results.items()]
     number = results[reference].num_samples
@@ -266,19 +270,17 @@ def _metadata(model: str, data: str) -> dict[str, str]:
     """Return what the ONNX file says of itself; `infer` names the classes from it."""
     import json
 
-    names = class_names(data)
-    return {"model": model, "data": data} | ({"classes": json.dumps(names)} if names else {})
+    return {"model": model, "data": data, "classes": json.dumps(_class_names(model, data))}
 
 
-def class_names(data: str) -> list[str] | None:
-    """Return the class of each output of a model for `data`, or None where that is not known here."""
-    if data == "digits":
+def _class_names(model: str, data: str) -> list[str]:
+    """Return the class of each output: only the lab's own models have other outputs than ImageNet's 1,000 classes."""
+    from helpers.imagenet import CIFAR10_GROUPS, class_names
+    from helpers.models import MODELS
+
+    if data == "digits" and model in MODELS:
         return [str(digit) for digit in range(10)]
-    if data.startswith("imagenet"):
-        from torchvision.models import ResNet50_Weights
-
-        return list(ResNet50_Weights.IMAGENET1K_V1.meta["categories"])
-    return None
+    return list(CIFAR10_GROUPS) if data == "cifar10" else class_names()
 
 
 def _listed(numbers: tuple[int, ...]) -> str:
