@@ -13,6 +13,7 @@ from torch import nn
 
 from helpers.errors import DataError
 from helpers.files import atomic_path
+from helpers.storage import one_line
 
 __all__ = ["DENSITY", "convolution_masks", "load_checkpoint", "save_checkpoint"]
 
@@ -53,14 +54,13 @@ def load_checkpoint(model: nn.Module, path: str | Path) -> nn.Module:
         DataError: the file is missing, damaged or of another model.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             state = _state(model, dict(file))
         model.load_state_dict(state)
     except FileNotFoundError as error:
         raise DataError(f"no weights at {path}; restore the file (git checkout) or train them again") from error
     except Exception as error:  # zipfile, zlib, NumPy and torch each raise their own classes on a damaged file
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"{path} does not hold weights of this model: {reason}; restore the file") from error
+        raise DataError(f"{path} does not hold weights of this model: {one_line(error)}; restore the file") from error
     return model.eval()
 
 

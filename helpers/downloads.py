@@ -8,13 +8,14 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from helpers.errors import DataError
-from helpers.storage import progress_bar
+from helpers.storage import one_line, progress_bar
 
 __all__ = ["Source", "atomic_folder", "cannot_write", "extract", "fetch"]
 
@@ -176,17 +177,16 @@ def extract(archive: Path, folder: Path, progress: bool = True) -> None:
         DataError: the archive is damaged or unsafe; it is removed, so that the next run downloads it again.
     """
     try:
-        with tarfile.open(archive, "r:*") as tar:
+        with tarfile.open(archive, "r:gz") as tar:
             for member in progress_bar(tar, f"unpack {archive.name}", " files", progress):
                 _extract_member(tar, member, folder, archive)
-    except (tarfile.TarError, EOFError, ValueError) as error:
-        archive.unlink(missing_ok=True)
-        raise DataError(f"{archive} is damaged ({error}); it was removed, run again") from error
-    except OSError as error:  # gzip raises plain OSErrors on damage, with no errno
-        if error.errno is not None:
+            while tar.fileobj.read(_BLOCK):  # to the end, where gzip checks its own checksum
+                pass
+    except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # gzip's own OSErrors have none
             raise
         archive.unlink(missing_ok=True)
-        raise DataError(f"{archive} is damaged ({error}); it was removed, run again") from error
+        raise DataError(f"{archive} is damaged ({one_line(error)}); it was removed, run again") from error
 
 
 def _extract_member(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, archive: Path) -> None:

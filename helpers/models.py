@@ -16,7 +16,7 @@ from helpers.checkpoint import load_checkpoint
 from helpers.downloads import Source, fetch
 from helpers.errors import DataError, InputError
 from helpers.imagenet import CIFAR10_GROUPS
-from helpers.storage import data_root
+from helpers.storage import data_root, one_line
 
 __all__ = ["MODELS", "load_model"]
 
@@ -81,7 +81,7 @@ def _load_imagenet(name: str, path: Path) -> nn.Module:
         model.load_state_dict({_OLD_DENSENET_KEY.sub(r"\1\2", key): value for key, value in state.items()})
     except Exception as error:  # torch raises many classes on a file that is not a checkpoint of this model
         path.unlink(missing_ok=True)
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = one_line(error)
         raise DataError(f"{path} does not hold weights of {name}: {reason}; it was removed, run again") from error
     return model.eval()
 

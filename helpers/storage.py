@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DATA_VARIABLE", "data_root", "progress_bar"]
+__all__ = ["DATA_VARIABLE", "data_root", "one_line", "progress_bar"]
 
 DATA_VARIABLE = "TRT_LAB_DATA"
 _DEFAULT = Path(__file__).resolve().parents[1] / "datasets" / "cache"
@@ -27,3 +27,9 @@ def progress_bar(items: Iterable[Any] | None, description: str, unit: str, shown
 
     disable = None if shown else True
     return tqdm(items, desc=description, unit=unit, file=sys.stderr, disable=disable, dynamic_ncols=True, **options)
+
+
+def one_line(error: Exception) -> str:
+    """Return the first line of what an error says, else its class: other libraries' messages can run over many."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(" :") if lines else type(error).__name__

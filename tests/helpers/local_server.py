@@ -1,0 +1,66 @@
+"""A local HTTP server for the download tests: serves files from memory, with ranges, and misbehaves on demand."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class LocalServer:
+    """What is served and how: `files` by name; `cut_after` bytes the connection breaks (that many times in `cuts`)."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.requests: list[str | None] = []  # the Range header of each request
+        self.ranges = True
+        self.cut_after = 0
+        self.cuts = 0
+        self.url = ""
+
+
+def _handler(server: LocalServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = server.files.get(self.path.lstrip("/"))
+            asked = self.headers.get("Range")
+            server.requests.append(asked)
+            if content is None:
+                return self.send_error(404)
+            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and server.ranges else 0
+            if start >= len(content):
+                self.send_response(416)
+                self.send_header("Content-Range", f"bytes */{len(content)}")
+                return self.end_headers()
+            self.send_response(206 if start else 200)
+            self.send_header("Content-Length", str(len(content) - start))
+            self.end_headers()
+            if server.cuts:
+                server.cuts -= 1
+                return self.wfile.write(content[start : start + server.cut_after])
+            self.wfile.write(content[start:])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+@contextlib.contextmanager
+def local_server() -> Iterator[LocalServer]:
+    """Run a server on a free port of this machine."""
+    state = LocalServer()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(state)) as http:
+        state.url = f"http://127.0.0.1:{http.server_address[1]}"
+        thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield state
+        http.shutdown()
+        thread.join()
+
+
+def url_of_nothing() -> str:
+    """Return the address of a port on which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
