@@ -14,6 +14,8 @@ from solutions.pipeline.commands import core, measure, report
 
 __all__ = ["app", "main"]
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     help="Take a PyTorch classifier to optimised TensorRT engines: export, build, measure, compare, report.",
     no_args_is_help=True,
@@ -32,12 +34,17 @@ def main() -> None:
     except LabError as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {_escaped(error)}", highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; run the same command again to go on")
-        sys.exit(130)
+    except SystemExit as done:
+        if done.code == INTERRUPTED:
+            Console(stderr=True).print("interrupted; run the same command again to go on")
+        raise
 
 
 def _escaped(error: LabError) -> str:
     from rich.markup import escape
 
     return escape(" ".join(str(error).split()))
+
+
+if __name__ == "__main__":
+    main()
