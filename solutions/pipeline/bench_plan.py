@@ -1,12 +1,13 @@
 """Which things `trtlab bench` measures: engine files, a folder of engines, and the baselines asked for."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from helpers.errors import EngineError, InputError
 from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
 
-__all__ = ["engine_files", "load_runners"]
+__all__ = ["check_writable", "engine_files", "load_runners"]
 
 SUFFIXES = (".engine", ".plan", ".trt")
 
@@ -28,6 +29,23 @@ def engine_files(engines: Sequence[str | Path], folder: str | Path | None) -> li
     return [*found, *(path for path in inside if path not in found)]
 
 
+def check_writable(*paths: str | Path | None) -> None:
+    """Find out before anything is measured whether the results can be kept.
+
+    Raises:
+        InputError: a path is a folder, or nothing can be written where it lies.
+    """
+    for path in (Path(path) for path in paths if path is not None):
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(0, "it is a folder")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}; choose another file") from error
+
+
 def load_runners(
     engines: Sequence[Path],
     *,
@@ -41,9 +59,9 @@ def load_runners(
 
     torch.compile is left out with a note where it cannot run; everything else that cannot be loaded is an error.
     """
-    loaded = [load_runner(RunnerSpec("engine", str(path))) for path in engines]
+    loaded = [load_runner(RunnerSpec("engine", str(path))) for path in dict.fromkeys(engines)]
     names = [runner.name for runner in loaded]
-    for runner, path in zip(loaded, engines, strict=True):
+    for runner, path in zip(loaded, dict.fromkeys(engines), strict=True):
         if names.count(runner.name) > 1:
             runner.name = str(path.with_suffix(""))
     if ort is not None:

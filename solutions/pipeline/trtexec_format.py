@@ -34,7 +34,7 @@ class LoggedRun:
 
 
 def trtexec_percentile(values: Sequence[float], percent: float) -> float:
-    """Return trtexec's percentile: the value at rank max(n - 1 - int((1 - p/100)·n), 0), the share in float32 as there."""
+    """Return trtexec's percentile: the value at rank max(n - 1 - int((1 - p/100)·n), 0); its share is float32."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     share = np.float32(1) - np.float32(percent) / np.float32(100)
     return float(ordered[max(ordered.size - 1 - int(share * np.float32(ordered.size)), 0)])

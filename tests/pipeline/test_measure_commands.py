@@ -101,7 +101,6 @@ def test_batch_sizes_can_be_given_in_every_form(trtlab, folder: Path, tmp_path: 
         (("--engine", "{fp32}", "--iterations", "0"), ("--iterations must be 1 or more",)),
         (("--engine", "{fp32}", "--iterations", "-3"), ("--iterations must be 1 or more",)),
         (("--engine", "{fp32}", "--warmup", "-1"), ("--warmup",)),
-        (("--engine", "{fp32}", "{fp32}", "--batch-sizes", "1"), ("are called",)),
     ],
 )
 def test_bench_refuses_what_cannot_be_measured(trtlab, folder: Path, options: tuple, words: tuple) -> None:
@@ -114,6 +113,12 @@ def test_bench_of_garbage_is_one_line_and_writes_nothing(trtlab, tmp_path: Path)
     for option in (("--engines", tmp_path), ("--ort", tmp_path / "bad.onnx")):
         _fails(trtlab("bench", *option, "--output", tmp_path / "b.json"), "bad.")
     assert not (tmp_path / "b.json").exists()
+
+
+def test_bench_finds_out_before_measuring_that_its_results_cannot_be_kept(trtlab, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for option in (("--output", tmp_path), ("--log", tmp_path / "file" / "b.log")):
+        _fails(trtlab("bench", "--engine", folder / "fp32.engine", *option), "cannot write")
 
 
 def test_parse_log_writes_json_and_says_what_it_read(trtlab, tmp_path: Path) -> None:

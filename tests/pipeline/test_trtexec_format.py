@@ -17,7 +17,8 @@ TIMES = list(np.random.default_rng(0).gamma(4, 0.5, 205))
 def _run(**changes: object) -> LoggedRun:
     fields = dict(
         name="int8", batch=8, input_name="input", sample_shape=(3, 224, 224), precision="int8",
-        device="CPU engine, test", tensorrt_version="10.16.1.11+cpu", times_ms=TIMES, enqueue_ms=[0.1] * 205, warmup_queries=20, warmup_ms=200.0,
+        device="CPU engine, test", tensorrt_version="10.16.1.11+cpu", times_ms=TIMES,
+        enqueue_ms=[0.1] * 205, warmup_queries=20, warmup_ms=200.0,
     )  # fmt: skip
     return LoggedRun(**{**fields, **changes})
 

@@ -68,13 +68,14 @@ def bench(
     """Measure latency (ms), throughput (images/s) and memory of engines and baselines, taking turns in one run."""
     from solutions.pipeline.bench import BenchOptions, write_bench_json, write_bench_log
     from solutions.pipeline.bench import bench as measure
-    from solutions.pipeline.bench_plan import engine_files, load_runners
+    from solutions.pipeline.bench_plan import check_writable, engine_files, load_runners
     from solutions.pipeline.memory_probe import peak_memory
 
     if iterations is None:
         iterations = DURATION_ITERATIONS if duration > 0 else ITERATIONS
     sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
     options = BenchOptions(tuple(sizes), iterations, warmup, duration)
+    check_writable(output, log)
     notes: list[str] = []
     files = engine_files(split_values(engine), engines)
     runners = load_runners(
