@@ -80,7 +80,6 @@ class _Session:
         logger: ILogger,
     ) -> None:
         self._calibrator = calibrator
-        self._model = model
         self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
         self._dtypes = {name: np.dtype(dtype) for name, dtype in dtypes.items()}
         self._run = run
@@ -131,7 +130,7 @@ class _Session:
     def _from_batches(self) -> dict[str, float]:
         self._logger.log(ILogger.INFO, "Starting Calibration.")
         started = time.perf_counter()
-        statistics, batches = observe_batches(self._batches(), self._plan, self._algorithm, self._model, self._run)
+        statistics, batches = observe_batches(self._batches(), self._plan, self._algorithm, self._run)
         if batches == 0:
             raise EngineError(
                 "no scaling factors detected: get_batch() gave no batch and read_calibration_cache() no cache; "

@@ -9,7 +9,6 @@ magnitude sets the ranges that the counts need.
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-import onnx
 
 from helpers.cpu_engine.calibration_tensors import CalibrationPlan
 from helpers.cpu_engine.calibrators import CalibrationAlgoType
@@ -20,15 +19,13 @@ __all__ = ["Run", "observe_batches", "part_size"]
 Tensors = dict[str, np.ndarray]
 Run = Callable[[Tensors], Tensors]
 
-PART_BYTES = 256 << 20
-_PROBE_IMAGES = 2
+PART_BYTES = 1 << 30
 
 
 def observe_batches(
     batches: Iterable[Tensors],
     plan: CalibrationPlan,
     algorithm: CalibrationAlgoType,
-    model: onnx.ModelProto,
     run: Run,
 ) -> tuple[TensorStatistics, int]:
     """Return the statistics over all batches, and how many there were.
@@ -37,7 +34,7 @@ def observe_batches(
     """
     observed = [tensor for tensor in plan.tensors if tensor.source and not tensor.same_scale]
     statistics = TensorStatistics([tensor.name for tensor in observed])
-    runner = _PartRunner(plan, model, run)
+    runner = _PartRunner(plan, run)
     count = 0
     for batch in batches:
         count += 1
@@ -55,7 +52,7 @@ def _count(statistics: TensorStatistics, runner: "_PartRunner", batch: Tensors, 
         for values in runner.parts(batch):
             statistics.measure(values)
         statistics.fix_ranges()
-        if runner.whole:
+        if runner.is_whole(batch):
             statistics.count(values)
             return
     for values in runner.parts(batch):
@@ -63,37 +60,28 @@ def _count(statistics: TensorStatistics, runner: "_PartRunner", batch: Tensors, 
 
 
 class _PartRunner:
-    """Runs a batch in parts where every observed tensor has the batch as its first dimension, else as a whole."""
+    """Runs batches in parts where the plan says how much memory an image takes, else as a whole."""
 
-    def __init__(self, plan: CalibrationPlan, model: onnx.ModelProto, run: Run) -> None:
+    def __init__(self, plan: CalibrationPlan, run: Run) -> None:
         self._plan = plan
         self._run = run
-        self._dynamic = _has_dynamic_batch(model, plan.inputs)
-        self._part: int | None = None
 
-    @property
-    def whole(self) -> bool:
-        """Whether the last batch ran in one part."""
-        return self._part is None or self._part == 0
+    def is_whole(self, batch: Tensors) -> bool:
+        """Whether `batch` runs in one part."""
+        return self._step(batch) >= _common_batch(batch)
 
     def parts(self, batch: Tensors) -> Iterator[Tensors]:
         """Yield the observed values of each part of `batch`, by name."""
-        size = _common_batch(batch)
-        if self._part is None:
-            self._part = self._choose(batch, size)
-        step = self._part or max(size, 1)
-        for start in range(0, max(size, 1), step):
-            yield self._values(batch if step >= size else {n: a[start : start + step] for n, a in batch.items()})
+        if self.is_whole(batch):
+            yield self._values(batch)
+            return
+        step = self._step(batch)
+        for start in range(0, _common_batch(batch), step):
+            yield self._values({name: array[start : start + step] for name, array in batch.items()})
 
-    def _choose(self, batch: Tensors, size: int) -> int:
-        """Return the images a part, 0 for the whole batch; asks a small run how much memory an image takes."""
-        if not self._dynamic or size <= _PROBE_IMAGES:
-            return 0
-        values = self._run({name: array[:_PROBE_IMAGES] for name, array in batch.items()})
-        if any(array.ndim == 0 or array.shape[0] != _PROBE_IMAGES for array in values.values()):
-            return 0
-        part = part_size(size, sum(array.nbytes for array in values.values()) // _PROBE_IMAGES)
-        return 0 if part == size else part
+    def _step(self, batch: Tensors) -> int:
+        size = _common_batch(batch)
+        return size if self._plan.image_bytes is None else part_size(size, self._plan.image_bytes)
 
     def _values(self, feeds: Tensors) -> Tensors:
         outputs = {**feeds, **self._run(feeds)}
@@ -116,8 +104,3 @@ def _common_batch(batch: Tensors) -> int:
     """Return the inputs' common first dimension, 0 when they have none."""
     sizes = {array.shape[0] if array.ndim else 0 for array in batch.values()}
     return sizes.pop() if len(sizes) == 1 else 0
-
-
-def _has_dynamic_batch(model: onnx.ModelProto, inputs: tuple[str, ...]) -> bool:
-    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input if value.name in inputs]
-    return all(len(dims) > 0 and not dims[0].HasField("dim_value") for dims in shapes)

@@ -27,6 +27,8 @@ _QUANTIZERS = {"QuantizeLinear", "DequantizeLinear"}
 # Flatten of a dynamic shape becomes Shape, Constant, Gather, Constant, Concatenation, Shuffle (flattenTensor of
 # onnx-tensorrt).
 _DYNAMIC_FLATTEN_LAYERS = 6
+# Initializers of up to so many values may be the shapes that a Reshape or Expand reads.
+_SHAPE_VALUES = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +48,15 @@ class CalibratedTensor:
 
 @dataclasses.dataclass(frozen=True)
 class CalibrationPlan:
-    """The lines of a cache in order; `inputs` are the network's inputs, whose values come from the calibrator."""
+    """The lines of a cache in order; `inputs` are the network's inputs, whose values come from the calibrator.
+
+    `image_bytes` is what the observed tensors take for each image of a batch; None where a batch cannot be split,
+    because its size is fixed or some tensor has another first dimension.
+    """
 
     tensors: tuple[CalibratedTensor, ...]
     inputs: tuple[str, ...]
+    image_bytes: int | None = None
 
     @property
     def names(self) -> list[str]:
@@ -70,7 +77,8 @@ def calibrated_tensors(model: onnx.ModelProto, algorithm: CalibrationAlgoType) -
     if algorithm not in _BEFORE_FUSION:
         fused = _fused_away(graph)
         tensors = [tensor for tensor in tensors if tensor.name not in fused]
-    return CalibrationPlan(tuple(_with_known_sources(tensors)), tuple(graph.inputs))
+    plan = CalibrationPlan(tuple(_with_known_sources(tensors)), tuple(graph.inputs))
+    return dataclasses.replace(plan, image_bytes=graph.image_bytes(plan.observed))
 
 
 def _with_known_sources(tensors: list[CalibratedTensor]) -> list[CalibratedTensor]:
@@ -113,6 +121,28 @@ class _Graph:
         dims = value.type.tensor_type.shape.dim if value is not None else []
         return not dims or any(not dim.HasField("dim_value") for dim in dims)
 
+    def image_bytes(self, names: list[str]) -> int | None:
+        """Return the float32 bytes an image of the tensors `names`; None where they are not [batch, …] throughout."""
+        batches = {self._batch(name) for name in self.inputs}
+        if len(batches) != 1 or None in batches:
+            return None
+        total = 0
+        for name in names:
+            batch = self._batch(name)
+            if batch is None or (batch not in batches and name not in self.outputs):
+                return None
+            sizes = [dim.dim_value for dim in self.values[name].type.tensor_type.shape.dim[1:]]
+            total += 4 * int(np.prod(sizes))
+            if 0 in sizes:
+                return None
+        return total
+
+    def _batch(self, name: str) -> str | None:
+        """Return the name of the dynamic first dimension of a tensor."""
+        value = self.values.get(name)
+        dims = value.type.tensor_type.shape.dim if value is not None else []
+        return dims[0].dim_param or None if dims else None
+
     def sole_consumer(self, name: str) -> onnx.NodeProto | None:
         return (
             self.consumer[name] if self.uses[name] == 1 and name not in self.outputs and name in self.consumer else None
@@ -123,9 +153,22 @@ class _Graph:
 
 
 def _inferred_values(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """Infer shapes and types on a copy without the weights' data: quick, and possible beyond 2 GiB."""
+    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    graph = light.graph
+    graph.node.extend(model.graph.node)
+    graph.value_info.extend(model.graph.value_info)
+    graph.output.extend(model.graph.output)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    graph.input.extend(value for value in model.graph.input if value.name not in weights)
+    for name, tensor in weights.items():
+        if np.prod(tensor.dims) <= _SHAPE_VALUES:
+            graph.initializer.append(tensor)
+        else:
+            graph.input.append(onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims)))
     try:
-        graph = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:  # a model of more than 2 GiB cannot be inferred in memory; types then come from the operators
+        graph = onnx.shape_inference.infer_shapes(light).graph
+    except Exception:  # an operator that ONNX does not know; types then come from the operators' names
         graph = model.graph
     return {value.name: value for values in (graph.input, graph.value_info, graph.output) for value in values}
 

@@ -9,7 +9,7 @@ from helpers.cpu_engine.calibration_cache import parse_cache
 from helpers.cpu_engine.calibration_tensors import calibrated_tensors
 from helpers.cpu_engine.calibrators import CalibrationAlgoType
 from tests.benchmarks.fidelity import RECORDING, recorded_network
-from tests.helpers.cpu_engine.calibration_models import classifier, graph
+from tests.helpers.cpu_engine.calibration_models import classifier, graph, reshaping
 
 ENTROPY_2 = CalibrationAlgoType.ENTROPY_CALIBRATION_2
 ENTROPY = CalibrationAlgoType.ENTROPY_CALIBRATION
@@ -91,3 +91,10 @@ def test_the_last_convolution_of_stride_one_takes_the_residual_add_in(strides: t
     model = graph(nodes, {"x": ["n", 3, 4, 4]}, ["y"], {"w": np.ones((3, 3, 1, 1), np.float32)})
     assert set("ab") - set(calibrated_tensors(model, ENTROPY).names) == ({gone} if gone else set())
     assert "sum" not in calibrated_tensors(model, ENTROPY).names
+
+
+def test_image_bytes_count_every_observed_float_of_one_image(resnet: onnx.ModelProto) -> None:
+    assert calibrated_tensors(classifier(), ENTROPY).image_bytes == 4 * (4 * 8 * 8 + 4 * 4 * 4 + 5)
+    assert calibrated_tensors(classifier(4), ENTROPY).image_bytes is None
+    assert calibrated_tensors(reshaping(), MINMAX).image_bytes is None
+    assert 80e6 < calibrated_tensors(resnet, ENTROPY_2).image_bytes < 120e6
