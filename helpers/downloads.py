@@ -118,11 +118,19 @@ def _copy(response: http.client.HTTPResponse, file: BinaryIO, start: int, url: s
     total = start + int(length) if length and length.isdigit() else None
     name = url.rsplit("/", 1)[-1]
     with progress_bar(None, name, "B", progress, total=total, initial=start, unit_scale=True) as bar:
-        while block := response.read(_BLOCK):
+        while block := _read(response):
             file.write(block)
             bar.update(len(block))
     if total is not None and file.tell() < total:
         raise ConnectionError(f"the connection broke after {file.tell()} of {total} bytes")
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    """Read a block; what the network raises (TLS errors too) must not be taken for a full disk."""
+    try:
+        return response.read(_BLOCK)
+    except OSError as error:
+        raise ConnectionError(one_line(error)) from error
 
 
 def _matches(path: Path, checksum: str) -> bool:

@@ -1,7 +1,9 @@
 """Downloads against a local server that breaks off, lies or is gone; archives that are damaged or unsafe."""
 
 import hashlib
+import http.client
 import io
+import ssl
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -164,3 +166,14 @@ def test_a_folder_that_another_process_made_in_the_meantime_stays(tmp_path: Path
         (tmp_path / "set").mkdir()
         (tmp_path / "set" / "first").write_text("1")
     assert names(tmp_path) == ["set"] and names(tmp_path / "set") == ["first"]
+
+
+def test_a_network_error_while_reading_is_not_called_a_full_disk(
+    server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise ssl.SSLError("record layer failure")
+
+    monkeypatch.setattr(http.client.HTTPResponse, "read", fail)
+    with pytest.raises(DataError, match="cannot download .*record layer failure"):
+        fetch(source(server), tmp_path, progress=False)
