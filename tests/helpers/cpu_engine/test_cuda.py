@@ -272,24 +272,27 @@ def test_handle_zero_is_the_default_stream() -> None:
     assert cuda.stream_from_handle(0) is _streams.DEFAULT_STREAM
 
 
+def workers_of(*handles: int) -> list[threading.Thread]:
+    names = {f"cpu-engine-stream-{handle}" for handle in handles}
+    return [thread for thread in threading.enumerate() if thread.name in names]
+
+
 def test_worker_ends_with_its_stream_after_its_work() -> None:
-    before, done = threading.active_count(), []
+    done: list[int] = []
     stream = cuda.Stream()
     stream.submit(lambda: (time.sleep(0.02), done.append(1)))
+    (worker,) = workers_of(stream.handle)
     del stream
-    deadline = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert threading.active_count() <= before and done == [1]
+    worker.join(10)
+    assert not worker.is_alive() and done == [1]
 
 
 def test_stream_that_never_worked_starts_no_thread() -> None:
-    before = threading.active_count()
     streams = [cuda.Stream() for _ in range(100)]
     for stream in streams:
         stream.submit_external(lambda: None, lambda: None)
         stream.synchronize()
-    assert threading.active_count() == before
+    assert workers_of(*(stream.handle for stream in streams)) == []
 
 
 def test_stream_cannot_wait_for_itself(stream: cuda.Stream) -> None:
