@@ -1,7 +1,7 @@
 """The lab's own ResNet-50 and 64 of its calibration images, as recorded with real TensorRT.
 
 tests/fixtures/fidelity_lab holds what TensorRT wrote for them: the caches of three calibrators (batches of 8, in
-order), the logits of its INT8 engines and PyTorch's. Images are rendered and weights shipped, so nothing else is stored.
+order), the logits of its INT8 engines and PyTorch's. Images are rendered and weights shipped: no more is stored.
 """
 
 import functools
