@@ -184,14 +184,15 @@ def _sizes(results: Results) -> str | None:
 
 def _bound(results: Results) -> str | None:
     """Say which bound holds for most of the measured layer time, where a profile with a roofline was taken."""
-    timed = [layer for layer in results.layers if layer.get("bound") and layer.get("time_ms")]
-    total = sum(layer["time_ms"] for layer in timed)
+    timed = [layer for layer in results.layers if layer.bound]
+    total = sum(layer.time_ms for layer in timed)
     if not total:
         return None
-    memory = sum(layer["time_ms"] for layer in timed if "memory" in str(layer["bound"])) / total
+    memory = sum(layer.time_ms for layer in timed if layer.bound == "memory") / total
     which, share = ("memory", memory) if memory >= 0.5 else ("compute", 1 - memory)
     advice = {
         "memory": "smaller types and fusion help more than faster arithmetic",
         "compute": "lower precision and larger batches help",
     }[which]
-    return f"By the measured roofline, {share:.0%} of the profiled layers' time is {which}-bound: {advice}."
+    engine = f"{pretty_name(timed[0].name)} at batch {timed[0].batch}"
+    return f"By the measured roofline, {share:.0%} of the layers' time of {engine} is {which}-bound: {advice}."

@@ -4,6 +4,7 @@ Each stage takes its inputs from files in the run's folder, so that any of them 
 """
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -13,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.backend import ENGINE, describe
-from helpers.files import write_json
+from helpers.errors import InputError
+from helpers.files import sha256, write_json
 from solutions.pipeline.results import BASELINE, AccuracyRow
 from solutions.pipeline.stages import Stage
 
 if TYPE_CHECKING:
     import torch
-    from helpers.data import DataSet
 
+    from helpers.data import DataSet
     from solutions.pipeline.accuracy import Accuracy
     from solutions.pipeline.runners import Runner
 
@@ -30,6 +32,7 @@ Report = Callable[[str], None]
 
 CHECK_IMAGES = 5
 EVALUATION_BATCH = 8
+PROFILE_EXECUTIONS = 20
 OPSET = 17
 
 
@@ -89,11 +92,31 @@ class Recipe:
         self.engines = [EngineSpec(name, name, tuned) for name in ("fp32", "tf32", "fp16", "int8")]
         self.engines.append(EngineSpec("dynamic-fp16", "fp16", (1, min(8, max(32, largest)), max(32, largest))))
 
+    def prepare(self) -> None:
+        """Render or download images and weights, with their own progress bars; what is there already costs nothing.
+
+        Raises:
+            InputError: the model has no weights for this data.
+            DataError: images or weights cannot be made or downloaded.
+        """
+        from helpers.models import MODELS
+
+        if self.options.data == "digits" and self.options.model not in MODELS:
+            raise InputError(
+                f"{self.options.model} is not trained on digits; choose --model {' or '.join(MODELS)}, "
+                "or --data imagenette"
+            )
+        self.data.images("calibration", limit=self.options.calibration_images)
+        self.data.images("validation", limit=self.options.accuracy_images)
+        if self.options.data != "digits":
+            _ = self.model
+
     def stages(self) -> list[Stage]:
         """Return every stage in order."""
         before = [self._export(), self._simplify(), self._calibration_data()]
         builds = [self._build(spec) for spec in self.engines]
-        return [*before, *builds, self._checks(), self._latency(), self._throughput(), self._accuracy(), self._report()]
+        measured = [self._latency(), self._throughput(), self._accuracy(), self._profile()]
+        return [*before, *builds, self._checks(), *measured, self._report()]
 
     def engine_path(self, spec: EngineSpec) -> str:
         """Return an engine's file inside the run's folder, named as the lab's steps name it."""
@@ -113,6 +136,20 @@ class Recipe:
 
         return load_model(self.options.model, data=self.options.data)
 
+    @functools.cached_property
+    def _origin(self) -> dict[str, str]:
+        """What every stage depends on: the model with its weights, and the data with its renderer's version."""
+        from helpers import digits, models
+
+        weights = models.WEIGHTS / f"{self.options.model}.npz"
+        ours = self.options.data == "digits"
+        return {
+            "model": self.options.model,
+            "weights": sha256(weights) if ours and weights.is_file() else "torchvision",
+            "data": self.options.data,
+            "renderer": str(digits.VERSION) if ours else "none",
+        }
+
     def _path(self, relative: str) -> Path:
         return self.options.out / relative
 
@@ -120,8 +157,7 @@ class Recipe:
         self, name: str, title: str, action: Callable[[Report], None], outputs: tuple[str, ...], **parts: Any
     ) -> Stage:
         """Return a stage whose fingerprint holds model and data besides its own options."""
-        options = {"model": self.options.model, "data": self.options.data, **parts.pop("options", {})}
-        return Stage(name, title, action, outputs, options=options, **parts)
+        return Stage(name, title, action, outputs, options={**self._origin, **parts.pop("options", {})}, **parts)
 
     def _export(self) -> Stage:
         record = f"{self.onnx}.json"
@@ -132,7 +168,10 @@ class Recipe:
             report("loading the model")
             model = self.model
             report("tracing, then comparing ONNX Runtime with PyTorch")
-            exported = export_onnx(model, self._path(self.onnx), opset=OPSET, input_size=self.options.input_size)
+            about = {"model": self.options.model, "data": self.options.data, "classes": json.dumps(self.data.classes)}
+            exported = export_onnx(
+                model, self._path(self.onnx), opset=OPSET, input_size=self.options.input_size, metadata=about
+            )
             write_json(self._path(record), {**exported.to_dict(), "path": self.onnx})
 
         options = {"opset": OPSET, "input_size": self.options.input_size}
@@ -159,7 +198,6 @@ class Recipe:
         def action(report: Report) -> None:
             from solutions.pipeline.calibration_data import write_calibration_tensor
 
-            report("preparing the data set")
             images = [path for path, _ in self.data.images("calibration", limit=number)]
             for done in write_calibration_tensor(images, self._path(self.calibration), size=size):
                 report(f"{done} of {len(images)} images")
@@ -279,6 +317,22 @@ class Recipe:
         options = {"images": number}
         return self._stage("accuracy", title, action, ("accuracy.json",), inputs=inputs, options=options)
 
+    def _profile(self) -> Stage:
+        """Profile INT8, the engine with the least arithmetic left to save, at the largest batch."""
+        spec, batch = self.engines[3], max(self.options.batches)
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.profile import profile_engine
+
+            report("timing each layer and this machine's roofline")
+            found = profile_engine(self._path(self.engine_path(spec)), batch, PROFILE_EXECUTIONS)
+            rows = [{**asdict(layer), "layer": layer.name, "name": spec.name, "batch": batch} for layer in found.layers]
+            self._write("profile.json", rows)
+
+        inputs = (self.simplified, self.engine_path(spec))
+        title = f"Profile the layers of {spec.name.upper()}"
+        return self._stage("profile", title, action, ("profile.json",), inputs=inputs, options={"batch": batch})
+
     def _report(self) -> Stage:
         def action(report: Report) -> None:
             from solutions.pipeline.report import make_report
@@ -286,7 +340,7 @@ class Recipe:
             report("drawing charts")
             make_report(self.options.out)
 
-        inputs = ("checks.json", "latency.json", "throughput.json", "accuracy.json")
+        inputs = ("checks.json", "latency.json", "throughput.json", "accuracy.json", "profile.json")
         outputs = ("report.html", "report.md", "summary.json")
         return self._stage("report", "Write the report", action, outputs, inputs=inputs)
 

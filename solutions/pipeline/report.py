@@ -5,17 +5,16 @@ Everything is computed from the folder's JSON files; what was not measured is na
 
 import base64
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import pandas as pd
 
 from helpers.files import atomic_write, write_json
 from solutions.pipeline.charts import draw_charts
 from solutions.pipeline.findings import findings, headline
-from solutions.pipeline.results import Results, accuracy_table, measurement_table, pretty_name, summary
+from solutions.pipeline.report_tables import report_tables
+from solutions.pipeline.results import Results, summary
 from solutions.pipeline.results_folder import load_results
 
 __all__ = ["CAPTIONS", "Report", "make_report"]
@@ -58,16 +57,6 @@ class Report:
     headline: list[tuple[str, str, str]]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Table:
-    """A table as both templates print it: cells are text; numeric columns are right-aligned."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-    note: str = ""
-
-
 def make_report(folder: str | Path) -> Report:
     """Read the results in `folder` and write charts/, report.html, report.md and summary.json into it.
 
@@ -92,7 +81,7 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
         "results": results,
         "headline": headline(results),
         "findings": findings(results),
-        "tables": [table for table in (_measurements(results), _accuracies(results), _checks(results)) if table],
+        "tables": report_tables(results),
         "charts": [
             {
                 "title": CAPTIONS[name][0],
@@ -117,65 +106,6 @@ def _render(template: str, content: dict[str, Any]) -> str:
     )
     environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     return environment.get_template(template).render(content)
-
-
-_MEASUREMENT_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "name": ("engine", pretty_name),
-    "batch": ("batch", "{:.0f}".format),
-    "mean_ms": ("mean ms", "{:.2f}".format),
-    "median_ms": ("median ms", "{:.2f}".format),
-    "p90_ms": ("p90 ms", "{:.2f}".format),
-    "p95_ms": ("p95 ms", "{:.2f}".format),
-    "p99_ms": ("p99 ms", "{:.2f}".format),
-    "std_ms": ("std ms", "{:.2f}".format),
-    "images_per_s": ("images/s", "{:,.1f}".format),
-    "speedup": ("speed-up", "{:.2f}×".format),
-    "size_bytes": ("file MB", lambda value: f"{value / 1e6:.1f}"),
-    "peak_memory_bytes": ("peak memory MB", lambda value: f"{value / 1e6:,.0f}"),
-}
-_ACCURACY_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "name": ("engine", pretty_name),
-    "num_samples": ("images", "{:,.0f}".format),
-    "top1": ("top-1 %", "{:.2f}".format),
-    "top5": ("top-5 %", "{:.2f}".format),
-    "loss": ("loss, points", "{:+.2f}".format),
-    "loss_low": ("from", "{:+.2f}".format),
-    "loss_high": ("to", "{:+.2f}".format),
-    "changed": ("images judged otherwise", "{:.0f}".format),
-}
-
-
-def _measurements(results: Results) -> _Table | None:
-    if not results.rows:
-        return None
-    note = "Times are for one batch. Speed-up is throughput over PyTorch FP32's at the same batch, in the same run."
-    return _formatted("Latency, throughput, size and memory", measurement_table(results), _MEASUREMENT_COLUMNS, note)
-
-
-def _accuracies(results: Results) -> _Table | None:
-    if not results.accuracy:
-        return None
-    note = "Loss is PyTorch FP32's top-1 less this one's, in points, with its 95 % interval (same images, paired)."
-    return _formatted("Accuracy", accuracy_table(results), _ACCURACY_COLUMNS, note)
-
-
-def _checks(results: Results) -> _Table | None:
-    if not results.checks:
-        return None
-    rows = [["✓" if row.passed else "✗", pretty_name(row.name), row.what, row.message] for row in results.checks]
-    return _Table("Checks", ["", "engine", "what was checked", "found"], rows)
-
-
-def _formatted(
-    title: str, frame: pd.DataFrame, columns: dict[str, tuple[str, Callable[[Any], str]]], note: str
-) -> _Table:
-    """Return the measured columns of `frame` as text; a column that nobody measured is left out, a gap is a dash."""
-    used = {key: column for key, column in columns.items() if frame[key].notna().any()}
-    rows = [
-        ["–" if pd.isna(record[key]) else text(record[key]) for key, (_, text) in used.items()]
-        for record in frame.to_dict("records")
-    ]
-    return _Table(title, [header for header, _ in used.values()], rows, note)
 
 
 def _files(folder: Path, report: Report) -> dict[str, str]:

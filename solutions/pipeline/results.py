@@ -10,7 +10,9 @@ import pandas as pd
 __all__ = [
     "BASELINE",
     "AccuracyRow",
+    "BuildRow",
     "CheckRow",
+    "LayerRow",
     "Results",
     "Row",
     "accuracy_table",
@@ -87,6 +89,35 @@ class CheckRow:
 
 
 @dataclass(frozen=True)
+class LayerRow:
+    """One layer of the engine `name` that was profiled at `batch`; `bound` is "compute", "memory" or None."""
+
+    name: str
+    batch: int
+    layer: str
+    layer_type: str
+    precision: str
+    time_ms: float
+    share_percent: float
+    intensity: float | None = None
+    bound: str | None = None
+    roof_percent: float | None = None
+
+
+@dataclass(frozen=True)
+class BuildRow:
+    """How one engine was built, in the words of a table."""
+
+    name: str
+    precision: str
+    profile: str
+    layers: int
+    layer_precisions: str
+    calibration: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Results:
     """One run: which engine on which device, which model and data, the rows and what is missing."""
 
@@ -96,7 +127,8 @@ class Results:
     rows: list[Row]
     accuracy: list[AccuracyRow] = field(default_factory=list)
     checks: list[CheckRow] = field(default_factory=list)
-    layers: list[dict[str, Any]] = field(default_factory=list)
+    layers: list[LayerRow] = field(default_factory=list)
+    builds: list[BuildRow] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -150,6 +182,7 @@ def summary(results: Results, files: dict[str, str]) -> dict[str, Any]:
         "rows": [dataclasses.asdict(row) for row in results.rows],
         "accuracy": [dataclasses.asdict(row) for row in results.accuracy],
         "checks": [dataclasses.asdict(row) for row in results.checks],
+        "builds": [dataclasses.asdict(row) for row in results.builds],
         "settings": results.settings,
         "not_measured": results.missing,
         "files": files,

@@ -7,8 +7,10 @@ A folder holds these, each written by one stage and each naming the engine and d
     accuracy.json     {"engine", "data", "rows": [top-1, top-5 and the loss against FP32, by name]}
     checks.json       {"engine", "rows": [what was checked, measured, allowed, passed]}
     profile.json      {"engine", "rows": [time and bound by layer]}, where a profile was taken
+    engines/*.json    how each engine was built, beside it
 """
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +19,16 @@ from typing import Any, get_args
 
 from helpers.errors import InputError
 from helpers.files import read_json
-from solutions.pipeline.results import AccuracyRow, CheckRow, Results, Row, order_names, with_speedup
+from solutions.pipeline.results import (
+    AccuracyRow,
+    BuildRow,
+    CheckRow,
+    LayerRow,
+    Results,
+    Row,
+    order_names,
+    with_speedup,
+)
 
 __all__ = ["load_results"]
 
@@ -45,7 +56,8 @@ def load_results(folder: str | Path) -> Results:
         rows=_merge(folder, present, accuracy),
         accuracy=accuracy,
         checks=_records(folder, present, "checks", CheckRow),
-        layers=_dicts(folder, present, "profile"),
+        layers=_records(folder, present, "profile", LayerRow),
+        builds=_builds(folder),
         missing=[part for part, content in parts.items() if content is None],
         settings=facts["settings"] if isinstance(facts["settings"], dict) else {},
     )
@@ -127,6 +139,28 @@ def _merge(folder: Path, present: dict[str, dict[str, Any]], accuracy: Sequence[
     ]
     names = order_names({row.name for row in rows})
     return with_speedup(sorted(rows, key=lambda row: (names.index(row.name), row.batch)))
+
+
+def _builds(folder: Path) -> list[BuildRow]:
+    """Return how the engines were built; a record that cannot be read is left out, since no number depends on it."""
+    rows = {}
+    for path in sorted((folder / "engines").glob("*.engine.json")):
+        with contextlib.suppress(InputError, KeyError, TypeError, AttributeError, ValueError):
+            rows[row.name] = (row := _build(path.name.removesuffix(".engine.json"), read_json(path)))
+    return [rows[name] for name in order_names(rows)]
+
+
+def _build(stem: str, record: dict[str, Any]) -> BuildRow:
+    profile, calibration = record["profile"], record["calibration"]
+    return BuildRow(
+        name=stem.partition("_")[2].replace("_", "-") or stem,
+        precision=str(record["precision"]),
+        profile="–".join(str(profile[key]) for key in ("min", "opt", "max")),
+        layers=int(record["layers"]),
+        layer_precisions=", ".join(f"{count} {name}" for name, count in record["layer_precisions"].items()),
+        calibration=f"{calibration['calibrator']}, {calibration['images']} images" if calibration else "–",
+        seconds=float(record["seconds"]),
+    )
 
 
 def _damaged(path: Path, why: str) -> InputError:

@@ -32,6 +32,8 @@ def run(options: RunOptions, console: Console) -> Results:
     console.print(f"[bold]{escape(options.model)} on {escape(options.data)}[/], {kind} run on {escape(DEVICE)}\n")
     start = time.perf_counter()
     with exclusive(options.out), RunView(console) as view:
+        recipe.prepare()
+        view.line("Prepare images and weights", time.perf_counter() - start)
         run_stages(recipe.stages(), options.out, versions(), view)
     results = load_results(options.out)
     _print_end(console, options, results, time.perf_counter() - start)
@@ -79,8 +81,12 @@ class RunView:
     def ended(self, record: StageRecord) -> None:
         """Print the stage's line."""
         self._stop()
-        took = "[dim]done before[/]" if record.skipped else f"{record.seconds:7.1f} s"
-        self._console.print(f"[green]✓[/] {escape(record.title):<42}{took}", highlight=False)
+        self.line(record.title, None if record.skipped else record.seconds)
+
+    def line(self, title: str, seconds: float | None) -> None:
+        """Print that something is done, with its seconds; None where it had been done before."""
+        took = "[dim]done before[/]" if seconds is None else f"{seconds:7.1f} s"
+        self._console.print(f"[green]✓[/] {escape(title):<42}{took}", highlight=False)
 
     def _stop(self) -> None:
         if self._status is not None:

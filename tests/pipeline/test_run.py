@@ -31,6 +31,7 @@ class TinyData:
 
     folder: Path
     name: str = "tiny"
+    classes: tuple[str, ...] = tuple("0123456789")
 
     def images(self, split: str, limit: int | None = None, seed: int = 0) -> list[tuple[Path, int]]:
         paths = sorted((self.folder / split).iterdir())[:limit]
@@ -52,6 +53,7 @@ def tiny_world(monkeypatch, tiny_data):
     """Model and data set come from this file; memory is not measured, since that starts a process an engine."""
     models, data = ModuleType("helpers.models"), ModuleType("helpers.data")
     models.load_model = lambda name, data="digits": TinyNet().eval()
+    models.WEIGHTS, models.MODELS = tiny_data.folder, ("tiny",)
     data.load_dataset = lambda name: tiny_data
     monkeypatch.setitem(sys.modules, "helpers.models", models)
     monkeypatch.setitem(sys.modules, "helpers.data", data)
@@ -129,7 +131,8 @@ def test_the_run_names_its_device_and_says_where_the_report_lies(results):
 def test_more_images_for_the_accuracy_measure_only_that_again(results):
     text = run_quietly(options(results, accuracy_images=11))
     again = [line for line in text.splitlines() if line.startswith("✓") and "done before" not in line]
-    assert [line.split("  ")[0] for line in again] == ["✓ Evaluate accuracy on 11 images", "✓ Write the report"]
+    titles = ["✓ Prepare images and weights", "✓ Evaluate accuracy on 11 images", "✓ Write the report"]
+    assert [line.split("  ")[0] for line in again] == titles
 
 
 class Stop:
