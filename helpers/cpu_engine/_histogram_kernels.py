@@ -40,15 +40,20 @@ def new_scratch() -> tuple[np.ndarray, np.ndarray]:
     return np.zeros(_CHUNK, np.uint32), np.zeros(_COPIES * _STRIDE, np.uint32)
 
 
-@_compiled("i4(i4[::1])")
-def largest_bits(bits):
+@_compiled("i4(i4[::1], b1)")
+def largest_bits(bits, rectified):
     """Return the bit pattern of the largest magnitude of float32 values given as int32 `bits` `[n]`.
 
-    Patterns without the sign are ordered as the magnitudes are, with infinity and NaN above all numbers.
+    Patterns without the sign are ordered as the magnitudes are, with infinity and NaN above all numbers; patterns of
+    negative values are negative. With `rectified`, negative values count as zeros.
     """
     top = np.int32(0)
-    for i in range(bits.size):
-        top = max(top, np.int32(bits[i] & _SIGN_OFF))
+    if rectified:
+        for i in range(bits.size):
+            top = max(top, bits[i])
+    else:
+        for i in range(bits.size):
+            top = max(top, np.int32(bits[i] & _SIGN_OFF))
     return top
 
 
@@ -67,11 +72,12 @@ def _halve(counts):
     counts[half:] = 0
 
 
-@_compiled("i4(f4[::1], i4[::1], i8[::1], f4[::1], i4[::1], u4[::1], u4[::1])")
-def count_values(values, bits, counts, limits, limits_bits, bins, copies):
+@_compiled("i4(f4[::1], i4[::1], b1, i8[::1], f4[::1], i4[::1], u4[::1], u4[::1])")
+def count_values(values, bits, rectified, counts, limits, limits_bits, bins, copies):
     """Add |`values`| to the histogram `counts` `[2048]` over `[0, limits[0]]` and keep the largest in `limits[1]`.
 
-    `bits` and `limits_bits` are int32 views of `values` and `limits`. When a value exceeds the range, the range doubles
+    `bits` and `limits_bits` are int32 views of `values` and `limits`. With `rectified`, what is counted is
+    max(value, 0). When a value exceeds the range, the range doubles
     and pairs of bins merge. That is exact, so it does not matter how the values are split over calls: the bin of x
     at twice the range is half its bin. Four copies of the histogram take turns so that equal values in a row do not
     wait for each other.
@@ -83,9 +89,7 @@ def count_values(values, bits, counts, limits, limits_bits, bins, copies):
     for start in range(0, values.size, _CHUNK):
         chunk = values[start : start + _CHUNK]
         chunk_bits = bits[start : start + _CHUNK]
-        top = np.int32(0)
-        for j in range(chunk_bits.size):
-            top = max(top, np.int32(chunk_bits[j] & _SIGN_OFF))
+        top = largest_bits(chunk_bits, rectified)
         if top >= _INFINITY_BITS:
             return NON_FINITE
         if top > limits_bits[1]:
@@ -98,8 +102,12 @@ def count_values(values, bits, counts, limits, limits_bits, bins, copies):
                 _halve(counts)
                 limits[0] *= np.float32(2)
         scale = np.float32(BINS) / limits[0] if limits[0] > 0 else np.float32(0)
-        for j in range(chunk.size):
-            bins[j] = min(np.int32(abs(chunk[j]) * scale), _LAST_BIN)
+        if rectified:
+            for j in range(chunk.size):
+                bins[j] = min(np.int32(max(chunk[j], np.float32(0)) * scale), _LAST_BIN)
+        else:
+            for j in range(chunk.size):
+                bins[j] = min(np.int32(abs(chunk[j]) * scale), _LAST_BIN)
         whole = chunk.size // 4 * 4
         for j in range(0, whole, 4):
             copies[np.uint64(bins[j])] += np.uint32(1)

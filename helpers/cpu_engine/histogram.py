@@ -5,7 +5,7 @@ images.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -24,12 +24,14 @@ class TensorStatistics:
     """Histograms and largest magnitudes of the tensors `names`; updates run on one thread for each CPU of the process.
 
     Call `measure` with all parts of the first batch, then `fix_ranges`, then `count` with all parts of every batch:
-    the first batch's largest magnitude sets a histogram's range, as in TensorRT.
+    the first batch's largest magnitude sets a histogram's range, as in TensorRT. Of the tensors named in `rectified`,
+    max(value, 0) is what counts.
     """
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], rectified: Collection[str] = ()) -> None:
         self._threads = max(1, len(os.sched_getaffinity(0)))
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="calibration")
+        self._rectified = frozenset(rectified)
         self.counts = {name: np.zeros(BINS, np.int64) for name in names}
         self._limits = {name: np.zeros(2, np.float32) for name in names}
 
@@ -51,7 +53,7 @@ class TensorStatistics:
         Raises:
             EngineError: a value is infinite or NaN.
         """
-        for name, top in self._map(lambda array, *_: largest_magnitude(array), values):
+        for name, top in self._map(lambda array, name, _: largest_magnitude(array, name in self._rectified), values):
             _check_finite(name, np.isfinite(top))
             self._limits[name][1] = max(self._limits[name][1], top)
 
@@ -70,8 +72,9 @@ class TensorStatistics:
 
         def count_one(array: np.ndarray, name: str, scratch: tuple[np.ndarray, np.ndarray]) -> bool:
             limits = self._limits[name]
-            flat = _flat(array)
-            return count_values(flat, flat.view("i4"), self.counts[name], limits, limits.view("i4"), *scratch) == 0
+            flat, rectified = _flat(array), name in self._rectified
+            bits, limits_bits = flat.view("i4"), limits.view("i4")
+            return count_values(flat, bits, rectified, self.counts[name], limits, limits_bits, *scratch) == 0
 
         for name, finite in self._map(count_one, values):
             _check_finite(name, finite)
@@ -98,11 +101,11 @@ class TensorStatistics:
         return [result for results in self._pool.map(work, shares) for result in results]
 
 
-def largest_magnitude(array: np.ndarray) -> np.float32:
-    """Return max |array| as float32; infinity or NaN when such a value is there; 0 for an empty array."""
+def largest_magnitude(array: np.ndarray, rectified: bool = False) -> np.float32:
+    """Return max |array|, or max(array, 0) when `rectified`; infinity or NaN if one is there; 0 for an empty array."""
     from helpers.cpu_engine._histogram_kernels import largest_bits
 
-    return np.array(largest_bits(_flat(array).view("i4")), np.int32).view(np.float32)[()]
+    return np.array(largest_bits(_flat(array).view("i4"), rectified), np.int32).view(np.float32)[()]
 
 
 def entropy_scale(counts: np.ndarray, limit: float) -> float:

@@ -135,3 +135,15 @@ def test_empty_and_strided_arrays_count_as_their_values() -> None:
     values = activations(1, 4_000).reshape(40, 100)
     strided = statistics_of(values, values[:, ::2], np.zeros((0, 5), np.float32))
     assert np.array_equal(strided.counts["x"], statistics_of(values, values[:, ::2].copy()).counts["x"])
+
+
+def test_rectified_tensors_count_as_numpys_maximum_with_zero() -> None:
+    batches = [activations(5, 9_001) - np.float32(1), activations(6, 5_000) * np.float32(4)]
+    statistics = TensorStatistics(["x"], rectified=["x"])
+    statistics.measure({"x": batches[0]})
+    statistics.fix_ranges()
+    for batch in batches:
+        statistics.count({"x": batch})
+    statistics.close()
+    counts, limit = reference_histogram(*(np.maximum(batch, 0) for batch in batches))
+    assert np.array_equal(statistics.counts["x"], counts) and statistics.range("x") == limit
