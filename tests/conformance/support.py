@@ -11,11 +11,11 @@ import pytest
 from helpers.backend import ENGINE, cuda, trt
 
 __all__ = [
-    "Buffers",
     "LOG",
-    "Log",
     "ON_GPU",
     "VERSION",
+    "Buffers",
+    "Log",
     "add_profile",
     "build",
     "captured",

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.backend import cuda, trt
 from tests.conformance import models
-from tests.conformance.support import Buffers, build, captured, errors_in, load, relative_error
+from tests.conformance.support import ON_GPU, Buffers, build, captured, errors_in, load, relative_error
 
 IMAGE = (3, 8, 8)
 X = np.random.default_rng(0).standard_normal((4, *IMAGE)).astype(np.float32)
@@ -162,3 +162,16 @@ def test_shapes_are_taken_as_tuple_list_or_dims(buffers: Buffers) -> None:
     for shape in ((2, *IMAGE), [3, *IMAGE], trt.Dims([4, *IMAGE])):
         assert buffers.context.set_input_shape("x", shape) is True
         assert tuple(buffers.context.get_tensor_shape("x")) == tuple(shape)
+
+
+@pytest.mark.skipif(ON_GPU, reason="an illegal access ends the CUDA context, and with it every later case")
+@pytest.mark.parametrize("wrong", ["host", "short", "freed"])
+def test_address_that_is_no_device_memory_of_that_size_is_an_error(buffers: Buffers, wrong: str) -> None:
+    buffers.upload({"x": X})
+    host, short, freed = np.zeros_like(X), cuda.mem_alloc(8), cuda.mem_alloc(X.nbytes)
+    freed.free()
+    addresses = {"host": host.ctypes.data, "short": int(short), "freed": int(freed)}
+    assert buffers.context.set_tensor_address("x", addresses[wrong])
+    reason = {"host": "no device memory", "short": "8 bytes", "freed": "freed"}[wrong]
+    with pytest.raises(cuda.LogicError, match=reason):
+        buffers.execute()

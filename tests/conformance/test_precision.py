@@ -156,6 +156,16 @@ def test_layers_pinned_to_fp32_are_exact_in_an_fp16_engine(rule: str) -> None:
     assert error_of(plan, models.overflowing(), x) < 1e-5
 
 
+def test_inspector_shows_a_pinned_layer_in_fp32() -> None:
+    def pin_stem(network: object, config: object) -> None:
+        layers = [network.get_layer(index) for index in range(network.num_layers)]
+        next(layer for layer in layers if layer.name == "stem").precision = trt.float32
+
+    plan = build(models.residual(4), flags=["FP16", "OBEY_PRECISION_CONSTRAINTS"], customize=pin_stem)
+    pinned = [layer for layer in inspect(plan)["Layers"] if layer["Name"] == "stem + stem_relu"]
+    assert [layer["Weights"]["Type"] for layer in pinned] == ["Float"]
+
+
 def test_layers_pinned_to_fp32_are_exact_in_an_int8_engine() -> None:
     def customize(network: object, config: object) -> None:
         set_ranges(network, config)

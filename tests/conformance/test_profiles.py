@@ -12,6 +12,7 @@ from tests.conformance.support import (
     captured,
     errors_in,
     load,
+    refused_on_cpu,
     relative_error,
     run,
 )
@@ -59,6 +60,16 @@ def test_good_profile_is_true_and_gets_index_zero() -> None:
     profile.set_shape("x", *ONE_TO_EIGHT["x"])
     assert profile and [tuple(shape) for shape in profile.get_shape("x")] == list(ONE_TO_EIGHT["x"])
     assert config.add_optimization_profile(profile) == 0 and config.num_optimization_profiles == 1
+
+
+def test_shape_input_values_are_kept_or_refused_by_name() -> None:
+    profile = trt.Builder(LOG).create_optimization_profile()
+
+    def attempt() -> None:
+        profile.set_shape_input("size", (1,), (2,), (4,))
+        assert [list(values) for values in profile.get_shape_input("size")] == [[1], [2], [4]]
+
+    refused_on_cpu(attempt, "set_shape_input")
 
 
 def test_profile_against_a_fixed_dimension_does_not_build() -> None:
