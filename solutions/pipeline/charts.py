@@ -132,11 +132,14 @@ def _latency(results: Results) -> Figure | None:
 def _latency_panel(axis: Axes, results: Results, batch: int, values: dict[str, float]) -> None:
     tails = {name: row.p99_ms for name in values if (row := results.row(name, batch)) and row.p99_ms}
     _bars(axis, values, lambda value: "")
+    edge = 1.5 * max(values.values())
     for place, name in enumerate(reversed(values)):
-        end = max(tails.get(name, 0.0), values[name])
-        axis.plot([values[name], end], [place, place], color="#30343b", linewidth=1)
-        _beside(axis, f"{values[name]:.3g}", end, place)
-    axis.set_xlim(0, 1.24 * max([*values.values(), *tails.values()]))
+        tail = max(tails.get(name, 0.0), values[name])
+        axis.plot([values[name], min(tail, edge)], [place, place], color="#30343b", linewidth=1)
+        far = f" (p99 {tail:.3g})" if tail > edge else ""
+        _beside(axis, f"{values[name]:.3g}{far}", min(tail, edge), place)
+    ends = [min(tail, edge) for tail in tails.values()]
+    axis.set_xlim(0, (1.24 if max(ends, default=0) < edge else 1.5) * max([*values.values(), *ends]))
     axis.set_title(f"batch {batch}", fontweight="bold")
     axis.set_xlabel("median latency, line to p99 (ms)")
 

@@ -1,6 +1,7 @@
 """What the numbers say, computed from them: sentences for the report, and where throughput saturates."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ __all__ = ["SATURATION_GAIN", "Saturation", "best_row", "findings", "headline", 
 
 SATURATION_GAIN = 0.10
 """Throughput counts as saturated where doubling the batch gains less than this share."""
+
+DISTURBED_TAIL = 1.25
+"""A quiet machine's 95th percentile lies within a few percent of its median; above this ratio the run was disturbed."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ def headline(results: Results) -> list[tuple[str, str, str]]:
 
 def findings(results: Results) -> list[str]:
     """Return what the measured numbers say, a sentence each; nothing is said of what was not measured."""
-    said = [_checks(results), _fastest(results), _precisions(results), _saturates(results), _dynamic(results)]
+    said = [_checks(results), _disturbed(results), _fastest(results), _precisions(results)]
+    said += [_saturates(results), _dynamic(results)]
     said += [_same_accuracy(results), *(_accuracy_cost(row) for row in results.accuracy)]
     said += [_sizes(results), _bound(results)]
     return [sentence for sentence in said if sentence]
@@ -68,10 +73,9 @@ def _is_baseline(name: str) -> bool:
 
 
 def _top_speedup(results: Results) -> tuple[str, str, str] | None:
-    rows = [row for row in results.rows if row.speedup and not _is_baseline(row.name)]
-    if not rows:
+    row = best_row(results, engines_only=True)
+    if row is None or row.speedup is None:
         return None
-    row = max(rows, key=lambda row: row.speedup or 0.0)
     return f"{row.speedup:.1f}×", "PyTorch FP32's throughput", f"{pretty_name(row.name)}, batch {row.batch}"
 
 
@@ -102,6 +106,17 @@ def _checks(results: Results) -> str | None:
     return f"{len(failed)} of {len(results.checks)} checks failed: " + "; ".join(
         f"{pretty_name(check.name)}: {check.message or check.what}" for check in failed
     ) + "."
+
+
+def _disturbed(results: Results) -> str | None:
+    """Warn where most times scatter so much that something else must have been running."""
+    tails = [row.p95_ms / row.median_ms for row in results.rows if row.p95_ms and row.median_ms]
+    if not tails or statistics.median(tails) < DISTURBED_TAIL:
+        return None
+    return (
+        f"Other programs were running while this was measured: over the rows, the typical p95 is "
+        f"{statistics.median(tails):.1f} times the median. Measure again on a quiet machine before using the ratios."
+    )
 
 
 def _fastest(results: Results) -> str | None:
@@ -155,7 +170,8 @@ def _same_accuracy(results: Results) -> str | None:
     names = [row.name for row in results.accuracy if row.changed == 0]
     if not names:
         return None
-    return f"{' and '.join(map(pretty_name, order_names(names)))} classified the same images correctly as PyTorch FP32."
+    listed = ", ".join(map(pretty_name, order_names(names)))
+    return f"{listed}: right on exactly the images that PyTorch FP32 is right on."
 
 
 def _accuracy_cost(row: AccuracyRow) -> str | None:
@@ -192,7 +208,7 @@ def _bound(results: Results) -> str | None:
     which, share = ("memory", memory) if memory >= 0.5 else ("compute", 1 - memory)
     advice = {
         "memory": "smaller types and fusion help more than faster arithmetic",
-        "compute": "lower precision and larger batches help",
+        "compute": "what is left to save is arithmetic",
     }[which]
     engine = f"{pretty_name(timed[0].name)} at batch {timed[0].batch}"
     return f"By the measured roofline, {share:.0%} of the layers' time of {engine} is {which}-bound: {advice}."

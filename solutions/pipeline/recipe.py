@@ -6,8 +6,8 @@ Each stage takes its inputs from files in the run's folder, so that any of them 
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from helpers.backend import ENGINE, describe
 from helpers.errors import InputError
 from helpers.files import sha256, write_json
 from solutions.pipeline.results import BASELINE, AccuracyRow
+from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from solutions.pipeline.accuracy import Accuracy
     from solutions.pipeline.runners import Runner
 
-__all__ = ["EngineSpec", "Recipe", "RunOptions"]
+__all__ = ["Recipe"]
 
 Report = Callable[[str], None]
 
@@ -34,48 +35,6 @@ CHECK_IMAGES = 5
 EVALUATION_BATCH = 8
 PROFILE_EXECUTIONS = 20
 OPSET = 17
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What to run and how long to measure; `bench_seconds` and `throughput_seconds` are for each engine and batch."""
-
-    out: Path = Path("results")
-    model: str = "resnet50"
-    data: str = "digits"
-    quick: bool = False
-    batches: tuple[int, ...] = (1, 4, 8, 16, 32)
-    calibration_images: int = 256
-    accuracy_images: int = 1000
-    bench_seconds: float = 2.0
-    bench_iterations: int = 20
-    throughput_seconds: float = 2.0
-    input_size: int = 224
-
-    @classmethod
-    def quickly(cls, **chosen: Any) -> "RunOptions":
-        """Return the options of a quick run: two batch sizes, fewer images, shorter measurements; the same code."""
-        short = {"batches": (1, 8), "calibration_images": 64, "bench_seconds": 1.5, "throughput_seconds": 1.2}
-        return cls(**{"quick": True, **short, **chosen})
-
-    def described(self) -> dict[str, Any]:
-        """Return what the report says of how it was made."""
-        return {
-            "run": "quick" if self.quick else "full",
-            "batch_sizes": ", ".join(map(str, self.batches)),
-            "calibration_images": self.calibration_images,
-            "accuracy_images": self.accuracy_images,
-            "input_size": self.input_size,
-        }
-
-
-@dataclass(frozen=True)
-class EngineSpec:
-    """One engine to build: its row's name, its precision, and its profile's batches (min, opt, max)."""
-
-    name: str
-    precision: str
-    profile: tuple[int, int, int]
 
 
 class Recipe:
@@ -87,10 +46,7 @@ class Recipe:
         self.simplified = f"models/{options.model}_simplified.onnx"
         self.calibration = "calibration/calibration.npy"
         self.cache = f"calibration/{options.model}_calib.cache"
-        largest = max(options.batches)
-        tuned = (1, largest, largest)
-        self.engines = [EngineSpec(name, name, tuned) for name in ("fp32", "tf32", "fp16", "int8")]
-        self.engines.append(EngineSpec("dynamic-fp16", "fp16", (1, min(8, max(32, largest)), max(32, largest))))
+        self.engines = options.engines()
 
     def prepare(self) -> None:
         """Render or download images and weights, with their own progress bars; what is there already costs nothing.
@@ -199,8 +155,10 @@ class Recipe:
             from solutions.pipeline.calibration_data import write_calibration_tensor
 
             images = [path for path, _ in self.data.images("calibration", limit=number)]
-            for done in write_calibration_tensor(images, self._path(self.calibration), size=size):
-                report(f"{done} of {len(images)} images")
+            # closed at once when interrupted, so that no half-written tensor outlives the stage
+            with closing(write_calibration_tensor(images, self._path(self.calibration), size=size)) as written:
+                for done in written:
+                    report(f"{done} of {len(images)} images")
 
         options = {"images": number, "input_size": size}
         title = f"Prepare {number} calibration images"
@@ -295,7 +253,7 @@ class Recipe:
         return self._stage("throughput", title, action, ("throughput.json",), inputs=inputs, options=settings)
 
     def _accuracy(self) -> Stage:
-        number = self.options.accuracy_images
+        number, evaluated = self.options.accuracy_images, self._evaluated()
 
         def action(report: Report) -> None:
             from solutions.pipeline.accuracy import evaluate_all
@@ -303,7 +261,7 @@ class Recipe:
 
             with ExitStack() as stack:
                 predictors = {BASELINE: _pytorch_predictor(self.model, "cuda" if ENGINE == "tensorrt" else "cpu")}
-                for spec in self.engines:
+                for spec in evaluated:
                     engine = stack.enter_context(InferenceEngine(self._path(self.engine_path(spec))))
                     predictors[spec.name] = engine.predict
                 scores = evaluate_all(
@@ -312,10 +270,15 @@ class Recipe:
                 )  # fmt: skip
             self._write("accuracy.json", [asdict(row) for row in _accuracy_rows(scores)])
 
-        inputs = (self.onnx, *self._engine_files())
+        inputs = (self.onnx, *(self.engine_path(spec) for spec in evaluated))
         title = f"Evaluate accuracy on {number:,} images"
         options = {"images": number}
         return self._stage("accuracy", title, action, ("accuracy.json",), inputs=inputs, options=options)
+
+    def _evaluated(self) -> list[EngineSpec]:
+        """Return the engines to evaluate: the dynamic one computes as FP16 does, and a quick run leaves out TF32."""
+        left_out = {"dynamic-fp16", "tf32"} if self.options.quick else {"dynamic-fp16"}
+        return [spec for spec in self.engines if spec.name not in left_out]
 
     def _profile(self) -> Stage:
         """Profile INT8, the engine with the least arithmetic left to save, at the largest batch."""

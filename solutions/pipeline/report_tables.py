@@ -67,6 +67,9 @@ def _accuracies(results: Results) -> Table | None:
     if not results.accuracy:
         return None
     note = "Loss is PyTorch FP32's top-1 less this one's, in points, with its 95 % interval (same images, paired)."
+    left_out = [name for name in results.names if name not in {row.name for row in results.accuracy}]
+    if left_out:
+        note += f" Not evaluated: {', '.join(map(pretty_name, left_out))}."
     return _formatted("Accuracy", accuracy_table(results), _ACCURACY_COLUMNS, note)
 
 

@@ -10,9 +10,10 @@ from rich.status import Status
 from helpers.backend import DEVICE, describe
 from helpers.errors import EngineError
 from solutions.pipeline.findings import headline
-from solutions.pipeline.recipe import Recipe, RunOptions
+from solutions.pipeline.recipe import Recipe
 from solutions.pipeline.results import Results, pretty_name
 from solutions.pipeline.results_folder import load_results
+from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import Stage, StageRecord, exclusive, run_stages
 
 __all__ = ["RunView", "run", "versions"]

@@ -1,6 +1,7 @@
 """Throughput: images a second with the queue kept full, every runner in turns in the same run."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ IN_FLIGHT = 4
 
 @dataclass(frozen=True)
 class Throughput:
-    """Images a second of one runner at one batch size, over `seconds` of work in `executions` executions."""
+    """Images a second of one runner at one batch size: the median over the turns.
+
+    `executions` and `seconds` are those of all turns together.
+    """
 
     name: str
     batch: int
@@ -29,13 +33,13 @@ def measure_throughput(
     batch_sizes: Sequence[int],
     *,
     seconds: float,
-    rounds: int = 4,
+    rounds: int = 5,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Throughput]:
     """Run each runner for about `seconds` at each batch size that it takes, split into `rounds` turns.
 
-    The runners take turns so that a drift of the machine's clock meets all alike. Only whole groups of executions that
-    have been waited for are counted.
+    The runners take turns so that a drift of the machine's clock meets all alike; the median turn counts, so that one
+    disturbed by another program does not. Only executions that have been waited for are counted.
     """
     results = []
     for batch in sorted(set(batch_sizes)):
@@ -75,4 +79,5 @@ def _run_group(runner: Runner, number: int) -> float:
 
 def _result(name: str, batch: int, turns: Sequence[tuple[int, float]]) -> Throughput:
     executions, seconds = sum(count for count, _ in turns), sum(elapsed for _, elapsed in turns)
-    return Throughput(name, batch, batch * executions / seconds, executions, seconds)
+    rate = batch * statistics.median(count / elapsed for count, elapsed in turns)
+    return Throughput(name, batch, rate, executions, seconds)

@@ -48,7 +48,7 @@ def test_the_findings_follow_the_numbers_when_int8_is_slower():
         (0.6, 0.1, 1.1, 12, "INT8 lost 0.60 points of top-1 against PyTorch FP32 (95 % interval of the loss +0.10"),
         (-0.3, -0.9, 0.3, 9, "INT8 gained 0.30 points"),
         (0.1, -0.2, 0.4, 3, "no difference that this many images can tell from chance"),
-        (0.0, -0.3, 0.3, 0, "INT8 classified the same images correctly as PyTorch FP32"),
+        (0.0, -0.3, 0.3, 0, "INT8: right on exactly the images that PyTorch FP32 is right on"),
     ],
 )
 def test_the_loss_of_accuracy_is_told_with_its_interval(loss, low, high, changed, expected):
@@ -59,6 +59,13 @@ def test_the_loss_of_accuracy_is_told_with_its_interval(loss, low, high, changed
 def test_a_loss_beyond_chance_is_not_called_chance():
     results = results_of(accuracy=[AccuracyRow("int8", 94.0, 99.0, 1000, 0.6, 0.1, 1.1)])
     assert not any("chance" in sentence for sentence in findings(results))
+
+
+@pytest.mark.parametrize(("p95_ms", "told"), [(10.4, False), (19.0, True)])
+def test_a_run_beside_other_programs_says_so(p95_ms, told):
+    rows = [Row("fp32", batch, median_ms=10.0, p95_ms=p95_ms) for batch in (1, 8)]
+    said = " ".join(findings(results_of(*rows)))
+    assert ("the typical p95 is 1.9 times the median" in said) is told
 
 
 def test_failed_checks_come_first():

@@ -67,6 +67,16 @@ def test_the_time_asked_for_is_spent_on_every_runner(clock):
         assert 1.0 <= result.seconds < 1.2
 
 
+def test_one_disturbed_turn_does_not_count(clock):
+    runner = Device("a", 2.0, clock)
+
+    def disturb(text: str) -> None:
+        runner.ms = 50.0 if "turn 2" in text else 2.0
+
+    (result,) = measure_throughput([runner], [8], seconds=0.5, progress=disturb)
+    assert result.images_per_s == pytest.approx(8 / 0.002)
+
+
 def test_the_queue_is_kept_full_but_not_endless(clock):
     runner = Device("a", 0.1, clock)
     measure_throughput([runner], [1], seconds=0.02)

@@ -76,8 +76,8 @@ def run(
     _choose_engine(engine)
     from rich.console import Console
 
-    from solutions.pipeline.recipe import RunOptions
     from solutions.pipeline.run import run as run_all
+    from solutions.pipeline.run_options import RunOptions
 
     chosen = {"model": model, "data": data, "out": out}
     run_all(RunOptions.quickly(**chosen) if quick else RunOptions(**chosen), Console())

@@ -1,0 +1,59 @@
+"""What `trtlab run` is asked for: model, data, and how long to measure."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["EngineSpec", "RunOptions"]
+
+DYNAMIC_PROFILE = (1, 8, 32)
+"""The profile of the lab's third step."""
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """One engine to build: its row's name, its precision, and its profile's batches (min, opt, max)."""
+
+    name: str
+    precision: str
+    profile: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to run and how long to measure; `bench_seconds` and `throughput_seconds` are for each engine and batch."""
+
+    out: Path = Path("results")
+    model: str = "resnet50"
+    data: str = "digits"
+    quick: bool = False
+    batches: tuple[int, ...] = (1, 4, 8, 16, 32)
+    calibration_images: int = 256
+    accuracy_images: int = 1000
+    bench_seconds: float = 2.0
+    bench_iterations: int = 20
+    throughput_seconds: float = 2.0
+    input_size: int = 224
+
+    @classmethod
+    def quickly(cls, **chosen: Any) -> "RunOptions":
+        """Return the options of a quick run: two batch sizes, fewer images, shorter measurements; the same code."""
+        short = {"batches": (1, 8), "calibration_images": 64, "bench_seconds": 1.5, "throughput_seconds": 1.2}
+        return cls(**{"quick": True, **short, **chosen})
+
+    def described(self) -> dict[str, Any]:
+        """Return what the report says of how it was made."""
+        return {
+            "run": "quick" if self.quick else "full",
+            "batch_sizes": ", ".join(map(str, self.batches)),
+            "calibration_images": self.calibration_images,
+            "accuracy_images": self.accuracy_images,
+            "input_size": self.input_size,
+        }
+
+    def engines(self) -> list[EngineSpec]:
+        """Return the engines to build: one a precision, tuned for the largest batch, and FP16 with a wide profile."""
+        largest = max(self.batches)
+        least, best, most = DYNAMIC_PROFILE
+        tuned = [EngineSpec(name, name, (1, largest, largest)) for name in ("fp32", "tf32", "fp16", "int8")]
+        return [*tuned, EngineSpec("dynamic-fp16", "fp16", (least, best, max(most, largest)))]
