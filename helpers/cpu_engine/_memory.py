@@ -120,11 +120,11 @@ class _Registry:
         )
 
     def _free_refused(self, address: int) -> str:
-        if address in self._freed:
-            return f"device allocation {address:#x} was freed already; free it once"
         base = self._base_of(address)
         if base is not None:
             return f"{address:#x} is inside device allocation {base:#x}; free the address that mem_alloc gave"
+        if address in self._freed:
+            return f"device allocation {address:#x} was freed already; free it once"
         return f"{address:#x} was never allocated on the device; free only what mem_alloc gave"
 
 
