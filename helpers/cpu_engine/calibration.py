@@ -6,7 +6,10 @@ exception in one of these methods is printed to stderr and not raised: in get_ba
 batches so far.
 """
 
+import contextlib
+import importlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -130,6 +133,7 @@ class _Session:
     def _from_batches(self) -> dict[str, float]:
         self._logger.log(ILogger.INFO, "Starting Calibration.")
         started = time.perf_counter()
+        threading.Thread(target=_load_kernels, daemon=True).start()
         statistics, batches = observe_batches(self._batches(), self._plan, self._algorithm, self._run)
         if batches == 0:
             raise EngineError(
@@ -159,6 +163,12 @@ class _Session:
             return view(address, int(np.prod(shape)) * dtype.itemsize).view(dtype).reshape(shape)
         except LogicError as error:
             raise EngineError(f"get_batch() gave input {name!r} of OPT shape {shape} a bad address: {error}") from error
+
+
+def _load_kernels() -> None:
+    """Load the compiled loops while the network is compiled; an error comes up again where they are used."""
+    with contextlib.suppress(Exception):
+        importlib.import_module("helpers.cpu_engine._histogram_kernels")
 
 
 def _addresses(result: Any, names: list[str]) -> list[int] | None:

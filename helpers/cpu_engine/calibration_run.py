@@ -19,7 +19,8 @@ __all__ = ["Run", "observe_batches", "part_size"]
 Tensors = dict[str, np.ndarray]
 Run = Callable[[Tensors], Tensors]
 
-PART_BYTES = 256 << 20
+# A ResNet-50 runs and counts one image at a time as fast as eight, and touches less memory.
+PART_BYTES = 64 << 20
 
 
 def observe_batches(

@@ -21,7 +21,7 @@ from tests.benchmarks import fidelity
 __all__ = ["measure"]
 
 BATCH = 8
-ENTROPY_IMAGES = 64
+ENTROPY_IMAGES = 512
 ONNXRUNTIME_IMAGES_A_CALL = 16  # its calibrator keeps all activations of one call, 92 MB an image, in memory
 INFERENCE_IMAGES = 512
 
@@ -33,10 +33,15 @@ def measure(inference_images: int = INFERENCE_IMAGES, entropy_images: int = ENTR
     scales. `calibration_over_inference`: entropy calibration's time over the FP32 inference of the same images.
     `scales_equal`: the share of tensors whose scale equals real TensorRT's within 1e-4, by calibrator.
     """
-    paired = _in_process("inference", inference_images)
-    ours, theirs = _in_process("ours", entropy_images), _in_process("onnxruntime", entropy_images)
-    images = fidelity.recorded_images()
-    equal = fidelity.scales_equal(fidelity.recorded_network(), images, fidelity.RECORDING, BATCH)
+    images, network = fidelity.recorded_images(), fidelity.recorded_network()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.save(folder / "images.npy", images)
+        (folder / "network.onnx").write_bytes(network)
+        paired = _in_process("inference", inference_images, folder)
+        ours = _in_process("ours", entropy_images, folder)
+        theirs = _in_process("onnxruntime", entropy_images, folder)
+    equal = fidelity.scales_equal(network, images, fidelity.RECORDING, BATCH)
     return {
         "calibration_speedup": theirs["seconds"] / ours["seconds"],
         "calibration_over_inference": paired["calibration_seconds"] / paired["inference_seconds"],
@@ -53,18 +58,18 @@ def measure(inference_images: int = INFERENCE_IMAGES, entropy_images: int = ENTR
     }
 
 
-def _in_process(task: str, images: int) -> dict[str, float]:
+def _in_process(task: str, images: int, folder: Path) -> dict[str, float]:
     """Run one of the tasks below in a process of its own and return what it measured."""
-    command = [sys.executable, "-m", "tests.benchmarks.bench_calibration", task, str(images)]
+    command = [sys.executable, "-m", "tests.benchmarks.bench_calibration", task, str(images), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[2])
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[1:])} failed: {done.stderr.strip() or done.stdout.strip()}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _images(count: int) -> np.ndarray:
+def _images(count: int, folder: Path) -> np.ndarray:
     """Return the recorded images over and over: float32 [count, 3, 224, 224]."""
-    recorded = fidelity.recorded_images()
+    recorded = np.load(folder / "images.npy", mmap_mode="r")
     return recorded[np.arange(count) % len(recorded)]
 
 
@@ -72,46 +77,49 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _calibrate(images: np.ndarray) -> float:
-    """Calibrate with IInt8EntropyCalibrator2; return the seconds from the first call of the calibrator to its last."""
-    network = fidelity.recorded_network()
+def _calibrate(images: np.ndarray, folder: Path) -> tuple[float, int]:
+    """Calibrate with IInt8EntropyCalibrator2.
+
+    Returns:
+        The seconds from the first call of the calibrator to its last, and the process's peak bytes then.
+    """
     calibrator = fidelity.make_calibrator("entropy2", images, BATCH)
-    times: list[float] = []
+    marks: list[tuple[float, int]] = []
     for name in ("get_batch_size", "write_calibration_cache"):
-        setattr(calibrator, name, _timed(getattr(calibrator, name), times))
-    fidelity.calibrated_engine(network, calibrator, (BATCH, *images.shape[1:]))
-    return times[-1] - times[0]
+        setattr(calibrator, name, _marked(getattr(calibrator, name), marks))
+    fidelity.calibrated_engine((folder / "network.onnx").read_bytes(), calibrator, (BATCH, *images.shape[1:]))
+    return marks[-1][0] - marks[0][0], marks[-1][1]
 
 
-def _timed(method: Any, times: list[float]) -> Any:
+def _marked(method: Any, marks: list[tuple[float, int]]) -> Any:
     def call(*arguments: Any) -> Any:
-        times.append(time.perf_counter())
+        marks.append((time.perf_counter(), _peak_bytes()))
         return method(*arguments)
 
     return call
 
 
-def _task_ours(count: int) -> dict[str, float]:
+def _task_ours(count: int, folder: Path) -> dict[str, float]:
     """Entropy calibration on the CPU engine, compilation for calibration and of its loops included."""
-    return {"seconds": _calibrate(_images(count)), "peak_bytes": _peak_bytes()}
+    seconds, peak = _calibrate(_images(count, folder), folder)
+    return {"seconds": seconds, "peak_bytes": peak}
 
 
-def _task_inference(count: int) -> dict[str, float]:
+def _task_inference(count: int, folder: Path) -> dict[str, float]:
     """FP32 inference of the images before and after their calibration, so that the machine's drift cancels."""
-    images = _images(count)
-    infer = _fp32_inference()
+    images = _images(count, folder)
+    infer = _fp32_inference(folder)
     infer(images[: 4 * BATCH])
     before = infer(images[: count // 2])
-    calibration = _calibrate(images)
+    calibration, _ = _calibrate(images, folder)
     return {
         "inference_images": count,
         "inference_seconds": before + infer(images[count // 2 :]),
         "calibration_seconds": calibration,
-        "calibration_peak_bytes": _peak_bytes(),
     }
 
 
-def _fp32_inference() -> Any:
+def _fp32_inference(folder: Path) -> Any:
     """Return a function that infers images in FP32 in batches through the API and returns the seconds it took."""
     from helpers.backend import trt
     from solutions.pipeline.inference import InferenceEngine
@@ -119,7 +127,7 @@ def _fp32_inference() -> Any:
     logger = trt.Logger(trt.Logger.ERROR)
     builder = trt.Builder(logger)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
-    trt.OnnxParser(network, logger).parse(fidelity.recorded_network())
+    trt.OnnxParser(network, logger).parse((folder / "network.onnx").read_bytes())
     config = builder.create_builder_config()
     config.clear_flag(trt.BuilderFlag.TF32)
     profile = builder.create_optimization_profile()
@@ -137,7 +145,7 @@ def _fp32_inference() -> Any:
     return infer
 
 
-def _task_onnxruntime(count: int) -> dict[str, float]:
+def _task_onnxruntime(count: int, folder: Path) -> dict[str, float]:
     """onnxruntime.quantization's entropy calibrator with its defaults, fed in calls of a few images."""
     from onnxruntime.quantization.calibrate import CalibrationDataReader, CalibrationMethod, create_calibrator
 
@@ -149,22 +157,20 @@ def _task_onnxruntime(count: int) -> dict[str, float]:
             batch = next(self._batches, None)
             return None if batch is None else {"input": batch}
 
-    images = _images(count)
+    images = _images(count, folder)
     parts = [images[i : i + ONNXRUNTIME_IMAGES_A_CALL] for i in range(0, count, ONNXRUNTIME_IMAGES_A_CALL)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "network.onnx"
-        path.write_bytes(fidelity.recorded_network())
-        started = time.perf_counter()
-        augmented = str(Path(folder) / "augmented.onnx")
-        calibrator = create_calibrator(path, None, augmented, calibrate_method=CalibrationMethod.Entropy)
-        for part in parts:
-            calibrator.collect_data(Reader(part))
-        calibrator.compute_data()
-        return {"seconds": time.perf_counter() - started, "peak_bytes": _peak_bytes()}
+    started = time.perf_counter()
+    calibrator = create_calibrator(
+        folder / "network.onnx", None, str(folder / "augmented.onnx"), calibrate_method=CalibrationMethod.Entropy
+    )
+    for part in parts:
+        calibrator.collect_data(Reader(part))
+    calibrator.compute_data()
+    return {"seconds": time.perf_counter() - started, "peak_bytes": _peak_bytes()}
 
 
 TASKS = {"inference": _task_inference, "ours": _task_ours, "onnxruntime": _task_onnxruntime}
 
 if __name__ == "__main__":
-    found = TASKS[sys.argv[1]](int(sys.argv[2])) if len(sys.argv) > 2 else measure()
+    found = TASKS[sys.argv[1]](int(sys.argv[2]), Path(sys.argv[3])) if len(sys.argv) > 3 else measure()
     print(json.dumps(found))
