@@ -268,7 +268,9 @@ def _place_labels(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
         crowd = sum(abs(x - other) < 0.22 * spread for other in placed)
         offset = (9, (-14, 7, -28, 21, -42)[crowd % 5])
         placed.append(x)
-        font = {"color": colour(name), "fontweight": "bold", "fontsize": 9.5}
+        font = {"color": colour(name), "fontweight": "bold", "fontsize": 9.5, "ha": "left"}
+        if name == BASELINE:  # it has no error bar, so its label can stand under it, clear of its neighbour's bar
+            offset, font["ha"] = (0, -17), "center"
         axis.annotate(pretty_name(name), (x, y), offset, textcoords="offset points", **font)
 
 

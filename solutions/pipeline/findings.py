@@ -151,7 +151,7 @@ def _saturates(results: Results) -> str | None:
     if not groups:
         return None
     parts = [f"{ending}: {', '.join(names)}" for ending, names in groups.items()]
-    meaning = f"saturated means that doubling the batch gains less than {SATURATION_GAIN:.0%}"
+    meaning = f"saturated means that doubling the batch gains less than {100 * SATURATION_GAIN:.0f} %"
     return f"Throughput {'; '.join(parts)} ({meaning})."
 
 
@@ -211,4 +211,4 @@ def _bound(results: Results) -> str | None:
         "compute": "what is left to save is arithmetic",
     }[which]
     engine = f"{pretty_name(timed[0].name)} at batch {timed[0].batch}"
-    return f"By the measured roofline, {share:.0%} of the layers' time of {engine} is {which}-bound: {advice}."
+    return f"By the measured roofline, {100 * share:.0f} % of the layers' time of {engine} is {which}-bound: {advice}."
