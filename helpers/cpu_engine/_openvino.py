@@ -97,9 +97,13 @@ class Request:
         self._request = compiled.create_infer_request()
         self._ports = {name: port for port in (*compiled.inputs, *compiled.outputs) for name in port.get_names()}
         self._bound: dict[str, ov.Tensor] = {}
-        self.infer: Callable[[], object] = self._request.infer
         self.start: Callable[[], None] = self._request.start_async
         self.wait: Callable[[], None] = self._request.wait
+
+    def infer(self) -> None:
+        """Run and wait. OpenVINO's own Python `infer` would also copy every output."""
+        self.start()
+        self.wait()
 
     def bind(self, name: str, array: np.ndarray) -> None:
         """Let tensor `name` live in `array` (contiguous, of the tensor's exact shape and dtype)."""

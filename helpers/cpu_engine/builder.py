@@ -260,7 +260,7 @@ class _Build:
         if self.config.int8_calibrator is not None:
             found = calibrated_scales(self.model, self.network, self.config, self.logger)
             if found is None:
-                raise BuildError("Calibration failure occurred: the calibrator gave no batch and no usable cache")
+                raise BuildError("Calibration failed for the reason given above; no engine is built")
             scales.update(found)
         for tensor in self._tensors():
             if tensor.dynamic_range is not None:

@@ -5,8 +5,8 @@ The driver in `calibration` calls a calibrator as TensorRT does. Addresses in `g
 float.
 """
 
-import enum
-
+from helpers.cpu_engine._bindings import Overridable
+from helpers.cpu_engine.enums import CalibrationAlgoType
 from helpers.errors import InputError
 
 __all__ = [
@@ -21,22 +21,11 @@ __all__ = [
 ]
 
 
-class CalibrationAlgoType(enum.IntEnum):
-    """How scales are chosen from the activations seen."""
-
-    LEGACY_CALIBRATION = 0
-    ENTROPY_CALIBRATION = 1
-    ENTROPY_CALIBRATION_2 = 2
-    MINMAX_CALIBRATION = 3
-
-
-class IInt8Calibrator:
+class IInt8Calibrator(Overridable):
     """Base of calibrators; a subclass overrides the methods below and calls its base's `__init__`."""
 
-    _initialised = False
-
     def __init__(self) -> None:
-        self._initialised = True
+        super().__init__()
 
     def get_batch_size(self) -> int:
         """Return the number of samples a batch; it should equal the batch of the calibration profile's OPT shape."""
@@ -112,20 +101,14 @@ class IInt8LegacyCalibrator(IInt8Calibrator):
 
 
 def check_calibrator(calibrator: object) -> None:
-    """Accept a calibrator whose base `__init__` has run.
+    """Accept a calibrator.
 
     Raises:
-        InputError: `calibrator` is no calibrator, or its class never called its base's `__init__` (real TensorRT
-        crashes).
+        InputError: `calibrator` is something else.
     """
-    kind = type(calibrator).__name__
     if not isinstance(calibrator, IInt8Calibrator):
+        kind = type(calibrator).__name__
         raise InputError(f"{kind} is no calibrator; derive it from trt.IInt8EntropyCalibrator2")
-    if not calibrator._initialised:
-        base = next(c.__name__ for c in type(calibrator).__mro__ if c.__module__ == __name__)
-        raise InputError(
-            f"{kind}.__init__ never called trt.{base}.__init__(self); call it first, TensorRT crashes without"
-        )
 
 
 def algorithm_of(calibrator: IInt8Calibrator) -> CalibrationAlgoType:

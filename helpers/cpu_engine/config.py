@@ -55,7 +55,7 @@ class IProgressMonitor(Overridable):
 
 
 class IOptimizationProfile:
-    """The smallest, most usual and largest shape of each dynamic input; False until its shapes are set and in order."""
+    """The smallest, most usual and largest shape of each dynamic input; False once shapes were out of order."""
 
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
@@ -93,7 +93,7 @@ class IOptimizationProfile:
         return list(self._shapes)
 
     def __bool__(self) -> bool:
-        return not self._broken and bool(self._shapes)
+        return not self._broken
 
 
 class ITimingCache:
@@ -208,7 +208,7 @@ class IBuilderConfig:
     def add_optimization_profile(self, profile: IOptimizationProfile) -> int:
         """Add a profile; return its index, or -1 for an invalid one."""
         if not profile:
-            self._logger.log(ILogger.ERROR, "Optimization profile is not valid: set_shape failed or was never called.")
+            self._logger.log(ILogger.ERROR, "Optimization profile is not valid: its shapes are out of order.")
             return -1
         self._profiles.append(profile)
         return len(self._profiles) - 1
@@ -224,7 +224,7 @@ class IBuilderConfig:
 
     def set_calibration_profile(self, profile: IOptimizationProfile) -> bool:
         if not profile:
-            self._logger.log(ILogger.ERROR, "Calibration profile is not valid: set_shape failed or was never called.")
+            self._logger.log(ILogger.ERROR, "Calibration profile is not valid: its shapes are out of order.")
             return False
         self._calibration_profile = profile
         return True

@@ -92,13 +92,14 @@ class IExecutionContext:
         return True
 
     def set_input_shape(self, name: str, shape: Sequence[int]) -> bool:
+        """Set an input's shape; False for one that no profile allows. The active profile counts at execution."""
         binding = self.engine._binding(name)
         if binding is None or not binding.is_input:
             self._log(ILogger.ERROR, f"set_input_shape: {name} is not an input")
             return False
         wanted = tuple(int(d) for d in shape)
-        low, _, high = self.engine.plan.profiles[self._profile][name]
-        if len(wanted) != len(low) or not all(a <= d <= b for a, d, b in zip(low, wanted, high, strict=True)):
+        if not any(_fits(wanted, profile[name]) for profile in self.engine.plan.profiles):
+            low, _, high = self.engine.plan.profiles[self._profile][name]
             self._log(
                 ILogger.ERROR,
                 f"Runtime dimension does not satisfy any optimization profile: {name} {wanted}, profile "
@@ -191,6 +192,11 @@ class IExecutionContext:
                 ILogger.ERROR, f"Not all input shapes are specified; call set_input_shape for: {', '.join(missing)}"
             )
             return None
+        active = self.engine.plan.profiles[self._profile]
+        outside = [name for name, profile in active.items() if not _fits(self._shapes[name], profile)]
+        if outside:
+            self._log(ILogger.ERROR, f"Shapes of {', '.join(outside)} are not in the active profile {self._profile}")
+            return None
         unset = [b.name for b in self.engine.plan.bindings if not self._addresses.get(b.name)]
         if unset:
             self._log(ILogger.ERROR, f"Address is not set for tensor {', '.join(unset)}; call set_tensor_address")
@@ -281,6 +287,12 @@ class IExecutionContext:
         if self._profiled is None:
             self._profiled = self.engine.profiling_compiled.create_request()
         return self._profiled
+
+
+def _fits(shape: tuple[int, ...], profile: list[list[int]]) -> bool:
+    """Say whether a shape lies within a profile's [min, opt, max]."""
+    low, _, high = profile
+    return len(shape) == len(low) and all(a <= d <= b for a, d, b in zip(low, shape, high, strict=True))
 
 
 _MISUSE = (

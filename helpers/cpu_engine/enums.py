@@ -5,6 +5,7 @@ from typing import NoReturn
 
 __all__ = [
     "BuilderFlag",
+    "CalibrationAlgoType",
     "DataType",
     "DeviceType",
     "EngineCapability",
@@ -81,6 +82,15 @@ class BuilderFlag(_TrtEnum):
     FP4 = 26
     EDITABLE_TIMING_CACHE = 27
     DISTRIBUTIVE_INDEPENDENCE = 28
+
+
+class CalibrationAlgoType(_TrtEnum):
+    """How scales are chosen from the activations seen."""
+
+    LEGACY_CALIBRATION = 0
+    ENTROPY_CALIBRATION = 1
+    ENTROPY_CALIBRATION_2 = 2
+    MINMAX_CALIBRATION = 3
 
 
 class DataType(_TrtEnum):

@@ -36,7 +36,8 @@ def _conv(name: str, src: str, dest: str, channels: tuple[int, int], seed: int, 
     fan_in = channels[0] * size * size
     weight = _random(channels[1], channels[0], size, size, seed=seed, scale=(2 / fan_in) ** 0.5)
     bias = _random(channels[1], seed=seed + 1000, scale=0.1)
-    node = helper.make_node("Conv", [src, f"{name}.w", f"{name}.b"], [dest], name=name, pads=[size // 2] * 4)
+    inputs, kernel = [src, f"{name}.w", f"{name}.b"], {"kernel_shape": [size, size], "pads": [size // 2] * 4}
+    node = helper.make_node("Conv", inputs, [dest], name=name, **kernel)
     return [node], [numpy_helper.from_array(weight, f"{name}.w"), numpy_helper.from_array(bias, f"{name}.b")]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.backend import cuda, trt
 from tests.conformance import models
-from tests.conformance.support import ON_GPU, Buffers, build, captured, errors_in, load, relative_error
+from tests.conformance.support import ON_GPU, VERSION, Buffers, build, captured, errors_in, load, relative_error
 
 IMAGE = (3, 8, 8)
 X = np.random.default_rng(0).standard_normal((4, *IMAGE)).astype(np.float32)
@@ -127,7 +127,9 @@ def test_missing_shapes_are_listed_by_infer_shapes(buffers: Buffers) -> None:
     assert buffers.context.all_binding_shapes_specified is False
     assert buffers.context.infer_shapes() == ["x"]
     assert buffers.context.set_input_shape("x", X.shape)
-    assert buffers.context.all_binding_shapes_specified is True and buffers.context.infer_shapes() == []
+    assert buffers.context.infer_shapes() == []
+    if VERSION >= (10,) or buffers.engine.num_optimization_profiles == 1:  # 8.6 counts the bindings of every profile
+        assert buffers.context.all_binding_shapes_specified is True
 
 
 def test_static_engine_needs_no_shapes() -> None:
@@ -172,6 +174,7 @@ def test_address_that_is_no_device_memory_of_that_size_is_an_error(buffers: Buff
     freed.free()
     addresses = {"host": host.ctypes.data, "short": int(short), "freed": int(freed)}
     assert buffers.context.set_tensor_address("x", addresses[wrong])
-    reason = {"host": "no device memory", "short": "8 bytes", "freed": "freed"}[wrong]
+    # The host array may lie where an allocation was freed before; then that is what is found.
+    reason = {"host": "no device memory|freed", "short": "8 bytes", "freed": "freed"}[wrong]
     with pytest.raises(cuda.LogicError, match=reason):
         buffers.execute()

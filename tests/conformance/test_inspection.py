@@ -8,7 +8,7 @@ import pytest
 
 from helpers.backend import trt
 from tests.conformance import models
-from tests.conformance.support import LOG, Buffers, build, inspect, load, parsed, relative_error, run
+from tests.conformance.support import LOG, VERSION, Buffers, build, inspect, load, parsed, relative_error, run
 
 X = np.random.default_rng(0).standard_normal((4, 3, 16, 16)).astype(np.float32)
 
@@ -144,8 +144,10 @@ def test_timing_cache_is_filled_by_a_build_and_used_by_the_next() -> None:
 def test_timing_caches_combine() -> None:
     _, filled = build_with_cache(b"")
     config = trt.Builder(LOG).create_builder_config()
-    ours, theirs = config.create_timing_cache(b""), config.create_timing_cache(filled)
-    assert ours.combine(theirs, False) is True
+    # 8.6 refuses to combine into an empty cache, which knows no device yet.
+    start = filled if VERSION < (10,) else b""
+    ours, theirs = config.create_timing_cache(start), config.create_timing_cache(filled)
+    assert ours.combine(theirs, VERSION < (10,)) is True
     assert len(bytes(ours.serialize())) >= len(filled) * 0.9
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.backend import trt
 from tests.conformance import models
-from tests.conformance.support import LOG, load, parsed, relative_error, run
+from tests.conformance.support import LOG, VERSION, load, parsed, relative_error, run
 
 
 def new_parser() -> tuple[Any, Any, Any]:
@@ -48,7 +48,9 @@ def test_unsupported_operator_is_false_and_named_with_its_node() -> None:
     _, _, parser = new_parser()
     assert parser.parse(models.unsupported_operator()) is False
     error = parser.get_error(0)
-    assert "Frobnicate" in error.desc() + str(error) and error.node() == 0
+    assert error.node() == 0
+    if VERSION >= (10,):  # 8.6 looks for a plugin of that name and only says that there is none
+        assert "Frobnicate" in error.desc() + str(error)
     assert error.code() != trt.ErrorCode.SUCCESS
 
 

@@ -7,6 +7,7 @@ from helpers.backend import trt
 from tests.conformance import models
 from tests.conformance.support import (
     LOG,
+    VERSION,
     Buffers,
     build,
     captured,
@@ -45,7 +46,7 @@ def test_dynamic_input_without_a_profile_does_not_build() -> None:
 def test_min_above_opt_is_refused_by_the_profile_and_the_config() -> None:
     builder = trt.Builder(LOG)
     profile, config = builder.create_optimization_profile(), builder.create_builder_config()
-    assert not profile
+    assert profile  # nothing is out of order yet
     with captured() as messages:
         assert profile.set_shape("x", (8, *IMAGE), (4, *IMAGE), (8, *IMAGE)) is None
         assert bool(profile) is False
@@ -139,7 +140,9 @@ def test_engine_tells_its_profiles(two_profile_plan: bytes) -> None:
 def test_context_starts_with_profile_zero_and_switches(two_profile_plan: bytes) -> None:
     buffers = Buffers(load(two_profile_plan))
     assert buffers.context.active_optimization_profile == 0
-    assert buffers.context.set_input_shape("x", (16, *IMAGE)) is False
+    # Any profile's range will do here; the active profile counts at execution.
+    assert buffers.context.set_input_shape("x", (16, *IMAGE)) is True
+    assert buffers.context.set_input_shape("x", (12, *IMAGE)) is False
     assert buffers.context.set_optimization_profile_async(1, buffers.stream.handle) is True
     buffers.stream.synchronize()
     assert buffers.context.active_optimization_profile == 1
@@ -149,6 +152,7 @@ def test_context_starts_with_profile_zero_and_switches(two_profile_plan: bytes) 
     assert relative_error(buffers.fetch(), models.reference(models.conv_relu(), x=x)) < 1e-5
 
 
+@pytest.mark.skipif(VERSION < (10,), reason="TensorRT 8.6 ends the process")
 def test_profile_that_does_not_exist_is_refused(two_profile_plan: bytes) -> None:
     buffers = Buffers(load(two_profile_plan))
     with captured() as messages:
