@@ -32,7 +32,7 @@ __all__ = ["Recipe"]
 Report = Callable[[str], None]
 
 CHECK_IMAGES = 5
-EVALUATION_BATCH = 8
+EVALUATION_BATCH = 4
 PROFILE_EXECUTIONS = 20
 OPSET = 17
 

@@ -31,8 +31,8 @@ class RunOptions:
     calibration_images: int = 256
     accuracy_images: int = 1000
     bench_seconds: float = 2.0
-    bench_iterations: int = 20
-    throughput_seconds: float = 2.0
+    bench_iterations: int = 16
+    throughput_seconds: float = 1.5
     input_size: int = 224
 
     @classmethod

@@ -33,7 +33,7 @@ def measure_throughput(
     batch_sizes: Sequence[int],
     *,
     seconds: float,
-    rounds: int = 5,
+    rounds: int = 4,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Throughput]:
     """Run each runner for about `seconds` at each batch size that it takes, split into `rounds` turns.
