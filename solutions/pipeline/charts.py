@@ -119,8 +119,9 @@ def _latency(results: Results) -> Figure | None:
     if not panels:
         return None
     rows = max(len(values) for _, values in panels)
-    size = (max(8.5, 2.3 * len(panels) + 1.6), 1.9 + 0.34 * rows)
-    figure, axes = _canvas(results, "Latency by precision and batch size", len(panels), size)
+    size = (max(8.5, 2.4 * len(panels) + 1.8), 1.9 + 0.34 * rows)
+    title = "Latency by precision and batch size: median, with a line to p99"
+    figure, axes = _canvas(results, title, len(panels), size)
     for axis, (batch, values) in zip(axes, panels, strict=True):
         _latency_panel(axis, results, batch, values)
     for axis in axes[1:]:
@@ -136,12 +137,17 @@ def _latency_panel(axis: Axes, results: Results, batch: int, values: dict[str, f
     for place, name in enumerate(reversed(values)):
         tail = max(tails.get(name, 0.0), values[name])
         axis.plot([values[name], min(tail, edge)], [place, place], color="#30343b", linewidth=1)
-        far = f" (p99 {tail:.3g})" if tail > edge else ""
-        _beside(axis, f"{values[name]:.3g}{far}", min(tail, edge), place)
+        far = f" (p99 {_figures(tail)})" if tail > edge else ""
+        _beside(axis, f"{_figures(values[name])}{far}", min(tail, edge), place)
     ends = [min(tail, edge) for tail in tails.values()]
     axis.set_xlim(0, (1.24 if max(ends, default=0) < edge else 1.5) * max([*values.values(), *ends]))
     axis.set_title(f"batch {batch}", fontweight="bold")
-    axis.set_xlabel("median latency, line to p99 (ms)")
+    axis.set_xlabel("latency (ms)")
+
+
+def _figures(value: float) -> str:
+    """Return three significant figures, never with an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _throughput(results: Results) -> Figure | None:
