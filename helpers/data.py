@@ -1,8 +1,8 @@
 """Where the images are: renders or downloads a data set on first use, gives its folders, splits and class names.
 
-    data = load_dataset("digits")                       # offline; also "imagenette", "imagenet:/folder", "cifar10"
-    folder = data.split("calibration")                  # a folder with one folder a class
-    pairs = data.images("validation", limit=1000)       # [(file, label), …]; the label is the model's output index
+data = load_dataset("digits")                       # offline; also "imagenette", "imagenet:/folder", "cifar10"
+folder = data.split("calibration")                  # a folder with one folder a class
+pairs = data.images("validation", limit=1000)       # [(file, label), …]; the label is the model's output index
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Where the lab keeps its artifacts, which step makes each, progress bars, and the label that every number carries.
 
-    from helpers.lab import artifact, label, progress
-    artifact("resnet50.onnx")                 # its path; an error naming the step where it is missing
-    label(batch=8, precision="fp16")          # "CPU engine, … · batch 8 · FP16"
+from helpers.lab import artifact, label, progress
+artifact("resnet50.onnx")                 # its path; an error naming the step where it is missing
+label(batch=8, precision="fp16")          # "CPU engine, … · batch 8 · FP16"
 """
 
 import os

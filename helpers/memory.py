@@ -1,8 +1,8 @@
 """How much memory a run takes: GPU memory through NVML, process memory where there is no GPU.
 
-    with PeakMemory() as peak:
-        engine.infer(batch)
-    print(peak.process_bytes, peak.gpu_bytes)
+with PeakMemory() as peak:
+    engine.infer(batch)
+print(peak.process_bytes, peak.gpu_bytes)
 """
 
 import os
