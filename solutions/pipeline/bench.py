@@ -168,9 +168,7 @@ def _peak_memory(
     return peaks
 
 
-def _measure(
-    runners: Sequence[Runner], batch: int, options: BenchOptions, progress: Progress | None
-) -> list[_Turn]:
+def _measure(runners: Sequence[Runner], batch: int, options: BenchOptions, progress: Progress | None) -> list[_Turn]:
     turns = [_Turn(runner) for runner in runners]
     for turn in turns:
         turn.runner.bind(batch)

@@ -43,9 +43,7 @@ def relative_error(found: np.ndarray, reference: np.ndarray) -> float:
     return float(np.linalg.norm(found - reference) / max(float(np.linalg.norm(reference)), np.finfo(np.float32).tiny))
 
 
-def _outputs(
-    name: str, engine: InferenceEngine, precision: str, images: np.ndarray, reference: np.ndarray
-) -> CheckRow:
+def _outputs(name: str, engine: InferenceEngine, precision: str, images: np.ndarray, reference: np.ndarray) -> CheckRow:
     """Run the images one by one and as one batch; the worse of the two counts."""
     limit = TOLERANCES[precision]
     errors = [relative_error(engine.predict(images), reference)]

@@ -71,9 +71,7 @@ def _image_shape(engine: InferenceEngine) -> tuple[int, int, int]:
     return engine.sample_shape
 
 
-def _readable(
-    paths: Sequence[Path], size: int, skipped: list[str] | None
-) -> tuple[list[np.ndarray], list[Path]]:
+def _readable(paths: Sequence[Path], size: int, skipped: list[str] | None) -> tuple[list[np.ndarray], list[Path]]:
     images, kept = [], []
     for path in paths:
         try:

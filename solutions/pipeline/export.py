@@ -229,9 +229,7 @@ def _difference(
     return float(difference.max()), float(np.linalg.norm(difference)) / scale
 
 
-def _record(
-    file: Path, path: Path, opset: int, checked: Sequence[int], errors: tuple[float, float]
-) -> ExportRecord:
+def _record(file: Path, path: Path, opset: int, checked: Sequence[int], errors: tuple[float, float]) -> ExportRecord:
     graph = onnx.load(str(file)).graph
     return ExportRecord(
         path=str(path),

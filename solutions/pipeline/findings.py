@@ -103,9 +103,11 @@ def _checks(results: Results) -> str | None:
         return None
     if not failed:
         return f"Every check of the engines passed ({len(results.checks)} of {len(results.checks)})."
-    return f"{len(failed)} of {len(results.checks)} checks failed: " + "; ".join(
-        f"{pretty_name(check.name)}: {check.message or check.what}" for check in failed
-    ) + "."
+    return (
+        f"{len(failed)} of {len(results.checks)} checks failed: "
+        + "; ".join(f"{pretty_name(check.name)}: {check.message or check.what}" for check in failed)
+        + "."
+    )
 
 
 def _disturbed(results: Results) -> str | None:

@@ -266,9 +266,7 @@ def test_a_folder_that_cannot_be_written_to_fails_before_the_build(folder: Path,
     assert said == ["parsing"]
 
 
-def test_a_full_disk_leaves_the_old_engine(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_engine(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 

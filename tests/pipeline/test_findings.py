@@ -77,7 +77,9 @@ def test_failed_checks_come_first():
 def test_the_bound_is_the_one_that_most_layer_time_is_under():
     times = [("memory", 3.0), ("compute", 1.0), (None, 9.0)]
     layers = [LayerRow("int8", 8, "conv", "Convolution", "int8", ms, 0.0, bound=bound) for bound, ms in times]
-    assert "75 % of the layers' time of INT8 at batch 8 is memory-bound" in " ".join(findings(results_of(layers=layers)))
+    assert "75 % of the layers' time of INT8 at batch 8 is memory-bound" in " ".join(
+        findings(results_of(layers=layers))
+    )
 
 
 def test_nothing_is_said_of_what_was_not_measured():

@@ -78,9 +78,7 @@ def bench(
     check_writable(output, log)
     notes: list[str] = []
     files = engine_files(split_values(engine), engines)
-    runners = load_runners(
-        files, pytorch=pytorch, torch_compile=torch_compile, ort=ort, data=data, note=notes.append
-    )
+    runners = load_runners(files, pytorch=pytorch, torch_compile=torch_compile, ort=ort, data=data, note=notes.append)
     try:
         with _bar() as report:
             results = measure(runners, options, memory=peak_memory, progress=report, note=notes.append)
@@ -176,9 +174,7 @@ def parse_log(
 def profile(
     engine: Annotated[Path, typer.Option(help="Engine file.")],
     top: Annotated[int, typer.Option(min=1, help="How many of the slowest layers to explain.")] = 3,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Images a batch.", show_default="the engine's optimum")
-    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images a batch.", show_default="the engine's optimum")] = None,
     iterations: Annotated[int, typer.Option(help="Executions; each layer's median counts.")] = 50,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
 ) -> None:
