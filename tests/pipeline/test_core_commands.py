@@ -1,5 +1,6 @@
 """The core commands from the outside: exit codes, one line an error, and what is written."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -210,18 +212,20 @@ def test_wrong_input_is_one_line_and_writes_nothing(
     assert list(work.iterdir()) == []
 
 
-@pytest.fixture
-def no_room():
-    """Files of this process cannot grow beyond 4 KiB, as on a full disk."""
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """Files of this process cannot grow beyond 4 KiB, as on a full disk; pytest's own output may be such a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("command", ["export", "calib-data", "build", "build int8"])
 def test_a_full_disk_is_one_line_and_leaves_the_previous_files(
-    trtlab, digits, folder: Path, tmp_path: Path, command: str, request: pytest.FixtureRequest
+    trtlab, digits, folder: Path, tmp_path: Path, command: str
 ) -> None:
     out = tmp_path / "out" / "file"
     out.parent.mkdir()
@@ -233,8 +237,9 @@ def test_a_full_disk_is_one_line_and_leaves_the_previous_files(
         "build": build,
         "build int8": (*build, "--precision", "int8", "--calib-npy", images_npy(tmp_path / "c.npy")),
     }[command]
-    request.getfixturevalue("no_room")
-    _fails(trtlab(*arguments), f"cannot write {out}", "free space")
+    with no_room():
+        result = trtlab(*arguments)
+    _fails(result, f"cannot write {out}", "free space")
     assert [path.read_text() for path in out.parent.iterdir() if path.suffix != ".cache"] == ["previous"]
 
 
