@@ -17,11 +17,15 @@ def cases() -> frozenset[str]:
     """Collect the suite in a process of its own; return the cases' stable names."""
     from tests.conformance.conftest import case_name
 
-    command = [sys.executable, "-m", "pytest", "tests/conformance", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    # One -q prints a line a case; the project's own addopts would make it two, which print none.
+    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
+    command = [sys.executable, "-m", "pytest", "tests/conformance", *options]
     environment = {**os.environ, "TRT_LAB_ENGINE": "cpu"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return frozenset(case_name(line) for line in done.stdout.splitlines() if "::" in line)
+    found = frozenset(case_name(line) for line in done.stdout.splitlines() if "::" in line)
+    assert len(found) > 100, f"only {len(found)} cases were collected"
+    return found
 
 
 def record() -> dict:
