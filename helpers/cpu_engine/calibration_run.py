@@ -19,8 +19,8 @@ __all__ = ["Run", "observe_batches", "part_size"]
 Tensors = dict[str, np.ndarray]
 Run = Callable[[Tensors], Tensors]
 
-# A ResNet-50 runs and counts one image at a time as fast as eight, and touches less memory.
-PART_BYTES = 64 << 20
+# A ResNet-50 runs and counts two images at a time as fast as eight, and touches less memory.
+PART_BYTES = 160 << 20
 
 
 def observe_batches(

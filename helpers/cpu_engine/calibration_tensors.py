@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 from helpers.cpu_engine.calibrators import CalibrationAlgoType
 
-__all__ = ["CalibratedTensor", "CalibrationPlan", "calibrated_tensors"]
+__all__ = ["CalibratedTensor", "CalibrationPlan", "calibrated_tensors", "inferred_values"]
 
 _BEFORE_FUSION = (CalibrationAlgoType.ENTROPY_CALIBRATION_2, CalibrationAlgoType.MINMAX_CALIBRATION)
 _FLOAT_TYPES = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
@@ -110,7 +110,7 @@ class _Graph:
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         self.inputs = [value.name for value in graph.input if value.name not in self.constants]
         self.outputs = {value.name for value in graph.output}
-        self.values = _inferred_values(model)
+        self.values = inferred_values(model)
         folded = set(self.constants)
         self.nodes: list[onnx.NodeProto] = []
         for node in graph.node:
@@ -164,7 +164,7 @@ class _Graph:
         return numpy_helper.to_array(self.constants[name]).astype(np.float32)
 
 
-def _inferred_values(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+def inferred_values(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     """Infer shapes and types on a copy without the weights' data: quick, and possible beyond 2 GiB."""
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     graph = light.graph

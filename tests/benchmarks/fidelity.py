@@ -2,7 +2,8 @@
 
 tests/fixtures/fidelity holds what TensorRT 8.6.0 wrote on an NVIDIA H200: the caches of three calibrators over 64
 images in batches of 8, for a ResNet-50 with 10 classes and 10 % of its convolution weights, and the logits of the
-INT8 engines. `scales_equal` takes any other recording just as well.
+INT8 engines. tests/fixtures/fidelity_lab holds the same of the lab's own ResNet-50 and images. `scales_equal` takes
+any other recording just as well.
 """
 
 import dataclasses
@@ -11,17 +12,21 @@ import io
 import re
 import struct
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from helpers.backend import cuda, trt
+from tests.benchmarks import lab_recording
 
 __all__ = [
     "CACHE_FILES",
     "RECORDING",
+    "RECORDINGS",
     "Equality",
+    "Recording",
     "calibrated_engine",
     "make_calibrator",
     "read_scales",
@@ -101,6 +106,21 @@ def recorded_images() -> np.ndarray:
     mean = np.array([0.485, 0.456, 0.406], np.float32)[:, None, None]
     deviation = np.array([0.229, 0.224, 0.225], np.float32)[:, None, None]
     return np.ascontiguousarray((np.concatenate(tiles).astype(np.float32) / np.float32(255) - mean) / deviation)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """The `folder` with what TensorRT wrote for the ONNX file `network()` and `images()` [64, 3, 224, 224]."""
+
+    folder: Path
+    network: Callable[[], bytes]
+    images: Callable[[], np.ndarray]
+
+
+RECORDINGS = {
+    "fidelity": Recording(RECORDING, recorded_network, recorded_images),
+    "fidelity_lab": Recording(lab_recording.LAB_RECORDING, lab_recording.lab_network, lab_recording.lab_images),
+}
 
 
 def read_scales(cache: bytes) -> dict[str, float]:

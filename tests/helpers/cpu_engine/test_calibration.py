@@ -149,7 +149,7 @@ def test_a_fixed_batch_runs_whole() -> None:
     [(8, 15 << 20, 4), (8, 1, 8), (13, 15 << 20, 1), (1, 1 << 40, 1), (12, 20 << 20, 3)],
 )
 def test_parts_divide_the_batch_and_fit_in_memory(batch: int, image_bytes: int, part: int) -> None:
-    assert part_size(batch, image_bytes) == part
+    assert part_size(batch, image_bytes, limit=64 << 20) == part
 
 
 def test_valid_cache_skips_all_batches() -> None:
