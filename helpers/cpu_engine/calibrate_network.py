@@ -5,8 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
-from helpers.cpu_engine import _openvino, lowering
+from helpers.cpu_engine import _openvino
 from helpers.cpu_engine.calibration import calibrate
+from helpers.cpu_engine.calibration_probe import probe
 from helpers.cpu_engine.calibration_tensors import calibrated_tensors
 from helpers.cpu_engine.calibrators import algorithm_of, check_calibrator
 from helpers.cpu_engine.config import IBuilderConfig
@@ -49,12 +50,13 @@ def calibrated_scales(
 def _runner(
     model: onnx.ModelProto, observed: list[str], shapes: dict[str, tuple[int, ...]]
 ) -> Callable[[Feeds], Feeds]:
-    """Return a function that runs the network in FP32 and gives views of the observed tensors.
+    """Return a function that runs the network in FP32 and gives views of the observed tensors, channels last.
 
     The model is compiled when it is first needed: a valid cache needs no run. Where the network's batch is dynamic it
     may be any size up to OPT's, so that a large batch can be run in parts.
     """
     compiled: list[_openvino.Request] = []
+    outputs: dict[str, str] = {}
     graph_inputs = {value.name: value for value in model.graph.input}
 
     def bounds(name: str, shape: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -64,13 +66,14 @@ def _runner(
 
     def run(feeds: Feeds) -> Feeds:
         if not compiled:
-            probe = lowering.with_outputs(model, observed).SerializeToString()
+            network, names = probe(model, observed)
+            outputs.update(names)
             limits = {name: bounds(name, shape) for name, shape in shapes.items()}
-            compiled.append(_openvino.compile_model(probe, "f32", limits).create_request())
+            compiled.append(_openvino.compile_model(network.SerializeToString(), "f32", limits).create_request())
         request = compiled[0]
         for name, array in feeds.items():
             request.bind(name, array)
         request.infer()
-        return {name: request.output(name) for name in observed}
+        return {name: request.output(outputs[name]) for name in observed}
 
     return run
