@@ -2,6 +2,8 @@
 
 Statistics do not depend on the order of values, and OpenVINO's convolutions compute with channels last on processors
 with AVX2 or AVX-512. To turn a ResNet-50's 66 MB an image to channels first would take as long as half the counting.
+Compile the network for fixed shapes: with a dynamic batch OpenVINO does not merge the transposes that undo each other,
+and inference takes three times as long instead of a tenth less.
 """
 
 import onnx
