@@ -42,35 +42,27 @@ def calibrated_scales(
         model,
         shapes,
         {tensor.name: np.dtype(nptype(DataType(tensor.dtype))) for tensor in inputs},
-        _runner(model, observed, shapes),
+        _runner(model, observed),
         logger,
     )
 
 
-def _runner(
-    model: onnx.ModelProto, observed: list[str], shapes: dict[str, tuple[int, ...]]
-) -> Callable[[Feeds], Feeds]:
+def _runner(model: onnx.ModelProto, observed: list[str]) -> Callable[[Feeds], Feeds]:
     """Return a function that runs the network in FP32 and gives views of the observed tensors, channels last.
 
-    The model is compiled when it is first needed: a valid cache needs no run. Where the network's batch is dynamic it
-    may be any size up to OPT's, so that a large batch can be run in parts.
+    The network is compiled when it is first needed, since a valid cache needs no run, and once for each shape of feeds
+    (the parts of the batches, and the small run that chooses their size): channels last are only quick to get with
+    fixed shapes.
     """
-    compiled: list[_openvino.Request] = []
-    outputs: dict[str, str] = {}
-    graph_inputs = {value.name: value for value in model.graph.input}
-
-    def bounds(name: str, shape: tuple[int, ...]) -> list[tuple[int, int]]:
-        first = graph_inputs[name].type.tensor_type.shape.dim[0]
-        free = not first.HasField("dim_value")
-        return [(1 if free and axis == 0 else size, size) for axis, size in enumerate(shape)]
+    network, outputs = probe(model, observed)
+    requests: dict[tuple[tuple[int, ...], ...], _openvino.Request] = {}
 
     def run(feeds: Feeds) -> Feeds:
-        if not compiled:
-            network, names = probe(model, observed)
-            outputs.update(names)
-            limits = {name: bounds(name, shape) for name, shape in shapes.items()}
-            compiled.append(_openvino.compile_model(network.SerializeToString(), "f32", limits).create_request())
-        request = compiled[0]
+        shapes = tuple(array.shape for array in feeds.values())
+        if shapes not in requests:
+            fixed = {name: [(size, size) for size in array.shape] for name, array in feeds.items()}
+            requests[shapes] = _openvino.compile_model(network.SerializeToString(), "f32", fixed).create_request()
+        request = requests[shapes]
         for name, array in feeds.items():
             request.bind(name, array)
         request.infer()
