@@ -11,7 +11,7 @@ export TRT_LAB_ENGINE = $(ENGINE)
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
-	@echo "make run       the same with full settings (about 12 minutes on two cores)"
+	@echo "make run       the same with full settings"
 	@echo "make test      every check a contributor needs: lint, unit tests, conformance suite"
 	@echo "make check     lint and unit tests only"
 	@echo "make bench     API overhead, calibration speed and fidelity → $(OUT)/bench.json"

@@ -15,36 +15,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import typer
 from PIL import Image
 
 from helpers.backend import DEVICE
 from helpers.errors import DataError
-from solutions.pipeline import cli
 from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.commands import core
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, images_npy, tiny_onnx
-
-
-@pytest.fixture
-def trtlab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
-    """Run `trtlab …` as the console script does; returns exit code, stdout and stderr."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-    core.register(app)
-    monkeypatch.setattr(cli, "app", app)
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["trtlab", *map(str, arguments)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as caught:
-            code = int(caught.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")

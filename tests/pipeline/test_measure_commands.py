@@ -8,7 +8,6 @@ from types import ModuleType
 import pytest
 
 from helpers.backend import DEVICE
-from solutions.pipeline import cli
 from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.trtexec_log import read_log
 from tests.pipeline.tiny_models import TinyNet, tiny_onnx
@@ -16,24 +15,6 @@ from tests.pipeline.tiny_models import TinyNet, tiny_onnx
 FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
 BUDGET = ("latency-budget", "--pre-ms", 4, "--h2d-ms", 0.5, "--infer-ms", 2, "--d2h-ms", 0.1, "--post-ms", 1)
 SHORT = ("--iterations", 5, "--warmup", 1)
-
-
-@pytest.fixture
-def trtlab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
-    """Run `trtlab …` as the console script does; returns exit code, stdout and stderr."""
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["trtlab", *map(str, arguments)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as caught:
-            code = int(caught.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")
