@@ -6,28 +6,80 @@ label(batch=8, precision="fp16")          # "CPU engine, … · batch 8 · FP16"
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from helpers.errors import InputError
+from helpers.files import atomic_write
 
-__all__ = ["ARTIFACTS", "artifact", "artifact_path", "artifacts_folder", "label", "made_by", "progress"]
+__all__ = [
+    "ARTIFACTS",
+    "CALIBRATION_IMAGES",
+    "MODEL",
+    "PROFILE_BATCHES",
+    "QUICK",
+    "STEPS",
+    "THROUGHPUT_SECONDS",
+    "VALIDATION_IMAGES",
+    "artifact",
+    "artifact_path",
+    "artifacts_folder",
+    "iterations",
+    "keep_definition",
+    "label",
+    "load_definition",
+    "made_by",
+    "progress",
+]
+
+QUICK = os.environ.get("TRT_LAB_QUICK", "0") not in ("", "0")
+"""Fewer images and iterations through the same code, for continuous integration: TRT_LAB_QUICK=1."""
+
+MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
+"""The model of the lab; TRT_LAB_MODEL=resnet18 makes every step faster. The artifacts keep their names."""
+
+CALIBRATION_IMAGES = 64 if QUICK else 256
+VALIDATION_IMAGES = 200 if QUICK else 1000
+THROUGHPUT_SECONDS = 0.5 if QUICK else 2.0
+"""Seconds of one throughput measurement in the notebooks; publish longer ones (trtlab bench --duration 60)."""
+
+PROFILE_BATCHES = (1, 8, 32)
+"""Least, best and largest batch of every engine from step 3 on."""
+
+STEPS = (
+    "01_export",
+    "02_fp16",
+    "03_dynamic",
+    "04_int8",
+    "05_inference",
+    "06_benchmark",
+    "07_accuracy",
+    "08_report",
+)
 
 ARTIFACTS = {
     "resnet50.onnx": "01_export",
     "resnet50_simplified.onnx": "01_export",
     "resnet50_fp16.engine": "02_fp16",
     "resnet50_dynamic_fp16.engine": "03_dynamic",
+    "resnet50_fp32.engine": "03_dynamic",
     "resnet50_int8.engine": "04_int8",
     "resnet50_calib.cache": "04_int8",
+    "inference.py": "05_inference",
     "latency.json": "06_benchmark",
     "throughput.json": "06_benchmark",
     "accuracy.json": "07_accuracy",
     "report.json": "08_report",
     "report.html": "08_report",
+    "latency.png": "08_report",
+    "throughput.png": "08_report",
+    "speedup.png": "08_report",
+    "accuracy.png": "08_report",
 }
 """Every file that a step hands on, and the step that makes it."""
+
+_DEFINITIONS = {"TensorRTInference": "inference.py"}
 
 FOLDER_VARIABLE = "TRT_LAB_ARTIFACTS"
 
@@ -42,7 +94,7 @@ def artifacts_folder() -> Path:
     if chosen := os.environ.get(FOLDER_VARIABLE):
         return Path(chosen)
     here = Path.cwd()
-    return (here.parent if here.name in set(ARTIFACTS.values()) else here) / "artifacts"
+    return (here.parent if here.name in STEPS else here) / "artifacts"
 
 
 def artifact_path(name: str, folder: str | Path | None = None) -> Path:
@@ -78,6 +130,50 @@ def made_by(name: str) -> str:
     if name not in ARTIFACTS:
         raise InputError(f"no step makes {name!r}; the artifacts are {', '.join(ARTIFACTS)}")
     return ARTIFACTS[name]
+
+
+def keep_definition(name: str, cells: Sequence[str]) -> Path:
+    """Write the last of the executed `cells` that defines class `name` to its artifact, for the steps that follow.
+
+    In a notebook `cells` is IPython's `In`. The cell must import what the class needs.
+
+    Raises:
+        InputError: no cell defines it.
+    """
+    found = next((cell for cell in reversed(cells) if f"class {name}" in cell), None)
+    if found is None:
+        raise InputError(f"no executed cell defines class {name}; run the cell that defines it, then this one")
+    target = artifact_path(_DEFINITIONS[name])
+    atomic_write(target, found.rstrip() + "\n")
+    return target
+
+
+def load_definition(name: str, folder: str | Path | None = None) -> type:
+    """Return the class `name` that an earlier step kept.
+
+    Raises:
+        InputError: it was not kept, or its file does not run or does not define it.
+    """
+    path = artifact(_DEFINITIONS[name], folder)
+    namespace: dict[str, object] = {"__name__": path.stem}
+    try:
+        exec(compile(path.read_text(), str(path), "exec"), namespace)
+        return namespace[name]
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        step = made_by(path.name)
+        raise InputError(
+            f"{path} does not give class {name} ({reason}); in step {step}, put its imports into the same "
+            "cell and run the step again"
+        ) from error
+
+
+def iterations(batch: int) -> int:
+    """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds."""
+    from helpers.backend import ENGINE
+
+    full = 1000 if ENGINE == "tensorrt" else max(10, 128 // batch)
+    return max(5, full // 4) if QUICK else full
 
 
 def label(*, batch: int | None = None, precision: str | None = None, device: str | None = None) -> str:

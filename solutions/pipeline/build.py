@@ -11,12 +11,12 @@ from typing import Any
 from helpers.backend import describe, trt
 from helpers.errors import EngineError, InputError
 from helpers.files import atomic_path, atomic_write, sha256, write_json
+from helpers.layers import count_precisions, engine_layers
 from solutions.pipeline.build_options import PRECISIONS, BuildOptions
 from solutions.pipeline.calibrate import CALIBRATORS
 from solutions.pipeline.calibration_data import CalibrationBatches, image_batches, npy_batches, read_cache
 from solutions.pipeline.engine_log import LOG, Messages
 from solutions.pipeline.inference import deserialize
-from solutions.pipeline.layers import count_precisions, engine_layers
 from solutions.pipeline.network import ParsedModel, parse_onnx
 
 __all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "record_path"]

@@ -9,9 +9,9 @@ from typing import Any
 from helpers.backend import DEVICE, ENGINE, trt
 from helpers.errors import EngineError, InputError
 from helpers.files import read_json
+from helpers.layers import engine_layers, layer_precision
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.layer_cost import GraphCosts, LayerCost, inspector_cost, onnx_names
-from solutions.pipeline.layers import engine_layers, layer_precision
 from solutions.pipeline.roofline import ITEM_BYTES, Roofline, measure_roofline
 from solutions.pipeline.runners import physical_cores
 

@@ -30,9 +30,9 @@ class RunOptions:
     batches: tuple[int, ...] = (1, 4, 8, 16, 32)
     calibration_images: int = 256
     accuracy_images: int = 1000
-    bench_seconds: float = 2.0
-    bench_iterations: int = 16
-    throughput_seconds: float = 1.5
+    bench_seconds: float = 1.5
+    bench_iterations: int = 12
+    throughput_seconds: float = 1.2
     input_size: int = 224
 
     @classmethod

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from solutions.pipeline.layers import count_precisions, layer_precision
+from helpers.layers import count_precisions, layer_precision
 
 RECORDED = json.loads((Path(__file__).parent / "fixtures/inspector_tensorrt_8_6.json").read_text())
 

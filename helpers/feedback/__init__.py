@@ -1,0 +1,6 @@
+"""Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows the eight steps."""
+
+from helpers.feedback.engines import check_fp16_engine
+from helpers.feedback.progress import progress
+
+__all__ = ["check_fp16_engine", "progress"]

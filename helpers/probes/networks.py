@@ -1,0 +1,66 @@
+"""Small classifiers with fresh random weights: input `input` [N, 3, 224, 224], output `output` [N, classes].
+
+They build in well under a second, so that a check can afford a network the student has never seen.
+"""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+__all__ = ["EDGE", "tiny_onnx"]
+
+EDGE = 224
+_OPSET = 17
+_IR_VERSION = 8
+_LAYERS = ((3, 16, 7, 4), (16, 32, 3, 2), (32, 32, 3, 1), (32, 64, 3, 2))
+"""(input channels, output channels, kernel, stride) of each convolution; a ReLU follows each."""
+
+
+def tiny_onnx(seed: int, classes: int = 10, batch: int | str = "batch", edge: int = EDGE) -> bytes:
+    """Return a serialized ONNX classifier: four convolutions, global average pooling, one linear layer.
+
+    Args:
+        seed: decides the weights; they keep activations near one, so that half precision stays within 1 %.
+        classes: outputs.
+        batch: the batch axis: a name for a symbolic one, a number for a fixed one.
+        edge: height and width of the input.
+    """
+    random = np.random.default_rng(seed)
+    nodes, weights, last = [], [], "input"
+    for index, (inputs, outputs, kernel, stride) in enumerate(_LAYERS):
+        scale = np.sqrt(2 / (inputs * kernel**2))
+        weights.append(_tensor(f"w{index}", random.normal(0, scale, (outputs, inputs, kernel, kernel))))
+        weights.append(_tensor(f"b{index}", random.normal(0, 0.1, outputs)))
+        nodes.append(
+            helper.make_node(
+                "Conv",
+                [last, f"w{index}", f"b{index}"],
+                [f"conv{index}"],
+                name=f"conv{index}",
+                kernel_shape=[kernel] * 2,
+                strides=[stride] * 2,
+                pads=[kernel // 2] * 4,
+            )
+        )
+        nodes.append(helper.make_node("Relu", [f"conv{index}"], [f"relu{index}"], name=f"relu{index}"))
+        last = f"relu{index}"
+    channels = _LAYERS[-1][1]
+    nodes.append(helper.make_node("GlobalAveragePool", [last], ["pooled"], name="pool"))
+    nodes.append(helper.make_node("Flatten", ["pooled"], ["flat"], name="flatten", axis=1))
+    weights.append(_tensor("fc.w", random.normal(0, 4 / np.sqrt(channels), (channels, classes))))
+    weights.append(_tensor("fc.b", random.normal(0, 0.1, classes)))
+    nodes.append(helper.make_node("Gemm", ["flat", "fc.w", "fc.b"], ["output"], name="fc"))
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [batch, 3, edge, edge])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [batch, classes])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def _tensor(name: str, values: np.ndarray) -> TensorProto:
+    return numpy_helper.from_array(np.ascontiguousarray(values, dtype=np.float32), name)

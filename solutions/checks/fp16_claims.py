@@ -1,0 +1,148 @@
+"""Claims of step 2: a half-precision engine of the model it was given, built with care."""
+
+from typing import Any
+
+from helpers.backend import ENGINE
+from helpers.lab import MODEL
+from helpers.probes.networks import EDGE, tiny_onnx
+from solutions.checks.case import Case
+from solutions.checks.claims import Earned, Missed, claim
+from solutions.checks.plans import HALF_TOLERANCE, check_outputs, facts_of
+from solutions.checks.speed import compare_speed, judge_ratio
+from solutions.checks.student import Student
+from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.runners import RunnerSpec, load_runner
+
+FUNCTION = "build_engine_fp16"
+ARTIFACT = "resnet50_fp16.engine"
+WORKSPACE_BYTES = 2 << 30
+
+
+def _network(case: Case) -> bytes:
+    return tiny_onnx(case.number("fp16.network"))
+
+
+def _built(student: Student, case: Case) -> dict[str, Any]:
+    return student.call("build_engine", function=FUNCTION, onnx=_network(case)).require(FUNCTION)
+
+
+def _plan(student: Student, case: Case) -> bytes:
+    plan = _built(student, case)["returned"]
+    facts_of(plan, f"what {FUNCTION} returns")
+    return plan
+
+
+@claim("fp16.plan", cell="fp16_engine", points=1, title="A serialized engine is returned and written to engine_path")
+def plan_claim(student: Student, case: Case) -> str:
+    built = _built(student, case)
+    if built["returned"] is None:
+        raise Missed(
+            f"{FUNCTION} to return the serialized engine",
+            f"a {built['returned_type']}",
+            "return the serialized network",
+        )
+    facts = facts_of(built["returned"], f"what {FUNCTION} returns")
+    if built["file"] is None:
+        raise Missed(
+            "the engine in a file at engine_path", "no file there", "write the serialized bytes to engine_path"
+        )
+    if built["file"] != built["returned"]:
+        raise Missed(
+            "the file and the returned engine to be the same bytes",
+            f"{len(built['file']):,} bytes in the file, {len(built['returned']):,} returned",
+            "write the bytes that you return, in binary mode",
+        )
+    return f"{len(built['returned']):,} bytes, {facts['layers']} layers, file and return value equal"
+
+
+@claim("fp16.half_precision", cell="fp16_engine", points=1.5, title="The layers really run in half precision")
+def half_precision(student: Student, case: Case) -> str:
+    plan = _plan(student, case)
+    precisions = facts_of(plan, "the engine")["precisions"]
+    half = sum(precisions.get(name, 0) for name in ("fp16", "bf16"))
+    asked = _built(student, case)["builds"][-1]["flags"].get("FP16", False)
+    if half or (asked and ENGINE == "tensorrt"):  # TensorRT may find FP32 faster for a network this small
+        return f"layers by precision: {precisions}"
+    raise Missed(
+        "layers in half precision", f"layers by precision: {precisions}", "look for the builder flag that allows FP16"
+    )
+
+
+@claim("fp16.workspace", cell="fp16_engine", points=0.75, title="The builder's workspace is limited to 2 GB")
+def workspace(student: Student, case: Case) -> str:
+    builds = _built(student, case)["builds"]
+    found = builds[-1]["workspace_bytes"] if builds else 0
+    if not 0.99 * 2e9 <= found <= WORKSPACE_BYTES:
+        raise Missed(
+            f"a workspace limit of 2 GB ({WORKSPACE_BYTES:,} bytes)",
+            f"{found:,} bytes" if builds else "no build",
+            "set the WORKSPACE memory pool's limit on the builder's configuration, in bytes",
+        )
+    return f"{found:,} bytes"
+
+
+@claim("fp16.outputs", cell="fp16_engine", points=1.5, title="It computes what the ONNX model computes")
+def outputs(student: Student, case: Case) -> str:
+    plan = _plan(student, case)
+    images = case.random("fp16.images").standard_normal((1, 3, EDGE, EDGE)).astype("float32")
+    return check_outputs(plan, _network(case), images, HALF_TOLERANCE)
+
+
+@claim("fp16.parser_errors", cell="fp16_engine", points=0.75, title="A broken ONNX file gives an error with the reason")
+def parser_errors(student: Student, case: Case) -> str:
+    reply = student.call("build_engine", function=FUNCTION, onnx=b"this is not an ONNX model")
+    if reply.error is None:
+        raise Missed(
+            "an exception for a file that is no ONNX model",
+            f"a {reply.value['returned_type']} and no exception",
+            "look at what the parser returns, and raise with its errors",
+        )
+    if reply.error["type"] in ("NotImplementedError", "MissingFunctionError"):
+        reply.require(FUNCTION)
+    said = f"{reply.error['message']} {reply.output}"
+    if reply.error["type"] in ("AttributeError", "TypeError", "UnboundLocalError") or "parse" not in said.lower():
+        raise Missed(
+            "an error that repeats the parser's message",
+            f"{reply.error['type']}: {reply.error['message'][:200]}",
+            "collect parser.get_error(i) for each of parser.num_errors and put them into the exception",
+        )
+    return f"{reply.error['type']}: {reply.error['message'][:80]}"
+
+
+@claim("fp16.repeatable", cell="fp16_engine", points=0.5, title="It works twice in a row")
+def repeatable(student: Student, case: Case) -> str:
+    built = student.call("build_engine", function=FUNCTION, onnx=_network(case), repeat=2).require(FUNCTION)
+    facts_of(built["returned"], "the second engine")
+    return "the second build gave an engine too"
+
+
+def _artifact(student: Student, case: Case) -> bytes:
+    plan = student.artifact(ARTIFACT)
+    if plan is None:
+        raise Missed(f"{ARTIFACT} among the artifacts", "no such file", f"run the cell that calls {FUNCTION}")
+    facts_of(plan, ARTIFACT)
+    images = case.random("fp16.artifact").standard_normal((1, 3, EDGE, EDGE)).astype("float32")
+    check_outputs(plan, case.reference.bytes("resnet50.onnx"), images, HALF_TOLERANCE)
+    return plan
+
+
+@claim("fp16.speed", cell="fp16_speed", points=3, title="As fast as the reference engine")
+def speed(student: Student, case: Case) -> Earned:
+    with InferenceEngine(_artifact(student, case)) as own, InferenceEngine(case.reference.path(ARTIFACT)) as reference:
+        batch = min(own.opt_batch, reference.max_batch)
+        own.bind(batch)
+        reference.bind(batch)
+        ratio = compare_speed(own.execute_ms, reference.execute_ms)
+    return judge_ratio(ratio, f"batch {batch}", "check that the FP16 flag is set before the build")
+
+
+@claim("fp16.faster_than_pytorch", cell="fp16_speed", points=2, title="Faster than PyTorch FP32")
+def faster_than_pytorch(student: Student, case: Case) -> str:
+    pytorch = load_runner(RunnerSpec("pytorch", MODEL))
+    with InferenceEngine(_artifact(student, case)) as own:
+        own.bind(own.opt_batch)
+        pytorch.bind(own.opt_batch)
+        ratio = compare_speed(own.execute_ms, pytorch.run)
+        if ratio.high <= 1.2:
+            raise Missed("more than PyTorch FP32's throughput", str(ratio), "check that the engine is an FP16 one")
+    return f"batch {own.opt_batch}: {ratio}"

@@ -1,0 +1,68 @@
+"""Decides a test cell: runs its claims against the submission, writes the record, shows it, gives the points."""
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from helpers.backend import DEVICE
+from helpers.feedback.card import show
+from solutions.checks.case import Case
+from solutions.checks.claims import CELLS, Claim, Earned, Missed, claims_of
+from solutions.checks.record import ClaimResult, Record
+from solutions.checks.student import Student
+
+__all__ = ["SEED_VARIABLE", "decide", "grade"]
+
+SEED_VARIABLE = "TRT_LAB_SEED"
+
+
+def grade(cell: str, namespace: Mapping[str, Any]) -> float:
+    """Grade one test cell and return its points; nbgrader takes the number as partial credit."""
+    record = run_claims(cell, Student.in_process(namespace), Case(_seed()))
+    show(record.card())
+    return record.earned
+
+
+def run_claims(cell: str, student: Student, case: Case) -> Record:
+    """Decide the claims of `cell` one by one; the record on disk grows with each."""
+    claims = claims_of(cell)
+    belongs = CELLS[cell]
+    record = Record(cell, belongs.step, belongs.criterion, DEVICE, sum(claim.points for claim in claims))
+    for claim in claims:
+        record.results.append(decide(claim, student, case))
+        record.write()
+    return record
+
+
+def decide(claim: Claim, student: Student, case: Case) -> ClaimResult:
+    """Run one claim. Missed loses it; any other exception is our own mistake and says so."""
+    started = time.perf_counter()
+    earned, evidence, missed, status = 0.0, "", None, "lost"
+    try:
+        outcome = claim.check(student, case)
+        share, evidence = (outcome.share, outcome.evidence) if isinstance(outcome, Earned) else (1.0, outcome)
+        missed = outcome.missed if isinstance(outcome, Earned) else None
+        share = min(1.0, max(0.0, share))
+        earned = round(share * claim.points, 2)
+        status = "kept" if share == 1 else "partial" if share > 0 else "lost"
+    except Missed as found:
+        missed = found
+    except KeyboardInterrupt:
+        missed = Missed("an answer within the cell's time limit", "no answer in time", "look for a loop without an end")
+    except Exception as error:
+        status, evidence = "error", f"the check itself failed, tell your instructor: {type(error).__name__}: {error}"
+        if os.environ.get("TRT_LAB_DEBUG"):
+            raise
+    said = None
+    if missed is not None:
+        said = {"expected": missed.expected, "found": missed.found, "try_this": missed.try_this}
+    seconds = round(time.perf_counter() - started, 3)
+    return ClaimResult(claim.name, claim.title, claim.points, earned, status, evidence, said, seconds)
+
+
+def _seed() -> int:
+    """Return a fresh seed, or $TRT_LAB_SEED to see a decision again."""
+    chosen = os.environ.get(SEED_VARIABLE)
+    return int(chosen) if chosen else secrets.randbits(32)

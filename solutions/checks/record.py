@@ -1,0 +1,77 @@
+"""The record of a test cell: what became of each claim, written after each, so that decided claims keep their points."""
+
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from helpers.feedback.card import Card, Line, Missed
+from helpers.files import read_json, write_json
+from helpers.lab import artifacts_folder
+
+__all__ = ["ClaimResult", "Record", "read_record", "record_path"]
+
+FOLDER_VARIABLE = "TRT_LAB_RECORDS"
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A decided claim. `status` is kept, partial, lost, or error (the check failed: our bug, not the student's)."""
+
+    claim: str
+    title: str
+    points: float
+    earned: float
+    status: str
+    evidence: str = ""
+    missed: dict[str, str] | None = None
+    seconds: float = 0.0
+
+    def line(self) -> Line:
+        """Return the result as a line of a card."""
+        missed = Missed(**self.missed) if self.missed else None
+        points = f"{self.earned:g} of {self.points:g} points"
+        return Line(self.status == "kept", self.title, self.evidence, missed, points)
+
+
+@dataclass
+class Record:
+    """A test cell's claims: decided ones in `results`, `points` in all."""
+
+    cell: str
+    step: str
+    criterion: str
+    engine: str
+    points: float
+    results: list[ClaimResult] = field(default_factory=list)
+
+    @property
+    def earned(self) -> float:
+        """Points earned so far, to a hundredth."""
+        return round(sum(result.earned for result in self.results), 2)
+
+    def card(self) -> Card:
+        """Return the record as it is shown to the student and the grader."""
+        title = f"{self.cell}: {self.earned:g} of {self.points:g} points ({self.criterion})"
+        return Card(title, [result.line() for result in self.results])
+
+    def write(self) -> None:
+        """Write the record to its place, in one step."""
+        write_json(record_path(self.cell), {**asdict(self), "earned": self.earned})
+
+
+def record_path(cell: str, folder: str | Path | None = None) -> Path:
+    """Return where a cell's record is: in `folder`, else $TRT_LAB_RECORDS, else `records` beside the artifacts."""
+    chosen = folder or os.environ.get(FOLDER_VARIABLE) or artifacts_folder().parent / "records"
+    return Path(chosen) / f"{cell}.json"
+
+
+def read_record(path: str | Path) -> Record:
+    """Return the record in a file.
+
+    Raises:
+        InputError: it is missing or not JSON.
+    """
+    found: dict[str, Any] = read_json(path, "grading record")
+    found.pop("earned", None)
+    return Record(**{**found, "results": [ClaimResult(**result) for result in found["results"]]})

@@ -1,0 +1,84 @@
+"""Compares the speed of two things in one run: interleaved pairs, the ratio of throughputs, its confidence interval.
+
+Never in milliseconds: a grade must not depend on the machine, nor on what else it was doing.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scipy import stats
+
+from solutions.checks.claims import Earned, Missed
+
+__all__ = ["Ratio", "compare_speed", "judge_ratio"]
+
+FULL, NONE = 0.9, 0.6
+_LEAST_PAIRS, _MOST_PAIRS = 5, 20
+_NARROW = 0.05
+_PAIR_SECONDS = 0.4
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Speed of the one over the other: the median of the pairs, and the 95 % interval of their geometric mean."""
+
+    median: float
+    low: float
+    high: float
+    pairs: int
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} (95 % interval {self.low:.2f} to {self.high:.2f}, {self.pairs} pairs)"
+
+
+def compare_speed(ours: Callable[[], object], other: Callable[[], object]) -> Ratio:
+    """Return how many times as fast `ours` is as `other`; both run one execution and wait for its end.
+
+    At least five pairs, and more until the interval is within 5 % either way; in each, the two take turns in
+    alternating order, so that a disturbance or a warming processor hits both.
+    """
+    executions = _executions(other)
+    _seconds(ours, executions)
+    logs: list[float] = []
+    while len(logs) < _LEAST_PAIRS or (len(logs) < _MOST_PAIRS and _half_width(logs) > _NARROW):
+        first, second = (ours, other) if len(logs) % 2 else (other, ours)
+        times = {id(function): _seconds(function, executions) for function in (first, second)}
+        logs.append(math.log(times[id(other)] / times[id(ours)]))
+    mean, half = statistics.fmean(logs), _half_width(logs)
+    return Ratio(math.exp(statistics.median(logs)), math.exp(mean - half), math.exp(mean + half), len(logs))
+
+
+def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:
+    """Give full points from 0.9 of the reference's speed, none below 0.6, a share between.
+
+    The interval's upper end is judged: noise must not take points.
+    """
+    share = (ratio.high - NONE) / (FULL - NONE)
+    missed = None
+    if ratio.high < FULL:
+        missed = Missed(f"{what}: at least {FULL} of the reference engine's speed", str(ratio), try_this)
+    return Earned(round(min(1.0, max(0.0, share)), 2), f"{what}: {ratio}", missed)
+
+
+def _executions(function: Callable[[], object]) -> int:
+    """Return how many executions fill one turn; the first one warms up."""
+    function()
+    return max(1, min(200, round(_PAIR_SECONDS / 2 / max(_seconds(function, 1), 1e-5))))
+
+
+def _seconds(function: Callable[[], object], executions: int) -> float:
+    """Return the median seconds of an execution in one turn."""
+    times = []
+    for _ in range(executions):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def _half_width(logs: list[float]) -> float:
+    spread = statistics.stdev(logs) / math.sqrt(len(logs))
+    return float(stats.t.ppf(0.975, len(logs) - 1)) * spread
