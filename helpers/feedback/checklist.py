@@ -2,13 +2,13 @@
 
 import functools
 import os
-import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from helpers.feedback.card import Card, Line, Missed, show
 from helpers.feedback.progress import remember
 from helpers.probes.capture import captured
+from helpers.probes.frames import where
 
 __all__ = ["Checklist", "NotYet", "visible_check"]
 
@@ -63,11 +63,10 @@ def _raised(function: Callable[..., Any], error: BaseException, output: str) -> 
     name = getattr(function, "__name__", repr(function))
     if isinstance(error, NotImplementedError) and not isinstance(error, Missed):
         return Missed(f"{name} to be written", "the TODO is still there", f"fill in {name} above, then run this again")
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/helpers/" not in frame.filename and "/site-packages/" not in frame.filename]
-    where = f" (line {own[-1].lineno} of {own[-1].name})" if own else ""
+    line = where(error, most=1)
+    place = f" ({line})" if line else ""
     said = f"; it printed: {output.strip()[-300:]}" if output.strip() else ""
-    found = f"{type(error).__name__}: {str(error) or 'without a message'}{where}{said}"
+    found = f"{type(error).__name__}: {str(error) or 'without a message'}{place}{said}"
     return Missed(f"{name} to run without an exception", found, "call it in a cell of its own to see the traceback")
 
 

@@ -1,4 +1,4 @@
-"""The record of a test cell: what became of each claim, written after each, so that decided claims keep their points."""
+"""The record of a test cell: what became of each claim, written after each; decided claims keep their points."""
 
 import os
 from dataclasses import asdict, dataclass, field

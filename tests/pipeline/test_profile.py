@@ -7,9 +7,9 @@ import pytest
 
 from helpers.backend import DEVICE
 from helpers.errors import InputError
+from helpers.layers import engine_layers
 from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.inference import InferenceEngine
-from helpers.layers import engine_layers
 from solutions.pipeline.profile import EngineProfile, profile_engine
 from tests.pipeline.tiny_models import tiny_onnx
 

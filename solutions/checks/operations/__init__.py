@@ -8,11 +8,11 @@ imports nothing else of solutions/, so that it can run where the rest is not the
 import importlib
 import pkgutil
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.probes.capture import captured, time_limit
+from helpers.probes.frames import where
 from solutions.checks.codec import NotPlainDataError, pack, unpack
 
 __all__ = ["MissingFunctionError", "Submission", "answer", "operation"]
@@ -20,7 +20,6 @@ __all__ = ["MissingFunctionError", "Submission", "answer", "operation"]
 Operation = Callable[..., Any]
 
 _OPERATIONS: dict[str, Operation] = {}
-_FRAMES = 3
 
 
 class MissingFunctionError(Exception):
@@ -83,7 +82,7 @@ def answer(namespace: Mapping[str, Any], request: bytes) -> bytes:
 
 def _described(error: BaseException) -> dict[str, str]:
     kind = "NotPlainData" if isinstance(error, NotPlainDataError) else type(error).__name__
-    return {"type": kind, "message": _text(error), "where": _where(error)}
+    return {"type": kind, "message": _text(error), "where": where(error)}
 
 
 def _text(error: BaseException) -> str:
@@ -91,15 +90,6 @@ def _text(error: BaseException) -> str:
         return str(error)
     except Exception:  # a student's exception class may fail to print itself
         return "an exception that cannot be printed"
-
-
-def _where(error: BaseException) -> str:
-    """Return the innermost frames that lie outside this project and the installed packages."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        f for f in frames if not any(part in f.filename for part in ("/helpers/", "/checks/", "-packages/", "/lib/"))
-    ]
-    return "; ".join(f"line {frame.lineno} of {frame.name}" for frame in own[-_FRAMES:])
 
 
 def _load_all() -> None:

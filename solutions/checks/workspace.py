@@ -1,0 +1,156 @@
+"""Puts the artifacts of earlier steps in place before a step runs: the submission's where they are valid, else the
+reference's, so that one missed step does not sink the rest.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from helpers.errors import LabError
+from helpers.files import atomic_path, read_json, write_json
+from helpers.lab import ARTIFACTS, PROFILE_BATCHES
+from helpers.probes.networks import EDGE
+from solutions.checks.plans import INT8_TOLERANCE, onnx_outputs, relative_error
+from solutions.checks.reference import Reference, reference
+from solutions.pipeline.inference import InferenceEngine
+
+__all__ = ["NEEDS", "prepare"]
+
+_ENGINES = ("resnet50_fp32.engine", "resnet50_dynamic_fp16.engine", "resnet50_int8.engine")
+_MEASUREMENTS = ("latency.json", "throughput.json", "accuracy.json")
+NEEDS: dict[str, tuple[str, ...]] = {
+    "01_export": (),
+    "02_fp16": ("resnet50_simplified.onnx",),
+    "03_dynamic": ("resnet50_simplified.onnx",),
+    "04_int8": ("resnet50_simplified.onnx",),
+    "05_inference": _ENGINES,
+    "06_benchmark": (*_ENGINES, "inference.py"),
+    "07_accuracy": (*_ENGINES, "inference.py"),
+    "08_report": ("resnet50_simplified.onnx", *_ENGINES, *_MEASUREMENTS),
+}
+"""The artifacts that each step takes from the steps before it."""
+
+_BORROWED = ".borrowed.json"
+_TRY_SECONDS = 300
+_TRY = """
+import sys, numpy as np
+from helpers.lab import load_definition
+with load_definition("TensorRTInference", sys.argv[1])(sys.argv[2]) as engine:
+    images = np.load(sys.argv[3])
+    np.save(sys.argv[4], np.concatenate([np.asarray(engine.infer(images[:1])), np.asarray(engine.infer(images))]))
+"""
+
+
+def prepare(step: str, folder: str | Path) -> list[str]:
+    """Make `folder` ready for `step` and return one line an artifact that says whose it is.
+
+    The step's own deliverables are removed first: they must come from the run that follows. An earlier artifact that
+    is missing or does not do its work is replaced by the reference, and the line says why.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, maker in ARTIFACTS.items():
+        if maker == step:
+            (folder / name).unlink(missing_ok=True)
+    borrowed = set(_borrowed(folder)) & {name for name, maker in ARTIFACTS.items() if maker != step}
+    ours, notes = reference(), []
+    for name in NEEDS[step]:
+        fault = "missing" if name in borrowed or not (folder / name).is_file() else _fault(folder, name, ours)
+        if fault:
+            _lend(ours, name, folder)
+            borrowed.add(name)
+        else:
+            borrowed.discard(name)
+        notes.append(f"{name}: " + (f"the reference's, since the submission's is {fault}" if fault else "yours"))
+    write_json(folder / _BORROWED, sorted(borrowed))
+    return notes
+
+
+def _borrowed(folder: Path) -> list[str]:
+    try:
+        return [str(name) for name in read_json(folder / _BORROWED)]
+    except (LabError, TypeError):
+        return []
+
+
+def _lend(ours: Reference, name: str, folder: Path) -> None:
+    with atomic_path(folder / name) as temporary:
+        shutil.copyfile(ours.path(name), temporary)
+
+
+def _fault(folder: Path, name: str, ours: Reference) -> str | None:
+    """Return what is wrong with the submission's artifact, in a few words, or None."""
+    tests: dict[str, Callable[[Path, Reference], str | None]] = {
+        ".onnx": _onnx_fault,
+        ".engine": _engine_fault,
+        ".py": _inference_fault,
+        ".json": _json_fault,
+    }
+    path = folder / name
+    try:
+        return tests[path.suffix](path, ours)
+    except Exception as error:  # whatever is in the file, it must not stop the grading
+        return f"unusable ({type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else 'no reason'})"
+
+
+def _images(number: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((number, 3, EDGE, EDGE)).astype(np.float32)
+
+
+def _onnx_fault(path: Path, ours: Reference) -> str | None:
+    images = _images(2)
+    error = relative_error(onnx_outputs(path.read_bytes(), images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
+    return None if error < 1e-3 else f"another model (its outputs differ by {error:.1%})"
+
+
+def _engine_fault(path: Path, ours: Reference) -> str | None:
+    images = _images(1)
+    with InferenceEngine(path) as engine:
+        if engine.min_batch > PROFILE_BATCHES[0] or engine.max_batch < PROFILE_BATCHES[-1]:
+            return f"limited to batches {engine.min_batch} to {engine.max_batch}"
+        error = relative_error(engine.infer(images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
+    return None if error < INT8_TOLERANCE else f"another model (its outputs differ by {error:.1%})"
+
+
+def _inference_fault(path: Path, ours: Reference) -> str | None:
+    """Try the class on the reference engine, in a process of its own since it is the student's code."""
+    engine, images = ours.path("resnet50_fp32.engine"), _images(3)
+    tried = path.parent / ".try"
+    tried.mkdir(exist_ok=True)
+    try:
+        np.save(tried / "images.npy", images)
+        files = [str(path.parent), str(engine), str(tried / "images.npy"), str(tried / "outputs.npy")]
+        root = Path(__file__).resolve().parents[2]
+        done = subprocess.run(
+            [sys.executable, "-c", _TRY, *files], cwd=root, capture_output=True, text=True, timeout=_TRY_SECONDS
+        )
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["it crashed without a message"]
+            return f"not working ({said[-1][:160]})"
+        outputs = np.load(tried / "outputs.npy", allow_pickle=False)
+        expected = onnx_outputs(ours.bytes("resnet50.onnx"), images)
+        error = relative_error(outputs, np.concatenate([expected[:1], expected]))
+        return None if error < 1e-2 else f"wrong (its outputs differ by {error:.1%})"
+    except subprocess.TimeoutExpired:
+        return f"still running after {_TRY_SECONDS} s"
+    finally:
+        shutil.rmtree(tried, ignore_errors=True)
+
+
+def _json_fault(path: Path, ours: Reference) -> str | None:
+    """Compare the rows with the reference's: the same names, batches and keys, all of them numbers."""
+    found, expected = read_json(path), json.loads(ours.bytes(path.name))
+
+    def outline(content: dict) -> set[tuple]:
+        return {(row["name"], row.get("batch"), *sorted(row)) for row in content["rows"]}
+
+    lacking = {key[:2] for key in outline(expected)} - {key[:2] for key in outline(found)}
+    if lacking:
+        return f"incomplete (no row {sorted(map(str, lacking))[0]})"
+    values = [row[key] for row in found["rows"] for key in row if key != "name"]
+    return None if np.isfinite(np.array(values, dtype=float)).all() else "holding values that are not numbers"

@@ -1,0 +1,56 @@
+"""What may pass between the claims and the student's code."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from solutions.checks.codec import NotPlainDataError, pack, unpack
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(PLAIN)
+def test_plain_data_comes_back_as_it_went(value: object) -> None:
+    assert unpack(pack(value)) == value
+
+
+@given(npst.arrays(st.sampled_from(["f4", "f8", "i8", "u1", "?"]), npst.array_shapes(min_dims=0, max_dims=4)))
+def test_arrays_come_back_with_dtype_and_shape(array: np.ndarray) -> None:
+    found = unpack(pack({"array": array}))["array"]
+    assert found.dtype == array.dtype and found.shape == array.shape
+    np.testing.assert_array_equal(found, array)
+
+
+def test_dictionaries_that_look_like_the_codec_s_own_marks_survive() -> None:
+    value = {"$bytes": "x", "$array": "y", "$dict": {"$bytes": b"z"}}
+    assert unpack(pack(value)) == value
+
+
+class Sneaky(float):
+    """A number that answers every comparison."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = float.__hash__
+
+
+@pytest.mark.parametrize("value", [object(), lambda: 1, Sneaky(1), np.array([object()]), {1: "x"}, {"f": print}])
+def test_objects_do_not_pass(value: object) -> None:
+    with pytest.raises(NotPlainDataError):
+        pack(value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[1", b'{"x": 1}', b'{"$bytes": "%"}', b'{"$array": "AAAA", "dtype": "O", "shape": [1]}'],
+)
+def test_garbage_is_refused(data: bytes) -> None:
+    with pytest.raises(NotPlainDataError):
+        unpack(data)

@@ -1,0 +1,92 @@
+"""Deciding claims: points, partial credit, and the difference between a student's mistake and ours."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from solutions.checks.claims import CELLS, CRITERIA, Claim, Earned, Missed, claims_of
+from solutions.checks.grading import decide, run_claims
+from solutions.checks.record import read_record, record_path
+
+ROOT = Path(__file__).resolve().parents[2]
+MISSED = Missed("a tick", "a cross", "again")
+
+
+def _raises(error: BaseException):
+    def check(student: object, case: object) -> str:
+        raise error
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("check", "status", "earned"),
+    [
+        (lambda student, case: "seen", "kept", 2),
+        (lambda student, case: Earned(0.25, "a quarter", MISSED), "partial", 0.5),
+        (lambda student, case: Earned(0.0, "none", MISSED), "lost", 0),
+        (lambda student, case: Earned(7, "too much"), "kept", 2),
+        (_raises(MISSED), "lost", 0),
+        (_raises(KeyboardInterrupt()), "lost", 0),
+        (_raises(ZeroDivisionError("ours")), "error", 0),
+    ],
+)
+def test_a_claim_is_kept_partial_lost_or_our_error(check, status: str, earned: float) -> None:
+    result = decide(Claim("made.up", "fp16_engine", 2, "Made up", check), None, None)
+    assert (result.status, result.earned) == (status, earned)
+
+
+def test_the_record_is_on_disk_after_each_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRT_LAB_RECORDS", str(tmp_path))
+    seen = []
+
+    def first(student: object, case: object) -> str:
+        return "kept"
+
+    def second(student: object, case: object) -> str:
+        seen.append(read_record(record_path("fp16_engine")).earned)
+        raise MISSED
+
+    claims = [Claim("a", "fp16_engine", 2, "A", first), Claim("b", "fp16_engine", 1, "B", second)]
+    monkeypatch.setattr("solutions.checks.grading.claims_of", lambda cell: claims)
+    record = run_claims("fp16_engine", None, None)
+    assert seen == [2] and record.earned == 2 and record.points == 3
+    assert "try       again" in str(record.card()) and "[2 of 2 points]" in str(record.card())
+    assert read_record(record_path("fp16_engine")) == record
+
+
+EXPECTED = {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
+POINTS = {
+    "01_export": 5,
+    "02_fp16": 11,
+    "03_dynamic": 10,
+    "04_int8": 19,
+    "05_inference": 10,
+    "06_benchmark": 15,
+    "07_accuracy": 15,
+    "08_report": 15,
+}
+
+
+def _graded_cells() -> dict[str, float]:
+    found = {}
+    for path in sorted((ROOT / "solutions").glob("[0-9]*/*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            about = cell.metadata.get("nbgrader", {})
+            if about.get("grade"):
+                found[about["grade_id"]] = about["points"]
+    return found
+
+
+def test_every_test_cell_is_worth_its_claims_and_the_criteria_add_up_to_100() -> None:
+    cells = _graded_cells()
+    assert set(cells) == set(CELLS)
+    for name, points in cells.items():
+        if name != "analysis":  # the one that a person reads
+            assert points == pytest.approx(sum(claim.points for claim in claims_of(name))), name
+    for criterion in CRITERIA:
+        total = sum(points for name, points in cells.items() if CELLS[name].criterion == criterion)
+        assert total == pytest.approx(EXPECTED[criterion]), criterion
+    for step, expected in POINTS.items():
+        assert sum(cells[name] for name in cells if CELLS[name].step == step) == pytest.approx(expected), step

@@ -1,0 +1,106 @@
+"""The handle on a submission: student code can fail in any way, and the claims see data."""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solutions.checks import operations
+from solutions.checks.claims import Missed
+from solutions.checks.operations import Submission, operation
+from solutions.checks.student import Student
+
+
+@pytest.fixture
+def call_it(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An operation that calls the student's `work` and returns what it returns."""
+    monkeypatch.setattr(operations, "_OPERATIONS", dict(operations._OPERATIONS))
+
+    @operation
+    def call_it(submission: Submission, *, number: int = 0) -> Any:
+        return submission["work"](number)
+
+    return "call_it"
+
+
+def test_values_come_back_and_the_same_call_is_answered_from_memory(call_it: str) -> None:
+    calls = []
+    student = Student.in_process({"work": lambda number: calls.append(number) or number + 1})
+    assert [student.call(call_it, number=1).require("work") for _ in range(2)] == [2, 2]
+    assert student.call(call_it, number=1, fresh=True).value == 2
+    assert calls == [1, 1]
+
+
+def test_a_missing_function_and_an_unfilled_one_say_so(call_it: str) -> None:
+    def unfilled(number: int) -> None:
+        raise NotImplementedError
+
+    with pytest.raises(Missed, match="not defined"):
+        Student.in_process({}).call(call_it).require("work")
+    with pytest.raises(Missed, match="TODO is still there"):
+        Student.in_process({"work": unfilled}).call(call_it).require("work")
+    with pytest.raises(Missed, match="is a int, not callable"):
+        Student.in_process({"work": 3}).call(call_it).require("work")
+
+
+def test_prints_warnings_and_display_hooks_stay_away_from_the_cell(call_it: str, capfd: pytest.CaptureFixture) -> None:
+    def noisy(number: int) -> int:
+        print("to stdout")
+        print("to stderr", file=sys.stderr)
+        warnings.warn("careful", stacklevel=1)
+        sys.displayhook(10)
+        sys.displayhook = print
+        return 1
+
+    hook = sys.displayhook
+    reply = Student.in_process({"work": noisy}).call(call_it)
+    assert sys.displayhook is hook
+    assert "to stdout" in reply.output and "to stderr" in reply.output
+    assert capfd.readouterr() == ("", "")
+
+
+class Unprintable(Exception):
+    """An exception that raises when it is printed."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(SystemExit(0), "SystemExit"), (Unprintable(), "Unprintable"), (MemoryError(), "MemoryError")]
+)
+def test_whatever_student_code_raises_becomes_a_message(call_it: str, error: BaseException, kind: str) -> None:
+    def raising(number: int) -> None:
+        raise error
+
+    reply = Student.in_process({"work": raising}).call(call_it)
+    assert reply.error["type"] == kind
+    with pytest.raises(Missed, match=kind):
+        reply.require("work")
+
+
+def test_an_endless_loop_ends_at_the_limit(call_it: str) -> None:
+    def endless(number: int) -> None:
+        while True:
+            pass
+
+    reply = Student.in_process({"work": endless}).call(call_it, limit_s=0.2)
+    assert reply.error["type"] == "TimeLimitError" and reply.seconds < 5
+
+
+def test_an_object_instead_of_data_is_the_student_s_error(call_it: str) -> None:
+    reply = Student.in_process({"work": lambda number: object()}).call(call_it)
+    assert reply.error["type"] == "NotPlainData"
+
+
+def test_artifacts_are_read_as_bytes_and_links_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
+    (tmp_path / "latency.json").write_text("{}")
+    (tmp_path / "accuracy.json").symlink_to("/etc/hostname")
+    student = Student.in_process({})
+    assert student.artifact("latency.json") == b"{}"
+    assert student.artifact("accuracy.json") is None and student.artifact("report.json") is None

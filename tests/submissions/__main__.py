@@ -1,0 +1,73 @@
+"""Runs the bank: `python -m tests.submissions [--step 02_fp16] [--name flag_forgotten] [--out submissions.json]`.
+
+Exit code 1 where a wrong submission is accepted, a right one rejected, or a claim lost that should have been kept.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tests.submissions.execution import SETTINGS
+
+
+def main(
+    step: Annotated[str | None, typer.Option(help="Only this step, such as 02_fp16.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only submissions with this name.")] = None,
+    out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
+    verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
+) -> None:
+    """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
+    os.environ.update(SETTINGS)
+    from helpers.files import write_json
+    from tests.submissions.bank import load_bank
+    from tests.submissions.execution import run_submission
+    from tests.submissions.verdict import judge, summary
+
+    console = Console(soft_wrap=True)
+    chosen = [submission for submission in load_bank(step) if name in (None, submission.name)]
+    if not chosen:
+        console.print(f"no submission named {name} in {step or 'any step'}")
+        raise typer.Exit(2)
+    started = time.perf_counter()
+    verdicts = []
+    for number, submission in enumerate(chosen, 1):
+        verdicts.append(judge(submission, run_submission(submission)))
+        _show(console, f"{number}/{len(chosen)}", verdicts[-1], verbose)
+    figures = summary(verdicts, time.perf_counter() - started)
+    write_json(out, figures)
+    console.print(f"\n{figures['wrong']} wrong and {figures['right']} right submissions in {figures['seconds']:.0f} s")
+    for key in ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks"):
+        console.print(f"  {key.replace('_', ' '):<18} {figures[key]}")
+    console.print(f"  {figures['seen_by_visible_checks']} of the wrong ones were seen by a visible check; {out}")
+    if not all(verdict.right for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _show(console: Console, count: str, verdict: object, verbose: bool) -> None:
+    submission, outcome = verdict.submission, verdict.outcome
+    mark = "[green]✓[/]" if verdict.right else "[red]✗[/]"
+    lost = ", ".join(sorted(outcome.lost)) or "nothing"
+    console.print(f"{mark} {count:>7} {submission.title} ({submission.kind}, {outcome.seconds:.0f} s) lost {lost}")
+    for text, names in (
+        ("kept, but must be lost", verdict.kept_wrongly),
+        ("lost, but must be kept", verdict.lost_wrongly),
+        ("failed", verdict.failed),
+    ):
+        if names:
+            console.print(f"          [red]{text}: {', '.join(names)}[/]")
+    if verbose or not verdict.right:
+        for error in outcome.errors:
+            console.print(f"          {error}", markup=False)
+        for claim in sorted(outcome.lost):
+            console.print(f"          {claim}: {outcome.claims[claim]}", markup=False)
+    if verbose:
+        for text in outcome.visible.values():
+            console.print(text, markup=False)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,125 @@
+"""Reads the bank: one YAML file a step, each entry a patch to one TODO cell of that step's solution notebook."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+
+from helpers.lab import STEPS
+
+__all__ = ["ROOT", "Submission", "load_bank", "notebook_cells", "patched_cells"]
+
+ROOT = Path(__file__).resolve().parents[2]
+_FOLDER = Path(__file__).parent
+_BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
+_KEYS = {"name", "about", "cell", "replace", "code", "loses", "cells"}
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One entry. `loses` are exactly the claims that are not kept; None means every claim that is looked at.
+
+    `kind` is wrong, right, solution (the notebook as it is) or skeleton (every TODO unfilled); the last two are made
+    here, for every step. `cells` are the test cells to run; empty means all of the step's.
+    """
+
+    step: str
+    name: str
+    kind: str
+    about: str = ""
+    cell: str = ""
+    replace: dict[str, str] = field(default_factory=dict)
+    code: str = ""
+    loses: tuple[str, ...] | None = ()
+    cells: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Step and name, for tables and test ids."""
+        return f"{self.step}/{self.name}"
+
+
+def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Submission]:
+    """Return the bank's entries in order; with `extremes`, each step's solution and skeleton come first.
+
+    Raises:
+        ValueError: an entry with an unknown key, a name that is taken, or neither `replace` nor `code`.
+    """
+    found: list[Submission] = []
+    for path in sorted(_FOLDER.glob("*.yaml")):
+        if path.stem not in STEPS or step not in (None, path.stem):
+            continue
+        if extremes:
+            found.append(Submission(path.stem, "solution", "solution", "The notebook as it is."))
+            found.append(Submission(path.stem, "skeleton", "skeleton", "Every TODO unfilled.", loses=None))
+        found += [_entry(path, raw) for raw in yaml.safe_load(path.read_text()) or []]
+    titles = [submission.title for submission in found]
+    if len(set(titles)) != len(titles):
+        raise ValueError(f"names used twice: {sorted({title for title in titles if titles.count(title) > 1})}")
+    return found
+
+
+def _entry(path: Path, raw: dict[str, Any]) -> Submission:
+    unknown = set(raw) - _KEYS
+    if unknown or bool(raw.get("replace")) == bool(raw.get("code")):
+        raise ValueError(f"{path.name}, {raw.get('name')}: give either replace or code; unknown keys: {unknown}")
+    loses = tuple(raw["loses"])
+    return Submission(
+        path.stem,
+        raw["name"],
+        "wrong" if loses else "right",
+        raw["about"],
+        raw["cell"],
+        raw.get("replace") or {},
+        raw.get("code") or "",
+        loses,
+        tuple(raw.get("cells") or ()),
+    )
+
+
+def notebook_cells(step: str) -> list[nbformat.NotebookNode]:
+    """Return the code cells of a step's solution notebook."""
+    notebook = nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4)
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def patched_cells(submission: Submission) -> list[nbformat.NotebookNode]:
+    """Return the step's code cells with the submission's patch.
+
+    Raises:
+        ValueError: the cell, or a text to replace, is not there.
+    """
+    cells = notebook_cells(submission.step)
+    if submission.kind == "skeleton":
+        for cell in cells:
+            cell.source = unfilled(cell.source)
+    if submission.cell:
+        cell = next((c for c in cells if c.metadata.get("nbgrader", {}).get("grade_id") == submission.cell), None)
+        if cell is None:
+            raise ValueError(f"{submission.title}: no cell {submission.cell} in {submission.step}")
+        cell.source = submission.code or _replaced(submission, cell.source)
+    return cells
+
+
+def _replaced(submission: Submission, source: str) -> str:
+    for old, new in submission.replace.items():
+        if old not in source:
+            raise ValueError(f"{submission.title}: cell {submission.cell} does not hold {old!r}")
+        source = source.replace(old, new)
+    return source
+
+
+def unfilled(source: str) -> str:
+    """Return a cell as a student gets it: nothing between the solution's marks but an error."""
+    lines, inside = [], False
+    for line in source.splitlines():
+        if line.strip() == _BEGIN:
+            inside = True
+            lines.append(line.replace(_BEGIN, "raise NotImplementedError()"))
+        elif line.strip() == _END:
+            inside = False
+        elif not inside:
+            lines.append(line)
+    return "\n".join(lines)

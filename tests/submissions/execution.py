@@ -1,0 +1,130 @@
+"""Runs one submission as grading does: the notebook's cells in order, then the claims, in a process of its own."""
+
+import contextlib
+import io
+import multiprocessing
+import os
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from solutions.checks.claims import claims_of
+from solutions.checks.record import read_record
+from solutions.checks.workspace import prepare
+from tests.submissions.bank import Submission, patched_cells
+
+__all__ = ["SETTINGS", "Outcome", "run_submission"]
+
+SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Agg"}
+"""The smaller model and fewer images: what a claim decides does not depend on the network's size."""
+
+LIMIT_S = 900.0
+_HIDDEN = "### BEGIN HIDDEN TESTS"
+_PRELOAD = ["matplotlib.pyplot", "numpy", "onnx", "onnxruntime", "pandas", "torch", "torchvision", "helpers.lab"]
+
+
+@dataclass
+class Outcome:
+    """What became of a submission: every claim that was decided by name, what the visible checks said, cell errors."""
+
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    visible: dict[str, str] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    died: str = ""
+
+    @property
+    def lost(self) -> set[str]:
+        """The claims that did not keep all their points."""
+        return {name for name, result in self.claims.items() if result["status"] != "kept"}
+
+
+def run_submission(submission: Submission, limit_s: float = LIMIT_S) -> Outcome:
+    """Run a submission in a fresh process and return its outcome; one that dies or hangs says so in `died`.
+
+    The environment must hold SETTINGS before the first call, since helpers.lab reads them when it is imported.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(submission, sender), daemon=False)
+    started = time.perf_counter()
+    process.start()
+    sender.close()
+    outcome = Outcome(died=f"no answer within {limit_s:g} s")
+    with contextlib.suppress(EOFError):
+        if receiver.poll(limit_s):
+            outcome = receiver.recv()
+    if process.is_alive() and outcome.died:
+        process.kill()
+    process.join()
+    if outcome.died and process.exitcode not in (0, -9):
+        outcome.died = f"the process ended with {process.exitcode}"
+    outcome.seconds = time.perf_counter() - started
+    return outcome
+
+
+def _child(submission: Submission, sender: Any) -> None:
+    outcome = Outcome()
+    try:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            _run(submission, Path(folder), outcome)
+    except BaseException:
+        outcome.died = traceback.format_exc()
+    sender.send(outcome)
+    sender.close()
+
+
+def _run(submission: Submission, folder: Path, outcome: Outcome) -> None:
+    home = folder / submission.step
+    home.mkdir()
+    os.chdir(home)
+    os.environ["TRT_LAB_ARTIFACTS"] = str(folder / "artifacts")
+    os.environ["TRT_LAB_RECORDS"] = str(folder / "records")
+    prepare(submission.step, folder / "artifacts")
+    namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
+    for cell in patched_cells(submission):
+        about = cell.metadata.get("nbgrader", {})
+        if "explore" in cell.metadata.get("tags", []):
+            continue
+        if about.get("grade") and not about.get("solution"):
+            _test_cell(submission, cell.source, about["grade_id"], namespace, outcome)
+        elif _execute(cell.source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
+            namespace["In"].append(cell.source)
+
+
+def _test_cell(submission: Submission, source: str, grade_id: str, namespace: dict[str, Any], outcome: Outcome) -> None:
+    if submission.cells and grade_id not in submission.cells:
+        return
+    visible, _, hidden = source.partition(_HIDDEN)
+    if visible.strip():
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            _execute(visible, f"visible {grade_id}", namespace, [])
+        outcome.visible[grade_id] = printed.getvalue()
+    failed = _execute(hidden, f"hidden {grade_id}", namespace, outcome.errors)
+    record = Path(os.environ["TRT_LAB_RECORDS"]) / f"{grade_id}.json"
+    if failed is not None or not record.is_file():
+        outcome.died = f"the test cell {grade_id} failed: {failed}"
+        return
+    for result in read_record(record).results:
+        outcome.claims[result.claim] = {"status": result.status, "title": result.title, "missed": result.missed}
+        outcome.claims[result.claim] |= {"evidence": result.evidence, "seconds": result.seconds, "cell": grade_id}
+    assert len(read_record(record).results) == len(claims_of(grade_id))
+
+
+def _execute(source: str, name: str, namespace: dict[str, Any], errors: list[str]) -> str | None:
+    """Run a cell as a notebook does; an exception ends the cell, not the notebook. Returns the exception's text."""
+    import linecache
+
+    filename = f"<cell {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    try:
+        exec(compile(source, filename, "exec"), namespace)
+    except (Exception, SystemExit) as error:
+        errors.append(f"{name}: {type(error).__name__}: {error}")
+        return errors[-1]
+    return None
