@@ -6,7 +6,7 @@ Exit code 1 where a wrong submission is accepted, a right one rejected, or a cla
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,6 +18,7 @@ def main(
     step: Annotated[str | None, typer.Option(help="Only this step, such as 02_fp16.")] = None,
     name: Annotated[str | None, typer.Option(help="Only submissions with this name.")] = None,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
+    messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is made anew.")] = None,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
@@ -43,11 +44,22 @@ def main(
     for key in ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks"):
         console.print(f"  {key.replace('_', ' '):<18} {figures[key]}")
     console.print(f"  {figures['seen_by_visible_checks']} of the wrong ones were seen by a visible check; {out}")
+    if messages:
+        _write_messages(console, messages, figures)
     if not all(verdict.right for verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _show(console: Console, count: str, verdict: object, verbose: bool) -> None:
+def _write_messages(console: Console, document: Path, figures: dict[str, Any]) -> None:
+    from tests.submissions.messages import claims_without_message, write_messages
+
+    write_messages(document, figures)
+    if never := claims_without_message(figures):
+        console.print(f"[red]no submission fails: {', '.join(never)}[/]")
+        raise typer.Exit(1)
+
+
+def _show(console: Console, count: str, verdict: Any, verbose: bool) -> None:
     submission, outcome = verdict.submission, verdict.outcome
     mark = "[green]✓[/]" if verdict.right else "[red]✗[/]"
     lost = ", ".join(sorted(outcome.lost)) or "nothing"

@@ -1,0 +1,87 @@
+"""Writes the table of messages: what each claim, and each point of a visible check, says when it is missed.
+
+Every message comes from a submission of the bank that was really graded; none is typed by hand.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from helpers.files import atomic_write
+from helpers.lab import STEPS
+from solutions.checks.claims import CELLS, claims_of
+
+__all__ = ["BEGIN", "END", "claims_without_message", "messages", "write_messages"]
+
+BEGIN, END = "<!-- messages: made by `make submissions` -->", "<!-- end of messages -->"
+_LONGEST = 160
+_POINT = re.compile(
+    r"^  ✗ (?P<title>.+?)\n +expected +(?P<expected>.*?)\n +found +(?P<found>.*?)\n +try +(?P<try_this>.*?)$", re.M
+)
+
+
+def messages(figures: dict[str, Any]) -> str:
+    """Return the Markdown tables, one a step, from the figures of a whole run of the bank."""
+    parts = []
+    for step in STEPS:
+        hidden, visible = _hidden(step, figures["submissions"]), _visible(step, figures["submissions"])
+        if not hidden:
+            continue
+        parts += [f"### {step}", "", *_table("claim", hidden), ""]
+        if visible:
+            parts += ["What the visible checks say:", "", *_table("point", visible), ""]
+    return "\n".join(parts)
+
+
+def claims_without_message(figures: dict[str, Any]) -> list[str]:
+    """Return the claims that no wrong submission of the bank loses: checks that were never seen to fail."""
+    lost = {name for row in figures["submissions"] if row["kind"] == "wrong" for name in row["lost"]}
+    return [claim.name for cell in CELLS for claim in claims_of(cell) if claim.name not in lost]
+
+
+def write_messages(document: str | Path, figures: dict[str, Any]) -> None:
+    """Replace what is between the marks of `document`.
+
+    Raises:
+        ValueError: the marks are not there.
+    """
+    text = Path(document).read_text()
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{document} has no place for the messages: add the lines {BEGIN} and {END}")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    atomic_write(document, f"{before}{BEGIN}\n\n{messages(figures)}\n{END}{after}")
+
+
+def _hidden(step: str, rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        if row["step"] == step and row["kind"] == "wrong":
+            for claim, missed in row["lost"].items():
+                if missed and claim not in found:
+                    found[claim] = (
+                        f"`{claim}`",
+                        row["name"],
+                        *(missed[key] for key in ("expected", "found", "try_this")),
+                    )
+    return list(found.values())
+
+
+def _visible(step: str, rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        if row["step"] == step and row["kind"] == "wrong":
+            for text in row["visible"].values():
+                for match in _POINT.finditer(text):
+                    found.setdefault(match["title"], (match["title"], row["name"], *match.group(2, 3, 4)))
+    return list(found.values())
+
+
+def _table(first: str, rows: list[tuple[str, ...]]) -> list[str]:
+    head = [f"| {first} | submission | expected | found | try |", "|---|---|---|---|---|"]
+    return head + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
+
+
+def _cell(value: str) -> str:
+    """Return a value as one table cell: on one line, shortened, without the folders of the machine it ran on."""
+    text = re.sub(r"/tmp/[\w./-]*/", "…/", " ".join(value.split())).replace("|", "\\|")
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
