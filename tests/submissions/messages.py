@@ -15,6 +15,7 @@ __all__ = ["BEGIN", "END", "claims_without_message", "messages", "write_messages
 
 BEGIN, END = "<!-- messages: made by `make submissions` -->", "<!-- end of messages -->"
 _LONGEST = 160
+_PARTS = ("expected", "found", "try_this")
 _POINT = re.compile(
     r"^  ✗ (?P<title>.+?)\n +expected +(?P<expected>.*?)\n +found +(?P<found>.*?)\n +try +(?P<try_this>.*?)$", re.M
 )

@@ -1,0 +1,68 @@
+"""Writes three submissions as students hand them in: complete, empty, and half-done with two known mistakes.
+
+    python -m tests.submissions.classroom --out submitted
+
+They are the labs' notebooks with TODO cells filled from the solutions, so `make labs` must have been run.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import nbformat
+import typer
+
+from helpers.files import atomic_write
+from helpers.lab import STEPS
+from tests.submissions.bank import ROOT, Submission, load_bank, patched_cells
+
+__all__ = ["HALF_DONE", "STUDENTS", "write_classroom"]
+
+HALF_DONE = {"02_fp16": "flag_forgotten", "04_int8": "no_normalisation"}
+"""The half-done student's mistakes, as the bank names them; steps 1 to 4 are filled, 5 to 8 are not."""
+
+STUDENTS = ("complete", "empty", "half_done")
+
+
+def write_classroom(folder: str | Path) -> None:
+    """Write `folder`/STUDENT/STEP/STEP.ipynb for every student and step."""
+    bank = {submission.title: submission for submission in load_bank(extremes=False)}
+    for index, step in enumerate(STEPS):
+        solution = Submission(step, "solution", "solution")
+        mistake = bank[f"{step}/{HALF_DONE[step]}"] if step in HALF_DONE else solution
+        for student, submission in (
+            ("complete", solution),
+            ("empty", None),
+            ("half_done", mistake if index < len(STEPS) // 2 else None),
+        ):
+            target = Path(folder) / student / step / f"{step}.ipynb"
+            atomic_write(target, nbformat.writes(_handed_in(step, submission)) + "\n")
+
+
+def _handed_in(step: str, submission: Submission | None) -> nbformat.NotebookNode:
+    """Return the student's notebook of a step, its TODO cells filled as in the submission (None: left as they are)."""
+    notebook = nbformat.read(ROOT / "labs" / step / f"{step}.ipynb", as_version=4)
+    if submission is None:
+        return notebook
+    source = nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4)
+    filled = {_grade_id(cell): cell.source for cell in source.cells if _grade_id(cell)}
+    filled |= {_grade_id(cell): cell.source for cell in patched_cells(submission) if _grade_id(cell)}
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = filled[_grade_id(cell)]
+    return notebook
+
+
+def _grade_id(cell: nbformat.NotebookNode) -> str | None:
+    return cell.metadata.get("nbgrader", {}).get("grade_id")
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Where the students' folders are written.")] = Path("submitted"),
+) -> None:
+    """Write the three submissions."""
+    write_classroom(out)
+    print(f"{', '.join(STUDENTS)} in {out}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
