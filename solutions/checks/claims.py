@@ -27,6 +27,7 @@ class Cell:
 CELLS: dict[str, Cell] = {
     "export_model": Cell("01_export", "correctness"),
     "simplify_model": Cell("01_export", "correctness"),
+    "export_files": Cell("01_export", "correctness"),
     "fp16_engine": Cell("02_fp16", "correctness"),
     "fp16_speed": Cell("02_fp16", "performance"),
     "dynamic_engine": Cell("03_dynamic", "correctness"),

@@ -1,0 +1,134 @@
+"""Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from helpers.probes.networks import tiny_onnx
+
+__all__ = ["onnx_facts", "redundant_onnx", "unrepeatable_onnx"]
+
+_ML = ("", "ai.onnx")
+
+
+def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
+    """Return an ONNX model's own account, as plain data.
+
+    Keys: `opset`; `inputs` and `outputs` (name → {"shape": numbers and the names of symbolic axes, "dtype"});
+    `nodes` (how many); `operators`; `training` (nodes in training mode); `foldable` (nodes that compute from
+    constants alone); `external` (weights that are kept in other files).
+
+    Raises:
+        onnx.onnx_cpp2py_export.checker.ValidationError, google.protobuf.message.DecodeError: not an ONNX model.
+    """
+    model = (
+        onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(str(source), load_external_data=False)
+    )
+    graph = model.graph
+    weights = {tensor.name for tensor in graph.initializer}
+    constants = _constants(graph)
+    return {
+        "opset": max((entry.version for entry in model.opset_import if entry.domain in _ML), default=0),
+        "inputs": {value.name: _tensor(value) for value in graph.input if value.name not in weights},
+        "outputs": {value.name: _tensor(value) for value in graph.output},
+        "nodes": len(graph.node),
+        "operators": [node.op_type for node in graph.node],
+        "training": [_name(node) for node in graph.node if _trains(node, constants)],
+        "foldable": _foldable(graph, set(constants)),
+        "external": [tensor.name for tensor in graph.initializer if tensor.data_location == TensorProto.EXTERNAL],
+    }
+
+
+def _tensor(value: onnx.ValueInfoProto) -> dict[str, Any]:
+    kind = value.type.tensor_type
+    shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in kind.shape.dim]
+    return {"shape": shape, "dtype": TensorProto.DataType.Name(kind.elem_type)}
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto | None]:
+    found: dict[str, onnx.TensorProto | None] = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            value = next((item.t for item in node.attribute if item.name == "value"), None)
+            found[node.output[0]] = value
+    return found
+
+
+def _trains(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto | None]) -> bool:
+    if node.op_type == "Dropout":
+        switch = constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        return switch is not None and bool(numpy_helper.to_array(switch))
+    mode = next((item.i for item in node.attribute if item.name == "training_mode"), 0)
+    return node.op_type == "BatchNormalization" and (mode == 1 or len(node.output) > 1)
+
+
+def _foldable(graph: onnx.GraphProto, known: set[str]) -> list[str]:
+    found = []
+    for node in graph.node:
+        if node.op_type != "Constant" and node.input and all(name in known for name in node.input if name):
+            found.append(_name(node))
+            known |= set(node.output)
+    return found
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return f"{node.op_type} {node.name}".strip()
+
+
+def redundant_onnx(seed: int) -> tuple[bytes, int]:
+    """Return `tiny_onnx` with three nodes that a simplifier removes, and how many nodes are left without them.
+
+    Two compute the last layer's weights from constants; one is an Identity.
+    """
+    model = onnx.load_from_string(tiny_onnx(seed))
+    least, graph = len(model.graph.node), model.graph
+    stored = next(tensor for tensor in graph.initializer if tensor.name == "fc.w")
+    half = np.ascontiguousarray(numpy_helper.to_array(stored).T) / np.float32(2)
+    graph.initializer.remove(stored)
+    graph.initializer.extend([numpy_helper.from_array(half, "fc.half"), numpy_helper.from_array(np.float32(2), "two")])
+    _before_last(
+        graph,
+        [
+            helper.make_node("Transpose", ["fc.half"], ["fc.turned"], name="turn", perm=[1, 0]),
+            helper.make_node("Mul", ["fc.turned", "two"], ["fc.w"], name="double"),
+            helper.make_node("Identity", ["flat"], ["same"], name="same"),
+        ],
+        "same",
+    )
+    return _serialized(model), least
+
+
+def unrepeatable_onnx(seed: int) -> bytes:
+    """Return `tiny_onnx` with an active dropout: no two runs agree, so that no comparison of outputs can pass.
+
+    It uses the dropout's mask, because ONNX Runtime takes a dropout whose mask is unused out of the graph.
+    """
+    model = onnx.load_from_string(tiny_onnx(seed))
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(np.float32(0.5), "ratio"), numpy_helper.from_array(np.bool_(True), "training")]
+    )
+    _before_last(
+        model.graph,
+        [
+            helper.make_node("Dropout", ["flat", "ratio", "training"], ["unused", "mask"], name="dropout"),
+            helper.make_node("Cast", ["mask"], ["kept"], name="cast", to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["flat", "kept"], ["dropped"], name="drop"),
+        ],
+        "dropped",
+    )
+    return _serialized(model)
+
+
+def _before_last(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], feeds: str) -> None:
+    """Insert `nodes` before the last node, which then takes `feeds` as its first input."""
+    last = graph.node.pop()
+    last.input[0] = feeds
+    graph.node.extend([*nodes, last])
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()
