@@ -7,7 +7,7 @@ OUT ?= results
 STAMP = $(VENV)/.installed
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: help lab run test check conformance gpu-test bench fixtures clean
+.PHONY: help lab run test check conformance browser-test chromium gpu-test bench fixtures clean
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
@@ -15,6 +15,7 @@ help:
 	@echo "make test      every check a contributor needs: lint, unit tests, conformance suite"
 	@echo "make check     lint and unit tests only"
 	@echo "make bench     API overhead, calibration speed and fidelity → $(OUT)/bench.json"
+	@echo "make browser-test  JupyterLab in Chromium: a solved task, Validate, formgrader → results/browser/*.png"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
 
@@ -41,11 +42,23 @@ check: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@echo "Unit tests"
-	@$(BIN)/python -m pytest tests --ignore=tests/conformance
+	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser
 
 conformance: $(STAMP)
 	@echo "Conformance: one behavioural suite for every engine"
 	@$(BIN)/python -m pytest tests/conformance
+
+browser-test: $(STAMP) chromium
+	@echo "JupyterLab in a real browser: a student's notebook, Validate, formgrader"
+	@$(BIN)/python -m pytest tests/browser
+
+# Debian's browser; CHROMIUM=path names another.
+chromium:
+	@test -n "$(CHROMIUM)" || command -v chromium >/dev/null || { \
+	  test "$$(id -u)" = 0 || { echo "Chromium is missing: run  sudo apt-get install chromium fonts-liberation" >&2; exit 1; }; \
+	  echo "Installing Chromium from Debian's packages"; \
+	  apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; }
 
 bench: $(STAMP)
 	@echo "Benchmarks: ratios measured in one run, interleaved"
