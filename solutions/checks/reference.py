@@ -12,6 +12,7 @@ from helpers.backend import DEVICE
 from helpers.data import load_dataset
 from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES
 from helpers.models import load_model
+from solutions.checks.reference_measurements import MEASURED_ENGINES, write_measurements
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 from solutions.pipeline.calibration_data import write_calibration_tensor
@@ -65,6 +66,10 @@ class Reference:
                 pass
         elif name == "resnet50_calib.cache":
             self._make("resnet50_int8.engine")
+        elif name in ("latency.json", "throughput.json"):
+            for engine in MEASURED_ENGINES.values():
+                self._need(engine)
+            write_measurements(self.folder)
         elif name in _ENGINES:
             self._build(name)
         else:

@@ -1,0 +1,116 @@
+"""A model whose every call takes a known time, and which keeps a log of what was done with it.
+
+    model = TimedModel([2.0, 2.0, 5.0], asynchronous=True)
+    model(images)            # returns at once, as a GPU's work does; two milliseconds of work are under way
+    model.synchronize()      # waits for them
+    model.log()              # when each call came, when its work was done, who waited for it
+
+The times are slept, not computed, and the log holds the ones that really passed: on a busy machine a sleep lasts
+longer, and then so does the log's.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TimedModel"]
+
+_clock, _sleep = time.perf_counter, time.sleep  # kept here: what the code under test does to `time` changes nothing
+
+
+class TimedModel:
+    """A callable that takes a batch [N, 3, H, W] and returns [N, `classes`] zeros after a known time.
+
+    Args:
+        durations_ms: the calls' durations in order, again from the start after the last.
+        first_ms: the durations of the very first calls, before those.
+        asynchronous: a call returns at once and only `synchronize()` waits; else the call takes its time itself.
+        queue: how many calls an asynchronous model keeps in flight; one more waits for the oldest, as on a GPU.
+        classes: columns of the output.
+    """
+
+    def __init__(
+        self,
+        durations_ms: Sequence[float],
+        *,
+        first_ms: Sequence[float] = (),
+        asynchronous: bool = False,
+        queue: int = 8,
+        classes: int = 10,
+    ) -> None:
+        self._durations_ms, self._first_ms = list(durations_ms), list(first_ms)
+        self._asynchronous, self._queue, self._classes = asynchronous, queue, classes
+        self._ready: deque[float] = deque(maxlen=queue)  # when each call in flight is done
+        self._calls: list[list[float]] = []  # start, end, when it had been waited for (NaN: never)
+        self._shapes: list[list[int]] = []
+        self._types: set[str] = set()
+        self._waits: list[int] = []  # calls made before each wait
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        start = _clock()
+        number = len(self._calls)
+        duration = self._duration_ms(number) / 1e3
+        if self._asynchronous:
+            if len(self._ready) == self._queue:
+                _until(self._ready[0])
+            busy_until = max(_clock(), self._ready[-1] if self._ready else 0.0)
+            self._ready.append(busy_until + duration)
+        else:
+            _until(start + duration)
+        shape = [int(size) for size in np.shape(batch)]
+        self._shapes.append(shape)
+        self._types.add(str(getattr(batch, "dtype", type(batch).__name__)))
+        output = np.zeros((shape[0] if shape else 0, self._classes), np.float32)
+        self._calls.append([start, _clock(), np.nan])
+        return output
+
+    def synchronize(self) -> None:
+        """Wait until the work of every call made so far is done."""
+        if self._ready:
+            _until(self._ready[-1])
+        self._waits.append(len(self._calls))
+        end = _clock()
+        for call in reversed(self._calls):
+            if not np.isnan(call[2]):
+                break
+            call[2] = end
+
+    def _duration_ms(self, number: int) -> float:
+        if number < len(self._first_ms):
+            return self._first_ms[number]
+        return self._durations_ms[(number - len(self._first_ms)) % len(self._durations_ms)]
+
+    def log(self) -> dict[str, Any]:
+        """Return the log as plain data.
+
+        Keys: `start_s`, `end_s` and `waited_s` [calls] (when a call came, when it returned, when the first wait after
+        it ended; NaN where nobody waited), `shapes` and `images` of the calls, `dtypes`, and `waits`: for each wait,
+        the number of calls before it.
+        """
+        times = np.array(self._calls, dtype=np.float64).reshape(-1, 3)
+        return {
+            "start_s": times[:, 0],
+            "end_s": times[:, 1],
+            "waited_s": times[:, 2],
+            "shapes": [list(shape) for shape in self._shapes],
+            "images": [shape[0] if shape else 0 for shape in self._shapes],
+            "dtypes": sorted(self._types),
+            "waits": list(self._waits),
+        }
+
+    def latencies_ms(self, last: int | None = None) -> list[float]:
+        """Return the true latencies of the last `last` calls (all without it): until the call's work was done.
+
+        Of an asynchronous model that is when somebody had waited for it; NaN where nobody did.
+        """
+        done = 2 if self._asynchronous else 1
+        times = [(call[done] - call[0]) * 1e3 for call in self._calls]
+        return times if last is None else times[-last:] if last else []
+
+
+def _until(moment: float) -> None:
+    while (left := moment - _clock()) > 0:
+        _sleep(left)

@@ -1,0 +1,103 @@
+"""Whether a student's figure and the trusted one agree, when both are taken in turns on a machine that may be busy."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from scipy import stats
+
+from solutions.checks.claims import Missed
+
+__all__ = ["Agreement", "agreement", "first_kept", "percentile_range"]
+
+ATTEMPTS = 3
+TOLERANCE = 0.10
+_LEAST_ROUNDS, _MOST_ROUNDS = 5, 15
+_NARROW = 0.04
+_METHODS = (
+    "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull linear "
+    "median_unbiased normal_unbiased lower higher midpoint nearest"
+).split()
+
+Value = TypeVar("Value")
+
+
+def first_kept(measure: Callable[[int], Value], judge: Callable[[Value], str]) -> str:
+    """Return the evidence of the first of three measurements that `judge` accepts.
+
+    A busy machine can spoil a measurement, not make a wrong one right. What `measure` raises ends it at once: code that
+    raised would do so again.
+
+    Raises:
+        Missed: none was accepted; what the last one lacked.
+    """
+    for attempt in range(ATTEMPTS):
+        value = measure(attempt)
+        try:
+            return judge(value)
+        except Missed as missed:
+            if attempt == ATTEMPTS - 1:
+                raise
+            del missed
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The ratio of the student's figure to the trusted one: geometric mean and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def within(self) -> bool:
+        """Whether the interval reaches into one part in ten of the trusted figure: noise must not take points."""
+        return self.high >= 1 - TOLERANCE and self.low <= 1 + TOLERANCE
+
+    def __str__(self) -> str:
+        interval = f"95 % interval {self.low:.3f} to {self.high:.3f}"
+        return f"{self.mean:.3f} of the trusted figure ({interval}, {self.rounds} rounds)"
+
+
+def agreement(ratios: Callable[[int], Sequence[float]]) -> Agreement:
+    """Take rounds until the ratio is known within 4 %, at least five and at most fifteen.
+
+    `ratios(round)` measures both in turn and returns the student's figure over each trusted figure that is acceptable;
+    the one nearest to 1 over all rounds counts.
+    """
+    logs: list[list[float]] = []
+    best = Agreement(0.0, 0.0, 0.0, 0)
+    while len(logs) < _MOST_ROUNDS:
+        logs.append([math.log(max(ratio, 1e-9)) for ratio in ratios(len(logs))])
+        if len(logs) < _LEAST_ROUNDS:
+            continue
+        best = min(
+            (_interval(column) for column in zip(*logs, strict=True)), key=lambda found: abs(math.log(found.mean))
+        )
+        if best.high / best.low < (1 + _NARROW) ** 2:
+            break
+    return best
+
+
+def _interval(logs: Sequence[float]) -> Agreement:
+    middle = statistics.fmean(logs)
+    half = float(stats.t.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = min(half, 50.0)
+    return Agreement(math.exp(middle), math.exp(middle - half), math.exp(middle + half), len(logs))
+
+
+def percentile_range(times: np.ndarray, percent: float) -> tuple[float, float]:
+    """Return the least and largest value that a sane definition of the percentile gives.
+
+    NumPy's thirteen definitions, trtexec's rank and the rank int(n · p), which many write by hand.
+    """
+    ordered, number = np.sort(times), len(times)
+    ranks = (number - 1 - int((1 - percent / 100) * number), int(number * percent / 100))
+    values = [float(np.percentile(ordered, percent, method=method)) for method in _METHODS]
+    values += [float(ordered[min(max(rank, 0), number - 1)]) for rank in ranks]
+    return min(values), max(values)

@@ -1,0 +1,88 @@
+"""Calls a student's benchmark functions with models of known timing, and with a real engine."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from helpers.probes.timed import TimedModel
+from solutions.checks.operations import Submission, operation
+from solutions.checks.operations.engine_model import EngineModel
+
+__all__ = ["engine_latency", "engine_throughput", "probe_latency", "probe_throughput"]
+
+_SHAPE = (3, 224, 224)
+
+
+@operation
+def probe_latency(
+    submission: Submission, *, model: dict[str, Any], batch: int, counts: dict[str, int], attempt: int
+) -> dict[str, Any]:
+    """Call benchmark_latency with a TimedModel.
+
+    Args:
+        model: TimedModel's arguments.
+        counts: `num_iterations` and `warmup`; what is not there is left to the function's defaults.
+        attempt: makes a repeated call another request.
+
+    Returns:
+        `returned`, the numbers that came back by name (None where it is no dictionary), `returned_type`, and `log`.
+    """
+    benchmark, timed = submission["benchmark_latency"], TimedModel(**model)
+    returned = benchmark(timed, _images(batch, attempt), **counts)
+    return {"returned": _numbers(returned), "returned_type": type(returned).__name__, "log": timed.log()}
+
+
+@operation
+def probe_throughput(
+    submission: Submission, *, model: dict[str, Any], batch: int, duration_sec: float, attempt: int
+) -> dict[str, Any]:
+    """Call benchmark_throughput with a TimedModel; `returned` is its number, or its numbers by name."""
+    benchmark, timed = submission["benchmark_throughput"], TimedModel(**model)
+    returned = benchmark(timed, batch, duration_sec=duration_sec)
+    return {"returned": _number(returned), "returned_type": type(returned).__name__, "log": timed.log()}
+
+
+@operation
+def engine_latency(
+    submission: Submission, *, plan: bytes, batch: int, counts: dict[str, int], attempt: int
+) -> dict[str, float] | None:
+    """Return what benchmark_latency finds for an engine."""
+    benchmark = submission["benchmark_latency"]
+    with EngineModel(plan, batch) as model:
+        return _numbers(benchmark(model, _images(batch, attempt), **counts))
+
+
+@operation
+def engine_throughput(
+    submission: Submission, *, plan: bytes, batch: int, duration_sec: float, attempt: int
+) -> float | dict[str, float] | None:
+    """Return what benchmark_throughput finds for an engine."""
+    benchmark = submission["benchmark_throughput"]
+    with EngineModel(plan, batch) as model:
+        return _number(benchmark(model, batch, duration_sec=duration_sec))
+
+
+def _images(batch: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((batch, *_SHAPE), dtype=np.float32)
+
+
+def _numbers(returned: Any) -> dict[str, float] | None:
+    if not isinstance(returned, dict):
+        return None
+    found = {str(key): _real(value) for key, value in returned.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _number(returned: Any) -> float | dict[str, float] | None:
+    return _numbers(returned) if isinstance(returned, dict) else _real(returned)
+
+
+def _real(value: Any) -> float | None:
+    """Return a number as a float: Python's, NumPy's, or a tensor's of one element; None for anything else."""
+    if isinstance(value, (bool, str)):
+        return None
+    try:
+        return float(value) if isinstance(value, Real) or getattr(value, "ndim", None) == 0 else None
+    except (TypeError, ValueError):
+        return None
