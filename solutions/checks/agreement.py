@@ -16,7 +16,7 @@ __all__ = ["Agreement", "agreement", "first_kept", "percentile_range"]
 ATTEMPTS = 3
 TOLERANCE = 0.10
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 15
-_NARROW = 0.04
+_NARROW, _FAR = 0.04, 1.5
 _METHODS = (
     "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull linear "
     "median_unbiased normal_unbiased lower higher midpoint nearest"
@@ -59,29 +59,30 @@ class Agreement:
         """Whether the interval reaches into one part in ten of the trusted figure: noise must not take points."""
         return self.high >= 1 - TOLERANCE and self.low <= 1 + TOLERANCE
 
+    @property
+    def decided(self) -> bool:
+        """Whether more rounds would change nothing: known within 4 %, surely within one part in ten, or far out."""
+        narrow = self.high / self.low < (1 + _NARROW) ** 2
+        inside = self.low >= 1 - TOLERANCE and self.high <= 1 + TOLERANCE
+        return narrow or inside or self.low > _FAR or self.high < 1 / _FAR
+
     def __str__(self) -> str:
         interval = f"95 % interval {self.low:.3f} to {self.high:.3f}"
         return f"{self.mean:.3f} of the trusted figure ({interval}, {self.rounds} rounds)"
 
 
-def agreement(ratios: Callable[[int], Sequence[float]]) -> Agreement:
-    """Take rounds until the ratio is known within 4 %, at least five and at most fifteen.
+def agreement(ratio: Callable[[int], float]) -> Agreement:
+    """Take rounds until the outcome is decided, at least five and at most fifteen.
 
-    `ratios(round)` measures both in turn and returns the student's figure over each trusted figure that is acceptable;
-    the one nearest to 1 over all rounds counts.
+    `ratio(round)` measures both in turn and returns the student's figure over the trusted one.
     """
-    logs: list[list[float]] = []
-    best = Agreement(0.0, 0.0, 0.0, 0)
-    while len(logs) < _MOST_ROUNDS:
-        logs.append([math.log(max(ratio, 1e-9)) for ratio in ratios(len(logs))])
-        if len(logs) < _LEAST_ROUNDS:
-            continue
-        best = min(
-            (_interval(column) for column in zip(*logs, strict=True)), key=lambda found: abs(math.log(found.mean))
-        )
-        if best.high / best.low < (1 + _NARROW) ** 2:
-            break
-    return best
+    logs: list[float] = []
+    while True:
+        logs.append(math.log(max(ratio(len(logs)), 1e-9)))
+        if len(logs) >= _LEAST_ROUNDS:
+            found = _interval(logs)
+            if found.decided or len(logs) == _MOST_ROUNDS:
+                return found
 
 
 def _interval(logs: Sequence[float]) -> Agreement:
