@@ -2,6 +2,23 @@
 
 from helpers.feedback.engines import check_fp16_engine
 from helpers.feedback.export import check_export, check_simplify
+from helpers.feedback.inference import check_inference
+from helpers.feedback.int8 import (
+    check_calibration_dataset,
+    check_calibrator,
+    check_int8_calibration,
+    check_int8_engine,
+)
 from helpers.feedback.progress import progress
 
-__all__ = ["check_export", "check_fp16_engine", "check_simplify", "progress"]
+__all__ = [
+    "check_calibration_dataset",
+    "check_calibrator",
+    "check_export",
+    "check_fp16_engine",
+    "check_inference",
+    "check_int8_calibration",
+    "check_int8_engine",
+    "check_simplify",
+    "progress",
+]

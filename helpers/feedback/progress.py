@@ -14,7 +14,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "01_export": ("check_export", "check_simplify"),
     "02_fp16": ("check_fp16_engine",),
     "03_dynamic": ("check_dynamic_engine", "check_saturation"),
-    "04_int8": ("check_calibration_dataset", "check_calibrator", "check_int8_engine"),
+    "04_int8": ("check_calibration_dataset", "check_calibrator", "check_int8_engine", "check_int8_calibration"),
     "05_inference": ("check_inference",),
     "06_benchmark": ("check_latency", "check_throughput", "check_measurements"),
     "07_accuracy": ("check_accuracy", "check_accuracy_results"),

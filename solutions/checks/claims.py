@@ -35,6 +35,7 @@ CELLS: dict[str, Cell] = {
     "calibration_dataset": Cell("04_int8", "correctness"),
     "calibrator": Cell("04_int8", "correctness"),
     "int8_engine": Cell("04_int8", "correctness"),
+    "int8_calibration": Cell("04_int8", "correctness"),
     "int8_speed": Cell("04_int8", "performance"),
     "inference_class": Cell("05_inference", "correctness"),
     "benchmark_latency": Cell("06_benchmark", "performance"),
