@@ -1,5 +1,6 @@
 """Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows the eight steps."""
 
+from helpers.feedback.benchmark import check_latency, check_measurements, check_throughput
 from helpers.feedback.engines import check_fp16_engine
 from helpers.feedback.export import check_export, check_simplify
 from helpers.feedback.inference import check_inference
@@ -19,6 +20,9 @@ __all__ = [
     "check_inference",
     "check_int8_calibration",
     "check_int8_engine",
+    "check_latency",
+    "check_measurements",
     "check_simplify",
+    "check_throughput",
     "progress",
 ]
