@@ -57,7 +57,7 @@ def _grade_id(cell: nbformat.NotebookNode) -> str | None:
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="Where the students' folders are written.")] = Path("submitted"),
+    out: Annotated[Path, typer.Option(help="Where the folders are written.")] = Path("submitted"),
 ) -> None:
     """Write the three submissions."""
     write_classroom(out)
