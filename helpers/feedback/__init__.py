@@ -11,8 +11,10 @@ from helpers.feedback.int8 import (
     check_int8_engine,
 )
 from helpers.feedback.progress import progress
+from helpers.feedback.report import check_analysis, check_report
 
 __all__ = [
+    "check_analysis",
     "check_calibration_dataset",
     "check_calibrator",
     "check_export",
@@ -22,6 +24,7 @@ __all__ = [
     "check_int8_engine",
     "check_latency",
     "check_measurements",
+    "check_report",
     "check_simplify",
     "check_throughput",
     "progress",

@@ -1,0 +1,138 @@
+"""Records matplotlib figures at the moment they are saved, as plain data: labels, texts and the numbers drawn."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Drawn", "drawn_as", "recorded_figures"]
+
+_MOST_NUMBERS = 5000
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A saved figure: its axis labels, every text that is shown, the coordinates that were drawn.
+
+    `sha256` is that of the file as it was saved, so that a file that was moved afterwards is still found.
+    """
+
+    target: str
+    sha256: str
+    x_labels: tuple[str, ...]
+    y_labels: tuple[str, ...]
+    texts: tuple[str, ...]
+    numbers: tuple[float, ...]
+
+
+@contextlib.contextmanager
+def recorded_figures() -> Iterator[list[Drawn]]:
+    """Give a list that every figure saved in the block adds to; figures opened in it are closed at its end.
+
+    pyplot, the object interface, pandas and seaborn all save through the canvas, which is where this listens.
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    drawn: list[Drawn] = []
+    original = FigureCanvasBase.print_figure
+    opened = set(plt.get_fignums())
+
+    def recording(canvas: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
+        start = filename.tell() if hasattr(filename, "tell") else 0
+        result = original(canvas, filename, *args, **kwargs)
+        drawn.append(_drawn(canvas.figure, filename, start))
+        return result
+
+    FigureCanvasBase.print_figure = recording
+    try:
+        yield drawn
+    finally:
+        FigureCanvasBase.print_figure = original
+        for number in set(plt.get_fignums()) - opened:
+            plt.close(number)
+
+
+def drawn_as(drawn: list[Drawn], path: str | Path) -> Drawn | None:
+    """Return the last figure that was saved to `path`, or whose bytes are in it now; None without one."""
+    path = Path(path)
+    if not path.is_file():
+        return None
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    same = [figure for figure in drawn if figure.sha256 == digest]
+    named = [figure for figure in drawn if figure.target and Path(figure.target).resolve() == path.resolve()]
+    return (same or named or [None])[-1]
+
+
+def _drawn(figure: Any, target: Any, start: int) -> Drawn:
+    name, digest = "", ""
+    if isinstance(target, (str, Path)):
+        name = str(target)
+        for place in (Path(name), Path(f"{name}.png")):
+            if place.is_file():
+                digest = hashlib.sha256(place.read_bytes()).hexdigest()
+                break
+    elif hasattr(target, "getvalue"):
+        digest = hashlib.sha256(target.getvalue()[start:]).hexdigest()
+    elif hasattr(target, "name"):
+        with contextlib.suppress(OSError, ValueError):
+            target.flush()
+        name = str(target.name)
+    axes = figure.get_axes()
+    return Drawn(
+        name,
+        digest,
+        _shown([axis.xaxis.label for axis in axes] + [getattr(figure, "_supxlabel", None)]),
+        _shown([axis.yaxis.label for axis in axes] + [getattr(figure, "_supylabel", None)]),
+        _texts(figure),
+        tuple(_numbers(axes)),
+    )
+
+
+def _shown(texts: list[Any]) -> tuple[str, ...]:
+    found = [text.get_text() for text in texts if text is not None and text.get_visible()]
+    return tuple(" ".join(text.split()) for text in found if text.strip())
+
+
+def _texts(figure: Any) -> tuple[str, ...]:
+    from matplotlib.text import Text
+
+    return _shown(figure.findobj(Text))
+
+
+def _numbers(axes: list[Any]) -> list[float]:
+    """Return the coordinates of lines, bars, markers, areas and pictures in data units, without doubles."""
+    parts: list[np.ndarray] = []
+    for axis in axes:
+        for line in axis.get_lines():
+            parts += [_flat(line.get_xdata(orig=True)), _flat(line.get_ydata(orig=True))]
+        for patch in axis.patches:
+            vertices = patch.get_path().vertices
+            if hasattr(patch, "get_height"):  # a bar: its length counts, wherever it starts
+                box = [patch.get_x(), patch.get_y(), patch.get_width(), patch.get_height()]
+                parts.append(np.array([*box, box[0] + box[2], box[1] + box[3]], dtype=float))
+            else:
+                parts.append(_flat(vertices))
+        for collection in axis.collections:
+            parts.append(_flat(collection.get_offsets()))
+            parts += [_flat(path.vertices) for path in collection.get_paths()[:200]]
+            parts += [_flat(collection.get_array())]
+        parts += [_flat(image.get_array()) for image in axis.get_images() if np.size(image.get_array()) < _MOST_NUMBERS]
+    if not parts:
+        return []
+    values = np.unique(np.concatenate(parts))
+    return values[np.isfinite(values)][:_MOST_NUMBERS].tolist()
+
+
+def _flat(values: Any) -> np.ndarray:
+    """Return the values as numbers; names of categories and other things that are no numbers give none."""
+    if values is None:
+        return np.empty(0)
+    try:
+        return np.ma.filled(np.ma.asarray(values).astype(float), np.nan).ravel()
+    except (TypeError, ValueError):
+        return np.empty(0)
