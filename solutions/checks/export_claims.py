@@ -50,7 +50,7 @@ def file_claim(student: Student, case: Case) -> str:
     return f"{len(files[EXPORTED]):,} bytes, {facts['nodes']} nodes, accepted by ONNX's checker"
 
 
-@claim("export.names", cell="export_model", points=0.25, title="Input `input` and output `output`")
+@claim("export.names", cell="export_model", points=0.25, title="Input `input` and output `output`, float32")
 def names(student: Student, case: Case) -> str:
     return check_names(_exported(student, case)[1])
 
