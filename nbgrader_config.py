@@ -1,0 +1,59 @@
+"""nbgrader's configuration of this course: `make labs`, `make grade`, formgrader and plain nbgrader all read it."""
+
+from pathlib import Path
+
+from solutions.grading.layout import StepFolders, scripts_on_path
+
+c = get_config()  # noqa: F821 - given by the loader of configuration files
+scripts_on_path()
+
+c.CourseDirectory.root = str(Path(__file__).resolve().parent)
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "labs"
+c.CourseDirectory.directory_structure = StepFolders("{nbgrader_step}/{student_id}/{assignment_id}")
+# Not copied from a submission: what running it makes, and modules that would shadow the real ones.
+c.CourseDirectory.ignore = [
+    ".ipynb_checkpoints",
+    "__pycache__",
+    "*.py",
+    "*.pyc",
+    "*.so",
+    "*.engine",
+    "*.onnx",
+    "*.cache",
+    "artifacts",
+    "records",
+    "feedback",
+]
+
+c.ClearSolutions.code_stub = {
+    "python": '# YOUR CODE HERE\nraise NotImplementedError("fill in this TODO, then remove this line")'
+}
+
+# One cell, in seconds: the longest takes about a minute and a half on two cores.
+c.Execute.timeout = 900
+c.Execute.interrupt_on_timeout = True
+c.Execute.iopub_timeout = 30
+
+c.Autograde.sanitize_preprocessors = [
+    "solutions.grading.restore.RestoreCells",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.DeduplicateIds",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "nbgrader.preprocessors.OverwriteCells",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.Autograde.autograde_preprocessors = [
+    "solutions.grading.execute.GradeExecute",
+    "nbgrader.preprocessors.IgnorePattern",
+    "nbconvert.preprocessors.ClearMetadataPreprocessor",
+    "nbgrader.preprocessors.LimitOutput",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+
+# `downloaded/<step>/archive/` holds what a learning platform gave: <student>.zip, <student>_<anything>.zip or .ipynb.
+c.FileNameCollectorPlugin.named_regexp = (
+    r".*[/\\]extracted[/\\](?P<student_id>[^_/\\.]+)(?:[_/\\.].*)?(?P<file_id>0[1-8]_[a-z0-9]+)[^/\\]*\.ipynb$"
+)

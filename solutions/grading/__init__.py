@@ -1,0 +1,1 @@
+"""The course around the notebooks: labs and release made from solutions/, autograding, grades and feedback."""

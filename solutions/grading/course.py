@@ -1,0 +1,176 @@
+"""The course as nbgrader sees it, driven from Python: assignments in the gradebook, autograding, feedback."""
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.converters.base import BaseConverter, NbGraderException
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import ClearSolutions
+from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, is_task
+from traitlets.config import Config
+
+from helpers.errors import InputError
+from helpers.files import atomic_write
+from helpers.lab import STEPS
+from solutions.grading.layout import course_config
+from solutions.grading.restore import read_notebook
+
+__all__ = ["Course"]
+
+_RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Failure|Interrupt)): (.*)$")
+
+
+@dataclass
+class Course:
+    """A course folder with its configuration. Every method works on one step, so that one failure stays one."""
+
+    root: Path
+    config: Config
+    steps: tuple[str, ...] = STEPS
+
+    @classmethod
+    def at(cls, root: str | Path, config_from: str | Path | None = None) -> "Course":
+        """Return the course in `root`, configured by its nbgrader_config.py, or by `config_from`'s."""
+        config = course_config(config_from or root)
+        config.CourseDirectory.root = str(Path(root).resolve())
+        return cls(Path(root).resolve(), config)
+
+    @property
+    def present(self) -> list[str]:
+        """The steps whose notebook is there, in order."""
+        return [step for step in self.steps if self.source(step).is_file()]
+
+    def source(self, step: str) -> Path:
+        """Return the path of a step's source notebook."""
+        return self.root / self.config.CourseDirectory.source_directory / step / f"{step}.ipynb"
+
+    def submitted(self, student: str, step: str) -> Path:
+        """Return where a student's notebook of a step is handed in."""
+        return self.root / "submitted" / student / step / f"{step}.ipynb"
+
+    def autograded(self, student: str) -> Path:
+        """Return the folder of a student's graded notebooks, artifacts and records."""
+        return self.root / "autograded" / student
+
+    def gradebook(self) -> Gradebook:
+        """Open the gradebook; use it as a context manager."""
+        return Gradebook(self._directory().db_url)
+
+    def generate(self, step: str, folder: Path, *, register: bool = False) -> None:
+        """Write the students' version of a step to `folder`/<step>; with `register`, put it into the gradebook too.
+
+        Raises:
+            InputError: nbgrader could not make it; the message ends with the reason.
+        """
+        config = deepcopy(self.config)
+        config.CourseDirectory.release_directory = str(folder)
+        config.GenerateAssignment.no_database = not register
+        directory = self._directory(config, assignment_id=step)
+        converter = GenerateAssignment(coursedir=directory, config=config, force=True)
+        if not register:
+            converter.preprocessors = [pp for pp in converter.preprocessors if pp.__name__ != "SaveCells"]
+        _start(converter, f"cannot generate {step}")
+
+    def register(self, step: str) -> bool:
+        """Put a step into the gradebook where it is not there as the source has it now; return whether it was not.
+
+        Raises:
+            InputError: the gradebook holds submissions of a version with other test cells.
+        """
+        if self._registered(step) == self._cells(step):
+            return False
+        with tempfile.TemporaryDirectory() as folder:
+            self.generate(step, Path(folder), register=True)
+        return True
+
+    def autograde(self, student: str, step: str) -> None:
+        """Run nbgrader's autograde on one submission, anew if it was graded before; its log is kept beside it.
+
+        Raises:
+            InputError: it could not be graded; the message ends with the reason.
+        """
+        directory = self._directory(student_id=student, assignment_id=step)
+        converter = Autograde(coursedir=directory, config=self.config, force=True)
+        _start(converter, f"{step} could not be graded", self.autograded(student) / f"{step}.log")
+
+    def feedback(self, student: str, step: str) -> None:
+        """Write nbgrader's feedback HTML to feedback/<student>/<step>/.
+
+        Raises:
+            InputError: it could not be written; the message ends with the reason.
+        """
+        directory = self._directory(student_id=student, assignment_id=step)
+        converter = GenerateFeedback(coursedir=directory, config=self.config, force=True)
+        _start(converter, f"no feedback for {step}")
+
+    def _directory(self, config: Config | None = None, **chosen: str) -> CourseDirectory:
+        return CourseDirectory(config=config or self.config, **chosen)
+
+    def _cells(self, step: str) -> dict[str, str]:
+        """Return the checksum of every nbgrader cell of the source, as generate_assignment computes it."""
+        source, _ = ClearSolutions(config=self.config).preprocess(read_notebook(self.source(step)), {})
+        kinds = (is_grade, is_solution, is_locked, is_task)
+        cells = [cell for cell in source.cells if any(kind(cell) for kind in kinds)]
+        return {cell.metadata.nbgrader.grade_id: compute_checksum(cell) for cell in cells}
+
+    def _registered(self, step: str) -> dict[str, str]:
+        with self.gradebook() as gradebook:
+            try:
+                return {cell.name: cell.checksum for cell in gradebook.find_notebook(step, step).source_cells}
+            except MissingEntry:
+                return {}
+
+
+def _start(converter: BaseConverter, failed: str, log: Path | None = None) -> None:
+    """Run a converter with its log kept aside; turn what it raises into one line."""
+    with _kept_log(converter) as lines:
+        here = os.getcwd()
+        try:
+            converter.start()
+        except (Exception, SystemExit) as error:
+            raise InputError(f"{failed}: {_reason(lines, error)}") from error
+        finally:
+            os.chdir(here)
+            if log is not None:
+                atomic_write(log, "".join(f"{line}\n" for line in lines))
+
+
+class _Lines(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the formatted record."""
+        self.lines.append(self.format(record))
+
+
+@contextmanager
+def _kept_log(converter: BaseConverter) -> Iterator[list[str]]:
+    logger = logging.Logger("grading", logging.INFO)
+    handler = _Lines()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    converter.log = logger
+    yield handler.lines
+
+
+def _reason(lines: list[str], error: BaseException) -> str:
+    """Return why a conversion failed: nbgrader logs the traceback and raises only that there was one."""
+    if not isinstance(error, NbGraderException):
+        return f"{type(error).__name__}: {error}"
+    logged = "\n".join(lines).splitlines()
+    raised = [found for line in logged if (found := _RAISED.match(line.strip()))]
+    named = [found for found in raised if found[1] != "NbGraderException"]
+    return named[-1][2][:300] if named else str(error)[:300]

@@ -1,0 +1,144 @@
+"""Runs a submission in a kernel, as nbgrader's Execute does, and takes the points from its test cells' records."""
+
+import asyncio
+import time
+from pathlib import Path
+from queue import Empty
+from subprocess import DEVNULL
+from typing import Any
+
+from jupyter_core.utils import run_sync
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+from nbgrader.preprocessors import Execute
+from traitlets import Integer
+
+from solutions.grading.environment import kernel_environment, prepared, records_of
+from solutions.grading.outcome import decided_outputs, is_test_cell
+
+__all__ = ["GradeExecute"]
+
+_OUTPUTS = ("stream", "display_data", "execute_result", "error")
+
+
+class GradeExecute(Execute):
+    """nbgrader's Execute for this course: artifacts in place before, points from the records after.
+
+    A dead kernel, a time limit or a flood of output ends the submission's run, never the grading: what was decided
+    keeps its points, and each cell that was not reached says why.
+    """
+
+    record_timing = False
+    notebook_timeout = Integer(3600, help="Seconds that one notebook may take in all.").tag(config=True)
+    grace = Integer(60, help="Seconds that a cell may take to end after it was interrupted.").tag(config=True)
+    output_limit = Integer(2_000_000, help="Characters of output that are kept of one cell.").tag(config=True)
+
+    def preprocess(
+        self, nb: NotebookNode, resources: dict[str, Any], **kwargs: Any
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Run the notebook for `resources["nbgrader"]`'s student and assignment."""
+        self._student = Path(resources["metadata"]["path"]).resolve().parent
+        self._faults: dict[int, str] = {}
+        self._stopped: str | None = None
+        self._timed_out = False
+        notes = prepared(resources["nbgrader"]["assignment"], self._student)
+        for cell in filter(is_test_cell, nb.cells):
+            self._record(cell).unlink(missing_ok=True)  # one of an earlier run must not count
+        self._ends = time.monotonic() + self.notebook_timeout
+        nb, resources = super().preprocess(nb, resources, **kwargs)
+        for index, cell in enumerate(nb.cells):
+            if is_test_cell(cell):
+                points = float(cell.metadata.nbgrader.points)
+                cell.outputs = decided_outputs(self._record(cell), points, self._faults.get(index))
+        if notes:
+            nb.cells.insert(0, _note(notes))
+        return nb, resources
+
+    def _record(self, cell: NotebookNode) -> Path:
+        return records_of(self._student) / f"{cell.metadata.nbgrader.grade_id}.json"
+
+    async def async_start_new_kernel(self, **kwargs: Any) -> None:
+        """Start the kernel with its own environment; this process's stays as it is."""
+        kwargs.setdefault("env", kernel_environment(self._student))
+        kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # what escapes the cells' outputs is nobody's terminal's
+        await super().async_start_new_kernel(**kwargs)
+
+    def preprocess_cell(
+        self, cell: NotebookNode, resources: dict[str, Any], index: int
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Run one cell; note in `_faults` why it did not end, and stop where nothing more can run."""
+        if self._stopped is None and time.monotonic() > self._ends:
+            self._stopped = (
+                f"the notebook's time limit of {self.notebook_timeout} s was used up before cell {index + 1}"
+            )
+        if self._stopped is not None:
+            self._faults[index] = f"this cell was not reached, since {self._stopped}"
+            return cell, resources
+        self._timed_out, self._room = False, self.output_limit
+        started = time.monotonic()
+        try:
+            cell, resources = super().preprocess_cell(cell, resources, index)
+        except DeadKernelError:
+            self._stopped = f"the kernel died in cell {index + 1} (a crash, an exit or too little memory)"
+            self._faults[index] = self._stopped
+        except (CellTimeoutError, RuntimeError) as error:  # the kernel's channels: its outputs did not arrive in time
+            self._faults[index] = f"its outputs did not arrive: {str(error).splitlines()[0]}"
+        if self._timed_out:
+            self._faults[index] = f"it was stopped by the time limit after {time.monotonic() - started:.0f} s"
+            self._settle(index)
+        return cell, resources
+
+    def _get_timeout(self, cell: NotebookNode | None) -> int | None:
+        left = max(1, round(self._ends - time.monotonic()))
+        limit = super()._get_timeout(cell)
+        return left if limit is None else min(limit, left)
+
+    async def _async_handle_timeout(self, timeout: int, cell: NotebookNode | None = None) -> dict[str, Any] | None:
+        self._timed_out = True
+        return await super()._async_handle_timeout(timeout, cell)
+
+    def _settle(self, index: int) -> None:
+        """Give an interrupted cell some time to end; end the kernel where it does not."""
+        if not run_sync(self._answers)():
+            run_sync(self.km.shutdown_kernel)(now=True)
+            self._stopped = f"cell {index + 1} did not end when it was interrupted by the time limit"
+
+    async def _answers(self) -> bool:
+        asked, ends = self.kc.kernel_info(), time.monotonic() + self.grace
+        if asyncio.iscoroutine(asked):
+            asked = await asked
+        while time.monotonic() < ends:
+            try:
+                message = await self.kc.shell_channel.get_msg(timeout=1)
+            except Empty:
+                continue
+            if message["parent_header"].get("msg_id") == asked:
+                return True
+        return False
+
+    def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+        """Keep a cell's outputs up to `output_limit` characters, and say where the rest was dropped."""
+        if msg["msg_type"] not in _OUTPUTS:
+            return super().process_message(msg, cell, cell_index)
+        had_room = self._room > 0
+        self._room -= _size(msg["content"])
+        if self._room > 0:
+            return super().process_message(msg, cell, cell_index)
+        if had_room:
+            text = f"\n[more than {self.output_limit:,} characters of output; the rest was dropped]\n"
+            msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
+            msg["header"] = {**msg["header"], "msg_type": "stream"}
+            return super().process_message(msg, cell, cell_index)
+        return None
+
+
+def _size(content: dict[str, Any]) -> int:
+    if "text" in content:
+        return len(content["text"])
+    return sum(len(str(part)) for part in content.get("data", {}).values()) + len(str(content.get("traceback", "")))
+
+
+def _note(lines: list[str]) -> NotebookNode:
+    text = "\n".join(["**Graded with these artifacts of earlier steps**", "", *(f"- {line}" for line in lines)])
+    return new_markdown_cell(text)

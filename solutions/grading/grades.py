@@ -1,0 +1,106 @@
+"""A class's grades: read from the gradebook by criterion, written as CSV and JSON, shown as a table."""
+
+import csv
+import io
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from nbgrader.api import Gradebook, MissingEntry
+from rich.table import Table
+
+from helpers.files import atomic_write, write_json
+from solutions.checks.claims import CELLS, CRITERIA
+
+__all__ = ["StudentGrades", "grades_of", "maxima", "table", "write_grades"]
+
+MANUAL = "documentation"
+"""The criterion that a person's part belongs to; it is pending until it is read."""
+
+
+@dataclass
+class StudentGrades:
+    """One student's points by criterion and by step. `pending` are points that a person has still to give."""
+
+    student: str
+    points: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CRITERIA, 0.0))
+    steps: dict[str, float] = field(default_factory=dict)
+    pending: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> float:
+        """All points so far, to a hundredth."""
+        return round(sum(self.points.values()), 2)
+
+
+def maxima(gradebook: Gradebook, steps: list[str]) -> dict[str, float]:
+    """Return what each criterion is worth in `steps`, from the cells in the gradebook."""
+    worth = dict.fromkeys(CRITERIA, 0.0)
+    for step in steps:
+        for cell in gradebook.find_notebook(step, step).grade_cells:
+            worth[CELLS[cell.name].criterion] += cell.max_score
+    return worth
+
+
+def grades_of(gradebook: Gradebook, student: str, steps: list[str], graded: list[str]) -> StudentGrades:
+    """Return a student's grades; of `steps`, those not in `graded` (missing or refused) give no points."""
+    grades = StudentGrades(student, steps=dict.fromkeys(steps, 0.0))
+    for step in graded:
+        try:
+            found = gradebook.find_submission_notebook(step, step, student).grades
+        except MissingEntry:
+            continue
+        for grade in found:
+            grades.points[CELLS[grade.name].criterion] += grade.score
+            grades.steps[step] += grade.score
+            if grade.auto_score is None and grade.manual_score is None:
+                grades.pending += grade.max_score
+    grades.points = {criterion: round(points, 2) for criterion, points in grades.points.items()}
+    grades.steps = {step: round(points, 2) for step, points in grades.steps.items()}
+    return grades
+
+
+def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
+    """Return the class as a table: a row a student, a column a criterion."""
+    shown = Table(title="Points", title_justify="left")
+    shown.add_column("student", overflow="fold")
+    for criterion in CRITERIA:
+        shown.add_column(f"{criterion}\n/{worth[criterion]:g}", justify="right")
+    shown.add_column(f"total\n/{sum(worth.values()):g}", justify="right")
+    for row in grades:
+        cells = [_cell(row, criterion) for criterion in CRITERIA]
+        total = f"{row.total:g}" + (f" + {row.pending:g} pending" if row.pending else "")
+        shown.add_row(_plain(row.student), *cells, total)
+    return shown
+
+
+def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, float], steps: list[str]) -> None:
+    """Write grades.csv (one line a student) and grades.json (the same with all notes) into `folder`, each in one step.
+
+    A cell that a spreadsheet would take for a formula is written as text.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["student", *CRITERIA, "pending", "total", *steps, "notes"])
+    for row in grades:
+        numbers = [row.points[criterion] for criterion in CRITERIA] + [row.pending, row.total]
+        numbers += [row.steps[step] for step in steps]
+        writer.writerow([_text(row.student), *(f"{number:g}" for number in numbers), _text("; ".join(row.notes))])
+    atomic_write(folder / "grades.csv", text.getvalue())
+    whole = [{**asdict(row), "total": row.total} for row in grades]
+    write_json(folder / "grades.json", {"maximum": worth, "steps": steps, "students": whole})
+
+
+def _cell(row: StudentGrades, criterion: str) -> str:
+    pending = f" + {row.pending:g} pending" if criterion == MANUAL and row.pending else ""
+    return f"{row.points[criterion]:g}{pending}"
+
+
+def _text(value: str) -> str:
+    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t")) else value
+
+
+def _plain(value: str) -> str:
+    from rich.markup import escape
+
+    return escape(value)

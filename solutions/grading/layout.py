@@ -1,0 +1,49 @@
+"""Where the course keeps things, and which folders of solutions/ are assignments. Imported by nbgrader_config.py."""
+
+import os
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+__all__ = ["ROOT", "STEP_GLOB", "StepFolders", "course_config", "scripts_on_path"]
+
+ROOT = Path(__file__).resolve().parents[2]
+STEP_GLOB = "[0-9][0-9]_*"
+
+_CONFIG = "nbgrader_config.py"
+
+
+class StepFolders(str):
+    """nbgrader's directory structure, where "every assignment" means the numbered steps.
+
+    nbgrader asks for the path of assignment `*` to list a course, and takes each folder that matches. In solutions/ the
+    packages pipeline, checks and grading lie beside the steps; with this they are no assignments.
+    """
+
+    def format(self, *args: Any, **fields: Any) -> str:
+        """Fill in the fields; `assignment_id="*"` becomes the glob of the steps."""
+        if fields.get("assignment_id") == "*":
+            fields["assignment_id"] = STEP_GLOB
+        return super().format(*args, **fields)
+
+
+def course_config(root: str | Path) -> Config:
+    """Return the configuration in `root`/nbgrader_config.py, with `root` as the course's folder.
+
+    Raises:
+        ConfigFileNotFound: there is no such file.
+    """
+    config = PyFileConfigLoader(_CONFIG, path=str(root)).load_config()
+    config.CourseDirectory.root = str(Path(root).resolve())
+    return config
+
+
+def scripts_on_path() -> None:
+    """Put this Python's scripts on the PATH: nbgrader runs `alembic` by name when it makes a gradebook."""
+    scripts = sysconfig.get_path("scripts")
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    if scripts not in path:
+        os.environ["PATH"] = os.pathsep.join([scripts, *path])

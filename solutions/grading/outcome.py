@@ -1,0 +1,55 @@
+"""Turns the record of a test cell into the cell's outputs, so that nothing else in them decides points."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from helpers.errors import LabError
+from solutions.checks.record import Record, read_record
+
+__all__ = ["decided_outputs", "is_test_cell"]
+
+_UNDECIDED = "it ended without a record"
+
+
+def is_test_cell(cell: NotebookNode) -> bool:
+    """Return whether points are decided by running this cell."""
+    about = cell.metadata.get("nbgrader", {})
+    return cell.cell_type == "code" and bool(about.get("grade")) and not about.get("solution")
+
+
+def decided_outputs(record: Path, points: float, fault: str | None) -> list[NotebookNode]:
+    """Return a test cell's outputs: the card, what kept it from being decided if anything did, and its points.
+
+    Args:
+        record: the file that the cell's record is in, if it wrote one.
+        points: what the cell is worth in the gradebook.
+        fault: why the cell did not run to its end, None where it did.
+    """
+    found = _record(record)
+    outputs, earned = [], 0.0
+    if found is not None:
+        card = found.card()
+        data = {"text/html": card._repr_html_(), "text/plain": str(card)}
+        outputs.append(new_output("display_data", data))
+        earned = found.earned if math.isfinite(found.earned) else 0.0
+    if found is None or _unfinished(found):
+        of_what = "No points" if found is None else "No points for the claims that are not listed above"
+        outputs.append(new_output("stream", name="stdout", text=f"{of_what}: {fault or _UNDECIDED}.\n"))
+    decided = f"{min(max(earned, 0.0), points):g}"
+    return [*outputs, new_output("execute_result", {"text/plain": decided}, execution_count=1)]
+
+
+def _record(path: Path) -> Record | None:
+    try:
+        return read_record(path) if path.is_file() and not path.is_symlink() else None
+    except (LabError, TypeError, KeyError, AttributeError, ValueError):
+        return None
+
+
+def _unfinished(record: Record) -> bool:
+    decided: Any = sum(result.points for result in record.results)
+    return decided < record.points - 1e-6

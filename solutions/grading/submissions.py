@@ -1,0 +1,80 @@
+"""What is in submitted/: which students, which steps, and what cannot be graded, each with one clear line."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from helpers.errors import InputError
+from solutions.grading.course import Course
+from solutions.grading.restore import read_notebook, restore, tidy
+
+__all__ = ["Submission", "check_notebook", "find_submissions"]
+
+LARGEST_BYTES = 200 << 20
+
+
+@dataclass
+class Submission:
+    """One student's folder: the steps handed in, and lines about what was found there."""
+
+    student: str
+    steps: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
+    """Return every student's submission, in order of their names.
+
+    Raises:
+        InputError: submitted/ is not there or holds no folder.
+    """
+    root = course.root / "submitted"
+    folders = sorted(path for path in root.glob("*") if path.is_dir() and not path.name.startswith("."))
+    if not folders:
+        raise InputError(f"nothing to grade: expected {root}/<student>/<step>/<step>.ipynb")
+    return [_submission(course, folder, steps) for folder in folders]
+
+
+def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
+    found = Submission(folder.name)
+    if fault := _name_fault(folder.name):
+        found.student = folder.name.encode(errors="backslashreplace").decode()
+        found.notes.append(f"refused: {fault}; rename the folder")
+        return found
+    found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
+    missing = [step for step in steps if step not in found.steps]
+    for step in missing:
+        stray = [path for path in sorted(folder.rglob("*.ipynb")) if step in path.name and ".ipynb_" not in str(path)]
+        if stray:
+            there = stray[0].relative_to(folder)
+            found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")
+    plain = [step for step in missing if not any(note.startswith(step) for note in found.notes)]
+    if plain:
+        found.notes.append(f"not handed in: {', '.join(plain)}")
+    return found
+
+
+def _name_fault(name: str) -> str | None:
+    if name != name.strip():
+        return "the student folder's name begins or ends with a space"
+    if set(name) & set("[]*?"):
+        return "the student folder's name holds one of [ ] * ?, which nbgrader takes for a pattern"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "the student folder's name is not UTF-8"
+    return None
+
+
+def check_notebook(course: Course, student: str, step: str) -> list[str]:
+    """Return what differs from the notebook that was handed out, one line each.
+
+    Raises:
+        InputError: it cannot be graded: too large, not JSON, not a notebook.
+    """
+    path = course.submitted(student, step)
+    size = path.stat().st_size
+    if size > LARGEST_BYTES:
+        raise InputError(f"{path.name} has {size >> 20} MB; at most {LARGEST_BYTES >> 20} are read")
+    notebook = read_notebook(path)
+    tidy(notebook)
+    return restore(notebook, read_notebook(course.source(step)), course.config)
