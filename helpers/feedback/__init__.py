@@ -1,6 +1,7 @@
 """Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows the eight steps."""
 
 from helpers.feedback.benchmark import check_latency, check_measurements, check_throughput
+from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
 from helpers.feedback.engines import check_fp16_engine
 from helpers.feedback.export import check_export, check_simplify
 from helpers.feedback.inference import check_inference
@@ -17,6 +18,7 @@ __all__ = [
     "check_analysis",
     "check_calibration_dataset",
     "check_calibrator",
+    "check_dynamic_engine",
     "check_export",
     "check_fp16_engine",
     "check_inference",
@@ -25,6 +27,7 @@ __all__ = [
     "check_latency",
     "check_measurements",
     "check_report",
+    "check_saturation",
     "check_simplify",
     "check_throughput",
     "progress",

@@ -9,9 +9,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from helpers.probes.networks import tiny_onnx
 
-__all__ = ["onnx_facts", "redundant_onnx", "unrepeatable_onnx"]
+__all__ = ["UNHEARD", "onnx_facts", "redundant_onnx", "unrepeatable_onnx", "unsupported_onnx"]
 
 _ML = ("", "ai.onnx")
+UNHEARD = "Unheard"
+"""The operator of `unsupported_onnx`."""
 
 
 def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
@@ -120,6 +122,19 @@ def unrepeatable_onnx(seed: int) -> bytes:
         "dropped",
     )
     return _serialized(model)
+
+
+def unsupported_onnx() -> bytes:
+    """Return a sound ONNX model whose one operator no engine knows, so that a parser has a reason to give."""
+    domain = "org.example"
+    node = helper.make_node(UNHEARD, ["input"], ["output"], name="mystery", domain=domain)
+    images, logits = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("input", ["batch", 3, 224, 224]), ("output", ["batch", 10]))
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    graph = helper.make_graph([node], "unsupported", [images], [logits])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
 
 def _before_last(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], feeds: str) -> None:

@@ -12,8 +12,10 @@ __all__ = ["build_engine"]
 
 
 @operation
-def build_engine(submission: Submission, *, function: str, onnx: bytes, repeat: int = 1) -> dict[str, Any]:
-    """Call `function(onnx_path, engine_path)` `repeat` times on one pair of paths.
+def build_engine(
+    submission: Submission, *, function: str, onnx: bytes, repeat: int = 1, options: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Call `function(onnx_path, engine_path, **options)` `repeat` times on one pair of paths.
 
     Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
     (the bytes at engine_path, None without a file) and `builds`, what TensorRT was asked for.
@@ -23,7 +25,7 @@ def build_engine(submission: Submission, *, function: str, onnx: bytes, repeat: 
         source, target = Path(folder) / "model.onnx", Path(folder) / "model.engine"
         source.write_bytes(onnx)
         for _ in range(repeat):
-            returned = build(str(source), str(target))
+            returned = build(str(source), str(target), **(options or {}))
         return {
             "returned": as_bytes(returned),
             "returned_type": type(returned).__name__,
