@@ -7,7 +7,7 @@ OUT ?= results
 STAMP = $(VENV)/.installed
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: help lab run test check conformance browser-test chromium gpu-test bench fixtures clean
+.PHONY: help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
@@ -16,6 +16,12 @@ help:
 	@echo "make check     lint and unit tests only"
 	@echo "make bench     API overhead, calibration speed and fidelity → $(OUT)/bench.json"
 	@echo "make browser-test  JupyterLab in Chromium: a solved task, Validate, formgrader → results/browser/*.png"
+	@echo "make jupyter   JupyterLab on the notebooks of labs/ and solutions/"
+	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one)"
+	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
+	@echo "make release   what students get  → dist/trt-lab-student.zip"
+	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: anew)"
+	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
 
@@ -26,6 +32,30 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+jupyter: $(STAMP)
+	@echo "JupyterLab; end it with Ctrl-C"
+	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs
+
+solutions: $(STAMP)
+	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"
+	@$(BIN)/python -m solutions.grading.solve $(if $(STEP),--step $(STEP))
+
+labs: $(STAMP)
+	@echo "Making the students' notebooks"
+	@$(BIN)/python -m solutions.grading.labs
+
+release: labs
+	@echo "Packing what students get"
+	@$(BIN)/python -m solutions.grading.release
+
+grade: $(STAMP)
+	@echo "Grading submitted/"
+	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again)
+
+formgrader: $(STAMP)
+	@echo "Formgrader; end it with Ctrl-C"
+	@$(BIN)/jupyter lab --LabApp.default_url=/formgrader
 
 lab: $(STAMP)
 	@echo "Running the lab's pipeline, quick settings"

@@ -1,0 +1,85 @@
+"""`python -m solutions.grading.release`: packs what students get into dist/trt-lab-student.zip.
+
+The notebooks of labs/, helpers/, the data, and what is needed to set up. No answers, no checks that decide points.
+"""
+
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from helpers.errors import InputError, LabError
+from helpers.files import atomic_path
+
+__all__ = ["make_release", "student_project"]
+
+NAME = "trt-lab-student"
+_MOMENT = (2026, 1, 1, 0, 0, 0)
+_ALIKE = ("environment.yml", "constraints.txt", "LICENSE")
+_OWN = Path(__file__).parent / "student"
+_FOLDERS = {"labs": None, "helpers": None, "datasets": ("cache", "train_weights.py")}
+_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "records"}
+
+
+def make_release(root: Path, target: Path) -> list[str]:
+    """Write the archive to `target` in one step and return the names in it; the same files give the same bytes.
+
+    Raises:
+        InputError: labs/ is not made yet, or something in it leads to the solutions.
+    """
+    if not list(root.glob("labs/[0-9][0-9]_*/*.ipynb")):
+        raise InputError("labs/ has no notebooks; run make labs first")
+    files = dict(sorted(_files(root)))
+    for name, data in files.items():
+        if name.endswith(".py") and re.search(rb"^\s*(import|from) solutions", data, re.M):
+            raise InputError(f"{name} imports solutions, which students do not get")
+    with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(f"{NAME}/{name}", _MOMENT)
+            entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return list(files)
+
+
+def student_project(text: str) -> str:
+    """Return pyproject.toml as students need it: helpers only, no command line, no tools of this repository."""
+    text = text.split("[tool.pytest")[0]
+    text = re.sub(r"^\[project\.scripts\]\n.*?(?=^\[)", "", text, flags=re.S | re.M)
+    text = re.sub(r'^"solutions\.[^\n]*\n', "", text, flags=re.M)
+    text = re.sub(r"^dev = .*\n", "", text, flags=re.M)
+    text = text.replace('include = ["helpers*", "solutions*"]', 'include = ["helpers*"]')
+    if "solutions" in text:
+        raise InputError("pyproject.toml names solutions in a place that the student's version still has")
+    return text.replace('name = "trt-lab"', f'name = "{NAME}"').rstrip() + "\n"
+
+
+def _files(root: Path) -> Iterator[tuple[str, bytes]]:
+    for folder, left_out in _FOLDERS.items():
+        for path in sorted((root / folder).rglob("*")):
+            name = path.relative_to(root)
+            outside = _LEFT_OUT.intersection(name.parts) or name.parts[1] in (left_out or ())
+            if path.is_file() and not path.is_symlink() and not outside and path.suffix != ".pyc":
+                yield str(name), path.read_bytes()
+    for name in _ALIKE:
+        yield name, (root / name).read_bytes()
+    for path in sorted(_OWN.iterdir()):
+        if path.is_file():
+            yield path.name, path.read_bytes()
+    yield "pyproject.toml", student_project((root / "pyproject.toml").read_text()).encode()
+
+
+def main() -> None:
+    """Pack the course in the current folder."""
+    target = Path("dist") / f"{NAME}.zip"
+    try:
+        names = make_release(Path("."), target)
+    except LabError as error:
+        sys.exit(f"error: {error}")
+    print(f"{target}: {len(names)} files, {target.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    typer.run(main)
