@@ -19,7 +19,7 @@ RUN_BATCHES = (1, 5, 32)
 SPEED_BATCHES = (8, 32)
 MEASURED = (1, 4, 16, 32)
 GAIN = 1.10
-_FACTOR = 10.0
+_FACTOR = 20.0
 """How far a measured throughput may be from ours: a busy machine is slower, another unit is further off."""
 
 
