@@ -1,0 +1,54 @@
+"""The probe models of step 1: what they say of themselves, and that they behave as the checks need."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from helpers.probes.modules import probe_classifier
+from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.probes.onnx_files import UNHEARD, onnx_facts, redundant_onnx, unrepeatable_onnx, unsupported_onnx
+
+IMAGES = np.random.default_rng(0).standard_normal((2, 3, EDGE, EDGE), dtype=np.float32)
+
+
+def _run(model: bytes, optimised: bool = True) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return session.run(None, {"input": IMAGES})[0]
+
+
+def test_facts_name_the_ends_their_shapes_and_the_opset() -> None:
+    facts = onnx_facts(tiny_onnx(1))
+    assert facts["inputs"] == {"input": {"shape": ["batch", 3, EDGE, EDGE], "dtype": "FLOAT"}}
+    assert facts["outputs"] == {"output": {"shape": ["batch", 10], "dtype": "FLOAT"}}
+    assert (facts["opset"], facts["training"], facts["foldable"], facts["external"]) == (17, [], [], [])
+
+
+def test_a_redundant_model_computes_what_the_plain_one_does() -> None:
+    model, least = redundant_onnx(1)
+    facts = onnx_facts(model)
+    assert facts["nodes"] == least + 3 and len(facts["foldable"]) == 2
+    np.testing.assert_allclose(_run(model), _run(tiny_onnx(1)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimised", [True, False])
+def test_an_unrepeatable_model_never_gives_the_same_twice(optimised: bool) -> None:
+    model = unrepeatable_onnx(1)
+    assert onnx_facts(model)["training"] == ["Dropout dropout"]
+    assert np.abs(_run(model, optimised) - _run(model, optimised)).max() > 0.1
+
+
+def test_an_unsupported_model_is_sound_onnx_with_a_strange_operator() -> None:
+    assert onnx_facts(unsupported_onnx())["operators"] == [UNHEARD]
+
+
+def test_the_probe_classifier_shows_its_training_mode() -> None:
+    images = torch.from_numpy(IMAGES)
+    with torch.no_grad():
+        first, second = probe_classifier(3)(images), probe_classifier(3)(images)
+        training = probe_classifier(3, training=True)(images)
+    assert torch.equal(first, second)
+    assert (training - first).abs().max() > 0.1
