@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.course import ROOT, Course, lab_environment
 from tests.browser.jupyter_server import JupyterServer
 from tests.browser.lab_page import LabPage
 
 WINDOW = {"width": 1280, "height": 800}
+expect.set_options(timeout=20_000)  # the machine may be busy; what is there at once costs no wait
 PICTURES = ROOT / "results" / "browser"
 
 
@@ -21,7 +22,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A student's artifacts after step 1, of the small network."""
     folder = tmp_path_factory.mktemp("artifacts")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in lab_environment(folder).items():
+        for name, value in lab_environment().items():
             patch.setenv(name, value)
         from solutions.checks.reference import reference
 
@@ -30,14 +31,14 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def course(artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
-    return Course.create(tmp_path_factory.mktemp("course"), artifacts)
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    return Course.create(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="session")
 def server(course: Course, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
     home = tmp_path_factory.mktemp("jupyter")
-    with JupyterServer(course.root, home, lab_environment(artifacts)) as running:
+    with JupyterServer(course.root, home, {**lab_environment(), "TRT_LAB_ARTIFACTS": str(artifacts)}) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""A course in a folder of its own: the steps' sources, the hand-out, and graded submissions."""
+"""A course in a folder of its own: the repository's steps, their hand-out, and graded submissions of one step."""
 
 import json
 import os
@@ -8,63 +8,52 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CHECK", "STEP", "TODO", "Course", "lab_environment"]
+from nbgrader.api import Gradebook
+
+__all__ = ["CHECK", "ROOT", "STEP", "TODO", "Course", "lab_environment"]
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = Path(os.environ.get("TRT_LAB_BROWSER_SOURCES", ROOT / "solutions"))
+STEPS = "[0-9][0-9]_*"
 
 STEP = "02_fp16"
 TODO = "build_engine_fp16"
 CHECK = "fp16_engine"
 
-_CONFIG = """c = get_config()
-c.CourseDirectory.course_id = "trt-lab"
-c.CourseDirectory.source_directory = "solutions"
-c.CourseDirectory.release_directory = "labs"
+# nbgrader's place for handing out and in, which this course does not use, must not be a folder of the system.
+_OWN_FOLDERS = """
 c.Exchange.root = {exchange!r}
 """
 
 
-def lab_environment(artifacts: Path) -> dict[str, str]:
-    """Return the variables for the lab's processes: a small network, few iterations, and a folder of artifacts.
-
-    This Python's programs come first on the path: nbgrader starts `alembic` by its bare name.
-    """
-    return {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "TRT_LAB_MODEL": "resnet18",
-        "TRT_LAB_QUICK": "1",
-        "TRT_LAB_ARTIFACTS": str(artifacts),
-        "PYTHONPATH": str(ROOT),
-    }
+def lab_environment() -> dict[str, str]:
+    """Return the variables for every process of the lab: a small network, few iterations."""
+    return {"PYTHONPATH": str(ROOT), "TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1"}
 
 
 @dataclass(frozen=True)
 class Course:
-    """The folder of a course, and the folder of artifacts that its kernels share."""
+    """The folder of a course."""
 
     root: Path
-    artifacts: Path
 
     @classmethod
-    def create(cls, root: Path, artifacts: Path) -> "Course":
-        """Lay out sources and hand-out in `root`; kernels find the earlier step's work in `artifacts`."""
-        course = cls(root, artifacts)
+    def create(cls, root: Path) -> "Course":
+        """Lay out the repository's configuration, sources and hand-out in `root`."""
+        course = cls(root)
         exchange = root / ".exchange"
         exchange.mkdir(parents=True)
         exchange.chmod(0o777)
-        (root / "nbgrader_config.py").write_text(_CONFIG.format(exchange=str(exchange)))
-        for notebook in sorted(SOURCES.glob("0*/0*.ipynb")):
-            target = root / "solutions" / notebook.parent.name
-            shutil.copytree(notebook.parent, target)
-        course.nbgrader("generate_assignment", "--assignment", STEP, "--create")
+        config = (ROOT / "nbgrader_config.py").read_text()
+        (root / "nbgrader_config.py").write_text(config + _OWN_FOLDERS.format(exchange=str(exchange)))
+        for folder in ("solutions", "labs"):
+            for step in sorted((ROOT / folder).glob(STEPS)):
+                shutil.copytree(step, root / folder / step.name)
         return course
 
-    def solution(self, grade_id: str = TODO) -> str:
-        """Return the solution's text of a cell, without nbgrader's marks."""
-        notebook = json.loads((SOURCES / STEP / f"{STEP}.ipynb").read_text())
-        cell = next(c for c in notebook["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
-        lines = "".join(cell["source"]).splitlines()
+    def solution(self) -> str:
+        """Return the solution's text of the cell TODO, without nbgrader's marks."""
+        notebook = json.loads((self.root / "solutions" / STEP / f"{STEP}.ipynb").read_text())
+        lines = "".join(_cell(notebook, TODO)["source"]).splitlines()
         return "\n".join(line for line in lines if line.strip() not in ("### BEGIN SOLUTION", "### END SOLUTION"))
 
     def hand_out(self, folder: str) -> Path:
@@ -73,30 +62,45 @@ class Course:
         shutil.copytree(self.root / "labs" / STEP, target)
         return target / f"{STEP}.ipynb"
 
-    def submit(self, student: str, first_name: str, last_name: str, *, solved: bool) -> None:
-        """Enrol a student and hand in their notebook of the step, untouched or with the task solved."""
-        self.nbgrader("db", "student", "add", student, f"--first-name={first_name}", f"--last-name={last_name}")
+    def submit(self, student: str, first_name: str, last_name: str, *, replace: dict[str, str] | None) -> None:
+        """Enrol a student and hand in their notebook of the step.
+
+        Args:
+            replace: what of the solution's text the student wrote otherwise; None: the notebook as handed out.
+        """
+        self._run("nbgrader", "db", "student", "add", student, f"--first-name={first_name}", f"--last-name={last_name}")
         path = self.hand_out(f"submitted/{student}")
         (path.parent / "timestamp.txt").write_text("2026-03-02 10:00:00 UTC")
-        if solved:
+        if replace is not None:
+            text = self.solution()
+            for right, wrong in replace.items():
+                assert right in text, f"the solution of {TODO} has no {right!r} to change"
+                text = text.replace(right, wrong)
             notebook = json.loads(path.read_text())
-            for cell in notebook["cells"]:
-                if cell["metadata"].get("nbgrader", {}).get("grade_id") == TODO:
-                    cell["source"] = self.solution().splitlines(keepends=True)
+            _cell(notebook, TODO)["source"] = text
             path.write_text(json.dumps(notebook))
 
     def grade(self) -> None:
-        """Grade what was handed in."""
-        self.nbgrader("autograde", "--assignment", STEP, "--create")
+        """Grade what was handed in, as `make grade` does."""
+        self._run("solutions.grading", "--course", str(self.root), "--step", STEP)
 
-    def nbgrader(self, *arguments: str) -> None:
-        """Run `nbgrader …` here."""
+    def scores(self) -> dict[str, tuple[float, float]]:
+        """Return each student's points in the gradebook, and how many there are."""
+        with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
+            submissions = gradebook.assignment_submissions(STEP)
+            return {one.student_id: (one.score, one.max_score) for one in submissions}
+
+    def _run(self, module: str, *arguments: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "nbgrader", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=self.root,
-            env={**os.environ, **lab_environment(self.artifacts)},
+            env={**os.environ, **lab_environment()},
             capture_output=True,
             text=True,
         )
-        said = f"nbgrader {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-3000:]}"
-        assert done.returncode == 0, said
+        said = f"{done.stdout}\n{done.stderr}"[-3000:]
+        assert done.returncode == 0, f"{module} {' '.join(arguments)} ended with {done.returncode}:\n{said}"
+
+
+def _cell(notebook: dict, grade_id: str) -> dict:
+    return next(cell for cell in notebook["cells"] if cell["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)

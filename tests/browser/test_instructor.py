@@ -7,22 +7,28 @@ from playwright.sync_api import expect
 from tests.browser.course import STEP, Course
 from tests.browser.lab_page import LabPage
 
+_ALL_FP32 = {"    config.set_flag(trt.BuilderFlag.FP16)\n": ""}
+
 
 def test_formgrader_lists_the_steps_and_shows_each_score(
     lab: LabPage, course: Course, picture: Callable[[str], None]
 ) -> None:
-    course.submit("ada", "Ada", "Complete", solved=True)
-    course.submit("ben", "Ben", "Untouched", solved=False)
+    course.submit("ada", "Ada", "Complete", replace={})
+    course.submit("ben", "Ben", "Untouched", replace=None)
+    course.submit("cleo", "Cleo", "Halfway", replace=_ALL_FP32)
     course.grade()
 
     formgrader = lab.open_formgrader()
 
-    expect(formgrader.get_by_role("link", name=STEP), f"{STEP} among the assignments").to_be_visible(timeout=30_000)
+    row = formgrader.get_by_role("row").filter(has=formgrader.get_by_role("link", name=STEP, exact=True))
+    expect(row, f"{STEP} among the assignments").to_be_visible(timeout=30_000)
+    submissions = row.locator(".num-submissions a")
+    expect(submissions, f"the number of submissions of {STEP}").to_have_text("3")
     picture("formgrader-assignments")
-    row = formgrader.get_by_role("row").filter(has_text=STEP)
-    row.locator(".num-submissions a").click()
-    scores = {"ada": "6 / 6", "ben": "0 / 6"}
-    for student, score in scores.items():
+    submissions.click()
+    scores = course.scores()
+    assert scores["ben"][0] == 0 < scores["cleo"][0] < scores["ada"][0] <= scores["ada"][1], scores
+    for student, (score, out_of) in scores.items():
         cell = formgrader.get_by_role("row").filter(has_text=student).locator(".score")
-        expect(cell, f"{student}'s score").to_have_text(score)
+        expect(cell, f"{student}'s score").to_have_text(f"{round(score, 2):g} / {round(out_of, 2):g}")
     picture("formgrader-submissions")
