@@ -7,7 +7,7 @@ OUT ?= results
 STAMP = $(VENV)/.installed
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
+.PHONY: submissions help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
@@ -22,6 +22,7 @@ help:
 	@echo "make release   what students get  → dist/trt-lab-student.zip"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: anew)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
+	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/instructor.md"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
 
@@ -48,6 +49,10 @@ labs: $(STAMP)
 release: labs
 	@echo "Packing what students get"
 	@$(BIN)/python -m solutions.grading.release
+
+submissions: $(STAMP)
+	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
+	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json --messages docs/instructor.md
 
 grade: $(STAMP)
 	@echo "Grading submitted/"
