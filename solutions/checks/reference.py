@@ -10,9 +10,13 @@ from pathlib import Path
 
 from helpers.backend import DEVICE
 from helpers.data import load_dataset
+from helpers.files import atomic_write
 from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES
 from helpers.models import load_model
+from solutions.checks.reference_images import IMAGE_ARTIFACTS, write_image_artifact
 from solutions.checks.reference_measurements import MEASURED_ENGINES, write_measurements
+from solutions.checks import reference_accuracy
+from solutions.checks.solution_cells import solution_cell
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 from solutions.pipeline.calibration_data import write_calibration_tensor
@@ -70,6 +74,15 @@ class Reference:
             for engine in MEASURED_ENGINES.values():
                 self._need(engine)
             write_measurements(self.folder)
+        elif name in IMAGE_ARTIFACTS:
+            self._need("resnet50.onnx")
+            write_image_artifact(name, self.folder)
+        elif name == "accuracy.json":
+            for engine in reference_accuracy.ENGINES.values():
+                self._need(engine)
+            reference_accuracy.make_accuracy(self, target)
+        elif name == "inference.py":
+            atomic_write(target, solution_cell("05_inference", "tensorrt_inference"))
         elif name in _ENGINES:
             self._build(name)
         else:
