@@ -15,7 +15,8 @@ __all__ = ["Agreement", "agreement", "first_kept", "percentile_range"]
 
 ATTEMPTS = 3
 TOLERANCE = 0.10
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 15
+_LEAST_ROUNDS, _MOST_ROUNDS = 5, 10
+_SAME_MACHINE = 3.0
 _NARROW, _FAR = 0.04, 1.5
 _METHODS = (
     "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull linear "
@@ -60,6 +61,11 @@ class Agreement:
         return self.high >= 1 - TOLERANCE and self.low <= 1 + TOLERANCE
 
     @property
+    def comparable(self) -> bool:
+        """Whether the two are of one size: all that can be said while the machine is very busy."""
+        return 1 / _SAME_MACHINE < self.mean < _SAME_MACHINE
+
+    @property
     def decided(self) -> bool:
         """Whether more rounds would change nothing: known within 4 %, surely within one part in ten, or far out."""
         narrow = self.high / self.low < (1 + _NARROW) ** 2
@@ -72,7 +78,7 @@ class Agreement:
 
 
 def agreement(ratio: Callable[[int], float]) -> Agreement:
-    """Take rounds until the outcome is decided, at least five and at most fifteen.
+    """Take rounds until the outcome is decided, at least five and at most ten.
 
     `ratio(round)` measures both in turn and returns the student's figure over the trusted one.
     """

@@ -19,6 +19,7 @@ LIMIT_S = 60.0
 TOLERANCE = 0.02
 _BULK, _MIDDLE, _TAIL = 108, 8, 4
 _UNITS = {1.0: "milliseconds", 1e3: "seconds", 1e6: "minutes or hours", 1e-3: "microseconds", 1e-6: "nanoseconds"}
+_NOT_TIMED = {"mean": math.inf, "median": math.inf}
 _ENGINE_BATCH, _ENGINE_COUNTS = 8, {"num_iterations": 15, "warmup": 3}
 
 
@@ -254,23 +255,37 @@ def warm_up_ends(student: Student, case: Case) -> str:
 
 @claim("latency.engine", cell="benchmark_latency", points=0.75, title="On an engine it finds the grader's figure")
 def engine(student: Student, case: Case) -> str:
-    plan = engine_plan(case)
+    plan, own = engine_plan(case), []
 
     def ratio(number: int) -> float:
-        returned = student.call(
+        reply = student.call(
             "engine_latency", plan=plan, batch=_ENGINE_BATCH, counts=_ENGINE_COUNTS, attempt=number, limit_s=LIMIT_S
         ).require(FUNCTION)
-        timed = Timed(returned or {}, {})
-        trusted = trusted_latency_ms(plan, _ENGINE_BATCH, **_ENGINE_COUNTS)
+        timed = Timed(reply["returned"] or {}, reply["log"])
         median, mean = timed.figure("median"), timed.figure("mean")
-        both = (median / trusted["median"], mean / trusted["mean"])
-        return min(both, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
+        trusted = trusted_latency_ms(plan, _ENGINE_BATCH, **_ENGINE_COUNTS)
+        logged = _logged_ms(timed)
+        own.append(_nearest(median / logged["median"], mean / logged["mean"]))
+        return _nearest(median / trusted["median"], mean / trusted["mean"])
 
     found = agreement(ratio)
-    if not found.within:
+    if not (found.within or (found.comparable and abs(float(np.median(own)) - 1) <= 0.1)):
         raise Missed(
             "the grader's latency of the same engine, measured in turns, within 10 %",
             str(found),
             "look at the points above: unit, synchronize, warm-up",
         )
     return str(found)
+
+
+def _nearest(*ratios: float) -> float:
+    """Return the ratio nearest to 1: the median may be wrong where the mean is right, which is another claim's matter."""
+    return min(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
+
+
+def _logged_ms(timed: Timed) -> dict[str, float]:
+    """Return mean and median of the timed calls by the engine's own log; infinite where one was not as asked."""
+    last = slice(-_ENGINE_COUNTS["num_iterations"], None)
+    times = timed.true_ms("waited_s")[last]
+    whole = len(times) and np.isfinite(times).all() and (timed.log["images"][last] == _ENGINE_BATCH).all()
+    return {"mean": float(times.mean()), "median": float(np.median(times))} if whole else _NOT_TIMED

@@ -175,14 +175,12 @@ def synchronized(student: Student, case: Case) -> str:
     return first_kept(measure, judge)
 
 
-@claim(
-    "throughput.engine", cell="benchmark_throughput", points=0.75, title="On an engine it finds what the grader finds"
-)
+@claim("throughput.engine", cell="benchmark_throughput", points=0.75, title="On an engine it finds the grader's figure")
 def engine(student: Student, case: Case) -> str:
-    plan = engine_plan(case)
+    plan, own = engine_plan(case), []
 
     def ratio(number: int) -> float:
-        returned = student.call(
+        reply = student.call(
             "engine_throughput",
             plan=plan,
             batch=_ENGINE_BATCH,
@@ -190,15 +188,27 @@ def engine(student: Student, case: Case) -> str:
             attempt=number,
             limit_s=LIMIT_S,
         ).require(FUNCTION)
-        found = _images_per_s(returned)
+        found = _images_per_s(reply["returned"], reply["returned_type"])
+        own.append(found / _logged_rate(reply["log"]))
         least, most = sorted(trusted_images_per_s(plan, _ENGINE_BATCH, _ENGINE_S))
         return found / min(max(found, least), most)  # a wait after each execution is as right as one after several
 
     found = agreement(ratio)
-    if not found.within:
+    if not (found.within or (found.comparable and abs(float(np.median(own)) - 1) <= 0.1)):
         raise Missed(
             "the grader's throughput of the same engine, measured in turns, within 10 %",
             str(found),
             "look at the points above: images, not batches; synchronize; nothing but the model in the timed loop",
         )
     return str(found)
+
+
+def _logged_rate(log: dict[str, Any]) -> float:
+    """Return images a second of busy time by the engine's own log; infinite where work was not waited for."""
+    starts, ends = log["start_s"], log["waited_s"]
+    if not len(starts) or not np.isfinite(ends).all():
+        return math.inf
+    half = len(starts) // 2  # the first calls may be a warm-up
+    before = np.concatenate([[starts[half]], ends[half:-1]])
+    busy = float((ends[half:] - np.maximum(starts[half:], before)).sum())
+    return float(log["images"][half:].sum()) / max(busy, 1e-9)

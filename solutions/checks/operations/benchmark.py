@@ -7,7 +7,7 @@ import numpy as np
 
 from helpers.probes.timed import TimedModel
 from solutions.checks.operations import Submission, operation
-from solutions.checks.operations.engine_model import EngineModel
+from solutions.checks.operations.engine_model import EngineModel, LoggedModel
 
 __all__ = ["engine_latency", "engine_throughput", "probe_latency", "probe_throughput"]
 
@@ -46,21 +46,25 @@ def probe_throughput(
 @operation
 def engine_latency(
     submission: Submission, *, plan: bytes, batch: int, counts: dict[str, int], attempt: int
-) -> dict[str, float] | None:
-    """Return what benchmark_latency finds for an engine."""
+) -> dict[str, Any]:
+    """Call benchmark_latency with an engine; `log` holds when its executions started and were waited for."""
     benchmark = submission["benchmark_latency"]
     with EngineModel(plan, batch) as model:
-        return _numbers(benchmark(model, _images(batch, attempt), **counts))
+        logged = LoggedModel(model)
+        returned = benchmark(logged, _images(batch, attempt), **counts)
+    return {"returned": _numbers(returned), "returned_type": type(returned).__name__, "log": logged.log()}
 
 
 @operation
 def engine_throughput(
     submission: Submission, *, plan: bytes, batch: int, duration_sec: float, attempt: int
-) -> float | dict[str, float] | None:
-    """Return what benchmark_throughput finds for an engine."""
+) -> dict[str, Any]:
+    """Call benchmark_throughput with an engine; `log` as for `engine_latency`."""
     benchmark = submission["benchmark_throughput"]
     with EngineModel(plan, batch) as model:
-        return _number(benchmark(model, batch, duration_sec=duration_sec))
+        logged = LoggedModel(model)
+        returned = benchmark(logged, batch, duration_sec=duration_sec)
+    return {"returned": _number(returned), "returned_type": type(returned).__name__, "log": logged.log()}
 
 
 def _images(batch: int, seed: int) -> np.ndarray:

@@ -1,12 +1,15 @@
 """An engine behind the benchmark's model protocol: a call starts the work, `synchronize()` waits for it."""
 
+import time
 from typing import Any
 
 import numpy as np
 
 from helpers.backend import cuda, trt
 
-__all__ = ["EngineModel"]
+__all__ = ["EngineModel", "LoggedModel"]
+
+_clock = time.perf_counter
 
 
 class EngineModel:
@@ -63,3 +66,30 @@ class EngineModel:
         self._context = self._engine = None
         for buffer in self._buffers:
             buffer.free()
+
+
+class LoggedModel:
+    """An EngineModel that notes when each call came and when it had been waited for."""
+
+    def __init__(self, model: EngineModel) -> None:
+        self._model = model
+        self._calls: list[list[float]] = []  # images, start, end of the first wait after it (NaN: none)
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        """Start on a batch; note when."""
+        self._calls.append([len(batch), _clock(), np.nan])
+        return self._model(batch)
+
+    def synchronize(self) -> None:
+        """Wait; note when that was over."""
+        self._model.synchronize()
+        end = _clock()
+        for call in reversed(self._calls):
+            if not np.isnan(call[2]):
+                break
+            call[2] = end
+
+    def log(self) -> dict[str, Any]:
+        """Return `images`, `start_s` and `waited_s` of the calls, arrays [calls]."""
+        calls = np.array(self._calls, dtype=np.float64).reshape(-1, 3)
+        return {"images": calls[:, 0], "start_s": calls[:, 1], "waited_s": calls[:, 2]}
