@@ -56,6 +56,7 @@ def check_latency(check: Checklist, benchmark_latency: Benchmark) -> None:
     model, found = check.call("benchmark_latency measures a model of known timing", measure)
     check.require("it returns the five statistics", lambda: _five(found))
     check.require("the model runs warmup + num_iterations times", lambda: _count(len(model.latencies_ms()), 104))
+    check.verify("every call gets input_data", lambda: _batch(model, 2))
     check.verify("milliseconds", lambda: _unit(found, model.latencies_ms(100)))
     runs = [(model, found)]
     points: dict[str, Statistic] = {
@@ -193,7 +194,7 @@ def _batch(model: TimedModel, batch: int) -> str:
     shapes = model.log()["shapes"]
     if not shapes or shapes[-1] != [batch, 3, 224, 224]:
         found = f"{shapes[-1]}" if shapes else "no call"
-        raise Missed(f"inputs of shape [{batch}, 3, 224, 224]", found, "make the input from batch_size")
+        raise Missed(f"inputs of shape [{batch}, 3, 224, 224]", found, "look at what you hand to the model")
     return f"{len(shapes)} calls"
 
 

@@ -279,7 +279,7 @@ def engine(student: Student, case: Case) -> str:
 
 
 def _nearest(*ratios: float) -> float:
-    """Return the ratio nearest to 1: the median may be wrong where the mean is right, which is another claim's matter."""
+    """Return the ratio nearest to 1; a wrong median beside a right mean is another claim's matter."""
     return min(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
 
 
