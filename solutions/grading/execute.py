@@ -50,7 +50,8 @@ class GradeExecute(Execute):
         for index, cell in enumerate(nb.cells):
             if is_test_cell(cell):
                 points = float(cell.metadata.nbgrader.points)
-                cell.outputs = decided_outputs(self._record(cell), points, self._faults.get(index))
+                fault = self._faults.get(index) or _raised(cell)
+                cell.outputs = decided_outputs(self._record(cell), points, fault)
         if notes:
             nb.cells.insert(0, _note(notes))
         return nb, resources
@@ -63,6 +64,8 @@ class GradeExecute(Execute):
         kwargs.setdefault("env", kernel_environment(self._student))
         kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # what escapes the cells' outputs is nobody's terminal's
         await super().async_start_new_kernel(**kwargs)
+
+    start_new_kernel = run_sync(async_start_new_kernel)  # the one that nbconvert calls
 
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
@@ -137,6 +140,11 @@ def _size(content: dict[str, Any]) -> int:
     if "text" in content:
         return len(content["text"])
     return sum(len(str(part)) for part in content.get("data", {}).values()) + len(str(content.get("traceback", "")))
+
+
+def _raised(cell: NotebookNode) -> str | None:
+    errors = [output for output in cell.outputs if output.output_type == "error"]
+    return f"it raised {errors[0].ename}: {errors[0].evalue[:200]}" if errors else None
 
 
 def _note(lines: list[str]) -> NotebookNode:

@@ -1,0 +1,53 @@
+"""A made-up course in a temporary folder, with the repository's own nbgrader configuration."""
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from solutions.grading import execute
+from solutions.grading.course import Course
+from solutions.grading.labs import make_labs
+from solutions.grading.layout import ROOT
+from tests.grading.tiny import STEP, source_notebook
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A course with one step, its labs/ made and the step in its gradebook."""
+    root = tmp_path_factory.mktemp("course")
+    shutil.copy(ROOT / "nbgrader_config.py", root)
+    (root / "solutions" / STEP).mkdir(parents=True)
+    for package in ("pipeline", "checks", "grading"):
+        (root / "solutions" / package).mkdir()
+    nbformat.write(source_notebook(), root / "solutions" / STEP / f"{STEP}.ipynb")
+    made = Course.at(root)
+    make_labs(made, root / "labs")
+    made.register(STEP)
+    return made
+
+
+@pytest.fixture(scope="module")
+def lab(course: Course) -> NotebookNode:
+    """The notebook that students get."""
+    return nbformat.read(course.root / "labs" / STEP / f"{STEP}.ipynb", as_version=4)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_artifacts_needed() -> object:
+    """The made-up step takes nothing from earlier ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execute, "prepared", lambda step, folder: ["model.onnx: yours"])
+        yield
+
+
+def hand_in(course: Course, student: str, notebook: NotebookNode | str | bytes) -> Path:
+    """Write a submission of the step and return its path."""
+    path = course.submitted(student, STEP)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(notebook, NotebookNode):
+        notebook = nbformat.writes(notebook)
+    path.write_bytes(notebook.encode() if isinstance(notebook, str) else notebook)
+    return path

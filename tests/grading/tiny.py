@@ -1,0 +1,79 @@
+"""A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
+
+`grade_tiny` stands in for solutions.checks.grade in the kernel: it writes records of the same form, without engines.
+"""
+
+import json
+import os
+from copy import deepcopy
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+STEP, POINTS = "01_export", {"export_model": 3.0, "simplify_model": 2.0}
+_CLAIMS = {
+    "export_model": [("square.two", "square", 2, 4, 2.0), ("square.three", "square", 3, 9, 1.0)],
+    "simplify_model": [("cube.two", "cube", 2, 8, 2.0)],
+}
+ANSWERS = {"square": "    return x * x", "cube": "    return x ** 3"}
+
+
+def grade_tiny(cell: str, namespace: dict) -> float:
+    """Decide the cell's claims on the functions in `namespace`, write the record after each, return the points."""
+    record = {"cell": cell, "step": STEP, "criterion": "correctness", "engine": "none", "points": POINTS[cell]}
+    results = []
+    for name, function, argument, expected, points in _CLAIMS[cell]:
+        try:
+            kept = namespace[function](argument) == expected
+        except Exception:
+            kept = False
+        missed = None if kept else {"expected": str(expected), "found": "something else", "try_this": "multiply"}
+        result = {"claim": name, "title": name, "points": points, "earned": points * kept, "missed": missed}
+        results.append({**result, "status": "kept" if kept else "lost", "evidence": "", "seconds": 0.0})
+        earned = sum(done["earned"] for done in results)
+        path = Path(os.environ["TRT_LAB_RECORDS"]) / f"{cell}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**record, "results": results, "earned": earned}))
+    return earned
+
+
+def source_notebook() -> NotebookNode:
+    """Return the solution notebook: two TODOs, a test cell for each, and a demonstration that nothing needs."""
+    cells = [new_markdown_cell("# Two functions"), new_code_cell("import math")]
+    for function, cell in zip(ANSWERS, POINTS, strict=True):
+        code = f"def {function}(x):\n    ### BEGIN SOLUTION\n{ANSWERS[function]}\n    ### END SOLUTION"
+        cells.append(new_code_cell(code, metadata={"nbgrader": _label(f"{function}_todo", solution=True)}))
+        hidden = f'from tests.grading.tiny import grade_tiny\n\ngrade_tiny("{cell}", globals())'
+        visible = f'import os\n\nif os.environ.get("NBGRADER_EXECUTION") != "autograde":\n    assert {function}(1) == 1'
+        test = f"{visible}\n### BEGIN HIDDEN TESTS\n{hidden}\n### END HIDDEN TESTS"
+        cells.append(new_code_cell(test, metadata={"nbgrader": _label(cell, points=POINTS[cell])}))
+    cells.append(new_code_cell('print("a demonstration")', metadata={"tags": ["explore"]}))
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+def _label(name: str, *, points: float | None = None, solution: bool = False) -> dict:
+    label = {"grade_id": name, "grade": points is not None, "solution": solution, "locked": not solution}
+    return {**label, "task": False, "schema_version": 3} | ({"points": points} if points is not None else {})
+
+
+def solved(lab: NotebookNode, *functions: str) -> NotebookNode:
+    """Return a student's notebook with these functions written; all of them where none is named."""
+    notebook = deepcopy(lab)
+    for function in functions or ANSWERS:
+        cell = notebook.cells[index_of(notebook, f"{function}_todo")]
+        cell.source = f"def {function}(x):\n{ANSWERS[function]}"
+    return notebook
+
+
+def index_of(notebook: NotebookNode, name: str) -> int:
+    """Return the index of the cell labelled `name`."""
+    return [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells].index(name)
+
+
+def code_of(notebook: NotebookNode, function: str, code: str) -> NotebookNode:
+    """Return the notebook with `code` in the TODO cell of `function`."""
+    notebook = deepcopy(notebook)
+    notebook.cells[index_of(notebook, f"{function}_todo")].source = code
+    return notebook
