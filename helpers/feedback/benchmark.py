@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
-from helpers.probes.capture import captured
+from helpers.probes.capture import captured, time_limit
 from helpers.probes.timed import TimedModel
 
 __all__ = ["check_latency", "check_measurements", "check_throughput"]
@@ -23,7 +23,7 @@ _ATTEMPTS = 3
 _KEYS = ("mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms")
 _NAMES, _BATCHES = ("pytorch-fp32", "fp32", "fp16", "int8"), (1, 4, 8, 16, 32)
 _UNEVEN_MS = [2.0 + 0.02 * (7 * index % 46) for index in range(46)] + [6.0, 6.0, 6.0, 12.0]
-_SECONDS = 0.4
+_SECONDS, _LIMIT_S = 0.4, 15.0
 
 
 def _images(batch: int) -> np.ndarray:
@@ -51,7 +51,8 @@ def check_latency(check: Checklist, benchmark_latency: Benchmark) -> None:
 
     def measure() -> tuple[TimedModel, dict[str, float]]:
         model = TimedModel(_UNEVEN_MS)
-        return model, benchmark_latency(model, _images(2), num_iterations=100, warmup=4)
+        with time_limit(_LIMIT_S):
+            return model, benchmark_latency(model, _images(2), num_iterations=100, warmup=4)
 
     model, found = check.call("benchmark_latency measures a model of known timing", measure)
     check.require("it returns the five statistics", lambda: _five(found))
@@ -168,7 +169,8 @@ def check_throughput(check: Checklist, benchmark_throughput: Benchmark) -> None:
 
     def measure(seconds: float = _SECONDS, **model: Any) -> tuple[TimedModel, float]:
         timed = TimedModel(**{"durations_ms": [4.0, 4.0, 4.0, 8.0], **model})
-        found = benchmark_throughput(timed, 6, duration_sec=seconds)
+        with time_limit(_LIMIT_S):
+            found = benchmark_throughput(timed, 6, duration_sec=seconds)
         return timed, found["images_per_s"] if isinstance(found, dict) else found
 
     model, found = check.call("benchmark_throughput measures a model of known timing", measure)
