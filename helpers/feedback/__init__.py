@@ -1,5 +1,6 @@
 """Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows the eight steps."""
 
+from helpers.feedback.accuracy import check_accuracy, check_accuracy_results
 from helpers.feedback.benchmark import check_latency, check_measurements, check_throughput
 from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
 from helpers.feedback.engines import check_fp16_engine
@@ -15,6 +16,8 @@ from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
 
 __all__ = [
+    "check_accuracy",
+    "check_accuracy_results",
     "check_analysis",
     "check_calibration_dataset",
     "check_calibrator",

@@ -39,7 +39,9 @@ def check_inference(check: Checklist, inference_class: Callable[[str], Any]) -> 
         check.verify("a result stays as it was returned", lambda: _copies(model))
         check.verify("a wrong shape gives an exception that names it", lambda: _refuses(model, (2, 3, 200, 200), "200"))
         check.verify("so does a batch of 33", lambda: _refuses(model, (_MOST + 1, 3, EDGE, EDGE), str(_MOST + 1)))
-        check.verify("it works as model(images) and in a with block", lambda: _with_block(inference_class, path, expect))
+        check.verify(
+            "it works as model(images) and in a with block", lambda: _with_block(inference_class, path, expect)
+        )
         check.verify("close() frees the device memory, and infer raises then", lambda: _closes(inference_class, path))
         check.verify(f"{_CYCLES} instances leave no memory behind", lambda: _leaves_nothing(inference_class, path))
         check.verify("the first instance closes", lambda: _tried(model.close) or "")
@@ -58,6 +60,7 @@ class _Expected:
         if not isinstance(found, np.ndarray) or found.shape != expected.shape:
             kind = f"shape {found.shape}" if isinstance(found, np.ndarray) else f"a {type(found).__name__}"
             raise Missed(f"a NumPy array of shape {expected.shape}", kind, "return the first N rows, N as they came in")
+        expected = expected.astype(np.float64)  # what an unwritten buffer holds may be too large to be squared
         errors = np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)
         if not (errors <= _TOLERANCE).all():
             wrong = int(np.sum(~(errors <= _TOLERANCE)))

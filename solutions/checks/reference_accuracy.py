@@ -1,0 +1,142 @@
+"""The trusted evaluation: scores of PyTorch and of engines on the lab's validation images, and what they amount to."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from helpers.backend import DEVICE
+from helpers.data import load_dataset
+from helpers.files import atomic_path, write_json
+from helpers.lab import MODEL, VALIDATION_IMAGES
+from helpers.models import load_model
+from solutions.pipeline.accuracy import Accuracy, evaluate_all, score
+from solutions.pipeline.inference import InferenceEngine
+
+if TYPE_CHECKING:
+    from solutions.checks.reference import Reference
+
+__all__ = ["ENGINES", "PYTORCH", "Evaluation", "evaluate_plans", "make_accuracy", "pytorch_evaluation"]
+
+ENGINES = {
+    "fp32": "resnet50_fp32.engine",
+    "fp16": "resnet50_dynamic_fp16.engine",
+    "int8": "resnet50_int8.engine",
+}
+"""The engines that step 7 evaluates, by the names of accuracy.json's rows."""
+
+PYTORCH = "pytorch-fp32"
+_BATCH = 8
+_CLOSE = 0.01
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores [N, classes] for labels [N]."""
+
+    scores: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """Top-1 and top-5 in percent."""
+        return score(self.scores, self.labels)
+
+    def doubtful(self, k: int) -> float:
+        """Return the percentage of images whose place among the best `k` hangs on 1 % of the row's range of scores.
+
+        An engine may round otherwise at another batch size; these images may then count either way.
+        """
+        own = np.take_along_axis(self.scores, self.labels[:, None], axis=1)[:, 0]
+        others = self.scores.copy()
+        np.put_along_axis(others, self.labels[:, None], -np.inf, axis=1)
+        rival = np.sort(others, axis=1)[:, -k]
+        margin = np.abs(own - rival) / np.maximum(np.ptp(self.scores, axis=1), 1e-12)
+        return 100 * float((margin < _CLOSE).mean())
+
+
+class _Recorder:
+    """A predictor that keeps what it predicts."""
+
+    def __init__(self, predict: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._predict, self.rows = predict, []
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        self.rows.append(self._predict(images))
+        return self.rows[-1]
+
+
+def _labels() -> np.ndarray:
+    images = load_dataset("digits", progress=False).images("validation", limit=VALIDATION_IMAGES)
+    return np.array([label for _, label in images])
+
+
+def _evaluate(predictors: Mapping[str, Callable[[np.ndarray], np.ndarray]]) -> dict[str, Evaluation]:
+    recorders = {name: _Recorder(predict) for name, predict in predictors.items()}
+    evaluate_all(recorders, load_dataset("digits", progress=False), VALIDATION_IMAGES, _BATCH)
+    labels = _labels()
+    return {name: Evaluation(np.concatenate(found.rows), labels) for name, found in recorders.items()}
+
+
+def evaluate_plans(plans: Mapping[str, bytes], reference: "Reference") -> dict[str, Evaluation]:
+    """Return each plan's evaluation; a plan that is the reference's own is not run again.
+
+    Raises:
+        LabError: a plan cannot be loaded or run.
+    """
+    found, rest = {}, {}
+    for name, plan in plans.items():
+        kept = reference.folder / _scores_file(name)
+        if kept.is_file() and name in ENGINES and plan == reference.bytes(ENGINES[name]):
+            found[name] = Evaluation(np.load(kept), _labels())
+        else:
+            rest[name] = plan
+    return found | (_run(tuple(rest.items())) if rest else {})
+
+
+@lru_cache(maxsize=2)  # several claims look at one submission's engines
+def _run(plans: tuple[tuple[str, bytes], ...]) -> dict[str, Evaluation]:
+    with ExitStack() as stack:
+        engines = {name: stack.enter_context(InferenceEngine(plan)) for name, plan in plans}
+        return _evaluate({name: engine.predict for name, engine in engines.items()})
+
+
+def pytorch_evaluation(reference: "Reference") -> Evaluation:
+    """Return PyTorch FP32's evaluation, from the reference."""
+    reference.path("accuracy.json")
+    return Evaluation(np.load(reference.folder / _scores_file(PYTORCH)), _labels())
+
+
+def make_accuracy(reference: "Reference", target: Path) -> None:
+    """Evaluate PyTorch FP32 and the reference engines; write `target` in accuracy.json's format, scores beside it.
+
+    The reference engines must be there.
+    """
+    plans = tuple((name, (reference.folder / file).read_bytes()) for name, file in ENGINES.items())
+    found = {**_evaluate({PYTORCH: _pytorch_predictor()}), **_run(plans)}
+    for name, evaluation in found.items():
+        with atomic_path(reference.folder / _scores_file(name)) as temporary:
+            np.save(temporary, evaluation.scores)
+    rows = [{"name": n, "top1": e.accuracy.top1, "top5": e.accuracy.top5} for n, e in found.items()]
+    write_json(target, {"engine": DEVICE, "model": MODEL, "num_samples": VALIDATION_IMAGES, "rows": rows})
+
+
+def _pytorch_predictor() -> Callable[[np.ndarray], np.ndarray]:
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(MODEL).to(device)
+
+    def predict(images: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return model(torch.from_numpy(images).to(device)).cpu().numpy()
+
+    return predict
+
+
+def _scores_file(name: str) -> str:
+    return f"scores-{name}-{VALIDATION_IMAGES}.npy"

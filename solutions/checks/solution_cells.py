@@ -1,0 +1,21 @@
+"""Reads a cell of a solution notebook: the reference of a deliverable that is the student's own code."""
+
+import json
+from pathlib import Path
+
+__all__ = ["solution_cell"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def solution_cell(step: str, grade_id: str) -> str:
+    """Return the source of the cell with this grade_id in the step's solution notebook.
+
+    Raises:
+        KeyError: there is no such cell.
+    """
+    notebook = json.loads((_ROOT / step / f"{step}.ipynb").read_text())
+    for cell in notebook["cells"]:
+        if cell["metadata"].get("nbgrader", {}).get("grade_id") == grade_id:
+            return "".join(cell["source"]).rstrip() + "\n"
+    raise KeyError(f"no cell {grade_id} in the solution of step {step}")
