@@ -2,11 +2,8 @@
 
 import json
 import os
-import re
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,12 +18,11 @@ from nbgrader.validator import Validator
 from helpers.lab import STEPS
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT, StepFolders, course_config
+from tests.browser.jupyter_server import JupyterServer
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, index_of, solved
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
-
-TOKEN = "grading-tests"
 
 
 def _listed(root: Path) -> set[str]:
@@ -60,68 +56,48 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu"}
 
 
+def _address(server: JupyterServer) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
 @pytest.fixture(scope="module")
-def server(course: Course, lab: NotebookNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """JupyterLab's server in the course's folder; gives its address."""
+def server(course: Course, lab: NotebookNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
+    """JupyterLab's server in the course's folder."""
     hand_in(course, "ada", solved(lab))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = (tmp_path_factory.mktemp("server") / "log").open("w")
-    options = [f"--port={port}", f"--IdentityProvider.token={TOKEN}", "--no-browser", "--allow-root"]
-    command = [sys.executable, "-m", "jupyterlab", *options, "--ServerApp.port_retries=0"]
-    process = subprocess.Popen(command, cwd=course.root, env=_environment(), stdout=log, stderr=subprocess.STDOUT)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _wait(address, process, Path(log.name))
-        yield address
-    finally:
-        process.terminate()
-        process.wait(30)
-        log.close()
-
-
-def _wait(address: str, process: subprocess.Popen, log: Path) -> None:
-    for _attempt in range(240):
-        try:
-            if requests.get(f"{address}/api", timeout=2).ok:
-                return
-        except requests.ConnectionError:
-            assert process.poll() is None, log.read_text()[-2000:]
-        time.sleep(0.5)
-    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+    environment = {"PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu"}
+    with JupyterServer(course.root, tmp_path_factory.mktemp("home"), environment) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def session(server: str) -> requests.Session:
+def session(server: JupyterServer) -> requests.Session:
     """A browser's session: the token, and the cookie and header against forged requests."""
     found = requests.Session()
-    found.headers["Authorization"] = f"token {TOKEN}"
-    found.get(f"{server}/lab")
+    found.headers["Authorization"] = f"token {server.token}"
+    found.get(f"{_address(server)}/lab")
     found.headers["X-XSRFToken"] = found.cookies.get("_xsrf", "")
     return found
 
 
-def test_the_formgrader_lists_the_course_over_http(server: str, session: requests.Session) -> None:
-    assert session.get(f"{server}/formgrader").ok
-    assignments = session.get(f"{server}/formgrader/api/assignments").json()
+def test_the_formgrader_lists_the_course_over_http(server: JupyterServer, session: requests.Session) -> None:
+    assert session.get(f"{_address(server)}/formgrader").ok
+    assignments = session.get(f"{_address(server)}/formgrader/api/assignments").json()
     assert [(found["name"], found["max_score"]) for found in assignments] == [(STEP, 5.0)]
 
 
-def test_the_formgraders_button_grades_as_make_grade_does(server: str, session: requests.Session) -> None:
-    answer = session.post(f"{server}/formgrader/api/submission/{STEP}/ada/autograde")
+def test_the_formgraders_button_grades_as_make_grade_does(server: JupyterServer, session: requests.Session) -> None:
+    answer = session.post(f"{_address(server)}/formgrader/api/submission/{STEP}/ada/autograde")
     assert answer.json()["success"], answer.json()
-    submission = session.get(f"{server}/formgrader/api/submission/{STEP}/ada").json()
+    submission = session.get(f"{_address(server)}/formgrader/api/submission/{STEP}/ada").json()
     assert (submission["score"], submission["autograded"]) == (5.0, True)
-    notebooks = session.get(f"{server}/formgrader/api/notebooks/{STEP}").json()
-    assert notebooks[0]["average_score"] > 0
-    found = session.get(f"{server}/formgrader/api/notebook_submissions/{STEP}/{STEP}").json()
-    page = session.get(f"{server}/formgrader/submissions/{next(row['id'] for row in found if row['student'] == 'ada')}")
-    assert page.ok and re.search(r"3 of 3\s+points", page.text)
+    notebooks = session.get(f"{_address(server)}/formgrader/api/submitted_notebooks/{STEP}/{STEP}").json()
+    own = next(row["id"] for row in notebooks if row["student"] == "ada")
+    page = session.get(f"{_address(server)}/formgrader/submissions/{own}")
+    assert page.ok and "export_model: 3 of 3 points" in page.text
 
 
-def test_the_lab_extension_validates_over_http(server: str, session: requests.Session) -> None:
-    answer = session.post(f"{server}/assignments/validate", data={"path": f"labs/{STEP}/{STEP}.ipynb"})
+def test_the_lab_extension_validates_over_http(server: JupyterServer, session: requests.Session) -> None:
+    answer = session.post(f"{_address(server)}/assignments/validate", data={"path": f"labs/{STEP}/{STEP}.ipynb"})
     failed = json.loads(answer.text)["value"]["failed"]
     assert "fill in this TODO, then remove this line" in failed[0]["raw_error"]
 

@@ -1,0 +1,136 @@
+"""The students' notebooks are what the solutions make, equal outside the blanks, and helpful from the first run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from helpers.errors import InputError
+from helpers.lab import STEPS
+from solutions.checks.claims import CELLS, CRITERIA, claims_of
+from solutions.grading.course import Course
+from solutions.grading.labs import make_labs
+from solutions.grading.layout import ROOT
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
+
+PRESENT = Course.at(ROOT).present
+STUB = ["# YOUR CODE HERE", 'raise NotImplementedError("fill in this TODO, then remove this line")']
+MANUAL_POINTS = 6.0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The students' notebooks, made anew from the solutions."""
+    folder = tmp_path_factory.mktemp("labs")
+    make_labs(Course.at(ROOT), folder)
+    return folder
+
+
+def _read(folder: Path, step: str) -> NotebookNode:
+    return nbformat.read(folder / step / f"{step}.ipynb", as_version=4)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    found = (path for step in PRESENT for path in (folder / step).rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in found if ".ipynb_checkpoints" not in path.parts
+    }
+
+
+def test_labs_holds_what_the_solutions_make(made: Path) -> None:
+    ours, theirs = _files(ROOT / "labs"), _files(made)
+    assert sorted(ours) == sorted(theirs)
+    assert [name for name in theirs if ours[name] != theirs[name]] == [], "run make labs"
+
+
+@pytest.mark.parametrize("step", PRESENT)
+def test_a_skeleton_equals_its_solution_outside_the_blanks(made: Path, step: str) -> None:
+    given, whole = _read(made, step), _read(ROOT / "solutions", step)
+    assert len(given.cells) == len(whole.cells)
+    for skeleton, solution in zip(given.cells, whole.cells, strict=True):
+        assert skeleton.source == _blanked(solution.source)
+        assert not skeleton.get("outputs")
+
+
+def _blanked(source: str) -> str:
+    """Return a solution cell's text without answers, hidden tests and marking schemes, written independently."""
+    lines, inside = [], ""
+    for line in source.split("\n"):
+        mark = re.search(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)", line)
+        if mark and mark[1] == "BEGIN":
+            inside = mark[2]
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += [indent + text for text in STUB] if inside == "SOLUTION" else []
+        elif mark:
+            inside = ""
+        elif not inside:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("step", PRESENT)
+def test_a_skeleton_stops_at_its_first_todo_and_says_what_to_do(made: Path, step: str, tmp_path: Path) -> None:
+    stopped = _run(_read(made, step), tmp_path / step)
+    todo = "NotImplementedError: fill in this TODO, then remove this line" in stopped
+    check = "NotYet: " in stopped and "the TODO is still there" in stopped
+    artifact = re.search(r"InputError: \S+ is missing: .* run step 0[1-8]_\w+, which makes it", stopped)
+    assert todo or check or artifact, stopped
+
+
+def _run(notebook: NotebookNode, folder: Path) -> str:
+    """Run the code cells in order in an empty folder, up to the first that raises; return what was shown."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code" and "explore" not in _tags(cell)]
+    folder.mkdir()
+    (folder / "cells.py").write_text("\n\n".join(code))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu", "MPLBACKEND": "Agg"}
+    environment |= {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1"}
+    done = subprocess.run([sys.executable, "cells.py"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode, "nothing was left to do"
+    return done.stdout + done.stderr
+
+
+def _tags(cell: NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
+def _points(step: str) -> dict[str, float]:
+    cells = (cell.metadata.get("nbgrader", {}) for cell in _read(ROOT / "solutions", step).cells)
+    return {about["grade_id"]: about["points"] for about in cells if about.get("grade")}
+
+
+@pytest.mark.parametrize("step", PRESENT)
+def test_the_test_cells_and_their_points_are_those_of_the_claims(step: str) -> None:
+    points = _points(step)
+    assert set(points) == {name for name, cell in CELLS.items() if cell.step == step}
+    for name, worth in points.items():
+        claimed = sum(claim.points for claim in claims_of(name))
+        assert worth == pytest.approx(claimed or MANUAL_POINTS), name
+
+
+@pytest.mark.skipif(list(STEPS) != PRESENT, reason="not all steps are there yet")
+def test_the_points_are_forty_thirty_fifteen_fifteen() -> None:
+    worth = dict.fromkeys(CRITERIA, 0.0)
+    for step in PRESENT:
+        for name, points in _points(step).items():
+            worth[CELLS[name].criterion] += points
+    assert worth == {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
+
+
+def test_a_notebook_that_would_show_a_hidden_check_is_not_made(course: Course, tmp_path: Path) -> None:
+    path = course.source("01_export")
+    before = path.read_text()
+    notebook = nbformat.reads(before, as_version=4)
+    notebook.cells[1].source = "from solutions.checks import grade"
+    try:
+        nbformat.write(notebook, path)
+        with pytest.raises(InputError, match="would hand out"):
+            make_labs(course, tmp_path / "labs")
+        assert not list((tmp_path / "labs").iterdir())
+    finally:
+        path.write_text(before)

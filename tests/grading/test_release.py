@@ -1,0 +1,61 @@
+"""What students get: everything the notebooks need, nothing that gives answers away."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from helpers.errors import InputError
+from solutions.grading.layout import ROOT
+from solutions.grading.release import NAME, make_release, student_project
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release")
+    make_release(ROOT, folder / "student.zip")
+    with zipfile.ZipFile(folder / "student.zip") as archive:
+        archive.extractall(folder)
+    return folder / NAME
+
+
+def test_it_holds_no_answers_and_no_checks(unpacked: Path) -> None:
+    names = {path.relative_to(unpacked).parts[0] for path in unpacked.rglob("*")}
+    assert "solutions" not in names and "tests" not in names
+    for path in [*unpacked.rglob("*.py"), *unpacked.rglob("*.ipynb"), *unpacked.rglob("*.toml")]:
+        text = path.read_text()
+        assert "BEGIN SOLUTION" not in text and "BEGIN HIDDEN" not in text, path
+        assert "import solutions" not in text and "from solutions" not in text, path
+
+
+def test_it_holds_what_the_readme_names(unpacked: Path) -> None:
+    for name in ("README.md", "Makefile", "environment.yml", "constraints.txt", "LICENSE", "nbgrader_config.py"):
+        assert (unpacked / name).is_file(), name
+    assert list((unpacked / "labs").glob("*/*.ipynb"))
+    assert (unpacked / "datasets" / "weights" / "resnet50.npz").is_file()
+
+
+def test_the_helpers_run_on_their_own(unpacked: Path) -> None:
+    code = "import helpers.feedback, helpers.lab, sys; assert 'solutions' not in sys.modules; print(helpers.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True)
+    assert str(unpacked) in done.stdout
+
+
+def test_the_same_files_give_the_same_archive(tmp_path: Path) -> None:
+    make_release(ROOT, tmp_path / "one.zip")
+    make_release(ROOT, tmp_path / "two.zip")
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+
+
+def test_the_students_project_has_the_same_dependencies_and_no_solutions() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    ours, theirs = text.split("dependencies = [")[1], student_project(text).split("dependencies = [")[1]
+    assert ours.split("]\n")[0] == theirs.split("]\n")[0]
+    assert "solutions" not in student_project(text)
+
+
+def test_without_labs_there_is_nothing_to_pack(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="make labs"):
+        make_release(tmp_path, tmp_path / "student.zip")
