@@ -118,4 +118,4 @@ def _broken(builder: Builder) -> str:
     printed = [line for line in output.text.splitlines() if "[TRT]" not in line]
     if not any(reason in "\n".join([said, *printed]) for reason in (UNHEARD, "UNSUPPORTED_NODE", "Assertion failed")):
         raise Missed("the parser's own message in the error", said[:200], "join parser.get_error(i) into the message")
-    return said[-100:]
+    return said if len(said) <= 120 else f"{said[:60]} … {said[-57:]}"

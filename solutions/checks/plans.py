@@ -13,7 +13,7 @@ from solutions.pipeline.inference import InferenceEngine
 
 __all__ = ["check_outputs", "facts_of", "onnx_outputs", "relative_error", "run_plan"]
 
-HALF_TOLERANCE = 0.03
+HALF_TOLERANCE = 0.08
 INT8_TOLERANCE = 0.25
 
 
