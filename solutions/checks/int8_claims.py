@@ -27,8 +27,8 @@ from solutions.pipeline.runners import RunnerSpec, load_runner
 FUNCTION = "build_engine_int8"
 PLAN, CACHE = "resnet50_int8.engine", "resnet50_calib.cache"
 IMAGES = 16
-CLOSE, MOST = 0.05, 0.8
-"""On a small network 80 % of the scales are within 5 % of the trusted ones: near ties may fall either way."""
+CLOSE, MOST = 0.03, 0.85
+"""On a small network 85 % of the scales are within 3 % of the trusted ones: near ties may fall either way."""
 
 FAR = 0.25
 """Median difference of the model's scales from the reference's; two samples of the images differ by a few percent."""

@@ -23,9 +23,12 @@ _MOST_IMAGES = 2000
 
 
 def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
-    """Return float32 [number, 3, 224, 224] of noise; `strength` is its standard deviation."""
+    """Return float32 [number, 3, 224, 224] of noise around `strength`, each image stronger than the one before.
+
+    So the scales tell whether the last batches were used too.
+    """
     noise = np.random.default_rng(seed).standard_normal((number, *_IMAGE), dtype=np.float32)
-    return noise * np.float32(strength)
+    return noise * np.linspace(strength / 4, strength * 4, number, dtype=np.float32)[:, None, None, None]
 
 
 def print_of(image: np.ndarray) -> np.ndarray:
