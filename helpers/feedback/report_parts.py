@@ -142,8 +142,9 @@ def check_quotes(text: Any, report: dict[str, Any]) -> str:
     """Return the figures that a text quotes; raise Missed where one is not the report's, or there are too few."""
     if not isinstance(text, str):
         raise Missed("the analysis as text", f"a {type(text).__name__}", "return the text itself")
-    found, known = quotes(text), candidates(report)
-    if strange := [quote for quote in found if not matches(quote, known[quote.unit])]:
+    every, known = quotes(text), candidates(report)
+    found = [quote for quote in every if matches(quote, known[quote.unit])]
+    if strange := [quote for quote in every if quote not in found and not quote.free]:
         raise Missed(
             "every figure with a unit to be one of the report's, rounded",
             f"{strange[0].text!r} matches nothing in the report that was passed in"

@@ -29,12 +29,17 @@ _LIMIT = re.compile(
 
 @dataclass(frozen=True)
 class Quote:
-    """A figure in a text: the number as it is written, its value, its unit, and half a unit of its last place."""
+    """A figure in a text: the number as it is written, its value, its unit, and half a unit of its last place.
+
+    `free` figures may be limits of the writer's own: a number after "at most", "under", "a budget of" and the like, and
+    a round percentage or number of points (a multiple of 0.5), such as "the 10 % rule".
+    """
 
     text: str
     value: float
     unit: str
     rounding: float
+    free: bool = False
 
 
 def count_words(text: str) -> int:
@@ -43,20 +48,14 @@ def count_words(text: str) -> int:
 
 
 def quotes(text: str) -> list[Quote]:
-    """Return the figures with a unit (×, ms, images/s, %, points, MB) in the order of the text.
-
-    A limit of the writer's own is none: a number after "at most", "under", "a budget of" and the like, and a round
-    percentage or number of points (a multiple of 0.5), such as "the 10 % rule".
-    """
+    """Return the figures with a unit (×, ms, images/s, %, points, MB) in the order of the text."""
     found = []
     for match in _QUOTE.finditer(text):
-        if _LIMIT.search(text[max(0, match.start() - 40) : match.start()]):
-            continue
         unit = next(name for i, name in enumerate(_UNITS) if match[f"u{i}"])
         value, rounding = _value(match["number"])
-        if unit in ("%", "points") and value % 0.5 == 0 and rounding >= 0.05:
-            continue
-        found.append(Quote(" ".join(match[0].split()), value, unit, rounding))
+        limit = bool(_LIMIT.search(text[max(0, match.start() - 40) : match.start()]))
+        whole = unit in ("%", "points") and value % 0.5 == 0 and rounding >= 0.05
+        found.append(Quote(" ".join(match[0].split()), value, unit, rounding, limit or whole))
     return found
 
 

@@ -28,7 +28,7 @@ REPORT = "report.json"
 MADE = (REPORT, "report.html", *CHARTS)
 _MEASURED = ("engine", "model", "sizes_bytes", "memory_bytes", "latency_ms", "throughput", "accuracy")
 _RUNS = 8
-"""Made-up runs for the key figures: by chance, a wrong rule is right for one of them, not for all."""
+"""Made-up runs for figures and quotes: by chance, a wrong one is right for one of them, not for all."""
 
 _OPTIONAL = {"speedup": (BASELINE,), "accuracy_loss": (BASELINE, "fp32")}
 
@@ -233,5 +233,5 @@ def length(student: Student, case: Case) -> str:
 
 @claim("analysis.quotes", cell="analysis_figures", points=0.75, title="The figures it quotes are the report's")
 def analysis_quotes(student: Student, case: Case) -> str:
-    check_quotes(*_text(student, case, "analysis.first"))
-    return check_quotes(*_text(student, case, "analysis.second"))
+    evidence = [check_quotes(*_text(student, case, f"analysis.quotes.{number}")) for number in range(_RUNS)]
+    return f"in {_RUNS} made-up runs; the first: {evidence[0]}"
