@@ -55,5 +55,5 @@ c.Autograde.autograde_preprocessors = [
 
 # `downloaded/<step>/archive/` holds what a learning platform gave: <student>.zip, <student>_<anything>.zip or .ipynb.
 c.FileNameCollectorPlugin.named_regexp = (
-    r".*[/\\]extracted[/\\](?P<student_id>[^_/\\.]+)(?:[_/\\.].*)?(?P<file_id>0[1-8]_[a-z0-9]+)[^/\\]*\.ipynb$"
+    r".*[/\\]extracted[/\\](?P<student_id>[^_/\\]+)[_/\\](?:.*[_/\\])?(?P<file_id>0[1-8]_[a-z0-9]+)[^/\\]*\.ipynb$"
 )

@@ -39,8 +39,8 @@ def main(
 
 
 def _run(course: Course, student: str, step: str, again: bool, console: Console) -> None:
-    for collected in collect(course):
-        console.print(f"collected downloaded/{collected}/archive")
+    for line in collect(course):
+        console.print(line, markup=False, highlight=False)
     steps = register_steps(course)
     submissions = [found for found in find_submissions(course, steps) if student in ("", found.student)]
     if not submissions:
