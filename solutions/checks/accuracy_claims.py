@@ -27,7 +27,7 @@ POINTS = 0.1
 
 _LIMITS = {"fp16": 0.5, "int8": 1.5}
 _ENOUGH_IMAGES = 1000
-_FRESH_IMAGES, _FRESH_VARIANTS = 96, (100, 9000)
+_FRESH_IMAGES, _FRESH_VARIANTS = 64, (100, 9000)
 _EXACT = 1e-3
 
 
@@ -189,7 +189,9 @@ def engine(student: Student, case: Case) -> str:
     images, labels = _fresh_images(case)
     plan = case.reference.bytes(ENGINES["int8"])
     with InferenceEngine(plan) as runner:
-        trusted = Evaluation(runner.predict(images), labels)
+        scores = runner.predict(images)
+    labels = _with_mistakes(scores, labels)
+    trusted = Evaluation(scores, labels)
     reply = student.call("evaluate_engine", plan=plan, images=images, labels=labels, batch_size=10)
     found = _as_pair(reply.require(FUNCTION))
     for name, rate, right, k in zip(
@@ -202,6 +204,17 @@ def engine(student: Student, case: Case) -> str:
                 "evaluate the model and the images that are passed in",
             )
     return f"INT8 reference engine, {len(labels)} fresh images: {trusted.accuracy.top1:.2f} % as in the trusted run"
+
+
+def _with_mistakes(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Give the last ten images the label of the engine's third choice (six) or eighth (four).
+
+    The engine is right so often that else top-5 could pass for top-1, or a last batch be missing, unseen.
+    """
+    order = np.argsort(-scores, axis=1)
+    labels = labels.copy()
+    labels[-10:-4], labels[-4:] = order[-10:-4, 2], order[-4:, 7]
+    return labels
 
 
 def _fresh_images(case: Case) -> tuple[np.ndarray, np.ndarray]:
