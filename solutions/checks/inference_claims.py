@@ -199,9 +199,9 @@ def interface(student: Student, case: Case) -> str:
 @claim("inference.memory", cell=CELL, points=1.5, title="200 instances made and closed leave memory where it was")
 def memory(student: Student, case: Case) -> str:
     small = small_plan(case.number("inference.memory"), batches=(1, 2, 4))
-    found = student.call(
-        "cycle_instances", plan=small.plan, edge=small.edge, cycles=_CYCLES, warmup=_WARM_UP
-    ).require(CLASS)
+    found = student.call("cycle_instances", plan=small.plan, edge=small.edge, cycles=_CYCLES, warmup=_WARM_UP).require(
+        CLASS
+    )
     device, process = found["device"] / 1e6, found["process"] / 1e6
     grown = f"{device:.1f} MB of device memory and {process:.1f} MB of this process in {found['cycles']} cycles"
     if max(found["device"], found["process"]) > _LEFT_BYTES:
