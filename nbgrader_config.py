@@ -30,7 +30,7 @@ c.ClearSolutions.code_stub = {
     "python": '# YOUR CODE HERE\nraise NotImplementedError("fill in this TODO, then remove this line")'
 }
 
-# One cell, in seconds: the longest takes about a minute and a half on two cores.
+# Seconds that one cell may take, with room for a slow laptop; nbgrader's own limit is 30.
 c.Execute.timeout = 900
 c.Execute.interrupt_on_timeout = True
 c.Execute.iopub_timeout = 30

@@ -1,6 +1,7 @@
 """Runs a submission in a kernel, as nbgrader's Execute does, and takes the points from its test cells' records."""
 
 import asyncio
+import shutil
 import time
 from pathlib import Path
 from queue import Empty
@@ -40,18 +41,14 @@ class GradeExecute(Execute):
         """Run the notebook for `resources["nbgrader"]`'s student and assignment."""
         self._student = Path(resources["metadata"]["path"]).resolve().parent
         self._faults: dict[int, str] = {}
+        self._decided: dict[int, list[NotebookNode]] = {}
         self._stopped: str | None = None
         self._timed_out = False
         notes = prepared(resources["nbgrader"]["assignment"], self._student)
-        for cell in filter(is_test_cell, nb.cells):
-            self._record(cell).unlink(missing_ok=True)  # one of an earlier run must not count
         self._ends = time.monotonic() + self.notebook_timeout
         nb, resources = super().preprocess(nb, resources, **kwargs)
-        for index, cell in enumerate(nb.cells):
-            if is_test_cell(cell):
-                points = float(cell.metadata.nbgrader.points)
-                fault = self._faults.get(index) or _raised(cell)
-                cell.outputs = decided_outputs(self._record(cell), points, fault)
+        for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
+            nb.cells[index].outputs = outputs
         if notes:
             nb.cells.insert(0, _note(notes))
         return nb, resources
@@ -70,6 +67,16 @@ class GradeExecute(Execute):
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
     ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Run one cell. Of a test cell, only a record that it wrote itself counts, as it is when the cell ends."""
+        if not is_test_cell(cell):
+            return self._run(cell, resources, index)
+        _remove(self._record(cell))
+        cell, resources = self._run(cell, resources, index)
+        fault = self._faults.get(index) or _raised(cell)
+        self._decided[index] = decided_outputs(self._record(cell), float(cell.metadata.nbgrader.points), fault)
+        return cell, resources
+
+    def _run(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
         """Run one cell; note in `_faults` why it did not end, and stop where nothing more can run."""
         if self._stopped is None and time.monotonic() > self._ends:
             self._stopped = (
@@ -86,7 +93,7 @@ class GradeExecute(Execute):
             self._stopped = f"the kernel died in cell {index + 1} (a crash, an exit or too little memory)"
             self._faults[index] = self._stopped
         except (CellTimeoutError, RuntimeError) as error:  # the kernel's channels: its outputs did not arrive in time
-            self._faults[index] = f"its outputs did not arrive: {str(error).splitlines()[0]}"
+            self._faults[index] = f"its outputs did not arrive: {str(error)[:200]!r}"
         if self._timed_out:
             self._faults[index] = f"it was stopped by the time limit after {time.monotonic() - started:.0f} s"
             self._settle(index)
@@ -140,6 +147,14 @@ def _size(content: dict[str, Any]) -> int:
     if "text" in content:
         return len(content["text"])
     return sum(len(str(part)) for part in content.get("data", {}).values()) + len(str(content.get("traceback", "")))
+
+
+def _remove(path: Path) -> None:
+    """Remove what is there under a record's name, whatever a submission put there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _raised(cell: NotebookNode) -> str | None:

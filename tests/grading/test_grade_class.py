@@ -38,6 +38,15 @@ def square(x):
     sys.displayhook(0)
 {RIGHT}"""
 
+FORGERY = """import json, os, pathlib
+claim = {"claim": "a", "title": "a", "points": 3, "earned": 3, "status": "kept"}
+record = {"step": "01_export", "criterion": "correctness", "engine": "none", "points": 3, "results": [claim]}
+for cell in ("export_model", "simplify_model"):
+    path = pathlib.Path(os.environ["TRT_LAB_RECORDS"]) / f"{cell}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**record, "cell": cell}))
+os._exit(0)"""
+
 
 def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str, float]]:
     """Return each student's notebook and the points it must get, by the student's name."""
@@ -65,6 +74,7 @@ def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str, float]]:
         "tricks": (code_of(lab, "square", TRICKS), 0),
         "noisy": (code_of(whole, "square", NOISY), 5),
         "dies": (code_of(whole, "cube", "def cube(x):\n    import os\n    os._exit(1)"), 3),
+        "forges": (code_of(lab, "square", FORGERY), 0),
         "not JSON": ("this is no notebook", 0),
     }
 
