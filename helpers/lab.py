@@ -200,4 +200,4 @@ def progress(items: Iterable[Item], what: str, total: int | None = None, unit: s
 
     from tqdm import tqdm
 
-    return tqdm(items, desc=what, total=total, unit=unit, file=sys.stdout, leave=False, dynamic_ncols=True)
+    return tqdm(items, desc=what, total=total, unit=unit, file=sys.stdout, leave=False, ncols=80, mininterval=0.5)

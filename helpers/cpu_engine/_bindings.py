@@ -1,8 +1,9 @@
 """How pybind11 classes behave that plain Python classes don't."""
 
+import warnings
 from typing import Any
 
-__all__ = ["Overridable"]
+__all__ = ["Overridable", "Scoped"]
 
 
 class _ChecksBaseInit(type):
@@ -22,3 +23,18 @@ class Overridable(metaclass=_ChecksBaseInit):
 
     def __init__(self) -> None:
         self._base_initialised = True
+
+
+class Scoped:
+    """TensorRT's old `with trt.Builder(logger) as builder`: it warns as the real one does, and frees nothing."""
+
+    def __enter__(self) -> Any:
+        warnings.warn(
+            "Context managers for TensorRT types are deprecated. Memory is freed when the last reference goes.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        return None

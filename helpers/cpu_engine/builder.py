@@ -7,6 +7,7 @@ import time
 import onnx
 
 from helpers.cpu_engine import _openvino, lowering, quantization
+from helpers.cpu_engine._bindings import Scoped
 from helpers.cpu_engine.calibrate_network import calibrated_scales
 from helpers.cpu_engine.config import IBuilderConfig, IOptimizationProfile, ITimingCache
 from helpers.cpu_engine.enums import BuilderFlag, DataType, MemoryPoolType, NetworkDefinitionCreationFlag
@@ -25,7 +26,7 @@ _NEEDS_FLAG = {
 }
 
 
-class IHostMemory(bytes):
+class IHostMemory(Scoped, bytes):
     """Serialized bytes; supports the buffer protocol and `bytes()`, as TensorRT's does."""
 
     @property
@@ -41,7 +42,7 @@ class BuildError(Exception):
     """Why a build ends; its text is logged as an error."""
 
 
-class Builder:
+class Builder(Scoped):
     """Makes networks, configs and profiles, and builds serialized engines."""
 
     def __init__(self, logger: ILogger) -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine._bindings import Overridable
+from helpers.cpu_engine._bindings import Overridable, Scoped
 from helpers.cpu_engine.enums import (
     BuilderFlag,
     DeviceType,
@@ -145,7 +145,7 @@ def _platform() -> str:
     return f"OpenVINO {_openvino.version()} {','.join(_openvino.cpu_capabilities())}"
 
 
-class IBuilderConfig:
+class IBuilderConfig(Scoped):
     """Options of a build.
 
     Kept and readable, but without effect on a CPU: workspace and other memory pools, tactic sources, averaging and

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from helpers.cpu_engine import _memory, _openvino
+from helpers.cpu_engine._bindings import Scoped
 from helpers.cpu_engine._streams import DEFAULT_STREAM, Stream, stream_from_handle
 from helpers.cpu_engine.engine import ICudaEngine
 from helpers.cpu_engine.enums import DataType
@@ -28,7 +29,7 @@ class _Snapshot:
         self.tensors = tensors
 
 
-class IExecutionContext:
+class IExecutionContext(Scoped):
     """One execution at a time: shapes, addresses, activations. Two threads that use it at once get an `EngineError`."""
 
     def __init__(self, engine: ICudaEngine) -> None:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from helpers.cpu_engine import _openvino, inspector
+from helpers.cpu_engine._bindings import Scoped
 from helpers.cpu_engine.builder import IHostMemory
 from helpers.cpu_engine.enums import (
     DataType,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ICudaEngine"]
 
 
-class ICudaEngine:
+class ICudaEngine(Scoped):
     """A deserialized engine. It may serve several contexts."""
 
     def __init__(self, plan: Plan, data: bytes, logger: ILogger) -> None:

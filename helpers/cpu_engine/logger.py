@@ -4,7 +4,7 @@ import enum
 import sys
 import time
 
-from helpers.cpu_engine._bindings import Overridable
+from helpers.cpu_engine._bindings import Overridable, Scoped
 from helpers.errors import UnsupportedError
 
 __all__ = ["ILogger", "Logger", "unsupported"]
@@ -32,7 +32,7 @@ _LETTERS = {
 }
 
 
-class ILogger(Overridable):
+class ILogger(Scoped, Overridable):
     """Base of loggers; a subclass overrides `log(severity, msg)` and calls `trt.ILogger.__init__(self)`."""
 
     Severity = Severity

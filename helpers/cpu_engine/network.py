@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import onnx
 
+from helpers.cpu_engine._bindings import Scoped
 from helpers.cpu_engine.enums import DataType, LayerType, NetworkDefinitionCreationFlag, TensorFormat, TensorLocation
 from helpers.cpu_engine.logger import ILogger, unsupported
 from helpers.cpu_engine.types import Dims
@@ -211,7 +212,7 @@ class ILayer:
         self._output_types.pop(index, None)
 
 
-class INetworkDefinition:
+class INetworkDefinition(Scoped):
     """A network; `create_network` makes it empty and `OnnxParser` fills it."""
 
     def __init__(self, flags: int, logger: ILogger) -> None:

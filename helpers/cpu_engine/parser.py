@@ -7,6 +7,7 @@ import onnx
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from helpers.cpu_engine import _openvino
+from helpers.cpu_engine._bindings import Scoped
 from helpers.cpu_engine.enums import NetworkDefinitionCreationFlag, OnnxParserFlag
 from helpers.cpu_engine.logger import ILogger
 from helpers.cpu_engine.network import INetworkDefinition
@@ -94,7 +95,7 @@ class _Rejected(Exception):
         self.error = error
 
 
-class OnnxParser:
+class OnnxParser(Scoped):
     """Parse ONNX into a network.
 
     `parse` takes the serialized model; weights in external files need `path`, the model's own path.

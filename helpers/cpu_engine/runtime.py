@@ -1,5 +1,6 @@
 """The runtime: serialized engines in, engines out."""
 
+from helpers.cpu_engine._bindings import Scoped
 from helpers.cpu_engine.engine import ICudaEngine
 from helpers.cpu_engine.logger import ILogger
 from helpers.cpu_engine.plan import Plan, PlanError
@@ -7,7 +8,7 @@ from helpers.cpu_engine.plan import Plan, PlanError
 __all__ = ["Runtime"]
 
 
-class Runtime:
+class Runtime(Scoped):
     """Deserializes engines. What cannot be deserialized is logged as an error and gives None."""
 
     def __init__(self, logger: ILogger) -> None:

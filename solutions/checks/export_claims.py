@@ -28,6 +28,7 @@ EXPORTED, SIMPLIFIED = "model.onnx", "simplified.onnx"
 ARTIFACT, SIMPLIFIED_ARTIFACT = "resnet50.onnx", "resnet50_simplified.onnx"
 BATCHES = (1, 3, 8)
 DEFAULT_OPSET, OTHER_OPSET = 18, 20
+_ADVICE = "compare the outputs of both on random images, and raise before anything is written to dst"
 _SLIPS = ("AttributeError", "NameError", "TypeError", "UnboundLocalError")
 
 
@@ -153,17 +154,32 @@ def smaller(student: Student, case: Case) -> str:
 
 @claim("simplify.refuses", cell="simplify_model", points=0.5, title="A result that fails validation is refused")
 def refuses(student: Student, case: Case) -> str:
-    _simplified(student, case)  # a function that refuses everything validates nothing
+    source = _simplified(student, case)[0]  # a function that refuses everything validates nothing
     model = unrepeatable_onnx(case.number("simplify.unrepeatable"))
     reply = student.call("simplify_model", onnx=model).require(SIMPLIFY)
-    advice = "compare the outputs of both on random images, and raise before anything is written to dst"
-    if reply["error"] is None:
-        raise Missed("an exception for a model whose outputs never repeat", "no exception", advice)
+    if reply["error"] is not None:
+        return _refusal(reply)
+    # No comparison of its own, then; it must at least heed onnxsim's verdict, or not depend on onnxsim.
+    reply = student.call("simplify_model", onnx=source, faulty=True).require(SIMPLIFY)
+    if reply["error"] is not None:
+        return _refusal(reply)
+    images = probe_images(case.random("simplify.faulty"), 2)
+    try:
+        return agreement(
+            run_model(reply["files"], SIMPLIFIED, images), run_model({EXPORTED: source}, EXPORTED, images), "src's"
+        )
+    except Missed as missed:
+        raise Missed(
+            "an exception where the simplified model computes something else", f"no exception; {missed.found}", _ADVICE
+        ) from missed
+
+
+def _refusal(reply: dict[str, Any]) -> str:
     said = f"{reply['error']['type']}: {reply['error']['message']}"
     if reply["error"]["type"] in _SLIPS:
-        raise Missed("an exception that you raise", said, advice)
+        raise Missed("an exception that you raise", said, _ADVICE)
     if SIMPLIFIED in reply["files"]:
-        raise Missed("no file at dst after a failed validation", f"a file, and {said}", advice)
+        raise Missed("no file at dst after a failed validation", f"a file, and {said}", _ADVICE)
     return said[:120]
 
 

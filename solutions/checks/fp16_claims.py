@@ -164,7 +164,7 @@ def faster_than_pytorch(student: Student, case: Case) -> str:
     with InferenceEngine(_artifact(student, case)) as own:
         own.bind(own.opt_batch)
         pytorch.bind(own.opt_batch)
-        ratio = compare_speed(own.execute_ms, pytorch.run)
+        ratio = compare_speed(own.execute_ms, pytorch.run, (1.2,))
         if ratio.high <= 1.2:
             raise Missed("more than PyTorch FP32's throughput", str(ratio), "check that the engine is an FP16 one")
     return f"batch {own.opt_batch}: {ratio}"

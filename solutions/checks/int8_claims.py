@@ -286,7 +286,7 @@ def faster_than_pytorch(student: Student, case: Case) -> str:
     with InferenceEngine(_this_model(student, case)) as own:
         own.bind(own.opt_batch)
         pytorch.bind(own.opt_batch)
-        ratio = compare_speed(own.execute_ms, pytorch.run)
+        ratio = compare_speed(own.execute_ms, pytorch.run, (1.2,))
         if ratio.high <= 1.2:
             raise Missed("more than PyTorch FP32's throughput", str(ratio), "is it an INT8 engine?")
     return f"batch {own.opt_batch}: {ratio}"

@@ -92,7 +92,6 @@ class Reference:
         precision, (least, best, most) = _ENGINES[name]
         self._need("resnet50_simplified.onnx")
         options = {"min_batch": least, "opt_batch": best, "max_batch": most}
-        options["timing_cache"] = self.folder / "timing.cache"
         if precision.startswith("int8"):
             self._need("calibration.npy")
             options["calib_npy"] = self.folder / "calibration.npy"

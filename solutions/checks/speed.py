@@ -34,21 +34,28 @@ class Ratio:
         return f"{self.median:.2f} (95 % interval {self.low:.2f} to {self.high:.2f}, {self.pairs} pairs)"
 
 
-def compare_speed(ours: Callable[[], object], other: Callable[[], object]) -> Ratio:
+def compare_speed(
+    ours: Callable[[], object], other: Callable[[], object], bounds: tuple[float, ...] = (NONE, FULL)
+) -> Ratio:
     """Return how many times as fast `ours` is as `other`; both run one execution and wait for its end.
 
-    At least five pairs, and more until the interval is within 5 % either way; in each, the two take turns in
-    alternating order, so that a disturbance or a warming processor hits both.
+    At least five pairs, and more until the interval is within 5 % either way or lies clear of every bound; in each,
+    the two take turns in alternating order, so that a disturbance or a warming processor hits both.
     """
     executions = _executions(other)
     _seconds(ours, executions)
     logs: list[float] = []
-    while len(logs) < _LEAST_PAIRS or (len(logs) < _MOST_PAIRS and _half_width(logs) > _NARROW):
+    while len(logs) < _LEAST_PAIRS or (len(logs) < _MOST_PAIRS and not _settled(logs, bounds)):
         first, second = (ours, other) if len(logs) % 2 else (other, ours)
         times = {id(function): _seconds(function, executions) for function in (first, second)}
         logs.append(math.log(times[id(other)] / times[id(ours)]))
     mean, half = statistics.fmean(logs), _half_width(logs)
     return Ratio(math.exp(statistics.median(logs)), math.exp(mean - half), math.exp(mean + half), len(logs))
+
+
+def _settled(logs: list[float], bounds: tuple[float, ...]) -> bool:
+    mean, half = statistics.fmean(logs), _half_width(logs)
+    return half <= _NARROW or not any(mean - half <= math.log(bound) <= mean + half for bound in bounds)
 
 
 def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:

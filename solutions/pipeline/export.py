@@ -100,12 +100,20 @@ def simplify_onnx(source: str | Path, target: str | Path) -> None:
 
     model = onnx.load(str(source))
     try:
-        simplified, agrees = onnxsim.simplify(model)
+        # without check_n onnxsim compares nothing and always agrees
+        simplified, agrees = onnxsim.simplify(model, check_n=1, test_input_shapes=_example_shapes(model))
     except Exception as error:  # onnxsim raises bare RuntimeError and ONNX's own errors
         raise InputError(f"onnxsim cannot simplify {source}: {error}; export without --simplify") from error
     if not agrees:
         raise InputError(f"onnxsim changed what {source} computes; export without --simplify")
     onnx.save(simplified, str(target))
+
+
+def _example_shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
+    """Return a shape for each input, two where an axis is symbolic."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    return {value.name: [size if isinstance(size, int) and size else 2 for size in _shape(value)] for value in inputs}
 
 
 def validate_onnx(

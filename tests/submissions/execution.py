@@ -86,7 +86,7 @@ def _run(submission: Submission, folder: Path, outcome: Outcome) -> None:
     os.environ["TRT_LAB_RECORDS"] = str(folder / "records")
     prepare(submission.step, folder / "artifacts")
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
-    for cell in patched_cells(submission):
+    for cell in _up_to_the_last_test(submission, patched_cells(submission)):
         about = cell.metadata.get("nbgrader", {})
         if "explore" in cell.metadata.get("tags", []):
             continue
@@ -94,6 +94,17 @@ def _run(submission: Submission, folder: Path, outcome: Outcome) -> None:
             _test_cell(submission, cell.source, about["grade_id"], namespace, outcome)
         elif _execute(cell.source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
             namespace["In"].append(cell.source)
+
+
+def _up_to_the_last_test(submission: Submission, cells: list[Any]) -> list[Any]:
+    """Leave out what comes after the last test cell that is asked for: a later cell cannot change it."""
+    tests = [index for index, cell in enumerate(cells) if _graded_as(cell) in submission.cells]
+    return cells[: tests[-1] + 1] if tests else cells
+
+
+def _graded_as(cell: Any) -> str | None:
+    about = cell.metadata.get("nbgrader", {})
+    return about["grade_id"] if about.get("grade") else None
 
 
 def _test_cell(submission: Submission, source: str, grade_id: str, namespace: dict[str, Any], outcome: Outcome) -> None:

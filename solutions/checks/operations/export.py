@@ -1,11 +1,13 @@
 """Calls a student's exporter and simplifier in an empty folder and gathers the files they left."""
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from helpers.probes.capture import TimeLimitError
 from helpers.probes.modules import probe_classifier
+from helpers.probes.simplifiers import faulty_simplifier
 from solutions.checks.operations import Submission, operation
 
 __all__ = ["export_model", "simplify_model"]
@@ -27,8 +29,8 @@ def export_model(submission: Submission, *, seed: int, training: bool = False, o
 
 
 @operation
-def simplify_model(submission: Submission, *, onnx: bytes) -> dict[str, Any]:
-    """Call `simplify_onnx(src, dst)` on a model.
+def simplify_model(submission: Submission, *, onnx: bytes, faulty: bool = False) -> dict[str, Any]:
+    """Call `simplify_onnx(src, dst)` on a model; with `faulty`, onnxsim gives a wrong result and says so.
 
     Returns `files` ({file name: bytes}; the result is called simplified.onnx), `source_kept` (whether src is as it
     was) and `error` ({"type", "message"} of what it raised, else None).
@@ -39,7 +41,8 @@ def simplify_model(submission: Submission, *, onnx: bytes) -> dict[str, Any]:
         source.write_bytes(onnx)
         error = None
         try:
-            simplify(str(source), str(target))
+            with faulty_simplifier(simplify) if faulty else contextlib.nullcontext():
+                simplify(str(source), str(target))
         except (TimeLimitError, NotImplementedError):
             raise
         except Exception as raised:
