@@ -169,7 +169,8 @@ def _kept_log(converter: BaseConverter) -> Iterator[list[str]]:
 def _reason(lines: list[str], error: BaseException) -> str:
     """Return why a conversion failed: nbgrader logs the traceback and raises only that there was one."""
     if not isinstance(error, NbGraderException):
-        return f"{type(error).__name__}: {error}"
+        said = str(error).splitlines() or ["no reason given"]
+        return f"{type(error).__name__}: {said[0]}"
     logged = "\n".join(lines).splitlines()
     raised = [found for line in logged if (found := _RAISED.match(line.strip()))]
     named = [found for found in raised if found[1] != "NbGraderException"]

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.layers import count_precisions, layer_precision
 
-RECORDED = json.loads((Path(__file__).parent / "fixtures/inspector_tensorrt_8_6.json").read_text())
+RECORDED = json.loads((Path(__file__).parents[1] / "fixtures/inspector_tensorrt_8_6.json").read_text())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8", "tf32"])

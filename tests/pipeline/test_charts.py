@@ -5,10 +5,10 @@ import dataclasses
 import matplotlib.pyplot as plt
 import pytest
 from PIL import Image
-from sample_results import ENGINE, sample_results
 
 from solutions.pipeline.charts import CHARTS, colour, draw_charts
 from solutions.pipeline.results import Results, Row, with_speedup
+from tests.pipeline.sample_results import ENGINE, sample_results
 
 
 @pytest.fixture(autouse=True)

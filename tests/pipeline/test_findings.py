@@ -3,10 +3,10 @@
 import dataclasses
 
 import pytest
-from sample_results import ENGINE, sample_results
 
 from solutions.pipeline.findings import Saturation, best_row, findings, headline, saturation
 from solutions.pipeline.results import AccuracyRow, CheckRow, LayerRow, Results, Row, with_speedup
+from tests.pipeline.sample_results import ENGINE, sample_results
 
 
 def results_of(*rows: Row, **parts) -> Results:

@@ -11,7 +11,7 @@ from helpers.errors import InputError
 from solutions.pipeline.layer_cost import GraphCosts, inspector_cost, onnx_names
 from tests.pipeline.tiny_models import SIZE, TinyNet, tiny_onnx
 
-RECORDED = json.loads((Path(__file__).parent / "fixtures/inspector_tensorrt_8_6.json").read_text())
+RECORDED = json.loads((Path(__file__).parents[1] / "fixtures/inspector_tensorrt_8_6.json").read_text())
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
 
 

@@ -5,10 +5,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from sample_results import ENGINE, write_folder
 
 from helpers.errors import InputError
 from solutions.pipeline.report import make_report
+from tests.pipeline.sample_results import ENGINE, write_folder
 
 
 class Page(HTMLParser):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import typer
-from sample_results import ENGINE, write_folder
 from typer.testing import CliRunner
 
 from helpers.errors import InputError
 from solutions.pipeline.commands import report
+from tests.pipeline.sample_results import ENGINE, write_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 

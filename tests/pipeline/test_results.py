@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from sample_results import ENGINE, sample_results, write_folder
 
 from helpers.errors import InputError
 from solutions.pipeline.results import (
@@ -16,6 +15,7 @@ from solutions.pipeline.results import (
     with_speedup,
 )
 from solutions.pipeline.results_folder import load_results
+from tests.pipeline.sample_results import ENGINE, sample_results, write_folder
 
 
 def test_speedup_is_throughput_over_pytorch_at_the_same_batch():

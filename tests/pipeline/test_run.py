@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from tiny_models import SIZE, TinyNet, image_folder
 
 from helpers.backend import DEVICE, describe
 from helpers.errors import EngineError, InputError
@@ -22,6 +21,7 @@ from solutions.pipeline.recipe import Recipe
 from solutions.pipeline.run import run
 from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import run_stages
+from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder
 
 ENGINES = ["fp32", "tf32", "fp16", "int8", "dynamic-fp16"]
 
