@@ -236,7 +236,8 @@ def test_help_shows_an_example(trtlab, command: str) -> None:
 def test_ctrl_c_in_a_build_leaves_nothing_and_exits_130(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(
-        "import sys, time\n"
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "from solutions.pipeline import build, calibrate, cli\n"
         "upload = calibrate._BatchFeeder._upload\n"
         "def slow(self, batch):\n"
