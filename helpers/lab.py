@@ -40,8 +40,8 @@ MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
 """The model of the lab; TRT_LAB_MODEL=resnet18 makes every step faster. The artifacts keep their names."""
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
-VALIDATION_IMAGES = 200 if QUICK else 1000
-THROUGHPUT_SECONDS = 0.5 if QUICK else 2.0
+VALIDATION_IMAGES = 200 if QUICK else 500
+THROUGHPUT_SECONDS = 0.5 if QUICK else 1.5
 """Seconds of one throughput measurement in the notebooks; publish longer ones (trtlab bench --duration 60)."""
 
 PROFILE_BATCHES = (1, 8, 32)
@@ -172,7 +172,7 @@ def iterations(batch: int) -> int:
     """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds."""
     from helpers.backend import ENGINE
 
-    full = 1000 if ENGINE == "tensorrt" else max(10, 128 // batch)
+    full = 1000 if ENGINE == "tensorrt" else max(8, 64 // batch)
     return max(5, full // 4) if QUICK else full
 
 

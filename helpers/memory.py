@@ -28,6 +28,7 @@ def process_memory_bytes() -> int:
 def gpu_memory_bytes(device: int = 0, *, whole_device: bool = False) -> int | None:
     """Return the GPU memory of this process in bytes, as NVML sees it; None where there is no NVIDIA GPU or driver.
 
+    `device` counts as CUDA does: among those of CUDA_VISIBLE_DEVICES, where that is set.
     Inside a container NVML cannot tell processes apart; then, and with `whole_device`, it is all that is in use there.
     """
     try:
@@ -37,13 +38,22 @@ def gpu_memory_bytes(device: int = 0, *, whole_device: bool = False) -> int | No
     except Exception:  # no package, no driver or no device: all mean "no GPU to measure"
         return None
     try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(device)
+        handle = _handle(pynvml, device)
         own = None if whole_device else _own_gpu_bytes(pynvml, handle)
         return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) if own is None else own
     except pynvml.NVMLError:
         return None
     finally:
         pynvml.nvmlShutdown()
+
+
+def _handle(pynvml: Any, device: int) -> Any:
+    """NVML numbers all of the machine's GPUs and does not know CUDA_VISIBLE_DEVICES."""
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    chosen = visible[device] if device < len(visible) else str(device)
+    if chosen.isdigit():
+        return pynvml.nvmlDeviceGetHandleByIndex(int(chosen))
+    return pynvml.nvmlDeviceGetHandleByUUID(chosen)
 
 
 def _own_gpu_bytes(pynvml: Any, handle: Any) -> int | None:

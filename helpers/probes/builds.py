@@ -22,7 +22,6 @@ class Build:
     flags: dict[str, bool] = field(default_factory=dict)
     calibrator: str | None = None
     profiles: int = 0
-    parse_errors: int = 0
 
 
 @contextlib.contextmanager

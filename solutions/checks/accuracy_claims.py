@@ -8,7 +8,7 @@ import numpy as np
 
 from helpers import digits
 from helpers.errors import LabError
-from helpers.lab import VALIDATION_IMAGES
+from helpers.lab import QUICK, VALIDATION_IMAGES
 from helpers.probes.scored import ranked_scores
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
@@ -26,7 +26,6 @@ POINTS = 0.1
 """Largest difference to the trusted evaluation, in percentage points."""
 
 _LIMITS = {"fp16": 0.5, "int8": 1.5}
-_ENOUGH_IMAGES = 1000
 _FRESH_IMAGES, _FRESH_VARIANTS = 64, (100, 9000)
 _EXACT = 1e-3
 
@@ -307,8 +306,8 @@ def _loss(student: Student, case: Case, name: str) -> str:
         if fault:
             raise Missed(f"{row}'s accuracy as measured on the engine", fault, "the loss is judged on right figures")
     loss = accuracy_loss(trusted["fp32"].accuracy, trusted[name].accuracy)
-    # with few images one flip is half a point: then only a loss that is surely above the limit counts
-    judged = loss.points if VALIDATION_IMAGES >= _ENOUGH_IMAGES else loss.low
+    # on a quick run's few images one flip is half a point: there only a loss that is surely above the limit counts
+    judged = loss.low if QUICK else loss.points
     said = f"{loss.points:+.2f} points (95 % interval {loss.low:+.2f} to {loss.high:+.2f}, {VALIDATION_IMAGES} images)"
     if judged >= limit:
         raise Missed(f"a loss under {limit} points against FP32", said, "look at what made this engine, in its step")

@@ -8,8 +8,8 @@ from helpers.lab import PROFILE_BATCHES
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
+from solutions.checks.engine_speed import against_reference
 from solutions.checks.plans import HALF_TOLERANCE, check_outputs, facts_of
-from solutions.checks.speed import compare_speed, judge_ratio
 from solutions.checks.student import Student
 from solutions.pipeline.inference import InferenceEngine
 
@@ -139,11 +139,8 @@ def speed(student: Student, case: Case) -> Earned:
 def _speed(plan: bytes, case: Case, batch: int) -> Earned:
     images = case.random(f"dynamic.artifact.{batch}").standard_normal((batch, 3, EDGE, EDGE)).astype("float32")
     check_outputs(plan, case.reference.bytes("resnet50.onnx"), images, HALF_TOLERANCE)
-    with InferenceEngine(plan) as own, InferenceEngine(case.reference.path(ARTIFACT)) as reference:
-        own.bind(batch)
-        reference.bind(batch)
-        ratio = compare_speed(own.execute_ms, reference.execute_ms)
-    return judge_ratio(ratio, f"batch {batch}", "check the FP16 flag and the shape that the profile is tuned for")
+    advice = "check the FP16 flag and the shape that the profile is tuned for"
+    return against_reference(plan, case.reference.path(ARTIFACT), advice, batch)
 
 
 @claim("dynamic.saturation", cell="dynamic_speed", points=1, title="Where the throughput saturates, by the stated rule")

@@ -3,16 +3,13 @@
 from typing import Any
 
 from helpers.backend import ENGINE, trt
-from helpers.lab import MODEL
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
+from solutions.checks.engine_speed import against_pytorch, against_reference
 from solutions.checks.plans import HALF_TOLERANCE, check_outputs, facts_of
-from solutions.checks.speed import compare_speed, judge_ratio
 from solutions.checks.student import Reply, Student
-from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.runners import RunnerSpec, load_runner
 
 FUNCTION = "build_engine_fp16"
 ARTIFACT = "resnet50_fp16.engine"
@@ -150,21 +147,10 @@ def _artifact(student: Student, case: Case) -> bytes:
 
 @claim("fp16.speed", cell="fp16_speed", points=3, title="As fast as the reference engine")
 def speed(student: Student, case: Case) -> Earned:
-    with InferenceEngine(_artifact(student, case)) as own, InferenceEngine(case.reference.path(ARTIFACT)) as reference:
-        batch = min(own.opt_batch, reference.max_batch)
-        own.bind(batch)
-        reference.bind(batch)
-        ratio = compare_speed(own.execute_ms, reference.execute_ms)
-    return judge_ratio(ratio, f"batch {batch}", "check that the FP16 flag is set before the build")
+    advice = "check that the FP16 flag is set before the build"
+    return against_reference(_artifact(student, case), case.reference.path(ARTIFACT), advice)
 
 
 @claim("fp16.faster_than_pytorch", cell="fp16_speed", points=2, title="Faster than PyTorch FP32")
 def faster_than_pytorch(student: Student, case: Case) -> str:
-    pytorch = load_runner(RunnerSpec("pytorch", MODEL))
-    with InferenceEngine(_artifact(student, case)) as own:
-        own.bind(own.opt_batch)
-        pytorch.bind(own.opt_batch)
-        ratio = compare_speed(own.execute_ms, pytorch.run, (1.2,))
-        if ratio.high <= 1.2:
-            raise Missed("more than PyTorch FP32's throughput", str(ratio), "check that the engine is an FP16 one")
-    return f"batch {own.opt_batch}: {ratio}"
+    return against_pytorch(_artifact(student, case), "check that the engine is an FP16 one")

@@ -9,20 +9,19 @@ import numpy as np
 
 from helpers.backend import ENGINE
 from helpers.errors import LabError
-from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES
+from helpers.lab import CALIBRATION_IMAGES, PROFILE_BATCHES
 from helpers.probes.calibration import read_scales
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
+from solutions.checks.engine_speed import against_pytorch, against_reference
 from solutions.checks.operations.calibration import random_images
 from solutions.checks.plans import facts_of, relative_error
 from solutions.checks.reference_images import held_out_images
-from solutions.checks.speed import compare_speed, judge_ratio
 from solutions.checks.student import Student
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.runners import RunnerSpec, load_runner
 
 FUNCTION = "build_engine_int8"
 PLAN, CACHE = "resnet50_int8.engine", "resnet50_calib.cache"
@@ -272,21 +271,10 @@ def _this_model(student: Student, case: Case) -> bytes:
 
 @claim("int8.speed", cell="int8_speed", points=4, title="As fast as the reference INT8 engine")
 def speed(student: Student, case: Case) -> Earned:
-    with InferenceEngine(_this_model(student, case)) as own, InferenceEngine(case.reference.path(PLAN)) as reference:
-        batch = min(own.opt_batch, reference.max_batch)
-        own.bind(batch)
-        reference.bind(batch)
-        ratio = compare_speed(own.execute_ms, reference.execute_ms)
-    return judge_ratio(ratio, f"batch {batch}", "look at the layers' precisions: INT8 makes the difference")
+    advice = "look at the layers' precisions: INT8 makes the difference"
+    return against_reference(_this_model(student, case), case.reference.path(PLAN), advice)
 
 
 @claim("int8.faster_than_pytorch", cell="int8_speed", points=2, title="Faster than PyTorch FP32")
 def faster_than_pytorch(student: Student, case: Case) -> str:
-    pytorch = load_runner(RunnerSpec("pytorch", MODEL))
-    with InferenceEngine(_this_model(student, case)) as own:
-        own.bind(own.opt_batch)
-        pytorch.bind(own.opt_batch)
-        ratio = compare_speed(own.execute_ms, pytorch.run, (1.2,))
-        if ratio.high <= 1.2:
-            raise Missed("more than PyTorch FP32's throughput", str(ratio), "is it an INT8 engine?")
-    return f"batch {own.opt_batch}: {ratio}"
+    return against_pytorch(_this_model(student, case), "is it an INT8 engine?")

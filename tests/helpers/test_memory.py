@@ -1,7 +1,11 @@
 """Is a peak of memory seen, and only while it is watched?"""
 
+import sys
+import types
+
 import numpy as np
 import psutil
+import pytest
 
 from helpers import memory
 
@@ -54,3 +58,22 @@ def test_the_peak_is_kept_when_the_block_raises() -> None:
 def test_gpu_memory_is_none_or_positive() -> None:
     used = memory.gpu_memory_bytes()
     assert used is None or used > 0
+
+
+@pytest.mark.parametrize(
+    ("visible", "device", "asked"), [("", 1, 1), ("3,2", 1, 2), ("GPU-5a, GPU-7c", 1, "GPU-7c"), ("2", 0, 2)]
+)
+def test_gpus_are_counted_as_cuda_counts_them(
+    monkeypatch: pytest.MonkeyPatch, visible: str, device: int, asked: int | str
+) -> None:
+    nvml = types.SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+        nvmlDeviceGetMemoryInfo=lambda handle: types.SimpleNamespace(used={asked: 7}[handle]),
+        NVMLError=RuntimeError,
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert memory.gpu_memory_bytes(device, whole_device=True) == 7

@@ -37,9 +37,10 @@ def main(
     verdicts = []
     for number, submission in enumerate(chosen, 1):
         verdicts.append(judge(submission, run_submission(submission)))
+        # After each one: what was decided survives when the run is stopped.
+        figures = summary(verdicts, time.perf_counter() - started)
+        write_json(out, figures)
         _show(console, f"{number}/{len(chosen)}", verdicts[-1], verbose)
-    figures = summary(verdicts, time.perf_counter() - started)
-    write_json(out, figures)
     console.print(f"\n{figures['wrong']} wrong and {figures['right']} right submissions in {figures['seconds']:.0f} s")
     for key in ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks"):
         console.print(f"  {key.replace('_', ' '):<18} {figures[key]}")

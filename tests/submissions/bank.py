@@ -6,6 +6,7 @@ from typing import Any
 
 import nbformat
 import yaml
+from nbgrader.preprocessors import ClearSolutions
 
 from helpers.lab import STEPS
 
@@ -13,7 +14,6 @@ __all__ = ["ROOT", "Submission", "load_bank", "notebook_cells", "patched_cells"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent
-_BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
 _KEYS = {"name", "about", "cell", "replace", "code", "loses", "cells"}
 
 
@@ -79,9 +79,11 @@ def _entry(path: Path, raw: dict[str, Any]) -> Submission:
     )
 
 
-def notebook_cells(step: str) -> list[nbformat.NotebookNode]:
-    """Return the code cells of a step's solution notebook."""
+def notebook_cells(step: str, *, filled: bool = True) -> list[nbformat.NotebookNode]:
+    """Return the code cells of a step's solution notebook; not `filled`, its TODO cells as a student gets them."""
     notebook = nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4)
+    if not filled:
+        notebook, _ = ClearSolutions().preprocess(notebook, {})
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
@@ -91,10 +93,7 @@ def patched_cells(submission: Submission) -> list[nbformat.NotebookNode]:
     Raises:
         ValueError: the cell, or a text to replace, is not there.
     """
-    cells = notebook_cells(submission.step)
-    if submission.kind == "skeleton":
-        for cell in cells:
-            cell.source = unfilled(cell.source)
+    cells = notebook_cells(submission.step, filled=submission.kind != "skeleton")
     if submission.cell:
         cell = next((c for c in cells if c.metadata.get("nbgrader", {}).get("grade_id") == submission.cell), None)
         if cell is None:
@@ -109,17 +108,3 @@ def _replaced(submission: Submission, source: str) -> str:
             raise ValueError(f"{submission.title}: cell {submission.cell} does not hold {old!r}")
         source = source.replace(old, new)
     return source
-
-
-def unfilled(source: str) -> str:
-    """Return a cell as a student gets it: nothing between the solution's marks but an error."""
-    lines, inside = [], False
-    for line in source.splitlines():
-        if line.strip() == _BEGIN:
-            inside = True
-            lines.append(line.replace(_BEGIN, "raise NotImplementedError()"))
-        elif line.strip() == _END:
-            inside = False
-        elif not inside:
-            lines.append(line)
-    return "\n".join(lines)

@@ -69,8 +69,12 @@ def run_submission(submission: Submission, limit_s: float = LIMIT_S) -> Outcome:
 
 def _child(submission: Submission, sender: Any) -> None:
     outcome = Outcome()
+    # What the submission writes, native libraries included, is none of the runner's output.
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
     try:
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        with tempfile.TemporaryDirectory() as folder:
             _run(submission, Path(folder), outcome)
     except BaseException:
         outcome.died = traceback.format_exc()

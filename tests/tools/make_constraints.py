@@ -19,7 +19,8 @@ def resolved(python: str) -> tuple[str, dict[str, str]]:
     version = subprocess.check_output(
         [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], text=True
     ).strip()
-    command = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", ".[dev]"]
+    pip = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
+    command = [*pip, ".[bonus,dev]"]
     report = json.loads(subprocess.check_output(command, text=True, cwd=ROOT))
     found = {item["metadata"]["name"].lower(): item["metadata"]["version"] for item in report["install"]}
     found.pop("trt-lab")

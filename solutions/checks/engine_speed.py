@@ -1,0 +1,40 @@
+"""The speed of a submission's plan, against the reference engine and against PyTorch, in one run with each."""
+
+from pathlib import Path
+
+from helpers.lab import MODEL
+from solutions.checks.claims import Earned, Missed
+from solutions.checks.speed import compare_speed, judge_ratio
+from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.runners import RunnerSpec, load_runner
+
+__all__ = ["against_pytorch", "against_reference"]
+
+LEAST_SPEEDUP = 1.2
+"""Times PyTorch FP32's throughput: what fusion alone gives, also where there are no half-precision or INT8 units."""
+
+
+def against_reference(plan: bytes, reference: Path, try_this: str, batch: int | None = None) -> Earned:
+    """Return the points' share for a plan's speed, at `batch` or else at the batch that the plan is tuned for."""
+    with InferenceEngine(plan) as own, InferenceEngine(reference) as other:
+        size = batch or min(own.opt_batch, other.max_batch)
+        own.bind(size)
+        other.bind(size)
+        ratio = compare_speed(own.execute_ms, other.execute_ms)
+    return judge_ratio(ratio, f"batch {size}", try_this)
+
+
+def against_pytorch(plan: bytes, try_this: str) -> str:
+    """Return evidence that a plan is faster than PyTorch FP32 at the batch that it is tuned for.
+
+    Raises:
+        Missed: it is not.
+    """
+    pytorch = load_runner(RunnerSpec("pytorch", MODEL))
+    with InferenceEngine(plan) as own:
+        own.bind(own.opt_batch)
+        pytorch.bind(own.opt_batch)
+        ratio = compare_speed(own.execute_ms, pytorch.run, (LEAST_SPEEDUP,))
+    if ratio.high <= LEAST_SPEEDUP:
+        raise Missed(f"more than {LEAST_SPEEDUP} times PyTorch FP32's throughput", str(ratio), try_this)
+    return f"batch {own.opt_batch}: {ratio}"
