@@ -33,7 +33,9 @@ FAR = 0.25
 """Median difference of the model's scales from the reference's; two samples of the images differ by a few percent."""
 
 SAME_IMAGE = 1e-3
-MOST_ERROR, LEAST_AGREEMENT = 0.12, 0.95
+MOST_ERROR, LEAST_AGREEMENT = 0.17, 0.95
+"""Right calibrations are 2 to 5 % off, those on pixels or noise that the network never sees more than 22 %."""
+
 THIS_MODEL = 0.5
 
 MOST_BYTES = 0.45
