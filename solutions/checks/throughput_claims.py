@@ -75,13 +75,16 @@ def _steady(student: Student, case: Case, attempt: int, seconds: float = _SHORT_
     return _time(student, attempt, model=model, batch=batch, seconds=seconds), batch
 
 
-def _scale(student: Student, case: Case) -> float:
-    """Return what to multiply the rate by where it counts something else than images, so that it is missed once."""
+def _power(student: Student, case: Case) -> int:
+    """Return the power of the batch size that turns what is returned into images, so that it is missed only once.
+
+    0 is right; 1 where batches were counted, -1 where the batch size was multiplied in twice.
+    """
     timed, batch = _steady(student, case, 0)
     if timed.images_per_s <= 0:
-        return 1.0
+        return 0
     off = math.log(timed.rates()[0] / timed.images_per_s)
-    return min((1.0, float(batch), 1 / batch), key=lambda scale: abs(math.log(scale) - off))
+    return min((0, 1, -1), key=lambda power: abs(power * math.log(batch) - off))
 
 
 @claim("throughput.images", cell="benchmark_throughput", points=1, title="It is images over the seconds that passed")
@@ -136,14 +139,14 @@ def batch_size(student: Student, case: Case) -> str:
 
 @claim("throughput.warm_up", cell="benchmark_throughput", points=0.5, title="The first executions do not count")
 def warm_up(student: Student, case: Case) -> str:
-    scale, first_ms, batch = _scale(student, case), 200.0, 6
+    power, first_ms, batch = _power(student, case), 200.0, 6
 
     def measure(attempt: int) -> Timed:
         model = {"durations_ms": [4.0], "first_ms": [first_ms]}
         return _time(student, attempt, model=model, batch=batch, seconds=_SHORT_S)
 
     def judge(timed: Timed) -> str:
-        (low, high), found = timed.rates(after=1), timed.images_per_s * scale
+        (low, high), found = timed.rates(after=1), timed.images_per_s * batch**power
         slack = 0.08 + 1 / timed.calls
         if not low * (1 - slack) <= found <= high * (1 + slack):
             expected = f"about {low:.0f} images/s: only the first call of this model is slow ({first_ms:.0f} ms)"
@@ -155,19 +158,19 @@ def warm_up(student: Student, case: Case) -> str:
 
 @claim("throughput.synchronized", cell="benchmark_throughput", points=0.75, title="Only finished work counts")
 def synchronized(student: Student, case: Case) -> str:
-    scale = _scale(student, case)
+    power, batch = _power(student, case), 5
     hint = "synchronize after the last execution and before you read the clock for the last time"
 
     def measure(attempt: int) -> Timed:
         model = {"durations_ms": [4.0], "asynchronous": True, "queue": 40}
-        return _time(student, attempt, model=model, batch=5, seconds=_SHORT_S)
+        return _time(student, attempt, model=model, batch=batch, seconds=_SHORT_S)
 
     def judge(timed: Timed) -> str:
         if timed.calls not in timed.log["waits"]:
             waited = max(timed.log["waits"], default=0)
             found = f"the last wait came after {waited} of {timed.calls} calls"
             raise Missed("a wait after the last call of an asynchronous model", found, hint)
-        (low, high), found = timed.rates(column="waited_s"), timed.images_per_s * scale
+        (low, high), found = timed.rates(column="waited_s"), timed.images_per_s * batch**power
         slack = TOLERANCE + 1 / timed.calls
         if not low * (1 - slack) * 0.95 <= found <= high * (1 + slack):
             raise Missed(f"{low:.0f} to {high:.0f} images/s, until the last work is done", f"{found:.0f}", hint)

@@ -1,14 +1,17 @@
 """The benchmark claims: what counts as agreement, which percentiles are sane, and which saved figures fit a machine."""
 
 import json
+import time
 from itertools import count
 
 import numpy as np
 import pytest
 
-from solutions.checks import measurements_claims
+from solutions.checks import measurements_claims, throughput_claims
 from solutions.checks.agreement import agreement, first_kept, percentile_range
+from solutions.checks.case import Case
 from solutions.checks.claims import CELLS, Missed, claims_of
+from solutions.checks.student import Student
 
 
 class Folder:
@@ -124,3 +127,32 @@ def test_swapped_percentiles_are_out_of_order():
     assert measurements_claims.order(Folder(latency=latency()), None)
     with pytest.raises(Missed, match="p95"):
         measurements_claims.order(Folder(latency=swapped), None)
+
+
+def throughput(counted, given):
+    """Return a benchmark_throughput that counts `counted(batch_size)` an execution of `given(batch_size)` images."""
+
+    def benchmark_throughput(model, batch_size, duration_sec=60):
+        images = np.zeros((given(batch_size), 3, 224, 224), np.float32)
+        model(images)
+        model.synchronize()
+        done, start = 0, time.perf_counter()
+        while (passed := time.perf_counter() - start) < duration_sec:
+            model(images)
+            model.synchronize()
+            done += counted(batch_size)
+        return done / passed
+
+    return benchmark_throughput
+
+
+@pytest.mark.parametrize("seed", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("counted", "given"), [(lambda n: 1, lambda n: n), (lambda n: n, lambda n: 1)], ids=["batches", "one image"]
+)
+def test_what_is_counted_wrongly_is_missed_once_whatever_the_batches(seed, counted, given):
+    student = Student.in_process({"benchmark_throughput": throughput(counted, given)})
+    with pytest.raises(Missed):
+        throughput_claims.images(student, Case(seed))
+    throughput_claims.warm_up(student, Case(seed))
+    throughput_claims.synchronized(student, Case(seed))

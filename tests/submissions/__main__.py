@@ -25,8 +25,8 @@ def main(
     os.environ.update(SETTINGS)
     from helpers.files import write_json
     from tests.submissions.bank import load_bank
-    from tests.submissions.execution import run_submission
-    from tests.submissions.verdict import judge, summary
+    from tests.submissions.execution import run_all
+    from tests.submissions.verdict import Verdict, judge, summary
 
     console = Console(soft_wrap=True)
     chosen = [submission for submission in load_bank(step) if name in (None, submission.name)]
@@ -34,20 +34,21 @@ def main(
         console.print(f"no submission named {name} in {step or 'any step'}")
         raise typer.Exit(2)
     started = time.perf_counter()
-    verdicts = []
-    for number, submission in enumerate(chosen, 1):
-        verdicts.append(judge(submission, run_submission(submission)))
+    verdicts: dict[str, Verdict] = {}
+    for submission, outcome in run_all(chosen):
+        verdicts[submission.title] = judge(submission, outcome)
         # After each one: what was decided survives when the run is stopped.
-        figures = summary(verdicts, time.perf_counter() - started)
+        in_order = [verdicts[one.title] for one in chosen if one.title in verdicts]
+        figures = summary(in_order, time.perf_counter() - started)
         write_json(out, figures)
-        _show(console, f"{number}/{len(chosen)}", verdicts[-1], verbose)
+        _show(console, f"{len(verdicts)}/{len(chosen)}", verdicts[submission.title], verbose)
     console.print(f"\n{figures['wrong']} wrong and {figures['right']} right submissions in {figures['seconds']:.0f} s")
     for key in ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks"):
         console.print(f"  {key.replace('_', ' '):<18} {figures[key]}")
     console.print(f"  {figures['seen_by_visible_checks']} of the wrong ones were seen by a visible check; {out}")
     if messages:
         _write_messages(console, messages, figures)
-    if not all(verdict.right for verdict in verdicts):
+    if not all(verdict.right for verdict in verdicts.values()):
         raise typer.Exit(1)
 
 

@@ -9,6 +9,7 @@ import yaml
 from nbgrader.preprocessors import ClearSolutions
 
 from helpers.lab import STEPS
+from solutions.checks.claims import CELLS
 
 __all__ = ["ROOT", "Submission", "load_bank", "notebook_cells", "patched_cells"]
 
@@ -39,6 +40,16 @@ class Submission:
     def title(self) -> str:
         """Step and name, for tables and test ids."""
         return f"{self.step}/{self.name}"
+
+    @property
+    def graded(self) -> tuple[str, ...]:
+        """The test cells to run."""
+        return self.cells or tuple(cell for cell, about in CELLS.items() if about.step == self.step)
+
+    @property
+    def timed(self) -> bool:
+        """Whether a test cell measures time, so that nothing may run beside it."""
+        return any(CELLS[cell].criterion == "performance" for cell in self.graded)
 
 
 def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Submission]:
