@@ -7,25 +7,30 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-__all__ = ["noise_png", "plain_png", "write_folder"]
+__all__ = ["noise_png", "plain_image", "plain_png", "write_folder"]
 
 _GRAIN = 5
 """Pixels a grain: fine enough that a wrong interpolation shows, coarse enough that no resizing averages it away."""
 
 
 def noise_png(seed: int, width: int, height: int, mode: str = "RGB") -> bytes:
-    """Return a PNG of `width` × `height` pixels of coloured grains; `mode` is Pillow's: "RGB", or "L" for greyscale."""
+    """Return a PNG of `width` × `height` pixels of coloured grains; `mode` is Pillow's: RGB, L or P."""
     random = np.random.default_rng(seed)
     rows, columns = -(-height // _GRAIN), -(-width // _GRAIN)
-    shape = (rows, columns, 3) if mode == "RGB" else (rows, columns)
+    shape = (rows, columns) if mode == "L" else (rows, columns, 3)
     grains = random.integers(0, 256, shape, dtype=np.uint8)
     pixels = grains.repeat(_GRAIN, axis=0).repeat(_GRAIN, axis=1)[:height, :width]
-    return _png(np.ascontiguousarray(pixels))
+    return _encoded(Image.fromarray(np.ascontiguousarray(pixels)).convert(mode), "PNG")
 
 
 def plain_png(colour: Sequence[int], width: int = 256, height: int = 256) -> bytes:
     """Return a PNG of one `colour` (red, green, blue; 0 to 255)."""
-    return _png(np.full((height, width, 3), colour, dtype=np.uint8))
+    return plain_image(colour, width, height, "PNG")
+
+
+def plain_image(colour: Sequence[int], width: int, height: int, kind: str) -> bytes:
+    """Return an image file of one `colour`, of Pillow's format `kind`, such as "JPEG"."""
+    return _encoded(Image.fromarray(np.full((height, width, 3), colour, dtype=np.uint8)), kind)
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> None:
@@ -36,7 +41,7 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(content)
 
 
-def _png(pixels: np.ndarray) -> bytes:
+def _encoded(image: Image.Image, kind: str) -> bytes:
     with io.BytesIO() as stream:
-        Image.fromarray(pixels).save(stream, format="PNG", compress_level=1)
+        image.save(stream, format=kind, compress_level=1)
         return stream.getvalue()

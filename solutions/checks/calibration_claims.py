@@ -1,16 +1,17 @@
 """Claims of step 4 on its first two parts: the images that calibrate, and the calibrator that hands them over."""
 
+import math
 from itertools import product
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from helpers.probes.image_folders import noise_png, plain_png
+from helpers.probes.image_folders import noise_png, plain_image, plain_png
 from helpers.probes.networks import EDGE
 from solutions.checks.case import Case
 from solutions.checks.claims import Missed, claim
-from solutions.checks.operations.calibration import random_images
+from solutions.checks.operations.calibration import random_images, sampled_order
 from solutions.checks.student import Student
 
 DATASET, CALIBRATOR = "CalibrationDataset", "Int8EntropyCalibrator"
@@ -18,8 +19,11 @@ MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
 TOLERANCE = 1e-5
 SIZES = ((300, 400), (333, 257), (256, 256), (641, 320), (200, 181))
-BATCH, IMAGES = 3, 8
-"""Two whole batches of the calibrator's loader, and a third one that is an image short."""
+BATCH, IMAGES = 3, 20
+"""Six whole batches of the calibrator's loader, and a seventh one that is an image short."""
+
+PARTS = (8, 10, 13, 26)
+"""Of forty images in four classes."""
 
 
 def _items(student: Student, files: dict[str, bytes], number: int) -> list[np.ndarray]:
@@ -27,13 +31,13 @@ def _items(student: Student, files: dict[str, bytes], number: int) -> list[np.nd
 
 
 def references(png: bytes) -> list[np.ndarray]:
-    """Return what [3, 224, 224] an image may become: Pillow's resize and crop, with either way of rounding sizes."""
+    """Return what [3, 224, 224] an image may become: Pillow's resize and crop, with every way of rounding sizes."""
     import io
 
     image = Image.open(io.BytesIO(png)).convert("RGB")
     ratio = 256 / min(image.size)
     found = []
-    for whole, half in product((int, round), (int, round)):
+    for whole, half in product((int, round, math.ceil), repeat=2):
         width, height = (256 if edge == min(image.size) else whole(edge * ratio) for edge in image.size)
         resized = image.resize((width, height), Image.Resampling.BILINEAR)
         left, top = half((width - EDGE) / 2), half((height - EDGE) / 2)
@@ -83,11 +87,11 @@ def pixels(student: Student, case: Case) -> str:
     return _compare(_items(student, files, len(files)), list(files.values()))
 
 
-@claim("dataset.greyscale", cell="calibration_dataset", points=0.5, title="Greyscale files become RGB images")
+@claim("dataset.greyscale", cell="calibration_dataset", points=0.5, title="Greyscale and palette files become RGB")
 def greyscale(student: Student, case: Case) -> str:
-    grey = noise_png(case.number("dataset.grey"), 280, 350, mode="L")
-    items = _items(student, {"a/grey.png": grey}, 1)
-    return _compare(items, [grey])
+    seed = case.number("dataset.grey")
+    grey, palette = noise_png(seed, 280, 350, mode="L"), noise_png(seed + 1, 350, 280, mode="P")
+    return _compare(_items(student, {"a/grey.png": grey, "b/palette.png": palette}, 2), [grey, palette])
 
 
 @claim("dataset.number", cell="calibration_dataset", points=0.5, title="num_samples is respected")
@@ -103,7 +107,19 @@ def number(student: Student, case: Case) -> str:
         raise Missed(
             f"at most num_samples of the {len(files)} images", f"lengths {said}", "look at __len__ and at the list"
         )
-    return f"lengths by num_samples: {lengths}"
+    mixed = _mixed()
+    found = student.call("dataset_items", files=mixed, num_samples=1000).require(DATASET)["length"]
+    if found != 3:
+        kinds = ", ".join(name.partition("/")[2] for name in mixed)
+        raise Missed(f"3 images among {kinds}", f"{found}", "take the files that end in .png, .jpg or .jpeg")
+    return f"lengths by num_samples: {lengths}; 3 of {len(mixed)} files of many kinds"
+
+
+def _mixed() -> dict[str, bytes]:
+    """Return files of every ending that counts, and two that are no images."""
+    jpeg = plain_image([90, 120, 30], 256, 256, "JPEG")
+    files = {"a/one.png": plain_png([9, 9, 9]), "a/two.jpg": jpeg, "b/three.jpeg": jpeg}
+    return {**files, "b/labels.txt": b"three: b\n", "b/Thumbs.db": b"\0"}
 
 
 @claim("dataset.spread", cell="calibration_dataset", points=0.5, title="A part of the images holds all classes evenly")
@@ -112,15 +128,28 @@ def spread(student: Student, case: Case) -> str:
     shades = sorted(float(np.mean(item)) for item in _items(student, files, len(files)))
     if len(shades) != len(files):
         raise Missed(f"all {len(files)} images", f"{len(shades)}", "use every image where num_samples allows it")
-    chosen = [float(np.mean(item)) for item in _items(student, files, 8)]
-    ranks = [int(np.argmin(np.abs(np.array(shades) - shade))) for shade in chosen]
-    if len(set(ranks)) != len(ranks) or len(ranks) != 8:
-        raise Missed("8 different images", f"{len(set(ranks))} different ones", "take each file at most once")
+    said = [_check_part(student, files, np.array(shades), part) for part in PARTS]
+    return f"of 40 images {'; '.join(said)} by class"
+
+
+def _check_part(student: Student, files: dict[str, bytes], shades: np.ndarray, part: int) -> str:
+    reply = student.call("dataset_items", files=files, num_samples=part).require(DATASET)
+    ranks = [int(np.argmin(np.abs(shades - float(np.mean(item))))) for item in reply["items"]]
+    if len(set(ranks)) != len(ranks) or len(ranks) != part:
+        raise Missed(f"{part} different images", f"{len(set(ranks))} different ones", "take each file at most once")
     counts = np.bincount([rank // 10 for rank in ranks], minlength=4)
     if counts.max() - counts.min() > 1:
-        said = f"{', '.join(map(str, counts))} images of the four classes"
-        raise Missed("2 images of each of four classes of ten", said, "do not take the first files of a sorted list")
-    return f"8 of 40 images: {', '.join(map(str, counts))} by class"
+        found = f"{', '.join(map(str, counts))} of the four classes"
+        expected = f"{part} images of four classes of ten, {part // 4} or {-(-part // 4)} of each"
+        raise Missed(expected, found, "do not take the first files of a sorted list")
+    first = reply["items"][: len(reply["once_more"])]
+    for others, found, advice in (
+        (reply["once_more"], "other values when an item is read again", "don't change in place what you keep"),
+        (reply["listed_otherwise"], "another order where the folder lists its files in another", "sort the files"),
+    ):
+        if len(others) != len(first) or not all(np.array_equal(a, b) for a, b in zip(first, others, strict=True)):
+            raise Missed("the same images in the same order, always", found, advice)
+    return f"{part}: {', '.join(map(str, counts))}"
 
 
 def _plain(case: Case) -> dict[str, bytes]:
@@ -154,9 +183,15 @@ def _given(student: Student, case: Case) -> list[np.ndarray]:
     return run["batches"]
 
 
+def _sampled_images(case: Case) -> np.ndarray:
+    """Return the images in the order in which the loader gives them."""
+    seed = case.number("calibrator.images")
+    return random_images(seed, IMAGES)[sampled_order(seed, IMAGES)]
+
+
 @claim("calibrator.batches", cell="calibrator", points=1.25, title="The batches reach the device unchanged")
 def batches(student: Student, case: Case) -> str:
-    given, images = _given(student, case), random_images(case.number("calibrator.images"), IMAGES)
+    given, images = _given(student, case), _sampled_images(case)
     whole = IMAGES // BATCH
     for index in range(whole):
         expected = images[index * BATCH : (index + 1) * BATCH]
@@ -178,7 +213,7 @@ def _difference(given: np.ndarray, expected: np.ndarray) -> str:
 
 @claim("calibrator.last_batch", cell="calibrator", points=0.75, title="A short last batch is left out or filled up")
 def last_batch(student: Student, case: Case) -> str:
-    given, images = _given(student, case), random_images(case.number("calibrator.images"), IMAGES)
+    given, images = _given(student, case), _sampled_images(case)
     short = IMAGES // BATCH * BATCH
     if len(given) < short // BATCH:
         raise Missed("every whole batch first", f"{len(given)} batches", "ask the loader for the next batch each time")

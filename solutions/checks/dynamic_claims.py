@@ -6,6 +6,7 @@ from typing import Any
 from helpers.backend import ENGINE, trt
 from helpers.lab import PROFILE_BATCHES
 from helpers.probes.networks import EDGE, tiny_onnx
+from solutions.checks.builders import NO_MODEL, check_workspace, fails_cleanly
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_reference
@@ -27,9 +28,8 @@ def _network(case: Case) -> bytes:
     return tiny_onnx(case.number("dynamic.network"))
 
 
-def _built(student: Student, case: Case, **options: Any) -> dict[str, Any]:
-    asked = {"options": options} if options else {}
-    return student.call("build_engine", function=FUNCTION, onnx=_network(case), **asked).require(FUNCTION)
+def _built(student: Student, case: Case) -> dict[str, Any]:
+    return student.call("build_engine", function=FUNCTION, onnx=_network(case)).require(FUNCTION)
 
 
 def _plan(student: Student, case: Case) -> bytes:
@@ -38,12 +38,21 @@ def _plan(student: Student, case: Case) -> bytes:
     return plan
 
 
-@claim("dynamic.plan", cell="dynamic_engine", points=0.5, title="A serialized engine is returned and written")
+@claim(
+    "dynamic.plan",
+    cell="dynamic_engine",
+    points=0.5,
+    title="An engine is built as asked, returned and written; failures raise",
+)
 def plan_claim(student: Student, case: Case) -> str:
     plan, file = _plan(student, case), _built(student, case)["file"]
     if file != plan:
         found = "no file" if file is None else f"{len(file):,} bytes in the file, {len(plan):,} returned"
         raise Missed("the same bytes at engine_path and returned", found, "write what you return, in binary mode")
+    check_workspace(_built(student, case))
+    for onnx in (NO_MODEL, _network(case)):
+        parsed = onnx != NO_MODEL
+        fails_cleanly(student, "failing_build", FUNCTION, parsed=parsed, function=FUNCTION, onnx=onnx)
     return f"{len(plan):,} bytes, file and return value equal"
 
 
@@ -101,7 +110,10 @@ def half_precision(student: Student, case: Case) -> str:
 
 @claim("dynamic.fp32", cell="dynamic_engine", points=0.5, title="fp16=False gives an FP32 engine")
 def fp32(student: Student, case: Case) -> str:
-    precisions, asked = _precisions(_built(student, case, fp16=False))
+    first = {"onnx": _network(case), "options": {}}  # one that is remembered must not be given back
+    options = {"fp16": False}
+    call = student.call("build_engine", function=FUNCTION, onnx=_network(case), options=options, before=first)
+    precisions, asked = _precisions(call.require(FUNCTION))
     if _half(precisions) or asked:
         raise Missed("no layer in half precision", f"layers by precision: {precisions}", "set the flag only if fp16")
     return f"layers by precision: {precisions}"

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from helpers.backend import ENGINE, trt
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
+from solutions.checks.builders import NO_MODEL, check_workspace, fails_cleanly
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_pytorch, against_reference
@@ -13,12 +16,18 @@ from solutions.checks.student import Reply, Student
 
 FUNCTION = "build_engine_fp16"
 ARTIFACT = "resnet50_fp16.engine"
-WORKSPACE_BYTES = 2 << 30
+BATCH = 8
+"""The largest batch of the profile that the task gives."""
+
 _SLIPS = ("AttributeError", "NameError", "TypeError", "UnboundLocalError")
 
 
 def _network(case: Case) -> bytes:
     return tiny_onnx(case.number("fp16.network"))
+
+
+def _images(case: Case, number: int) -> np.ndarray:
+    return case.random("fp16.images").standard_normal((number, 3, EDGE, EDGE)).astype(np.float32)
 
 
 def _built(student: Student, case: Case) -> dict[str, Any]:
@@ -51,6 +60,8 @@ def plan_claim(student: Student, case: Case) -> str:
             f"{len(built['file']):,} bytes in the file, {len(built['returned']):,} returned",
             "write the bytes that you return, in binary mode",
         )
+    if not built["onnx_kept"]:
+        raise Missed("the ONNX file as it was", "another content", "read it only; others build from it too")
     return f"{len(built['returned']):,} bytes, {facts['layers']} layers, file and return value equal"
 
 
@@ -69,27 +80,20 @@ def half_precision(student: Student, case: Case) -> str:
 
 @claim("fp16.workspace", cell="fp16_engine", points=0.75, title="The builder's workspace is limited to 2 GB")
 def workspace(student: Student, case: Case) -> str:
-    builds = _built(student, case)["builds"]
-    found = builds[-1]["workspace_bytes"] if builds else 0
-    if not 0.99 * 2e9 <= found <= WORKSPACE_BYTES:
-        raise Missed(
-            f"a workspace limit of 2 GB ({WORKSPACE_BYTES:,} bytes)",
-            f"{found:,} bytes" if builds else "no build",
-            "set the WORKSPACE memory pool's limit on the builder's configuration, in bytes",
-        )
-    return f"{found:,} bytes"
+    return check_workspace(_built(student, case))
 
 
 @claim("fp16.outputs", cell="fp16_engine", points=1.5, title="It computes what the ONNX model computes")
 def outputs(student: Student, case: Case) -> str:
     plan = _plan(student, case)
-    images = case.random("fp16.images").standard_normal((1, 3, EDGE, EDGE)).astype("float32")
-    return check_outputs(plan, _network(case), images, HALF_TOLERANCE)
+    images = _images(case, BATCH)
+    single = check_outputs(plan, _network(case), images[:1], HALF_TOLERANCE)
+    return f"{single}; {check_outputs(plan, _network(case), images, HALF_TOLERANCE)}"
 
 
-@claim("fp16.parser_errors", cell="fp16_engine", points=0.75, title="A broken ONNX file gives an error with the reason")
+@claim("fp16.parser_errors", cell="fp16_engine", points=0.75, title="What fails raises, with the parser's reason")
 def parser_errors(student: Student, case: Case) -> str:
-    _refused(student, b"this is not an ONNX model", "a file that is no ONNX model")
+    _refused(student, NO_MODEL, "a file that is no ONNX model")
     reply = _refused(student, unsupported_onnx(), "an ONNX model with an operator that TensorRT does not know")
     logged = "[TRT]"  # TensorRT's own log repeats the reason whatever the student does
     printed = "\n".join(line for line in reply.output.splitlines() if logged not in line)
@@ -99,6 +103,9 @@ def parser_errors(student: Student, case: Case) -> str:
             f"{reply.error['type']}: {reply.error['message'][:200]}",
             "collect parser.get_error(i) for each of parser.num_errors and put them into the exception",
         )
+    for onnx in (NO_MODEL, _network(case)):
+        parsed = onnx != NO_MODEL
+        fails_cleanly(student, "failing_build", FUNCTION, parsed=parsed, function=FUNCTION, onnx=onnx)
     return f"{reply.error['type']}: {reply.error['message'][-120:]}"
 
 
@@ -130,9 +137,11 @@ def _reasons(onnx: bytes) -> list[str]:
 
 @claim("fp16.repeatable", cell="fp16_engine", points=0.5, title="It works twice in a row")
 def repeatable(student: Student, case: Case) -> str:
-    built = student.call("build_engine", function=FUNCTION, onnx=_network(case), repeat=2).require(FUNCTION)
-    facts_of(built["returned"], "the second engine")
-    return "the second build gave an engine too"
+    other, images = tiny_onnx(case.number("fp16.other")), _images(case, 1)
+    call = student.call("build_engine", function=FUNCTION, onnx=other, before={"onnx": _network(case), "options": {}})
+    plan = call.require(FUNCTION)["returned"]
+    facts_of(plan, "the second engine")
+    return f"another model under the same names: {check_outputs(plan, other, images, HALF_TOLERANCE)}"
 
 
 def _artifact(student: Student, case: Case) -> bytes:

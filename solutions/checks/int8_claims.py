@@ -12,6 +12,7 @@ from helpers.errors import LabError
 from helpers.lab import CALIBRATION_IMAGES, PROFILE_BATCHES
 from helpers.probes.calibration import read_scales
 from helpers.probes.networks import EDGE, tiny_onnx
+from solutions.checks.builders import NO_MODEL, fails_cleanly
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_pytorch, against_reference
@@ -52,14 +53,21 @@ def _images(case: Case, index: int) -> dict[str, Any]:
 
 
 def _builds(student: Student, case: Case) -> list[dict[str, Any]]:
-    """Build the first network, the first again with other images at hand, then the second with what the cache holds."""
-    builds = [{"model": model, **_images(case, index)} for index, model in enumerate((0, 0, 1))]
+    """Build five times.
+
+    The first network; again, with other images at hand; the second network with a cache of its own; the second one
+    with the first one's cache; the first one with a copy of the second one's cache, under a name never seen before.
+    """
+    own, other = "calibration.cache", "calibration.table"
+    wanted = ((0, 0, own), (0, 1, own), (1, 2, other), (1, 2, own), (0, 0, "copied.cache"))
+    builds = [{"model": model, "cache": cache, **_images(case, images)} for model, images, cache in wanted]
+    builds[-1]["copy_of"] = other
     return student.call("build_int8", models=_networks(case), builds=builds).require(FUNCTION)
 
 
 def _first(student: Student, case: Case) -> dict[str, Any]:
-    built = student.call("build_int8", models=_networks(case), builds=[{"model": 0, **_images(case, 0)}])
-    return built.require(FUNCTION)[0]
+    build = {"model": 0, "cache": "calibration.cache", **_images(case, 0)}
+    return student.call("build_int8", models=_networks(case), builds=[build]).require(FUNCTION)[0]
 
 
 @lru_cache(maxsize=4)
@@ -104,13 +112,15 @@ def _check_scales(cache: bytes | None, case: Case, network: int, images: int, tr
     return f"{close.sum()} of {close.size} scales within {CLOSE:.0%} of the trusted calibration's"
 
 
-@claim("int8.plan", cell="int8_engine", points=0.5, title="A serialized engine is returned and written to engine_path")
+@claim("int8.plan", cell="int8_engine", points=0.5, title="A serialized engine is returned and written; failures raise")
 def plan_claim(student: Student, case: Case) -> str:
     built = _first(student, case)
     facts = _facts(built)
     if built["file"] != built["returned"]:
         found = "no file" if built["file"] is None else f"{len(built['file']):,} other bytes"
         raise Missed("the engine in a file at engine_path", found, "write the bytes that you return, in binary mode")
+    for model in (NO_MODEL, _networks(case)[0]):
+        fails_cleanly(student, "failing_build_int8", FUNCTION, parsed=model != NO_MODEL, model=model)
     return f"{len(built['returned']):,} bytes, {facts['layers']} layers, file and return value equal"
 
 
@@ -154,7 +164,7 @@ def calibrated(student: Student, case: Case) -> str:
 
 @claim("int8.cache_reused", cell="int8_engine", points=0.5, title="A second build reads the cache, asks for no batch")
 def cache_reused(student: Student, case: Case) -> str:
-    first, second, _ = _builds(student, case)
+    first, second, *_ = _builds(student, case)
     _facts(second)
     if second["batches"]:
         found = f"{second['batches']} calls of get_batch"
@@ -166,15 +176,18 @@ def cache_reused(student: Student, case: Case) -> str:
 
 @claim("int8.stale_cache", cell="int8_engine", points=0.5, title="Another model's cache is not used")
 def stale_cache(student: Student, case: Case) -> str:
-    other = _builds(student, case)[2]
-    _facts(other)
-    if not other["batches"]:
-        raise Missed(
-            "a new calibration for an ONNX file with other weights",
-            "the cache of the model before was used",
-            "names of tensors do not tell two trainings apart: remember which file's content the cache is of",
-        )
-    return _check_scales(other["cache"], case, network=1, images=2, try_this="calibrate anew, and write the new cache")
+    _, _, _, other, copied = _builds(student, case)
+    for built, whose in ((other, "the other model's cache"), (copied, "a cache that came from elsewhere")):
+        _facts(built)
+        if not built["batches"]:
+            raise Missed(
+                "a new calibration for an ONNX file with other weights",
+                f"{whose} was used",
+                "names of tensors do not tell two trainings apart: remember, beside each cache, what content it is of",
+            )
+    again = "calibrate anew, and write the new cache"
+    _check_scales(copied["cache"], case, network=0, images=0, try_this=again)
+    return _check_scales(other["cache"], case, network=1, images=2, try_this=again)
 
 
 def _artifact(student: Student) -> bytes:

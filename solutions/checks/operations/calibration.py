@@ -1,5 +1,6 @@
 """The student's side of step 4: reads the data set, plays TensorRT towards the calibrator, builds with it."""
 
+import shutil
 import tempfile
 from dataclasses import asdict
 from itertools import islice
@@ -13,13 +14,23 @@ from helpers.probes.calibration import ImageList, play_tensorrt
 from helpers.probes.image_folders import write_folder
 from helpers.probes.networks import EDGE
 from solutions.checks.operations import Submission, operation
-from solutions.checks.operations.builds import as_bytes
+from solutions.checks.operations.builds import as_bytes, failed_build
 
-__all__ = ["build_int8", "calibrator_runs", "dataset_items", "loader_prints", "print_of"]
+__all__ = [
+    "build_int8",
+    "calibrator_runs",
+    "dataset_items",
+    "failing_build_int8",
+    "loader_prints",
+    "print_of",
+    "random_images",
+    "sampled_order",
+]
 
 _IMAGE = (3, EDGE, EDGE)
 _PRINT_CELLS = 8
 _MOST_IMAGES = 2000
+_AGAIN = 6
 
 
 def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
@@ -40,28 +51,52 @@ def print_of(image: np.ndarray) -> np.ndarray:
 
 @operation
 def dataset_items(submission: Submission, *, files: dict[str, bytes], num_samples: int) -> dict[str, Any]:
-    """Make CalibrationDataset(folder, num_samples) over `files`; return its `length` and its `items` as arrays."""
+    """Make CalibrationDataset(folder, num_samples) over `files`; return its `length` and its `items` as arrays.
+
+    `once_more` are the first items, read a second time; `listed_otherwise` the first items of another data set over
+    the same files, which were written anew in the opposite order.
+    """
     make = submission["CalibrationDataset"]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = str(Path(name) / "images")
         write_folder(folder, files)
         dataset = make(folder, num_samples)
         length = len(dataset)
-        return {"length": length, "items": [np.asarray(dataset[index]) for index in range(min(length, len(files)))]}
+        few = range(min(length, len(files), _AGAIN))
+        items = [np.array(dataset[index]) for index in range(min(length, len(files)))]
+        once_more = [np.array(dataset[index]) for index in few]
+        shutil.rmtree(folder)
+        write_folder(folder, dict(reversed(files.items())))
+        anew = make(folder, num_samples)
+        return {
+            "length": length,
+            "items": items,
+            "once_more": once_more,
+            "listed_otherwise": [np.array(anew[index]) for index in few if index < len(anew)],
+        }
+
+
+def sampled_order(seed: int, number: int) -> list[int]:
+    """Return the order in which the calibrator's loader gives its images."""
+    return np.random.default_rng([seed, 1]).permutation(number).tolist()
 
 
 @operation
 def calibrator_runs(submission: Submission, *, seed: int, number: int, batch: int, cache: bytes) -> dict[str, Any]:
     """Drive Int8EntropyCalibrator over `number` random images through three builds.
 
-    `first` starts without a cache. `again` is the same calibrator after its cache was removed. `later` is a new
-    calibrator that finds the cache of before. `file` is the cache on disk after the first build.
+    `first` starts without a cache, after another calibrator with other images was made and used. `again` is the same
+    calibrator after its cache was removed. `later` is a new calibrator that finds the cache of before. `file` is the
+    cache on disk after the first build. The loader's sampler gives the images in the order of `sampled_order`.
     """
     make = submission["Int8EntropyCalibrator"]
-    loader = _loader(ImageList(random_images(seed, number)), batch)
+    loader = _loader(ImageList(random_images(seed, number)), batch, sampled_order(seed, number))
+    others = _loader(ImageList(random_images(seed + 1, batch)), batch)
     expected = -(-number // batch)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "calibration.cache"
         calibrator = make(loader, str(path))
+        play_tensorrt(make(others, str(path.with_name("other.cache"))), _IMAGE, 1, cache)
         first = play_tensorrt(calibrator, _IMAGE, expected, cache)
         written = path.read_bytes() if path.is_file() else None
         path.unlink(missing_ok=True)
@@ -74,10 +109,11 @@ def calibrator_runs(submission: Submission, *, seed: int, number: int, batch: in
 
 @operation
 def build_int8(submission: Submission, *, models: list[bytes], builds: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Run build_engine_int8 several times with one cache file, each time with a new calibrator.
+    """Run build_engine_int8 several times in one folder, each time with a new calibrator.
 
-    All ONNX files are there before the first build. A build is {"model": index, "seed", "number", "strength"}: the
-    images that its loader gives in batches of 8. Each result holds `returned`, `returned_type`, `file`, `cache` (the
+    All ONNX files are there before the first build. A build is {"model": index, "seed", "number", "strength", "cache"}:
+    the images that its loader gives in batches of 8, and the cache's name; with "copy_of" the file of that name is
+    copied there first. Each result holds `returned`, `returned_type`, `file`, `cache` (the
     bytes on disk afterwards), `batches` (how often the calibrator was asked for one) and `builds`.
     """
     build, make = submission["build_engine_int8"], submission["Int8EntropyCalibrator"]
@@ -86,8 +122,10 @@ def build_int8(submission: Submission, *, models: list[bytes], builds: list[dict
         folder = Path(name)
         for index, model in enumerate(models):
             (folder / f"model{index}.onnx").write_bytes(model)
-        cache = folder / "calibration.cache"
         for number, wanted in enumerate(builds):
+            cache = folder / wanted["cache"]
+            if "copy_of" in wanted and (folder / wanted["copy_of"]).is_file():
+                shutil.copyfile(folder / wanted["copy_of"], cache)
             images = random_images(wanted["seed"], wanted["number"], wanted["strength"])
             source, target = folder / f"model{wanted['model']}.onnx", folder / f"engine{number}.engine"
             asked: list[str] = []
@@ -108,6 +146,16 @@ def build_int8(submission: Submission, *, models: list[bytes], builds: list[dict
 
 
 @operation
+def failing_build_int8(submission: Submission, *, model: bytes, parsed: bool) -> dict[str, Any]:
+    """Call build_engine_int8 where it must fail; the result is `failed_build`'s."""
+    build, make = submission["build_engine_int8"], submission["Int8EntropyCalibrator"]
+    loader = _loader(ImageList(random_images(0, 8)), 8)
+    return failed_build(
+        lambda source, target: build(source, target, make(loader, f"{source}.cache")), model, parsed=parsed
+    )
+
+
+@operation
 def loader_prints(submission: Submission) -> np.ndarray | None:
     """Return the fingerprints [N, 192] of the images that the notebook's `loader` gives; None without a loader."""
     loader = submission.value("loader")
@@ -118,10 +166,10 @@ def loader_prints(submission: Submission) -> np.ndarray | None:
     return np.stack(prints) if prints else np.empty((0, 3 * _PRINT_CELLS**2), np.float32)
 
 
-def _loader(dataset: ImageList, batch: int) -> Any:
+def _loader(dataset: ImageList, batch: int, order: list[int] | None = None) -> Any:
     from torch.utils.data import DataLoader
 
-    return DataLoader(dataset, batch_size=batch)
+    return DataLoader(dataset, batch_size=batch, sampler=order)
 
 
 def _watched(make: Any, asked: list[str]) -> Any:

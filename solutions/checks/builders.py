@@ -1,0 +1,42 @@
+"""What is asked of every builder function: 2 GB of workspace, and failures that raise and spoil no older engine."""
+
+from typing import Any
+
+from solutions.checks.claims import Missed
+from solutions.checks.student import Student
+
+__all__ = ["NO_MODEL", "check_workspace", "fails_cleanly"]
+
+WORKSPACE_BYTES = 2 << 30
+NO_MODEL = b"this is not an ONNX model"
+
+
+def check_workspace(built: dict[str, Any]) -> str:
+    """Return evidence that the last build of a `build_engine` result was limited to 2 GB, of either size of a GB."""
+    builds = built["builds"]
+    found = builds[-1]["workspace_bytes"] if builds else 0
+    if not 0.99 * 2e9 <= found <= WORKSPACE_BYTES:
+        raise Missed(
+            f"a workspace limit of 2 GB ({WORKSPACE_BYTES:,} bytes)",
+            f"{found:,} bytes" if builds else "no build",
+            "set the WORKSPACE memory pool's limit on the builder's configuration, in bytes",
+        )
+    return f"{found:,} bytes"
+
+
+def fails_cleanly(student: Student, operation: str, asked: str, *, parsed: bool, **arguments: Any) -> None:
+    """Call an operation that gives `failed_build`'s result; `asked` is whose work it is.
+
+    `parsed` tells a model that the parser takes.
+
+    Raises:
+        Missed: the failure passed in silence, ended in a slip, or cost the older engine file.
+    """
+    failed = student.call(operation, parsed=parsed, **arguments).require(asked)
+    what = "a build that gives None" if parsed else "a file that is no ONNX model"
+    if failed["raised"] is None or failed["slip"]:
+        found = failed["raised"] or f"a {failed['returned_type']} and no exception"
+        raise Missed(f"an exception that you raise for {what}", found, "test what each call of TensorRT returns")
+    if not failed["kept"]:
+        found = f"after {what} it was another or gone"
+        raise Missed("the engine file of an earlier build as it was", found, "write the file last")
