@@ -12,6 +12,7 @@ import numpy as np
 from helpers.probes.builds import recorded_builds
 from helpers.probes.calibration import ImageList, play_tensorrt
 from helpers.probes.image_folders import write_folder
+from helpers.probes.listings import reversed_listings
 from helpers.probes.networks import EDGE
 from solutions.checks.operations import Submission, operation
 from solutions.checks.operations.builds import as_bytes, failed_build
@@ -54,20 +55,18 @@ def dataset_items(submission: Submission, *, files: dict[str, bytes], num_sample
     """Make CalibrationDataset(folder, num_samples) over `files`; return its `length` and its `items` as arrays.
 
     `once_more` are the first items, read a second time; `listed_otherwise` the first items of another data set over
-    the same files, which were written anew in the opposite order.
+    the same files, in a folder that lists them in another order.
     """
     make = submission["CalibrationDataset"]
-    with tempfile.TemporaryDirectory() as name:
-        folder = str(Path(name) / "images")
+    with tempfile.TemporaryDirectory() as folder:
         write_folder(folder, files)
         dataset = make(folder, num_samples)
         length = len(dataset)
         few = range(min(length, len(files), _AGAIN))
         items = [np.array(dataset[index]) for index in range(min(length, len(files)))]
         once_more = [np.array(dataset[index]) for index in few]
-        shutil.rmtree(folder)
-        write_folder(folder, dict(reversed(files.items())))
-        anew = make(folder, num_samples)
+        with reversed_listings():
+            anew = make(folder, num_samples)
         return {
             "length": length,
             "items": items,

@@ -1,0 +1,46 @@
+"""Makes folders list their entries in another order, as another file system would."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["reversed_listings"]
+
+
+class _Entries:
+    """What os.scandir gives, backwards: an iterator that is a context manager too."""
+
+    def __init__(self, entries: Any) -> None:
+        with entries:
+            self._entries = iter(sorted(entries, key=lambda entry: entry.name, reverse=True))
+
+    def __iter__(self) -> "_Entries":
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> "_Entries":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@contextlib.contextmanager
+def reversed_listings() -> Iterator[None]:
+    """Let os.listdir and os.scandir give a folder's entries in descending order of their names.
+
+    Up to Python 3.10 pathlib keeps the originals and is not reached.
+    """
+    listdir, scandir = os.listdir, os.scandir
+    os.listdir = lambda *args: sorted(listdir(*args), reverse=True)
+    os.scandir = lambda *args: _Entries(scandir(*args))
+    try:
+        yield
+    finally:
+        os.listdir, os.scandir = listdir, scandir
