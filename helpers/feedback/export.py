@@ -13,13 +13,12 @@ from helpers.probes.capture import captured
 from helpers.probes.modules import probe_classifier
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import onnx_facts, redundant_onnx, unrepeatable_onnx
-from helpers.probes.simplifiers import faulty_simplifier
 
 __all__ = ["check_export", "check_simplify"]
 
 _SEED = 2026
 _OPSET = 19
-_TOLERANCE = 1e-3
+_TOLERANCE = 1e-4
 
 
 @visible_check("01_export", "Export to ONNX")
@@ -171,12 +170,8 @@ def _compare(model: bytes, oracle: Callable[[np.ndarray], np.ndarray]) -> str:
 
 def _refused(simplify_onnx: Callable[..., Any]) -> str:
     said = _try(simplify_onnx, unrepeatable_onnx(_SEED))
-    if said is None:  # no comparison of its own; it may still heed onnxsim's verdict
-        with faulty_simplifier(simplify_onnx):
-            said = _try(simplify_onnx, redundant_onnx(_SEED)[0])
     if said is None:
-        what = "a model whose outputs never repeat, or where onnxsim says that the result differs"
-        raise Missed(f"an exception for {what}", "no exception", _ADVICE)
+        raise Missed("an exception for a model whose outputs never repeat", "no exception", _ADVICE)
     return said[:100]
 
 

@@ -10,7 +10,7 @@ from solutions.checks.builders import NO_MODEL, check_workspace, fails_cleanly
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_reference
-from solutions.checks.plans import HALF_TOLERANCE, check_outputs, facts_of
+from solutions.checks.plans import HALF_SIZE, HALF_TOLERANCE, check_outputs, check_size, facts_of
 from solutions.checks.student import Student
 from solutions.pipeline.inference import InferenceEngine
 
@@ -139,6 +139,7 @@ def _artifact(student: Student, case: Case) -> bytes:
 @claim("dynamic.speed", cell="dynamic_speed", points=3, title="As fast as the reference engine at batches 8 and 32")
 def speed(student: Student, case: Case) -> Earned:
     plan, parts = _artifact(student, case), []
+    check_size(plan, case.reference.bytes("resnet50.onnx"), HALF_SIZE)
     for batch in SPEED_BATCHES:
         try:
             parts.append(_speed(plan, case, batch))

@@ -9,6 +9,7 @@ from helpers.lab import MODEL
 from helpers.models import load_model
 from helpers.probes.modules import probe_classifier
 from helpers.probes.onnx_files import redundant_onnx, unrepeatable_onnx
+from helpers.probes.simplifiers import FAULTS
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.onnx_files import (
@@ -157,21 +158,24 @@ def refuses(student: Student, case: Case) -> str:
     source = _simplified(student, case)[0]  # a function that refuses everything validates nothing
     model = unrepeatable_onnx(case.number("simplify.unrepeatable"))
     reply = student.call("simplify_model", onnx=model).require(SIMPLIFY)
-    if reply["error"] is not None:
-        return _refusal(reply)
-    # No comparison of its own, then; it must at least heed onnxsim's verdict, or not depend on onnxsim.
-    reply = student.call("simplify_model", onnx=source, faulty=True).require(SIMPLIFY)
-    if reply["error"] is not None:
-        return _refusal(reply)
+    if reply["error"] is None:
+        expected = "an exception for a model whose outputs never repeat: its result cannot be compared"
+        raise Missed(expected, "no exception", _ADVICE)
+    said = _refusal(reply)
+    # Where the simplifier fails: a comparison finds it, onnxsim's verdict tells it; another simplifier is not touched.
     images = probe_images(case.random("simplify.faulty"), 2)
-    try:
-        return agreement(
-            run_model(reply["files"], SIMPLIFIED, images), run_model({EXPORTED: source}, EXPORTED, images), "src's"
-        )
-    except Missed as missed:
-        raise Missed(
-            "an exception where the simplified model computes something else", f"no exception; {missed.found}", _ADVICE
-        ) from missed
+    for fault in FAULTS:
+        reply = student.call("simplify_model", onnx=source, fault=fault).require(SIMPLIFY)
+        if reply["error"] is not None:
+            _refusal(reply)
+            continue
+        try:
+            own, right = run_model(reply["files"], SIMPLIFIED, images), run_model({EXPORTED: source}, EXPORTED, images)
+            agreement(own, right, "src's")
+        except Missed as missed:
+            expected = "an exception where the simplified model computes something else"
+            raise Missed(expected, f"no exception; {missed.found}", _ADVICE) from missed
+    return said
 
 
 def _refusal(reply: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from solutions.checks.builders import NO_MODEL, check_workspace, fails_cleanly
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_pytorch, against_reference
-from solutions.checks.plans import HALF_TOLERANCE, check_outputs, facts_of
+from solutions.checks.plans import HALF_SIZE, HALF_TOLERANCE, check_outputs, check_size, facts_of
 from solutions.checks.student import Reply, Student
 
 FUNCTION = "build_engine_fp16"
@@ -156,8 +156,9 @@ def _artifact(student: Student, case: Case) -> bytes:
 
 @claim("fp16.speed", cell="fp16_speed", points=3, title="As fast as the reference engine")
 def speed(student: Student, case: Case) -> Earned:
-    advice = "check that the FP16 flag is set before the build"
-    return against_reference(_artifact(student, case), case.reference.path(ARTIFACT), advice)
+    plan, advice = _artifact(student, case), "check that the FP16 flag is set before the build"
+    check_size(plan, case.reference.bytes("resnet50.onnx"), HALF_SIZE)
+    return against_reference(plan, case.reference.path(ARTIFACT), advice)
 
 
 @claim("fp16.faster_than_pytorch", cell="fp16_speed", points=2, title="Faster than PyTorch FP32")

@@ -17,7 +17,7 @@ from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_pytorch, against_reference
 from solutions.checks.operations.calibration import random_images
-from solutions.checks.plans import facts_of, relative_error
+from solutions.checks.plans import INT8_SIZE, check_size, facts_of, relative_error
 from solutions.checks.reference_images import held_out_images
 from solutions.checks.student import Student
 from solutions.pipeline.build import build_engine
@@ -38,9 +38,6 @@ MOST_ERROR, LEAST_AGREEMENT = 0.17, 0.95
 """Right calibrations are 2 to 5 % off, those on pixels or noise that the network never sees more than 22 %."""
 
 THIS_MODEL = 0.5
-
-MOST_BYTES = 0.45
-"""Of the ONNX file's size. In FP16 it is more than a half; a plan without layer details does not tell precisions."""
 
 
 def _networks(case: Case) -> list[bytes]:
@@ -201,11 +198,7 @@ def _artifact(student: Student) -> bytes:
 def artifact(student: Student, case: Case) -> str:
     plan = _artifact(student)
     _check_profile(facts_of(plan, PLAN))
-    share = len(plan) / len(case.reference.bytes("resnet50.onnx"))
-    if share > MOST_BYTES:
-        expected = f"less than {MOST_BYTES:.0%} of the ONNX file's size: most weights take one byte instead of four"
-        raise Missed(expected, f"{share:.0%}", "build it with the INT8 flag and a calibrator")
-    return f"{len(plan):,} bytes, {share:.0%} of the ONNX file's"
+    return check_size(plan, case.reference.bytes("resnet50.onnx"), INT8_SIZE)
 
 
 @claim("int8.images", cell="int8_calibration", points=0.5, title="It was calibrated on calibration images")
@@ -286,8 +279,9 @@ def _this_model(student: Student, case: Case) -> bytes:
 
 @claim("int8.speed", cell="int8_speed", points=4, title="As fast as the reference INT8 engine")
 def speed(student: Student, case: Case) -> Earned:
-    advice = "look at the layers' precisions: INT8 makes the difference"
-    return against_reference(_this_model(student, case), case.reference.path(PLAN), advice)
+    plan, advice = _this_model(student, case), "look at the layers' precisions: INT8 makes the difference"
+    check_size(plan, case.reference.bytes("resnet50.onnx"), INT8_SIZE)
+    return against_reference(plan, case.reference.path(PLAN), advice)
 
 
 @claim("int8.faster_than_pytorch", cell="int8_speed", points=2, title="Faster than PyTorch FP32")

@@ -11,10 +11,13 @@ from helpers.probes.builds import plan_facts
 from solutions.checks.claims import Missed
 from solutions.pipeline.inference import InferenceEngine
 
-__all__ = ["check_outputs", "facts_of", "onnx_outputs", "relative_error", "run_plan"]
+__all__ = ["check_outputs", "check_size", "facts_of", "onnx_outputs", "relative_error", "run_plan"]
 
 HALF_TOLERANCE = 0.08
 INT8_TOLERANCE = 0.25
+
+HALF_SIZE, INT8_SIZE = 0.6, 0.45
+"""Most of the ONNX file's size, which tells a plan's precision without layer details and on every processor."""
 
 
 @lru_cache(maxsize=4)
@@ -56,6 +59,16 @@ def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:
 def relative_error(outputs: np.ndarray, expected: np.ndarray) -> float:
     """Return the L2 norm of the difference over the norm of what is expected."""
     return float(np.linalg.norm(outputs - expected) / max(np.linalg.norm(expected), 1e-12))
+
+
+def check_size(plan: bytes, model: bytes, most: float) -> str:
+    """Return evidence that a plan's weights are of a small type, by its size; raise Missed where they are not."""
+    share = len(plan) / len(model)
+    if share > most:
+        width = "two bytes" if most == HALF_SIZE else "one byte"
+        expected = f"less than {most:.0%} of the ONNX file's size: most weights take {width} instead of four"
+        raise Missed(expected, f"{share:.0%}", "look at the precision flags of the configuration that is built")
+    return f"{len(plan):,} bytes, {share:.0%} of the ONNX file's"
 
 
 def check_outputs(plan: bytes, model: bytes, images: np.ndarray, tolerance: float) -> str:

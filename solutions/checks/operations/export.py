@@ -29,8 +29,8 @@ def export_model(submission: Submission, *, seed: int, training: bool = False, o
 
 
 @operation
-def simplify_model(submission: Submission, *, onnx: bytes, faulty: bool = False) -> dict[str, Any]:
-    """Call `simplify_onnx(src, dst)` on a model; with `faulty`, onnxsim gives a wrong result and says so.
+def simplify_model(submission: Submission, *, onnx: bytes, fault: str = "") -> dict[str, Any]:
+    """Call `simplify_onnx(src, dst)` on a model; with a `fault` onnxsim gives a wrong result and says so.
 
     Returns `files` ({file name: bytes}; the result is called simplified.onnx), `source_kept` (whether src is as it
     was) and `error` ({"type", "message"} of what it raised, else None).
@@ -41,7 +41,7 @@ def simplify_model(submission: Submission, *, onnx: bytes, faulty: bool = False)
         source.write_bytes(onnx)
         error = None
         try:
-            with faulty_simplifier(simplify) if faulty else contextlib.nullcontext():
+            with faulty_simplifier(simplify, fault) if fault else contextlib.nullcontext():
                 simplify(str(source), str(target))
         except (TimeLimitError, NotImplementedError):
             raise
