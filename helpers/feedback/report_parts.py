@@ -131,8 +131,8 @@ def check_length(text: Any) -> str:
     """Return the number of words of an analysis; raise Missed outside 200 to 400."""
     if not isinstance(text, str):
         raise Missed("the analysis as text", f"a {type(text).__name__}", "return the text itself")
-    words, (least, most) = count_words(text), WORDS
-    if not least <= words <= most:
+    (words, all_words), (least, most) = count_words(text), WORDS
+    if all_words < least or words > most:
         advice = "say what follows from the numbers" if words < least else "keep what a decision needs"
         raise Missed(f"{least} to {most} words", f"{words}", advice)
     return f"{words} words"

@@ -1,6 +1,7 @@
 """Records matplotlib figures at the moment they are saved, as plain data: labels, texts and the numbers drawn."""
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 __all__ = ["Drawn", "drawn_as", "recorded_figures"]
 
@@ -18,11 +20,13 @@ _MOST_NUMBERS = 5000
 class Drawn:
     """A saved figure: its axis labels, every text that is shown, the coordinates that were drawn.
 
-    `sha256` is that of the file as it was saved, so that a file that was moved afterwards is still found.
+    `sha256` is that of the file as it was saved, so that a file that was moved afterwards is still found; `pixels` that
+    of the picture (RGB), for those that are taken from the canvas and saved by another library.
     """
 
     target: str
     sha256: str
+    pixels: str
     x_labels: tuple[str, ...]
     y_labels: tuple[str, ...]
     texts: tuple[str, ...]
@@ -31,44 +35,73 @@ class Drawn:
 
 @contextlib.contextmanager
 def recorded_figures() -> Iterator[list[Drawn]]:
-    """Give a list that every figure saved in the block adds to; figures opened in it are closed at its end.
+    """Give a list that every figure saved or drawn in the block adds to; figures opened in it are closed at its end.
 
     pyplot, the object interface, pandas and seaborn all save through the canvas, which is where this listens.
     """
     import matplotlib.pyplot as plt
     from matplotlib.backend_bases import FigureCanvasBase
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     drawn: list[Drawn] = []
-    original = FigureCanvasBase.print_figure
     opened = set(plt.get_fignums())
 
-    def recording(canvas: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
-        start = filename.tell() if hasattr(filename, "tell") else 0
-        result = original(canvas, filename, *args, **kwargs)
-        drawn.append(_drawn(canvas.figure, filename, start))
-        return result
+    def saved(original: Any) -> Any:
+        @functools.wraps(original)  # matplotlib looks at the signature for the arguments that it may pass
+        def recording(canvas: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
+            start = filename.tell() if hasattr(filename, "tell") else 0
+            result = original(canvas, filename, *args, **kwargs)
+            drawn.append(_drawn(canvas.figure, filename, start))
+            return result
 
-    FigureCanvasBase.print_figure = recording
+        return recording
+
+    def rendered(original: Any) -> Any:
+        def recording(canvas: Any) -> Any:
+            result = original(canvas)
+            pixels = _pixels(np.asarray(canvas.buffer_rgba()))
+            drawn.append(_drawn(canvas.figure, None, 0, pixels))
+            return result
+
+        return recording
+
+    listeners = (
+        (FigureCanvasBase, "print_figure", saved),
+        (FigureCanvasAgg, "print_png", saved),
+        (FigureCanvasAgg, "draw", rendered),
+    )
+    originals = [(kind, name, getattr(kind, name)) for kind, name, _ in listeners]
+    for (kind, name, listen), (_, _, original) in zip(listeners, originals, strict=True):
+        setattr(kind, name, listen(original))
     try:
         yield drawn
     finally:
-        FigureCanvasBase.print_figure = original
+        for kind, name, original in originals:
+            setattr(kind, name, original)
         for number in set(plt.get_fignums()) - opened:
             plt.close(number)
 
 
 def drawn_as(drawn: list[Drawn], path: str | Path) -> Drawn | None:
-    """Return the last figure that was saved to `path`, or whose bytes are in it now; None without one."""
+    """Return the last figure that was saved to `path`, or whose bytes or pixels are in it now; None without one."""
     path = Path(path)
     if not path.is_file():
         return None
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     same = [figure for figure in drawn if figure.sha256 == digest]
     named = [figure for figure in drawn if figure.target and Path(figure.target).resolve() == path.resolve()]
+    if not (same or named):
+        with contextlib.suppress(OSError), Image.open(path) as picture:
+            pixels = _pixels(np.asarray(picture.convert("RGB")))
+            same = [figure for figure in drawn if figure.pixels == pixels]
     return (same or named or [None])[-1]
 
 
-def _drawn(figure: Any, target: Any, start: int) -> Drawn:
+def _pixels(picture: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(picture[..., :3]).tobytes()).hexdigest()
+
+
+def _drawn(figure: Any, target: Any, start: int, pixels: str = "") -> Drawn:
     name, digest = "", ""
     if isinstance(target, (str, Path)):
         name = str(target)
@@ -86,6 +119,7 @@ def _drawn(figure: Any, target: Any, start: int) -> Drawn:
     return Drawn(
         name,
         digest,
+        pixels,
         _shown([axis.xaxis.label for axis in axes] + [getattr(figure, "_supxlabel", None)]),
         _shown([axis.yaxis.label for axis in axes] + [getattr(figure, "_supylabel", None)]),
         _texts(figure),

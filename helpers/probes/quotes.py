@@ -42,9 +42,10 @@ class Quote:
     free: bool = False
 
 
-def count_words(text: str) -> int:
-    """Return the number of words: what stands between white space and holds a letter or a digit."""
-    return sum(any(letter.isalnum() for letter in word) for word in text.split())
+def count_words(text: str) -> tuple[int, int]:
+    """Return the number of words, without and with those that hold neither letter nor digit, such as a dash."""
+    words = text.split()
+    return sum(any(letter.isalnum() for letter in word) for word in words), len(words)
 
 
 def quotes(text: str) -> list[Quote]:
@@ -70,22 +71,26 @@ def candidates(report: dict[str, Any]) -> dict[str, list[float]]:
     """Return the values that a text about `report` may quote, by unit.
 
     × stands for a speed-up or a ratio of two of the report's values of one kind, % and points for an accuracy, a
-    loss, or how much larger or smaller one value is than another.
+    loss, or how much larger or smaller one value is than another; the others for a value or the difference of two.
     """
     kinds = [_leaves(report[key]) for key in ("latency_ms", "throughput", "sizes_bytes", "memory_bytes")]
     ratios = _leaves(report["speedup"]) + [a / b for kind in kinds for a in kind for b in kind if b]
     shares = [100 * ratio for ratio in ratios] + [100 * (ratio - 1) for ratio in ratios]
     accuracy = _leaves(report["accuracy"])
-    gaps = [a - b for a in accuracy for b in accuracy] + _leaves(report["accuracy_loss"])
-    megabytes = [size / unit for kind in kinds[2:] for size in kind for unit in (1e6, 2**20)]
+    gaps = _differences(accuracy) + _leaves(report["accuracy_loss"])
+    megabytes = [size / unit for kind in kinds[2:] for size in kind + _differences(kind) for unit in (1e6, 2**20)]
     return {
         "×": ratios,
-        "ms": kinds[0],
-        "images/s": kinds[1],
+        "ms": kinds[0] + _differences(kinds[0]),
+        "images/s": kinds[1] + _differences(kinds[1]),
         "%": accuracy + gaps + shares,
         "points": gaps,
         "MB": megabytes,
     }
+
+
+def _differences(values: list[float]) -> list[float]:
+    return [a - b for a in values for b in values]
 
 
 def matches(quote: Quote, values: Iterable[float]) -> bool:

@@ -12,8 +12,8 @@ __all__ = ["KnownScores", "numbered_loader", "ranked_scores"]
 class _Numbered(Dataset):
     """Images that carry their own number in their first pixel, with labels."""
 
-    def __init__(self, labels: np.ndarray, edge: int) -> None:
-        self._labels, self._edge = labels, edge
+    def __init__(self, labels: np.ndarray, edge: int, places: np.ndarray) -> None:
+        self._labels, self._edge, self._numbers = labels, edge, np.argsort(places)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -22,13 +22,18 @@ class _Numbered(Dataset):
         if index >= len(self):
             raise IndexError(index)
         image = torch.zeros(3, self._edge, self._edge)
-        image[0, 0, 0] = index
-        return image, int(self._labels[index])
+        number = int(self._numbers[index])
+        image[0, 0, 0] = number
+        return image, int(self._labels[number])
 
 
 def numbered_loader(labels: np.ndarray, batch_size: int, edge: int = 224) -> DataLoader:
-    """Return a PyTorch loader of (images float32 [N, 3, edge, edge], labels int64 [N]), in the order of `labels`."""
-    return DataLoader(_Numbered(labels, edge), batch_size=batch_size, shuffle=False)
+    """Return a PyTorch loader of (images float32 [N, 3, edge, edge], labels int64 [N]), in the order of `labels`.
+
+    The data set holds them in another order, which the loader's sampler undoes.
+    """
+    places = np.random.default_rng(len(labels)).permutation(len(labels))
+    return DataLoader(_Numbered(labels, edge, places), batch_size=batch_size, sampler=places.tolist())
 
 
 class KnownScores:
@@ -53,8 +58,6 @@ class KnownScores:
         self.images += len(numbers)
         found = self._scores[numbers]
         return torch.from_numpy(found) if self._as_tensor else found
-
-    infer = __call__
 
     def eval(self) -> "KnownScores":
         """Return itself, as a PyTorch module does."""

@@ -47,9 +47,11 @@ def _rates(ranks: np.ndarray) -> tuple[float, float]:
     return 100 * float((ranks < 1).mean()), 100 * float((ranks < 5).mean())
 
 
-def _evaluate(student: Student, known: dict[str, np.ndarray], batch_size: int, num_samples: int) -> dict[str, Any]:
-    found = student.call("evaluate_known", **known, batch_size=batch_size, num_samples=num_samples).require(FUNCTION)
-    return _as_pair(found)
+def _evaluate(
+    student: Student, known: dict[str, np.ndarray], batch_size: int, num_samples: int, **how: bool
+) -> dict[str, Any]:
+    call = student.call("evaluate_known", **known, batch_size=batch_size, num_samples=num_samples, **how)
+    return _as_pair(call.require(FUNCTION))
 
 
 def _as_pair(found: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +125,8 @@ def ragged(student: Student, case: Case) -> str:
     for number, batch in ((37, 8), (13, 4)):  # the second ends with a batch of one image
         last = number % batch
         ranks = np.r_[_shuffled(case, f"accuracy.ragged.{number}", {0: number - last - 4, 2: 4}), np.full(last, 6)]
-        found = _evaluate(student, _ranked(case, f"accuracy.ragged.{number}", ranks), batch, number)
+        known = _ranked(case, f"accuracy.ragged.{number}", ranks)
+        found = _evaluate(student, known, batch, number, as_list=number == 13)
         said = _compare(
             found,
             _rates(ranks),

@@ -36,10 +36,14 @@ def evaluate_known(
     batch_size: int,
     num_samples: int,
     as_tensor: bool = False,
+    as_list: bool = False,
 ) -> dict[str, Any]:
-    """Evaluate a model that gives image i row i of `scores`; also tells what the model was given."""
-    model = KnownScores(scores, as_tensor)
-    found = _pair(submission[FUNCTION](model, numbered_loader(labels, batch_size), num_samples))
+    """Evaluate a model that gives image i row i of `scores`; also tells what the model was given.
+
+    `as_list`: the loader is a list of batches, as in the notebook, and no DataLoader.
+    """
+    model, loader = KnownScores(scores, as_tensor), numbered_loader(labels, batch_size)
+    found = _pair(submission[FUNCTION](model, list(loader) if as_list else loader, num_samples))
     return {**found, "wrong_inputs": model.wrong_inputs[:3], "images": model.images}
 
 
