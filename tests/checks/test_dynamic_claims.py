@@ -23,12 +23,14 @@ def _builder(*batches: int, half: bool = True) -> Any:
         parser = trt.OnnxParser(network, logger)
         assert parser.parse(Path(onnx_path).read_bytes())
         config = builder.create_builder_config()
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 2 << 30)
         if fp16 and half:
             config.set_flag(trt.BuilderFlag.FP16)
         profile = builder.create_optimization_profile()
         profile.set_shape("input", *((batch, 3, 224, 224) for batch in batches))
         config.add_optimization_profile(profile)
         plan = builder.build_serialized_network(network, config)
+        assert plan is not None
         Path(engine_path).write_bytes(plan)
         return plan
 
