@@ -172,7 +172,7 @@ def iterations(batch: int) -> int:
     """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds."""
     from helpers.backend import ENGINE
 
-    full = 1000 if ENGINE == "tensorrt" else max(8, 64 // batch)
+    full = 1000 if ENGINE == "tensorrt" else max(4, 64 // batch)
     return max(5, full // 4) if QUICK else full
 
 

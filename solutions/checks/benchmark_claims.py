@@ -187,6 +187,10 @@ def calls(student: Student, case: Case) -> str:
         if wrong:
             found = f"an input of shape {wrong[0]}"
             raise Missed(f"each call to get input_data [{batch}, 3, 224, 224]", found, "pass input_data as it is")
+        others = sum(found != timed.log["given"] for found in timed.log["sums"])
+        if others:
+            found = f"another content in {others} of {timed.calls} calls"
+            raise Missed("each call to get input_data, warm-up included", found, "pass input_data as it is")
         evidence.append(f"{timed.calls} calls with {given}")
     return "; ".join(evidence)
 

@@ -129,19 +129,22 @@ def test_swapped_percentiles_are_out_of_order():
         measurements_claims.order(Folder(latency=swapped), None)
 
 
-def throughput(counted, given):
-    """Return a benchmark_throughput that counts `counted(batch_size)` an execution of `given(batch_size)` images."""
+def throughput(counted=lambda n: n, given=lambda n: n, before=0, by_duration=False):
+    """Return a benchmark_throughput that counts `counted(batch_size)` an execution of `given(batch_size)` images.
+
+    It begins with `before` batches counted, and may divide by the seconds that it was asked for.
+    """
 
     def benchmark_throughput(model, batch_size, duration_sec=60):
         images = np.zeros((given(batch_size), 3, 224, 224), np.float32)
         model(images)
         model.synchronize()
-        done, start = 0, time.perf_counter()
+        done, start = before * batch_size, time.perf_counter()
         while (passed := time.perf_counter() - start) < duration_sec:
             model(images)
             model.synchronize()
             done += counted(batch_size)
-        return done / passed
+        return done / (duration_sec if by_duration else passed)
 
     return benchmark_throughput
 
@@ -156,3 +159,14 @@ def test_what_is_counted_wrongly_is_missed_once_whatever_the_batches(seed, count
         throughput_claims.images(student, Case(seed))
     throughput_claims.warm_up(student, Case(seed))
     throughput_claims.synchronized(student, Case(seed))
+
+
+def test_every_image_of_the_timed_calls_counts_once():
+    assert "images/s" in throughput_claims.images(Student.in_process({"benchmark_throughput": throughput()}), Case(3))
+
+
+@pytest.mark.parametrize("mistake", [{"before": 1}, {"before": 3}, {"before": -1}, {"by_duration": True}])
+def test_a_batch_too_many_or_too_few_shows(mistake):
+    student = Student.in_process({"benchmark_throughput": throughput(**mistake)})
+    with pytest.raises(Missed, match="57 ms a call"):
+        throughput_claims.images(student, Case(3))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.probes.timed import TimedModel
+from helpers.probes.timed import TimedModel, content_sum
 from solutions.checks.operations import Submission, operation
 from solutions.checks.operations.engine_model import EngineModel, LoggedModel
 
@@ -26,11 +26,15 @@ def probe_latency(
         attempt: makes a repeated call another request.
 
     Returns:
-        `returned`, the numbers that came back by name (None where it is no dictionary), `returned_type`, and `log`.
+        `returned`, the numbers that came back by name (None where it is no dictionary), `returned_type`, and `log`,
+        whose `given` is the `content_sum` of the input.
     """
     benchmark, timed = submission["benchmark_latency"], TimedModel(**model)
-    returned = benchmark(timed, _images(batch, attempt), **counts)
-    return {"returned": _numbers(returned), "returned_type": type(returned).__name__, "log": timed.log()}
+    images = _images(batch, attempt)
+    given = content_sum(images)
+    returned = benchmark(timed, images, **counts)
+    log = {**timed.log(), "given": given}
+    return {"returned": _numbers(returned), "returned_type": type(returned).__name__, "log": log}
 
 
 @operation
