@@ -77,9 +77,11 @@ class Reference:
         elif name in IMAGE_ARTIFACTS:
             self._need("resnet50.onnx")
             write_image_artifact(name, self.folder)
+        elif name == reference_accuracy.PYTORCH_SCORES:
+            reference_accuracy.make_pytorch_scores(target)
         elif name == "accuracy.json":
-            for engine in reference_accuracy.ENGINES.values():
-                self._need(engine)
+            for part in (*reference_accuracy.ENGINES.values(), reference_accuracy.PYTORCH_SCORES):
+                self._need(part)
             reference_accuracy.make_accuracy(self, target)
         elif name == "inference.py":
             atomic_write(target, solution_cell("05_inference", "tensorrt_inference"))

@@ -20,7 +20,16 @@ from solutions.pipeline.inference import InferenceEngine
 if TYPE_CHECKING:
     from solutions.checks.reference import Reference
 
-__all__ = ["ENGINES", "PYTORCH", "Evaluation", "evaluate_plans", "make_accuracy", "pytorch_evaluation"]
+__all__ = [
+    "ENGINES",
+    "PYTORCH",
+    "PYTORCH_SCORES",
+    "Evaluation",
+    "evaluate_plans",
+    "make_accuracy",
+    "make_pytorch_scores",
+    "pytorch_evaluation",
+]
 
 ENGINES = {
     "fp32": "resnet50_fp32.engine",
@@ -30,6 +39,7 @@ ENGINES = {
 """The engines that step 7 evaluates, by the names of accuracy.json's rows."""
 
 PYTORCH = "pytorch-fp32"
+PYTORCH_SCORES = f"scores-{PYTORCH}-{VALIDATION_IMAGES}.npy"
 _BATCH = 8
 _CLOSE = 0.01
 
@@ -106,21 +116,27 @@ def _run(plans: tuple[tuple[str, bytes], ...]) -> dict[str, Evaluation]:
 
 
 def pytorch_evaluation(reference: "Reference") -> Evaluation:
-    """Return PyTorch FP32's evaluation, from the reference."""
-    reference.path("accuracy.json")
-    return Evaluation(np.load(reference.folder / _scores_file(PYTORCH)), _labels())
+    """Return PyTorch FP32's evaluation, made once and kept with the reference."""
+    return Evaluation(np.load(reference.path(PYTORCH_SCORES)), _labels())
+
+
+def make_pytorch_scores(target: Path) -> None:
+    """Evaluate PyTorch FP32 and write its scores [N, classes] to `target`."""
+    with atomic_path(target) as temporary:
+        np.save(temporary, _evaluate({PYTORCH: _pytorch_predictor()})[PYTORCH].scores)
 
 
 def make_accuracy(reference: "Reference", target: Path) -> None:
-    """Evaluate PyTorch FP32 and the reference engines; write `target` in accuracy.json's format, scores beside it.
+    """Evaluate the reference engines; write `target` in accuracy.json's format, with PyTorch's row, scores beside it.
 
-    The reference engines must be there.
+    The reference engines and PyTorch's scores must be there.
     """
     plans = tuple((name, (reference.folder / file).read_bytes()) for name, file in ENGINES.items())
-    found = {**_evaluate({PYTORCH: _pytorch_predictor()}), **_run(plans)}
-    for name, evaluation in found.items():
+    engines = _run(plans)
+    for name, evaluation in engines.items():
         with atomic_path(reference.folder / _scores_file(name)) as temporary:
             np.save(temporary, evaluation.scores)
+    found = {PYTORCH: Evaluation(np.load(reference.folder / PYTORCH_SCORES), _labels()), **engines}
     rows = [{"name": n, "top1": e.accuracy.top1, "top5": e.accuracy.top5} for n, e in found.items()]
     write_json(target, {"engine": DEVICE, "model": MODEL, "num_samples": VALIDATION_IMAGES, "rows": rows})
 
