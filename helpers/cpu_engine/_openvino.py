@@ -57,6 +57,19 @@ def has_fast(precision: str) -> bool:
     return precision in cpu_capabilities()
 
 
+@lru_cache(maxsize=1)
+def saturates_int8() -> bool:
+    """Say whether this processor adds pairs of INT8 products in 16 bits, so that two large ones overflow.
+
+    x86 without VNNI or AMX does (the instruction vpmaddubsw); OpenVINO's kernels then clip the sum.
+    """
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return False
+    return "avx2" in flags and not {"avx_vnni", "avx512_vnni", "amx_int8"} & set(flags)
+
+
 def read_model_error(model: bytes) -> str | None:
     """Return why OpenVINO cannot read the ONNX model, or None when it can."""
     try:

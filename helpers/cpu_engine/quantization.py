@@ -3,6 +3,9 @@
 Activations are quantised per tensor and symmetrically with the calibrated scale, in front of every convolution, matrix
 multiplication and pooling; weights per output channel, symmetrically in [-127, 127]; biases stay in float. A residual
 add gets its skip branch quantised too, so that convolution + add + ReLU still run as one INT8 kernel.
+
+On a processor that adds pairs of products in 16 bits the weights are in [-64, 64], since 2 × 255 × 64 is the most that
+fits there (NNCF calls it the overflow fix).
 """
 
 from collections import Counter
@@ -11,6 +14,8 @@ from collections.abc import Container, Mapping
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+
+from helpers.cpu_engine import _openvino
 
 __all__ = ["WEIGHTED", "has_qdq", "quantize"]
 
@@ -148,10 +153,11 @@ class _Placement:
         key = f"{name}_axis{axis}"
         if key not in self._dequantized:
             others = tuple(i for i in range(weight.ndim) if i != axis)
+            most = 64 if _openvino.saturates_int8() else 127
             largest = np.abs(weight.astype(np.float32)).max(axis=others)
-            scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+            scale = np.where(largest > 0, largest / most, 1).astype(np.float32)
             shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
-            rounded = np.clip(np.rint(weight / scale.reshape(shape)), -127, 127).astype(np.int8)
+            rounded = np.clip(np.rint(weight / scale.reshape(shape)), -most, most).astype(np.int8)
             parameters = self._parameters(key, scale, np.zeros(scale.shape, np.int8))
             self._added.append(numpy_helper.from_array(rounded, f"{key}_quantized"))
             output = f"{key}_dequantized"
