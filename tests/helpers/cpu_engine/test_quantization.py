@@ -92,14 +92,18 @@ def test_a_max_pool_is_quantised_once_in_front(scales: dict[str, float]) -> None
     assert sorted(quantisers) == ["f1", "input", "r1", "r2", "r3"]
 
 
-def test_weights_are_int8_per_output_channel(scales: dict[str, float]) -> None:
+@pytest.mark.parametrize(("saturates", "most"), [(False, 127), (True, 64)])
+def test_weights_are_int8_per_output_channel(
+    scales: dict[str, float], saturates: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quantization._openvino, "saturates_int8", lambda: saturates)
     quantised, _ = quantization.quantize(_residual_net(), scales)
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in quantised.graph.initializer}
     original = numpy_helper.to_array(_weight(_residual_net(), "w2"))
     assert "w2" not in stored
     codes, scale = stored["w2_axis0_quantized"], stored["w2_axis0_scale"]
     assert codes.dtype == np.int8 and scale.shape == (8,)
-    assert np.abs(codes).max() == 127
+    assert np.abs(codes).max() == most
     restored = codes * scale.reshape(-1, 1, 1, 1)
     assert restored.shape == original.shape
 
