@@ -241,7 +241,10 @@ class _Build:
         return bounds
 
     def _quantize(self) -> None:
-        if not self.config.get_flag(BuilderFlag.INT8) or quantization.has_qdq(self.model):
+        if quantization.has_qdq(self.model):
+            self.model = quantization.fit_weights(self.model)
+            return
+        if not self.config.get_flag(BuilderFlag.INT8):
             return
         scales = self._scales()
         not_int8 = {name for name, precision in self.asked.items() if precision != DataType.INT8}

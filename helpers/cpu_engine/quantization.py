@@ -17,17 +17,41 @@ from onnx import helper, numpy_helper
 
 from helpers.cpu_engine import _openvino
 
-__all__ = ["WEIGHTED", "has_qdq", "quantize"]
+__all__ = ["WEIGHTED", "fit_weights", "has_qdq", "quantize"]
 
 WEIGHTED = ("Conv", "Gemm", "MatMul")
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 _SAME_VALUES = ("MaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout")
 _FIRST_PER_CHANNEL_OPSET = 13
+_SEVEN_BITS = 64
 
 
 def has_qdq(model: onnx.ModelProto) -> bool:
     """Say whether the model is quantised explicitly."""
     return any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in model.graph.node)
+
+
+def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return an explicitly quantised model whose weights this processor can multiply without overflow.
+
+    Where pairs of products are added in 16 bits that is a copy with weights of seven bits; else the model itself.
+    """
+    if not _openvino.saturates_int8():
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    stored = {tensor.name: tensor for tensor in copy.graph.initializer}
+    done: set[str] = set()
+    for node in copy.graph.node:
+        if node.op_type != "DequantizeLinear" or not {*node.input[:2]} <= stored.keys() or done & {*node.input[:2]}:
+            continue
+        codes, scale = (numpy_helper.to_array(stored[name]) for name in node.input[:2])
+        if codes.dtype == np.int8 and np.abs(codes.astype(np.int16)).max(initial=0) > _SEVEN_BITS:
+            halved = np.rint(codes / 2).astype(np.int8)
+            stored[node.input[0]].CopyFrom(numpy_helper.from_array(halved, node.input[0]))
+            stored[node.input[1]].CopyFrom(numpy_helper.from_array((scale * 2).astype(scale.dtype), node.input[1]))
+            done |= {*node.input[:2]}
+    return copy
 
 
 def quantize(
@@ -153,7 +177,7 @@ class _Placement:
         key = f"{name}_axis{axis}"
         if key not in self._dequantized:
             others = tuple(i for i in range(weight.ndim) if i != axis)
-            most = 64 if _openvino.saturates_int8() else 127
+            most = _SEVEN_BITS if _openvino.saturates_int8() else 127
             largest = np.abs(weight.astype(np.float32)).max(axis=others)
             scale = np.where(largest > 0, largest / most, 1).astype(np.float32)
             shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
