@@ -40,17 +40,23 @@ def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    stored = {tensor.name: tensor for tensor in copy.graph.initializer}
-    done: set[str] = set()
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in copy.graph.initializer}
     for node in copy.graph.node:
-        if node.op_type != "DequantizeLinear" or not {*node.input[:2]} <= stored.keys() or done & {*node.input[:2]}:
+        if node.op_type != "DequantizeLinear" or not {*node.input} <= stored.keys():
             continue
-        codes, scale = (numpy_helper.to_array(stored[name]) for name in node.input[:2])
-        if codes.dtype == np.int8 and np.abs(codes.astype(np.int16)).max(initial=0) > _SEVEN_BITS:
-            halved = np.rint(codes / 2).astype(np.int8)
-            stored[node.input[0]].CopyFrom(numpy_helper.from_array(halved, node.input[0]))
-            stored[node.input[1]].CopyFrom(numpy_helper.from_array((scale * 2).astype(scale.dtype), node.input[1]))
-            done |= {*node.input[:2]}
+        codes, scale, *zero = (stored[name] for name in node.input)
+        if codes.dtype != np.int8 or np.any(zero) or np.abs(codes.astype(np.int16)).max(initial=0) <= _SEVEN_BITS:
+            continue
+        # Tensors of their own: another node may share the codes or, more often, the scale.
+        halved = np.rint(codes / 2).astype(np.int8), (scale * 2).astype(scale.dtype)
+        for index, values in enumerate(halved):
+            name = f"{node.output[0]}_seven_bits_{index}"
+            copy.graph.initializer.append(numpy_helper.from_array(values, name))
+            node.input[index] = name
+    used = {name for node in copy.graph.node for name in node.input} | {value.name for value in copy.graph.output}
+    kept = [tensor for tensor in copy.graph.initializer if tensor.name in used]
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
     return copy
 
 

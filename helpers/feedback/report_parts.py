@@ -133,8 +133,8 @@ def check_length(text: Any) -> str:
         raise Missed("the analysis as text", f"a {type(text).__name__}", "return the text itself")
     (words, all_words), (least, most) = count_words(text), WORDS
     if all_words < least or words > most:
-        advice = "say what follows from the numbers" if words < least else "keep what a decision needs"
-        raise Missed(f"{least} to {most} words", f"{words}", advice)
+        advice = "say what follows from the numbers" if all_words < least else "keep what a decision needs"
+        raise Missed(f"{least} to {most} words", f"{all_words if all_words < least else words}", advice)
     return f"{words} words"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from solutions.checks.claims import Missed
 from solutions.checks.student import Student
 
-__all__ = ["NO_MODEL", "check_workspace", "fails_cleanly"]
+__all__ = ["check_workspace", "fails_cleanly"]
 
 WORKSPACE_BYTES = 2 << 30
 NO_MODEL = b"this is not an ONNX model"
@@ -24,19 +24,19 @@ def check_workspace(built: dict[str, Any]) -> str:
     return f"{found:,} bytes"
 
 
-def fails_cleanly(student: Student, operation: str, asked: str, *, parsed: bool, **arguments: Any) -> None:
-    """Call an operation that gives `failed_build`'s result; `asked` is whose work it is.
+def fails_cleanly(student: Student, operation: str, asked: str, model: bytes, **arguments: Any) -> None:
+    """Call an operation that gives `failed_build`'s result, for no ONNX model and for `model`, whose build gives None.
 
-    `parsed` tells a model that the parser takes.
+    `asked` is the function whose work it is.
 
     Raises:
-        Missed: the failure passed in silence, ended in a slip, or cost the older engine file.
+        Missed: a failure passed in silence, ended in a slip, or cost the older engine file.
     """
-    failed = student.call(operation, parsed=parsed, **arguments).require(asked)
-    what = "a build that gives None" if parsed else "a file that is no ONNX model"
-    if failed["raised"] is None or failed["slip"]:
-        found = failed["raised"] or f"a {failed['returned_type']} and no exception"
-        raise Missed(f"an exception that you raise for {what}", found, "test what each call of TensorRT returns")
-    if not failed["kept"]:
-        found = f"after {what} it was another or gone"
-        raise Missed("the engine file of an earlier build as it was", found, "write the file last")
+    for onnx, what in ((NO_MODEL, "a file that is no ONNX model"), (model, "a build that gives None")):
+        failed = student.call(operation, onnx=onnx, parsed=onnx is model, **arguments).require(asked)
+        if failed["raised"] is None or failed["slip"]:
+            found = failed["raised"] or f"a {failed['returned_type']} and no exception"
+            raise Missed(f"an exception that you raise for {what}", found, "test what each call of TensorRT returns")
+        if not failed["kept"]:
+            found = f"after {what} it was another or gone"
+            raise Missed("the engine file of an earlier build as it was", found, "write the file last")

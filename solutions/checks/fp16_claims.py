@@ -7,7 +7,7 @@ import numpy as np
 from helpers.backend import ENGINE, trt
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
-from solutions.checks.builders import NO_MODEL, check_workspace, fails_cleanly
+from solutions.checks.builders import check_workspace, fails_cleanly
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_pytorch, against_reference
@@ -93,7 +93,7 @@ def outputs(student: Student, case: Case) -> str:
 
 @claim("fp16.parser_errors", cell="fp16_engine", points=0.75, title="What fails raises, with the parser's reason")
 def parser_errors(student: Student, case: Case) -> str:
-    _refused(student, NO_MODEL, "a file that is no ONNX model")
+    fails_cleanly(student, "failing_build", FUNCTION, _network(case), function=FUNCTION)
     reply = _refused(student, unsupported_onnx(), "an ONNX model with an operator that TensorRT does not know")
     logged = "[TRT]"  # TensorRT's own log repeats the reason whatever the student does
     printed = "\n".join(line for line in reply.output.splitlines() if logged not in line)
@@ -103,9 +103,6 @@ def parser_errors(student: Student, case: Case) -> str:
             f"{reply.error['type']}: {reply.error['message'][:200]}",
             "collect parser.get_error(i) for each of parser.num_errors and put them into the exception",
         )
-    for onnx in (NO_MODEL, _network(case)):
-        parsed = onnx != NO_MODEL
-        fails_cleanly(student, "failing_build", FUNCTION, parsed=parsed, function=FUNCTION, onnx=onnx)
     return f"{reply.error['type']}: {reply.error['message'][-120:]}"
 
 

@@ -145,12 +145,12 @@ def build_int8(submission: Submission, *, models: list[bytes], builds: list[dict
 
 
 @operation
-def failing_build_int8(submission: Submission, *, model: bytes, parsed: bool) -> dict[str, Any]:
+def failing_build_int8(submission: Submission, *, onnx: bytes, parsed: bool) -> dict[str, Any]:
     """Call build_engine_int8 where it must fail; the result is `failed_build`'s."""
     build, make = submission["build_engine_int8"], submission["Int8EntropyCalibrator"]
     loader = _loader(ImageList(random_images(0, 8)), 8)
     return failed_build(
-        lambda source, target: build(source, target, make(loader, f"{source}.cache")), model, parsed=parsed
+        lambda source, target: build(source, target, make(loader, f"{source}.cache")), onnx, parsed=parsed
     )
 
 

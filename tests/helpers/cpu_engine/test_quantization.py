@@ -157,3 +157,19 @@ def test_the_given_model_is_left_as_it_was(scales: dict[str, float]) -> None:
 
 def _weight(model: onnx.ModelProto, name: str) -> TensorProto:
     return next(tensor for tensor in model.graph.initializer if tensor.name == name)
+
+
+def test_weights_that_share_a_scale_keep_their_values_within_half_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantization._openvino, "saturates_int8", lambda: True)
+    codes = {"large": np.array([[127, -128], [3, 90]], np.int8), "small": np.array([[5, -60], [64, 1]], np.int8)}
+    stored = [numpy_helper.from_array(values, name) for name, values in codes.items()]
+    stored.append(numpy_helper.from_array(np.float32(0.5), "scale"))
+    nodes = [helper.make_node("DequantizeLinear", [name, "scale"], [f"{name}_out"]) for name in codes]
+    outputs = [helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, [2, 2]) for name in codes]
+    model = helper.make_model(
+        helper.make_graph(nodes, "shared", [], outputs, stored), opset_imports=[helper.make_opsetid("", 13)]
+    )
+    model.ir_version = 8
+    large, small = onnxruntime.InferenceSession(quantization.fit_weights(model).SerializeToString()).run(None, {})
+    assert np.abs(large - codes["large"] * 0.5).max() <= 0.5
+    assert np.array_equal(small, codes["small"] * np.float32(0.5))
