@@ -40,7 +40,7 @@ MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
 """The model of the lab; TRT_LAB_MODEL=resnet18 makes every step faster. The artifacts keep their names."""
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
-VALIDATION_IMAGES = 200 if QUICK else 500
+VALIDATION_IMAGES = 200 if QUICK else 250
 THROUGHPUT_SECONDS = 0.5 if QUICK else 1.5
 """Seconds of one throughput measurement in the notebooks; publish longer ones (trtlab bench --duration 60)."""
 
@@ -172,7 +172,7 @@ def iterations(batch: int) -> int:
     """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds."""
     from helpers.backend import ENGINE
 
-    full = 1000 if ENGINE == "tensorrt" else max(4, 64 // batch)
+    full = 1000 if ENGINE == "tensorrt" else max(3, 32 // batch)
     return max(5, full // 4) if QUICK else full
 
 

@@ -9,34 +9,31 @@ from typing import Any
 from helpers.backend import DEVICE
 from helpers.errors import InputError
 from helpers.feedback.card import Missed
+from helpers.feedback.chart_parts import check_device, check_labels, check_numbers
 from helpers.feedback.checklist import Checklist, visible_check
-from helpers.feedback.report_parts import (
-    check_device,
-    check_labels,
-    check_length,
-    check_numbers,
-    check_page,
-    check_quotes,
-)
+from helpers.feedback.page_parts import check_page
+from helpers.feedback.text_parts import check_length, check_quotes, check_typed
+from helpers.files import write_json
 from helpers.lab import artifact
 from helpers.probes.figures import Drawn, drawn_as, recorded_figures
-from helpers.probes.measurements import ENGINE_FILES, ONNX_FILE, Measurements, made_up, memory_sizes
+from helpers.probes.measurements import EARLIER, ENGINE_FILES, ONNX_FILE, Measurements, made_up, memory_sizes
 
 __all__ = ["check_analysis", "check_report"]
 
 _CHARTS = ("latency.png", "throughput.png", "speedup.png", "accuracy.png")
-_SEEDS = (2026, 2027)
+_SEED, _OTHER_SEEDS = 2026, (2027, 2028, 2029, 2030)
 
 
 @visible_check("08_report", "Report")
 def check_report(check: Checklist, build_report: Callable[[Path, Path], dict[str, Any]]) -> None:
     """Check the report of a made-up run: your engines' files, and measurements that no machine gives."""
-    run = made_up(_SEEDS[0])
+    run = made_up(_SEED)
     with tempfile.TemporaryDirectory() as folder, recorded_figures() as drawn:
         source, target = Path(folder) / "artifacts", Path(folder) / "report"
         source.mkdir()
         target.mkdir()
-        run.write(source, _SEEDS[0])
+        write_json(target / "report.json", EARLIER)
+        run.write(source, _SEED)
         check.require("the engines of the earlier steps are there", lambda: _link(source))
         title = "build_report runs on measurements that were made up"
         returned = check.call(title, build_report, source, target)
@@ -85,13 +82,16 @@ def _expected(run: Measurements, folder: Path) -> dict[str, Any]:
 def _written(folder: Path, returned: Any) -> str:
     path = folder / "report.json"
     if not path.is_file():
-        there = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
+        there = ", ".join(sorted(file.name for file in folder.iterdir() if file != path)) or "nothing"
         raise Missed("report.json in output_folder", there, "write into the folder that is passed in")
     try:
         content = json.loads(path.read_text())
         same = json.loads(json.dumps(returned, default=lambda number: number.item())) == content
     except (ValueError, TypeError, AttributeError) as error:
         raise Missed("report.json to be JSON, and the same returned", str(error), "write what you return") from error
+    if content == EARLIER:
+        advice = "write the file whenever build_report is called"
+        raise Missed("report.json written anew", "the one of an earlier run that was there before", advice)
     if not isinstance(content, dict) or not same:
         raise Missed("the content of report.json returned", f"a {type(returned).__name__}", "return what you write")
     return f"{path.stat().st_size:,} bytes"
@@ -145,15 +145,29 @@ def _page(folder: Path, expected: dict[str, Any]) -> str:
 @visible_check("08_report", "Analysis")
 def check_analysis(check: Checklist, key_figures: Callable[..., Any], write_analysis: Callable[..., Any]) -> None:
     """Check the analysis on the report of a made-up run: a figure that is typed by hand belongs to another one."""
-    run = made_up(_SEEDS[1])
-    files = {name: 1_000_000 * place for place, name in enumerate(("onnx", *ENGINE_FILES), 41)}
-    report = run.report(files, {name: size // 7 for name, size in files.items() if name != "onnx"})
+    runs = [made_up(seed) for seed in _OTHER_SEEDS]
+    reports = [_report_of(run, place) for place, run in enumerate(runs)]
+    run, report = runs[0], reports[0]
     found = check.call("key_figures takes the report of another run", key_figures, json.loads(json.dumps(report)))
     check.verify("its five figures are that run's", lambda: _key_figures(found, run, report))
     title = "write_analysis takes the report of another run"
     text = check.call(title, write_analysis, json.loads(json.dumps(report)))
     check.verify("200 to 400 words", lambda: check_length(text))
     check.verify("the figures it quotes are that run's", lambda: check_quotes(text, report))
+    check.verify("and change with the run", lambda: _changing(write_analysis, reports, text))
+
+
+def _report_of(run: Measurements, place: int) -> dict[str, Any]:
+    """Return the report of a made-up run with made-up file sizes, each run others."""
+    sizes = {name: 1_000_000 * (41 + 13 * place + step) for step, name in enumerate(("onnx", *ENGINE_FILES))}
+    return run.report(sizes, {name: size // 7 for name, size in sizes.items() if name != "onnx"})
+
+
+def _changing(write_analysis: Callable[..., Any], reports: list[dict[str, Any]], first: Any) -> str:
+    others = [write_analysis(json.loads(json.dumps(report))) for report in reports[1:]]
+    said = [check_quotes(text, report) for text, report in zip(others, reports[1:], strict=True)]
+    check_typed([first, *others])
+    return f"{len(reports)} runs; of another one {said[0]}"
 
 
 def _key_figures(found: Any, run: Measurements, report: dict[str, Any]) -> str:

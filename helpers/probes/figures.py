@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from helpers.probes.series import Series, points_in_view, series_of, visible
+
 __all__ = ["Drawn", "drawn_as", "recorded_figures"]
 
 _MOST_NUMBERS = 5000
@@ -18,7 +20,7 @@ _MOST_NUMBERS = 5000
 
 @dataclass(frozen=True)
 class Drawn:
-    """A saved figure: its axis labels, every text that is shown, the coordinates that were drawn.
+    """A saved figure: its axis labels, every text that is shown, the coordinates that can be seen, and in which series.
 
     `sha256` is that of the file as it was saved, so that a file that was moved afterwards is still found; `pixels` that
     of the picture (RGB), for those that are taken from the canvas and saved by another library.
@@ -31,6 +33,7 @@ class Drawn:
     y_labels: tuple[str, ...]
     texts: tuple[str, ...]
     numbers: tuple[float, ...]
+    series: tuple[Series, ...] = ()
 
 
 @contextlib.contextmanager
@@ -124,6 +127,7 @@ def _drawn(figure: Any, target: Any, start: int, pixels: str = "") -> Drawn:
         _shown([axis.yaxis.label for axis in axes] + [getattr(figure, "_supylabel", None)]),
         _texts(figure),
         tuple(_numbers(axes)),
+        series_of(figure),
     )
 
 
@@ -142,16 +146,16 @@ def _numbers(axes: list[Any]) -> list[float]:
     """Return the coordinates of lines, bars, markers, areas and pictures in data units, without doubles."""
     parts: list[np.ndarray] = []
     for axis in axes:
-        for line in axis.get_lines():
-            parts += [_flat(line.get_xdata(orig=True)), _flat(line.get_ydata(orig=True))]
-        for patch in axis.patches:
+        for line in filter(visible, axis.get_lines()):
+            parts.append(points_in_view(axis, line.get_xdata(orig=False), line.get_ydata(orig=False)).ravel())
+        for patch in filter(visible, axis.patches):
             vertices = patch.get_path().vertices
             if hasattr(patch, "get_height"):  # a bar: its length counts, wherever it starts
                 box = [patch.get_x(), patch.get_y(), patch.get_width(), patch.get_height()]
                 parts.append(np.array([*box, box[0] + box[2], box[1] + box[3]], dtype=float))
             else:
                 parts.append(_flat(vertices))
-        for collection in axis.collections:
+        for collection in filter(visible, axis.collections):
             parts.append(_flat(collection.get_offsets()))
             parts += [_flat(path.vertices) for path in collection.get_paths()[:200]]
             parts += [_flat(collection.get_array())]

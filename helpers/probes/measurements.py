@@ -12,7 +12,7 @@ import numpy as np
 from helpers.backend import trt
 from helpers.files import write_json
 
-__all__ = ["BASELINE", "BATCHES", "ENGINE_FILES", "NAMES", "Measurements", "made_up", "memory_sizes"]
+__all__ = ["BASELINE", "BATCHES", "EARLIER", "ENGINE_FILES", "NAMES", "Measurements", "made_up", "memory_sizes"]
 
 BASELINE = "pytorch-fp32"
 NAMES = (BASELINE, "fp32", "fp16", "int8")
@@ -25,6 +25,9 @@ ENGINE_FILES = {
 """The engine whose file, memory and measurements a report gives under each name."""
 
 ONNX_FILE = "resnet50_simplified.onnx"
+EARLIER = {"engine": "of an earlier run", "model": "resnet50", "latency_ms": {}, "throughput": {}}
+"""What report.json holds before a report is built: an earlier one must be replaced, never given back."""
+
 _SCALES = {BASELINE: 1.0, "fp32": 13.0, "fp16": 210.0, "int8": 3300.0}
 """Steps between the names' speeds: every ratio of two of them is larger than a real one."""
 
@@ -82,15 +85,17 @@ class Measurements:
         }
 
 
-def made_up(seed: int) -> Measurements:
+def made_up(seed: int, *, pytorch_fastest: bool = False) -> Measurements:
     """Return a run made up from `seed`: four names at batches 1, 4, 8, 16 and 32.
 
-    Any name may be the fastest. Each gains a tenth or more with every batch up to its saturation, then hardly anything.
-    PyTorch is a little more accurate than the FP32 engine, so that one loss is negative.
+    Any engine may be the fastest; with `pytorch_fastest`, PyTorch is. Each gains a tenth or more with every batch up to
+    its saturation, then hardly anything, or becomes slower. PyTorch is a little more accurate than the FP32 engine, so
+    that one loss is negative.
     """
     random = np.random.default_rng(seed)
     order = random.permutation(np.array(list(_SCALES.values())[1:]))
-    scales = {BASELINE: 1.0, **dict(zip(NAMES[1:], order, strict=True))}
+    baseline = 2 * max(_SCALES.values()) if pytorch_fastest else _SCALES[BASELINE]
+    scales = {BASELINE: baseline, **dict(zip(NAMES[1:], order, strict=True))}
     saturation = {name: int(random.choice(BATCHES)) for name in NAMES}
     rates = {name: _series(random, 19 * scales[name], saturation[name]) for name in NAMES}
     rows, medians = [], {}
@@ -132,12 +137,13 @@ def memory_sizes(plan: bytes) -> set[int]:
 
 
 def _series(random: np.random.Generator, start: float, saturation: int) -> dict[int, float]:
-    """Return images/s by batch: growing to `saturation`, then flat to a few percent."""
+    """Return images/s by batch: growing to `saturation`, then flat to a few percent, or falling."""
     rate, series = start * random.uniform(1, 1.6), {}
     for batch in BATCHES:
         series[batch] = float(rate)
         gains = (random.uniform(1.102, 1.108), random.uniform(1.25, 1.7))
-        rate *= random.choice(gains) if batch < saturation else random.uniform(0.97, 1.06)
+        flat = (random.uniform(0.97, 1.06), random.uniform(0.97, 1.06), random.uniform(0.7, 0.85))
+        rate *= random.choice(gains if batch < saturation else flat)
     return series
 
 

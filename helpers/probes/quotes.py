@@ -1,13 +1,12 @@
-"""Reads a written text: its words, the figures it quotes with their units, and the numbers of a web page."""
+"""Reads a written text: its words, its numbers, and the figures it quotes with their units."""
 
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from typing import Any
 
-__all__ = ["Page", "Quote", "candidates", "count_words", "matches", "numbers_in", "quotes"]
+__all__ = ["Quote", "candidates", "count_words", "matches", "numbers_in", "quotes"]
 
 _NUMBER = r"[-−+]?\d{1,3}(?:[,\u202f\u2009]\d{3})+(?:\.\d+)?|[-−+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _UNITS = {
@@ -101,38 +100,6 @@ def matches(quote: Quote, values: Iterable[float]) -> bool:
 def numbers_in(text: str) -> list[float]:
     """Return every number of a text."""
     return [_value(found)[0] for found in re.findall(_NUMBER, text)]
-
-
-class Page(HTMLParser):
-    """A web page's visible text, the sources of its pictures, and whether it has a table."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.pictures: list[str] = []
-        self.tables = 0
-        self._parts: list[str] = []
-        self._hidden = 0
-        self.feed(source)
-        self.close()
-
-    @property
-    def text(self) -> str:
-        """The visible text, white space as single spaces."""
-        return " ".join(" ".join(self._parts).split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._hidden += tag in ("style", "script")
-        self.tables += tag == "table"
-        found = dict(attrs)
-        if tag in ("img", "embed", "object", "a", "source"):
-            self.pictures += [found[key] or "" for key in ("src", "data", "href") if key in found]
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in ("style", "script") and self._hidden > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self._parts.append(data)
 
 
 def _leaves(tree: Any) -> list[float]:

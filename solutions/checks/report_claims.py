@@ -6,17 +6,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from helpers.backend import DEVICE
-from helpers.feedback.report_parts import (
-    check_device,
-    check_labels,
-    check_length,
-    check_numbers,
-    check_page,
-    check_quotes,
-)
+from helpers.feedback.chart_parts import check_device, check_labels, check_numbers
+from helpers.feedback.page_parts import check_page
+from helpers.feedback.text_parts import check_length, check_quotes, check_typed
 from helpers.probes.figures import Drawn
 from helpers.probes.measurements import BASELINE, BATCHES, ENGINE_FILES, ONNX_FILE, made_up
 from helpers.probes.networks import tiny_onnx
+from helpers.probes.series import Series
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.reports import CHARTS, SOURCES, check_picture, differences, expected_report, parsed
@@ -140,7 +136,12 @@ def _figure(student: Student, case: Case, name: str) -> Drawn | None:
     facts = _built(student, case)["figures"][name]
     if facts is None:
         return None
-    return Drawn(**{key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()})
+    series = tuple(Series(**_tuples(one)) for one in facts["series"])
+    return Drawn(**_tuples(facts) | {"series": series})
+
+
+def _tuples(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
 
 
 def _share(points: list[tuple[str, Any]]) -> Earned:
@@ -188,9 +189,10 @@ def page(student: Student, case: Case) -> str:
     return check_page(files["report.html"].decode(errors="replace"), charts, _expected(_seed(case)))
 
 
-def _other_report(case: Case, purpose: str) -> tuple[Any, dict[str, Any]]:
+def _other_report(case: Case, purpose: str, *, pytorch_fastest: bool = False) -> tuple[Any, dict[str, Any]]:
     """Return a run that was made up, and its report."""
-    run, random = made_up(case.number(purpose)), case.random(f"{purpose}.sizes")
+    run = made_up(case.number(purpose), pytorch_fastest=pytorch_fastest)
+    random = case.random(f"{purpose}.sizes")
     sizes = {name: int(random.integers(3_000_000, 900_000_000)) for name in ("onnx", *ENGINE_FILES)}
     return run, run.report(sizes, {name: int(random.integers(1_000_000, 90_000_000)) for name in ENGINE_FILES})
 
@@ -199,7 +201,7 @@ def _other_report(case: Case, purpose: str) -> tuple[Any, dict[str, Any]]:
 def key_figures(student: Student, case: Case) -> Earned:
     misses, right = [], []
     for number in range(_RUNS):
-        run, report = _other_report(case, f"analysis.key_figures.{number}")
+        run, report = _other_report(case, f"analysis.key_figures.{number}", pytorch_fastest=number == _RUNS - 1)
         expected = {
             "fastest_name": run.fastest[0],
             "fastest_batch": run.fastest[1],
@@ -233,5 +235,7 @@ def length(student: Student, case: Case) -> str:
 
 @claim("analysis.quotes", cell="analysis_figures", points=0.75, title="The figures it quotes are the report's")
 def analysis_quotes(student: Student, case: Case) -> str:
-    evidence = [check_quotes(*_text(student, case, f"analysis.quotes.{number}")) for number in range(_RUNS)]
+    about = [_text(student, case, f"analysis.quotes.{number}") for number in range(_RUNS)]
+    evidence = [check_quotes(text, report) for text, report in about]
+    check_typed([text for text, _ in about])
     return f"in {_RUNS} made-up runs; the first: {evidence[0]}"

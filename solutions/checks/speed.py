@@ -16,7 +16,7 @@ from solutions.checks.claims import Earned, Missed
 __all__ = ["Ratio", "compare_speed", "judge_ratio"]
 
 FULL, NONE = 0.9, 0.6
-_LEAST_PAIRS, _MOST_PAIRS = 5, 20
+_FEWEST_PAIRS, _LEAST_PAIRS, _MOST_PAIRS = 3, 5, 20
 _NARROW = 0.05
 _PAIR_SECONDS = 0.4
 
@@ -39,14 +39,15 @@ def compare_speed(
 ) -> Ratio:
     """Return how many times as fast `ours` is as `other`; both run one execution and wait for its end.
 
-    At least five pairs, and more until the interval is within 5 % either way, or lies clear of every bound, or the mean
-    is so far above them all that its upper end must be too. In each pair the two take turns in alternating order, so
+    Three pairs do where each of them lies clear above every bound. Else at least five, and more until the interval is
+    within 5 % either way, or lies clear of every bound, or the mean is so far above them all that its upper end must be
+    too. In each pair the two take turns in alternating order, so
     that a disturbance or a warming processor hits both.
     """
     executions = _executions(other)
     _seconds(ours, executions)
     logs: list[float] = []
-    while len(logs) < _LEAST_PAIRS or (len(logs) < _MOST_PAIRS and not _settled(logs, bounds)):
+    while len(logs) < _MOST_PAIRS and not _settled(logs, bounds):
         first, second = (ours, other) if len(logs) % 2 else (other, ours)
         times = {id(function): _seconds(function, executions) for function in (first, second)}
         logs.append(math.log(times[id(other)] / times[id(ours)]))
@@ -55,6 +56,8 @@ def compare_speed(
 
 
 def _settled(logs: list[float], bounds: tuple[float, ...]) -> bool:
+    if len(logs) < _LEAST_PAIRS:
+        return len(logs) >= _FEWEST_PAIRS and min(logs) >= math.log(max(bounds)) + _NARROW
     mean, half = statistics.fmean(logs), _half_width(logs)
     clear = not any(mean - half <= math.log(bound) <= mean + half for bound in bounds)
     return half <= _NARROW or clear or mean >= math.log(max(bounds)) + _NARROW

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from helpers.backend import ENGINE
 from solutions.checks.claims import claims_of
 from solutions.checks.record import read_record
 from solutions.checks.workspace import prepare
@@ -25,7 +26,9 @@ SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Ag
 
 LIMIT_S = 900.0
 _HIDDEN = "### BEGIN HIDDEN TESTS"
-_PRELOAD = ["matplotlib.pyplot", "numpy", "onnx", "onnxruntime", "pandas", "torch", "torchvision", "helpers.lab"]
+_PRELOAD = ["matplotlib.pyplot", "nbformat", "onnx", "onnxruntime", "pandas", "scipy.stats", "torch", "torchvision"]
+_PRELOAD_ON_CPU = ["helpers.feedback", "solutions.checks.all_claims", "tests.submissions.bank"]
+"""What every submission imports, once: children of the fork server have it. CUDA cannot be used after a fork."""
 
 
 @dataclass
@@ -64,7 +67,7 @@ def run_submission(submission: Submission, limit_s: float = LIMIT_S) -> Outcome:
     The environment must hold SETTINGS before the first call, since helpers.lab reads them when it is imported.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOAD)
+    context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(submission, sender), daemon=False)
     started = time.perf_counter()

@@ -1,6 +1,7 @@
 """Runs a student's inference class on engines that are sent, with images that both sides draw from the same seed."""
 
 import contextlib
+import gc
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,20 +56,24 @@ def _attempt(action: Any) -> dict[str, Any]:
 
 @operation
 def infer(submission: Submission, *, plan: bytes, edge: int, calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """Run the calls ({"seed", "number", "form"}) in order on one instance.
+    """Run the calls ({"seed", "number", "form"}) in order on one instance; "refilled" passes the last array once more.
 
     Returns `outputs`, each as it was when `infer` returned it; `later`, the same arrays after the last call; and
-    `untouched`, whether each input was left as it was.
+    `untouched`, whether each input was left as it was, and can be written still.
     """
     with _file(plan) as path:
         model = submission[CLASS](path)
         results, outputs, untouched = [], [], []
+        given = np.empty(0, np.float32)
         for call in calls:
             images = varied_images(call["seed"], call["number"], edge)
-            given = _shaped(images, call.get("form", "plain"))
+            if call.get("form") == "refilled":
+                given[...] = images
+            else:
+                given = _shaped(images.copy(), call.get("form", "plain"))
             results.append(model.infer(given))
             outputs.append(_plain(results[-1]))
-            untouched.append(bool(np.array_equal(given, images)))
+            untouched.append(bool(np.array_equal(given, images)) and given.flags.writeable)
         later = [_plain(result) for result in results]
         model.close()
         return {"outputs": outputs, "later": later, "untouched": untouched}
@@ -95,14 +100,15 @@ def refuse(
 ) -> dict[str, Any]:
     """Try inputs of wrong shapes, each on one instance, then `number` right images.
 
-    Returns `tries`: each an error or a result; and `after`, the outcome of the right ones.
+    Returns `tries`: each an error or a result; `after`, the outcome of the right ones; and `no_engine`, that of a file
+    which is no engine.
     """
-    with _file(plan) as path:
+    with _file(plan) as path, _file(b"no engine " * 1000) as other:
         model = submission[CLASS](path)
         tries = [_attempt(lambda shape=shape: model.infer(np.ones(shape, np.float32))) for shape in shapes]
         after = _attempt(lambda: model.infer(varied_images(seed, number, edge)))
         model.close()
-        return {"tries": tries, "after": after}
+        return {"tries": tries, "after": after, "no_engine": _attempt(lambda: submission[CLASS](other))}
 
 
 @operation
@@ -117,6 +123,7 @@ def use_as_context(submission: Submission, *, plan: bytes, edge: int, seed: int)
         instance = submission[CLASS](path)
         with instance as model:
             called = _plain(model(varied_images(seed, 7, edge)))
+        gc.collect()
         held = device_memory_bytes() - before
         return {"called": called, "held": held}
 
@@ -134,6 +141,7 @@ def close_instance(submission: Submission, *, plan: bytes, edge: int) -> dict[st
         images = varied_images(1, 7, edge)
         model.infer(images)
         model.close()
+        gc.collect()
         held = device_memory_bytes() - before
         return {"held": held, "again": _attempt(model.close), "infer": _attempt(lambda: model.infer(images))}
 
@@ -166,3 +174,5 @@ def _warm_up(submission: Submission, path: str, edge: int) -> None:
     model = submission[CLASS](path)
     model.infer(varied_images(0, 7, edge))
     model.close()
+    del model
+    gc.collect()

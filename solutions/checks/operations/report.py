@@ -6,7 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from helpers.files import write_json
 from helpers.probes.figures import drawn_as, recorded_figures
+from helpers.probes.measurements import EARLIER
 from solutions.checks.operations import Submission, operation
 
 __all__ = ["about_report", "build_report"]
@@ -16,7 +18,7 @@ _MOST_BYTES = 30_000_000
 
 @operation
 def build_report(submission: Submission, *, files: dict[str, bytes], made: list[str]) -> dict[str, Any]:
-    """Call `build_report(artifacts_folder, output_folder)` on a folder that holds `files`.
+    """Call `build_report(artifacts_folder, output_folder)` on a folder that holds `files`, beside an older report.json.
 
     Returns `returned` (as JSON would hold it; None where it cannot), `returned_type`, `files` (the bytes of those of
     `made` that were written) and `figures` (what matplotlib drew into each PNG; None where it did not draw it).
@@ -28,12 +30,15 @@ def build_report(submission: Submission, *, files: dict[str, bytes], made: list[
         target.mkdir()
         for name, content in files.items():
             (source / name).write_bytes(content)
+        write_json(target / "report.json", EARLIER)
+        earlier = (target / "report.json").read_bytes()
         returned = build(source, target)
         figures = {name: drawn_as(drawn, target / name) for name in made if name.endswith(".png")}
+        written = {name: _content(target / name) for name in made}
         return {
             "returned": _as_json(returned),
             "returned_type": type(returned).__name__,
-            "files": {name: _content(target / name) for name in made},
+            "files": {name: content if content != earlier else None for name, content in written.items()},
             "figures": {name: _facts(found) for name, found in figures.items()},
         }
 
@@ -54,7 +59,12 @@ def _content(path: Path) -> bytes | None:
 def _facts(drawn: Any) -> dict[str, Any] | None:
     if drawn is None:
         return None
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(drawn).items()}
+    facts = asdict(drawn)
+    return _lists(facts) | {"series": [_lists(series) for series in facts["series"]]}
+
+
+def _lists(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
 
 
 def _as_json(value: Any) -> Any:
