@@ -18,7 +18,7 @@ __all__ = ["check_export", "check_simplify"]
 
 _SEED = 2026
 _OPSET = 19
-_TOLERANCE = 1e-4
+_TOLERANCE = 5e-5
 
 
 @visible_check("01_export", "Export to ONNX")

@@ -117,7 +117,9 @@ def _misses(found: Any, expected: Any, place: str, optional: set[str]) -> list[t
     options = expected if isinstance(expected, set) else {expected}
     if any(_close(found, option) for option in options):
         return []
-    return [(place, " or ".join(map(_figure, options)), _figure(found))]
+    should, was = " or ".join(map(_figure, options)), _figure(found)
+    # Two numbers that differ beyond what is usually shown are shown in full.
+    return [(place, should, was) if should != was else (place, " or ".join(map(repr, options)), repr(found))]
 
 
 def _close(found: Any, expected: Any) -> bool:

@@ -18,6 +18,7 @@ FUNCTION = "benchmark_latency"
 LIMIT_S = 60.0
 TOLERANCE = 0.02
 _BULK, _MIDDLE, _TAIL = 108, 8, 4
+_FEW_MS = [2.0, 40.0, 4.0, 25.0, 6.0, 3.0]
 _UNITS = {1.0: "milliseconds", 1e3: "seconds", 1e6: "minutes or hours", 1e-3: "microseconds", 1e-6: "nanoseconds"}
 _NOT_TIMED = {"mean": math.inf, "median": math.inf}
 _ENGINE_BATCH, _ENGINE_COUNTS = 8, {"num_iterations": 15, "warmup": 3}
@@ -192,7 +193,27 @@ def calls(student: Student, case: Case) -> str:
             found = f"another content in {others} of {timed.calls} calls"
             raise Missed("each call to get input_data, warm-up included", found, "pass input_data as it is")
         evidence.append(f"{timed.calls} calls with {given}")
-    return "; ".join(evidence)
+    return "; ".join([*evidence, first_kept(lambda attempt: _few(student, attempt, batch), _judge_few)])
+
+
+def _few(student: Student, attempt: int, batch: int) -> Timed:
+    """Time four calls that differ so much that one more or one less shows in their mean."""
+    counts = {"num_iterations": len(_FEW_MS) - 2, "warmup": 2}
+    return _time(student, attempt, model={"durations_ms": _FEW_MS}, batch=batch, counts=counts)
+
+
+def _judge_few(timed: Timed) -> str:
+    true_ms = timed.true_ms("end_s")
+    found = timed.figure("mean", _scale(timed, true_ms[2:]))
+    truth = float(true_ms[2:].mean())
+    others = [float(times.mean()) for times in (true_ms[1:], true_ms[3:], true_ms[2:-1])]
+    if any(abs(found / other - 1) < TOLERANCE for other in others) and abs(found / truth - 1) > TOLERANCE:
+        raise Missed(
+            f"the statistics of the {len(true_ms) - 2} calls after the warm-up, with a mean of {truth:.2f} ms",
+            f"{found:.2f} ms, as if the clock had run for one call more or less",
+            "call the model warmup times without the clock, then time each of num_iterations calls",
+        )
+    return f"mean {found:.2f} ms of {len(true_ms) - 2} calls"
 
 
 @claim("latency.warm_up", cell="benchmark_latency", points=0.75, title="The warm-up is not in the statistics")

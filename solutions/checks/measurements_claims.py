@@ -34,6 +34,9 @@ _MACHINE, _ROW = 10.0, 3.0
 """How far the saved figures may lie from fresh ones: all of them together (another load), and a row from the rest."""
 
 _ROWS_SHARE, _RANK = 0.75, 0.7
+_RUNS = {1: 4, 4: 3, 8: 2, 16: 2}
+"""How often a batch is timed anew: few times, since the band is wide."""
+
 
 _taken: "WeakKeyDictionary[Case, list[dict[tuple[str, int], float]]]" = WeakKeyDictionary()
 
@@ -171,7 +174,7 @@ def _measure(student: Student, case: Case, batches: tuple[int, ...]) -> Iterator
             for batch in batches:
                 images = np.random.default_rng(batch).standard_normal((batch, 3, EDGE, EDGE), dtype=np.float32)
                 run(images)
-                yield (name, batch), float(np.median([_ms(run, images) for _ in range(2 if batch > 8 else 4)]))
+                yield (name, batch), float(np.median([_ms(run, images) for _ in range(_RUNS[batch])]))
 
 
 def _ms(run: Callable[[np.ndarray], Any], images: np.ndarray) -> float:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Files = dict[str, bytes]
-TOLERANCE = 1e-4
+TOLERANCE = 5e-5
 _SHAPE = [3, EDGE, EDGE]
 
 

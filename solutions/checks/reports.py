@@ -84,7 +84,11 @@ def differences(found: Any, expected: Any, where: str, optional: tuple[str, ...]
     if isinstance(expected, set):
         right = any(_equal(found, value) for value in expected)
         return [] if right else [(where, " or ".join(_short(value) for value in expected), _short(found))]
-    return [] if _equal(found, expected) else [(where, _short(expected), _short(found))]
+    if _equal(found, expected):
+        return []
+    should, was = _short(expected), _short(found)
+    # Two numbers that differ beyond what is usually shown are shown in full.
+    return [(where, should, was) if should != was else (where, repr(expected), repr(found))]
 
 
 def _equal(found: Any, expected: Any) -> bool:

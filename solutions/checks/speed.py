@@ -39,10 +39,10 @@ def compare_speed(
 ) -> Ratio:
     """Return how many times as fast `ours` is as `other`; both run one execution and wait for its end.
 
-    Three pairs do where each of them lies clear above every bound. Else at least five, and more until the interval is
-    within 5 % either way, or lies clear of every bound, or the mean is so far above them all that its upper end must be
-    too. In each pair the two take turns in alternating order, so
-    that a disturbance or a warming processor hits both.
+    Three pairs do where their median lies clear above every bound and none far below. Else at least five, and more
+    until the interval is within 5 % either way, or lies clear of every bound, or the mean is so far above them all that
+    its upper end must be too. In each pair the two take turns in alternating order, so that a disturbance or a warming
+    processor hits both.
     """
     executions = _executions(other)
     _seconds(ours, executions)
@@ -56,11 +56,14 @@ def compare_speed(
 
 
 def _settled(logs: list[float], bounds: tuple[float, ...]) -> bool:
+    if len(logs) < _FEWEST_PAIRS:
+        return False
+    highest = math.log(max(bounds))
     if len(logs) < _LEAST_PAIRS:
-        return len(logs) >= _FEWEST_PAIRS and min(logs) >= math.log(max(bounds)) + _NARROW
+        return statistics.median(logs) >= highest + _NARROW and min(logs) >= highest - _NARROW
     mean, half = statistics.fmean(logs), _half_width(logs)
     clear = not any(mean - half <= math.log(bound) <= mean + half for bound in bounds)
-    return half <= _NARROW or clear or mean >= math.log(max(bounds)) + _NARROW
+    return half <= _NARROW or clear or mean >= highest + _NARROW
 
 
 def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:

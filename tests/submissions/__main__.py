@@ -17,6 +17,7 @@ from tests.submissions.execution import SETTINGS
 def main(
     step: Annotated[str | None, typer.Option(help="Only this step, such as 02_fp16.")] = None,
     name: Annotated[str | None, typer.Option(help="Only submissions with this name.")] = None,
+    quick: Annotated[bool, typer.Option(help="Only submissions that are decided in seconds.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is made anew.")] = None,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
@@ -29,7 +30,7 @@ def main(
     from tests.submissions.verdict import Verdict, judge, summary
 
     console = Console(soft_wrap=True)
-    chosen = [submission for submission in load_bank(step) if name in (None, submission.name)]
+    chosen = [one for one in load_bank(step) if name in (None, one.name) and (one.quick or not quick)]
     if not chosen:
         console.print(f"no submission named {name} in {step or 'any step'}")
         raise typer.Exit(2)

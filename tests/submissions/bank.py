@@ -15,6 +15,7 @@ __all__ = ["ROOT", "Submission", "load_bank", "notebook_cells", "patched_cells"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent
+_QUICK_CELLS = {"evaluate_accuracy", "report_charts", "report_numbers", "analysis_figures"}
 _KEYS = {"name", "about", "cell", "replace", "code", "loses", "cells"}
 
 
@@ -50,6 +51,11 @@ class Submission:
     def timed(self) -> bool:
         """Whether a test cell measures time, so that nothing may run beside it."""
         return any(CELLS[cell].criterion == "performance" for cell in self.graded)
+
+    @property
+    def quick(self) -> bool:
+        """Whether it is decided in seconds: its test cells need no engine of the lab's model."""
+        return set(self.graded) <= _QUICK_CELLS
 
 
 def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Submission]:

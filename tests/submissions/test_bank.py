@@ -1,0 +1,45 @@
+"""The bank itself: every entry can be graded, every claim is lost by one, and what needs seconds is decided here.
+
+The whole bank runs with `make submissions`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from solutions.checks.claims import CELLS, claims_of
+from tests.submissions.bank import ROOT, Submission, load_bank, patched_cells
+
+BANK = load_bank()
+
+
+def test_the_bank_is_as_large_as_promised() -> None:
+    kinds = [submission.kind for submission in BANK]
+    assert kinds.count("wrong") >= 60 and kinds.count("right") >= 15
+
+
+@pytest.mark.parametrize("submission", BANK, ids=[submission.title for submission in BANK])
+def test_each_patch_fits_its_notebook_and_names_claims_of_its_cells(submission: Submission) -> None:
+    for cell in patched_cells(submission):
+        compile(cell.source, submission.title, "exec")
+    decided = {claim.name for cell in submission.graded for claim in claims_of(cell)}
+    assert set(submission.loses or ()) <= decided
+
+
+def test_every_claim_is_lost_by_a_wrong_submission() -> None:
+    lost = {name for submission in BANK if submission.kind == "wrong" for name in submission.loses}
+    assert [claim.name for cell in CELLS for claim in claims_of(cell) if claim.name not in lost] == []
+
+
+def test_the_quick_part_of_the_bank_is_decided_rightly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.submissions", "--quick", "--out", str(tmp_path / "bank.json")]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    figures = json.loads((tmp_path / "bank.json").read_text())
+    mistakes = ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks")
+    assert {key: figures[key] for key in mistakes} == dict.fromkeys(mistakes, 0)
+    assert figures["wrong"] >= 60 and figures["right"] >= 10
