@@ -40,7 +40,7 @@ MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
 """The model of the lab; TRT_LAB_MODEL=resnet18 makes every step faster. The artifacts keep their names."""
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
-VALIDATION_IMAGES = 200 if QUICK else 250
+VALIDATION_IMAGES = 120 if QUICK else 250
 THROUGHPUT_SECONDS = 0.5 if QUICK else 1.5
 """Seconds of one throughput measurement in the notebooks; publish longer ones (trtlab bench --duration 60)."""
 

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from helpers.backend import ENGINE, trt
+from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
 
 __all__ = ["Build", "plan_facts", "recorded_builds"]
 
 _FLAGS = ("FP16", "INT8", "BF16", "TF32")
 _BUILDS = ("build_serialized_network", "build_engine")
-_PLATFORM = ("platform_has_fast_fp16", "platform_has_fast_int8")
 
 
 @dataclass
@@ -29,8 +28,7 @@ class Build:
 def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
     """Give a list that each build inside the block adds to. Plans are built with detailed layer information.
 
-    `failing` builds answer None, as TensorRT does where no kernel fits. On the CPU engine the platform says inside the
-    block that it has fast half precision and INT8: what a builder does then is judged, whatever the processor.
+    `failing` builds answer None, as TensorRT does where no kernel fits.
 
     Detailed verbosity is what lets the inspector say which precision a layer runs in. Optimization level 0 takes the
     first kernel that works: a check answers in seconds, and on so small a network timing would decide by chance which
@@ -48,15 +46,11 @@ def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
 
         return build
 
-    platform = {name: vars(trt.Builder)[name] for name in _PLATFORM} if ENGINE == "cpu" else {}
     try:
         for name, original in originals.items():
             setattr(trt.Builder, name, recording(original))
-        for name in platform:
-            setattr(trt.Builder, name, True)
         yield builds
     finally:
-        originals |= platform
         for name, original in originals.items():
             setattr(trt.Builder, name, original)
 
