@@ -173,7 +173,7 @@ def iterations(batch: int) -> int:
     from helpers.backend import ENGINE
 
     full = 1000 if ENGINE == "tensorrt" else max(3, 32 // batch)
-    return max(5, full // 4) if QUICK else full
+    return max(3, full // 4) if QUICK else full
 
 
 def label(*, batch: int | None = None, precision: str | None = None, device: str | None = None) -> str:
