@@ -257,7 +257,7 @@ def _error_and_agreement(plan: bytes, outputs_path: Path) -> tuple[float, float]
 
 @claim("int8.outputs", cell="int8_calibration", points=0.5, title="It answers as the FP32 model does")
 def outputs(student: Student, case: Case) -> str:
-    error, agreement = _error_and_agreement(_artifact(student), case.reference.path("validation_outputs.npy"))
+    error, agreement = _error_and_agreement(_artifact(student), case.reference.path("validation_outputs_100.npy"))
     found = f"outputs {error:.1%} off, the same first class for {agreement:.1%} of the validation images"
     if error > MOST_ERROR or agreement < LEAST_AGREEMENT:
         expected = f"at most {MOST_ERROR:.0%} and at least {LEAST_AGREEMENT:.0%}"
@@ -269,7 +269,7 @@ def _this_model(student: Student, case: Case) -> bytes:
     """Return the engine, however well calibrated; speed counts only for an engine of the lab's model."""
     plan = _artifact(student)
     facts_of(plan, PLAN)
-    _, agreement = _error_and_agreement(plan, case.reference.path("validation_outputs.npy"))
+    _, agreement = _error_and_agreement(plan, case.reference.path("validation_outputs_100.npy"))
     if agreement < THIS_MODEL:
         found = f"the FP32 model's first class for {agreement:.0%} of the validation images"
         raise Missed("an engine that computes the lab's model", found, "first make its answers right")

@@ -13,6 +13,7 @@ from scipy import stats
 
 from helpers.backend import ENGINE
 from helpers.lab import MODEL
+from helpers.memory import keep_freed_memory
 from helpers.models import load_model
 from helpers.probes.builds import plan_facts
 from helpers.probes.networks import EDGE
@@ -199,6 +200,7 @@ def _pytorch() -> Callable[[np.ndarray], Any]:
     import torch
 
     device = "cuda" if ENGINE == "tensorrt" else "cpu"
+    keep_freed_memory()
     model = load_model(MODEL).to(device)
 
     def run(images: np.ndarray) -> Any:

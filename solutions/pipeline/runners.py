@@ -4,7 +4,6 @@ A runner is bound to a batch once; then `run()` executes that batch with its dat
 use the GPU where the engine is TensorRT, else the CPU with as many threads as the CPU engine has.
 """
 
-import ctypes
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import numpy as np
 import psutil
 
 from helpers.errors import EngineError, InputError, LabError
+from helpers.memory import keep_freed_memory
 
 __all__ = ["Runner", "RunnerSpec", "load_runner", "physical_cores"]
 
@@ -156,7 +156,7 @@ class PyTorchRunner(Runner):
 
         self._torch, self._on_gpu = torch, ENGINE == "tensorrt"
         if not self._on_gpu:
-            _keep_freed_memory()
+            keep_freed_memory()
         threads = spec.threads or physical_cores()
         torch.set_num_threads(threads)
         self._model: Any = load_model(spec.source, data=spec.data).to("cuda" if self._on_gpu else "cpu")
@@ -177,18 +177,6 @@ class PyTorchRunner(Runner):
     def synchronize(self) -> None:
         if self._on_gpu:
             self._torch.cuda.synchronize()
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep large buffers that were freed, for a fair baseline.
-
-    By default glibc gives PyTorch's activations back to the system and faults every page in again at the next run,
-    which doubled its time per image from batch 8 on. Does nothing with another C library.
-    """
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 class CompiledRunner(PyTorchRunner):
