@@ -21,7 +21,6 @@ __all__ = ["Runner", "RunnerSpec", "load_runner", "physical_cores"]
 
 Kind = Literal["engine", "pytorch", "torch-compile", "onnxruntime"]
 UNBOUNDED = 1 << 20
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from malloc.h
 
 
 @dataclass(frozen=True)
