@@ -120,8 +120,8 @@ def _spread(found: dict[str, float], times: list[float]) -> str:
 
 
 def _share(found: dict[str, float], times: list[float], key: str, share: float) -> str:
-    """Check a percentile by its meaning: that share of the latencies, give or take two of them, is no longer."""
-    slack = 2 / len(times)
+    """Check a percentile by its meaning: that share of the latencies, give or take one of them, is no longer."""
+    slack = 1.5 / len(times)
     below, reached = (sum(time <= found[key] * factor for time in times) / len(times) for factor in (0.98, 1.02))
     if not (below <= share + slack and reached >= share - slack):
         hint = f"sort them in your mind: {share:.0%} come before it"

@@ -42,4 +42,4 @@ def test_the_quick_part_of_the_bank_is_decided_rightly(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "bank.json").read_text())
     mistakes = ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks")
     assert {key: figures[key] for key in mistakes} == dict.fromkeys(mistakes, 0)
-    assert figures["wrong"] >= 60 and figures["right"] >= 10
+    assert figures["wrong"] >= 60 and figures["right"] >= 8
