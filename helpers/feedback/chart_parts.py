@@ -1,27 +1,16 @@
 """What a good chart shows: points on which the visible and the hidden checks of step 8 agree."""
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from helpers.feedback.card import Missed
 from helpers.feedback.chart_places import check_places
+from helpers.feedback.chart_units import UNITS, has_unit
 from helpers.feedback.report_numbers import among, numbers_of, words
 from helpers.probes.figures import Drawn
 from helpers.probes.measurements import NAMES
 
 __all__ = ["check_device", "check_labels", "check_numbers"]
-
-_RATE = r"(?:images?|imgs?)\s*(?:/|per|·|\s)\s*s(?:ec(?:ond)?s?)?\b|(?:images?|imgs?)\W+s\W*(?:-|−|⁻)\W*[1¹]"
-_TIMES = r"×|\\times|\bx\b|\btimes\b|\bratio\b|\brelative\b"
-_PERCENT = r"%|\bper ?cent(?:age)?\b"
-_UNITS: dict[str, dict[str, str]] = {
-    "latency.png": {"ms": r"\bms\b|\bmilliseconds?\b"},
-    "throughput.png": {"images/s": _RATE},
-    "speedup.png": {"×": _TIMES},
-    "accuracy.png": {"%": _PERCENT, "×": _TIMES},
-}
-"""The units that a chart's axis labels must hold, and how they may be written."""
 
 _SHARE = 0.9
 
@@ -33,8 +22,8 @@ def check_labels(name: str, drawn: Drawn | None) -> str:
         if not labels:
             raise Missed(f"a label on both axes of {name}", f"no {axis} label", f"set_{axis}label says what it shows")
     labels = (*drawn.x_labels, *drawn.y_labels)
-    for unit, pattern in _UNITS[name].items():
-        if not any(re.search(pattern, label, re.IGNORECASE) for label in labels):
+    for unit in UNITS[name]:
+        if not any(has_unit(label, unit) for label in labels):
             raise Missed(
                 f"the unit {unit} in an axis label of {name}",
                 f"the labels {', '.join(map(repr, labels))}",
@@ -76,13 +65,8 @@ def check_numbers(name: str, drawn: Drawn | None, report: dict[str, Any]) -> str
             f"no text with {', '.join(absent_names)}",
             "give each series a label and draw a legend, or write the name beside it",
         )
-    check_places(name, drawn, report, _has_unit)
+    check_places(name, drawn, report)
     return f"{name}: {len(there)} of {len(wanted)} numbers"
-
-
-def _has_unit(label: str, unit: str) -> bool:
-    patterns = [units[unit] for units in _UNITS.values() if unit in units]
-    return bool(re.search(patterns[0], label, re.IGNORECASE))
 
 
 def _needed(name: str, drawn: Drawn | None) -> Drawn:

@@ -5,10 +5,10 @@ numbers of another, a batch at another batch's tick, a unit at the other axis, l
 """
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from helpers.feedback.card import Missed
+from helpers.feedback.chart_units import UNITS, has_unit
 from helpers.probes.figures import Drawn
 from helpers.probes.measurements import NAMES
 from helpers.probes.series import Series
@@ -25,23 +25,18 @@ _FEWEST_POINTS = 3
 Table = dict[str, dict[str, float]]
 
 
-def check_places(chart: str, drawn: Drawn, report: dict[str, Any], has_unit: Callable[[str, str], bool]) -> None:
-    """Raise Missed where a chart shows a number under another name, batch or axis than the report has it.
-
-    `has_unit(label, unit)` says whether an axis label holds a unit.
-    """
+def check_places(chart: str, drawn: Drawn, report: dict[str, Any]) -> None:
+    """Raise Missed where a chart shows a number under another name, batch or axis than the report has it."""
     if chart == "accuracy.png":
-        _check_points(chart, drawn, report, has_unit)
+        _check_points(chart, drawn, report)
         return
     key = _TABLES[chart]
     for series in drawn.series:
         if len(series.x) >= _FEWEST_POINTS:
-            _check_series(chart, drawn, series, report, key, has_unit)
+            _check_series(chart, drawn, series, report, key)
 
 
-def _check_series(
-    chart: str, drawn: Drawn, series: Series, report: dict[str, Any], key: str, has_unit: Callable[[str, str], bool]
-) -> None:
+def _check_series(chart: str, drawn: Drawn, series: Series, report: dict[str, Any], key: str) -> None:
     found = _row(series, report[key])
     if found is None:
         for other in set(_TABLES.values()) - {key}:
@@ -62,9 +57,8 @@ def _check_series(
             "give each series its own label when you draw it, and call legend() without names of your own",
         )
     _check_batches(chart, values, places, ticks, report[key][row])
-    unit = {"latency.png": "ms", "throughput.png": "images/s", "speedup.png": "×"}[chart]
     labels = (drawn.x_labels, drawn.y_labels) if values is series.x else (drawn.y_labels, drawn.x_labels)
-    _check_axis(chart, unit, *labels, has_unit)
+    _check_axis(chart, UNITS[chart][0], *labels)
 
 
 def _row(series: Series, table: Table) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...], str] | None:
@@ -110,7 +104,7 @@ def _check_batches(
             )
 
 
-def _check_points(chart: str, drawn: Drawn, report: dict[str, Any], has_unit: Callable[[str, str], bool]) -> None:
+def _check_points(chart: str, drawn: Drawn, report: dict[str, Any]) -> None:
     largest = {
         name: max(series.items(), key=lambda item: int(item[0]))[1] for name, series in report["speedup"].items()
     }
@@ -129,13 +123,11 @@ def _check_points(chart: str, drawn: Drawn, report: dict[str, Any], has_unit: Ca
                         "take name, speed-up and top-1 from the same pass of the loop",
                     )
                 across, upright = (drawn.y_labels, drawn.x_labels) if swapped else (drawn.x_labels, drawn.y_labels)
-                _check_axis(chart, "×", across, upright, has_unit)
-                _check_axis(chart, "%", upright, across, has_unit)
+                _check_axis(chart, "×", across, upright)
+                _check_axis(chart, "%", upright, across)
 
 
-def _check_axis(
-    chart: str, unit: str, own: tuple[str, ...], other: tuple[str, ...], has_unit: Callable[[str, str], bool]
-) -> None:
+def _check_axis(chart: str, unit: str, own: tuple[str, ...], other: tuple[str, ...]) -> None:
     if not any(has_unit(label, unit) for label in own) and any(has_unit(label, unit) for label in other):
         raise Missed(
             f"the unit {unit} at the axis of {chart} that shows it",

@@ -1,5 +1,6 @@
 """Visible checks of step 8: the report from measurements that were made up, and the analysis of another run."""
 
+import functools
 import json
 import tempfile
 from collections.abc import Callable
@@ -156,7 +157,13 @@ def check_analysis(check: Checklist, key_figures: Callable[..., Any], write_anal
     text = check.call(title, write_analysis, json.loads(json.dumps(report)))
     check.verify("200 to 400 words", lambda: check_length(text))
     check.verify("the figures it quotes are that run's", lambda: check_quotes(text, report))
-    check.verify("and change with the run", lambda: _changing(write_analysis, reports, text))
+
+    @functools.wraps(write_analysis)
+    def of_each(others: list[dict[str, Any]]) -> list[Any]:
+        return [write_analysis(json.loads(json.dumps(other))) for other in others]
+
+    texts = check.call(f"write_analysis takes {len(reports) - 1} reports more", of_each, reports[1:])
+    check.verify("its figures change with the run", lambda: _changing([text, *texts], reports))
 
 
 def _report_of(run: Measurements, place: int) -> dict[str, Any]:
@@ -165,11 +172,10 @@ def _report_of(run: Measurements, place: int) -> dict[str, Any]:
     return run.report(sizes, {name: size // 7 for name, size in sizes.items() if name != "onnx"})
 
 
-def _changing(write_analysis: Callable[..., Any], reports: list[dict[str, Any]], first: Any) -> str:
-    others = [write_analysis(json.loads(json.dumps(report))) for report in reports[1:]]
-    said = [check_quotes(text, report) for text, report in zip(others, reports[1:], strict=True)]
-    check_typed([first, *others])
-    return f"{len(reports)} runs; of another one {said[0]}"
+def _changing(texts: list[Any], reports: list[dict[str, Any]]) -> str:
+    said = [check_quotes(text, report) for text, report in zip(texts, reports, strict=True)]
+    check_typed(texts)
+    return f"{len(reports)} runs; of the last one {said[-1]}"
 
 
 def _key_figures(found: Any, run: Measurements, report: dict[str, Any]) -> str:

@@ -21,13 +21,16 @@ def numbers_of(name: str, report: dict[str, Any]) -> list[float]:
 
 
 def leaves(tree: Any) -> list[float]:
+    """Return the numbers of nested dictionaries and lists."""
     parts = tree.values() if isinstance(tree, dict) else tree
     return [leaf for part in parts for leaf in (leaves(part) if isinstance(part, (dict, list)) else [part])]
 
 
 def among(value: float, numbers: Iterable[float], relative: float, absolute: float) -> bool:
+    """Return whether one of `numbers` is `value`, give or take the larger of both tolerances."""
     return any(abs(value - number) <= max(relative * abs(value), absolute) for number in numbers)
 
 
 def words(text: str) -> set[str]:
+    """Return the words of a text in lower case, for texts that may be wrapped or laid out differently."""
     return set(re.findall(r"\w+", text.lower()))

@@ -162,7 +162,7 @@ def two_instances(student: Student, case: Case) -> str:
 def refusals(student: Student, case: Case) -> Earned:
     small = _network(case)
     edge = small.edge
-    large = [MOST + 1, 3, edge, edge]
+    large = [MOST + 1, 3, edge, edge]  # twice: what was refused once must be refused again
     shapes = [[2, 3, 200, 200], [2, 1, edge, edge], large, [2, edge, edge, 3], large]
     call = {"seed": case.number("inference.refusals"), "number": 7}
     found = student.call("refuse", plan=small.plan, shapes=shapes, edge=edge, **call).require(CLASS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from helpers.backend import DEVICE
 from helpers.data import load_dataset
 from helpers.files import atomic_write
-from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES
+from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES, VALIDATION_IMAGES
 from helpers.models import load_model
 from solutions.checks import reference_accuracy
 from solutions.checks.reference_images import IMAGE_ARTIFACTS, write_image_artifact
@@ -110,4 +110,4 @@ def reference() -> Reference:
     """Return this machine's reference for the engine and model chosen: in $TRT_LAB_REFERENCE or results/reference."""
     root = Path(os.environ.get(FOLDER_VARIABLE) or Path(__file__).resolve().parents[2] / "results" / "reference")
     kept = "".join(letter if letter.isalnum() else "-" for letter in DEVICE)
-    return Reference(root / kept / f"{MODEL}-{CALIBRATION_IMAGES}")
+    return Reference(root / kept / f"{MODEL}-{CALIBRATION_IMAGES}-{VALIDATION_IMAGES}")

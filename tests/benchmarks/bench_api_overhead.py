@@ -2,10 +2,13 @@
 
 Both run in one process with the same threads, in turns, round by round; the figure is the median of the paired ratios.
 Models: ResNet-50 in FP32 at batch 1, and a small convolutional net that takes about a millisecond.
+A stream's own cost stands beside: enqueue and synchronise of empty work against one hand-over between two threads.
 """
 
 import io
+import queue
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +28,7 @@ _LOGGER = trt.Logger(trt.Logger.ERROR)
 
 
 def measure(rounds: int = 200) -> dict[str, Any]:
-    """Return `api_overhead`, the paired ratio by model, and `api_overhead_ms`, the medians of both."""
+    """Return `api_overhead` (the paired ratio by model), `api_overhead_ms` (the medians) and `stream_cost`."""
     models = {
         "resnet50": (recorded_network(), (1, 3, 224, 224), rounds),
         "one_millisecond": (_small_net(), (1, 3, 224, 224), rounds * 10),
@@ -34,7 +37,40 @@ def measure(rounds: int = 200) -> dict[str, Any]:
     return {
         "api_overhead": {name: entry.pop("ratio") for name, entry in found.items()},
         "api_overhead_ms": found,
+        "stream_cost": _stream_cost(rounds * 10),
     }
+
+
+def _stream_cost(rounds: int) -> dict[str, float]:
+    """Return what empty work on a stream costs, as a ratio to a round trip through two queues and a thread.
+
+    `on_the_caller` is an inference's way (no thread switch: far below 1), `on_the_worker` a copy's (about 1).
+    """
+    stream = cuda.Stream()
+    there: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    back: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def echo() -> None:
+        while there.get():
+            back.put(True)
+
+    worker = threading.Thread(target=echo, daemon=True)
+    worker.start()
+    ways: dict[str, Callable[[], object]] = {
+        "on_the_caller": lambda: (stream.submit_external(lambda: None, lambda: None), stream.synchronize()),
+        "on_the_worker": lambda: (stream.submit(lambda: None), stream.synchronize()),
+        "round_trip": lambda: (there.put(True), back.get()),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, run in ways.items():
+            started = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - started)
+    there.put(False)
+    worker.join()
+    median = {name: statistics.median(found) for name, found in times.items()}
+    return {name: median[name] / median["round_trip"] for name in ("on_the_caller", "on_the_worker")}
 
 
 def _small_net() -> bytes:

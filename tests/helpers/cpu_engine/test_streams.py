@@ -317,16 +317,3 @@ def test_many_threads_may_enqueue_to_one_stream(stream: cuda.Stream) -> None:
         thread.join()
     stream.synchronize()
     assert len(seen) == 800 and stream.idle()
-
-
-def test_enqueue_and_synchronise_cost_tens_of_microseconds(stream: cuda.Stream) -> None:
-    def typical_us(work: Callable[[], None]) -> float:
-        times = []
-        for _ in range(300):
-            start = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - start)
-        return sorted(times)[len(times) // 4] * 1e6
-
-    assert typical_us(lambda: (stream.submit_external(lambda: None, lambda: None), stream.synchronize())) < 20
-    assert typical_us(lambda: (stream.submit(lambda: None), stream.synchronize())) < 200
