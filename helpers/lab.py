@@ -41,7 +41,7 @@ MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
 VALIDATION_IMAGES = 120 if QUICK else 250
-THROUGHPUT_SECONDS = 0.5 if QUICK else 1.5
+THROUGHPUT_SECONDS = 0.5 if QUICK else 1.0
 """Seconds of one throughput measurement in the notebooks; publish longer ones (trtlab bench --duration 60)."""
 
 PROFILE_BATCHES = (1, 8, 32)
@@ -172,8 +172,8 @@ def iterations(batch: int) -> int:
     """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds."""
     from helpers.backend import ENGINE
 
-    full = 1000 if ENGINE == "tensorrt" else max(3, 32 // batch)
-    return max(3, full // 4) if QUICK else full
+    full = 1000 if ENGINE == "tensorrt" else max(2, 32 // batch)
+    return max(2, full // 4) if QUICK else full
 
 
 def label(*, batch: int | None = None, precision: str | None = None, device: str | None = None) -> str:

@@ -63,6 +63,12 @@ class Plan:
         body = struct.pack("<I", len(text)) + text + self.blob
         return _MAGIC + hashlib.sha256(body).digest() + body
 
+    def computes_as(self, other: "Plan") -> bool:
+        """Return whether both hold the same compiled network for the same shapes: the same outputs, in the same time."""
+        alike = (self.hint, self.bindings, self.profiles) == (other.hint, other.bindings, other.profiles)
+        blobs = self.blob, other.blob
+        return alike and (blobs[0] == blobs[1] or len({*map(_openvino.without_made_up_names, blobs)}) == 1)
+
     @staticmethod
     def deserialize(data: bytes) -> "Plan":
         """Return the plan that `serialize` wrote.

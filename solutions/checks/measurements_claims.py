@@ -35,7 +35,7 @@ _MACHINE, _ROW = 10.0, 3.0
 """How far the saved figures may lie from fresh ones: all of them together (another load), and a row from the rest."""
 
 _ROWS_SHARE, _RANK = 0.75, 0.7
-_RUNS = {1: 4, 4: 3, 8: 2, 16: 2}
+_RUNS = {1: 4, 4: 2, 8: 2, 16: 1}
 """How often a batch is timed anew: few times, since the band is wide."""
 
 

@@ -1,17 +1,21 @@
 """Runs plans and ONNX files on the trusted side, for claims that are settled from an artifact."""
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime
 
+from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.probes.builds import plan_facts
 from solutions.checks.claims import Missed
 from solutions.pipeline.inference import InferenceEngine
 
-__all__ = ["check_outputs", "check_size", "facts_of", "onnx_outputs", "relative_error", "run_plan"]
+if TYPE_CHECKING:
+    from helpers.cpu_engine.plan import Plan
+
+__all__ = ["check_outputs", "check_size", "facts_of", "onnx_outputs", "relative_error", "run_plan", "same_network"]
 
 HALF_TOLERANCE = 0.08
 INT8_TOLERANCE = 0.25
@@ -54,6 +58,23 @@ def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:
         raise Missed(
             f"the engine to run a batch of shape {images.shape}", str(error), "check its input, output and profile"
         ) from error
+
+
+def same_network(plan: bytes, other: bytes) -> bool:
+    """Return whether two plans hold the same compiled network: what the one gives, and how fast, the other does too.
+
+    The CPU engine's builds of one file are alike; TensorRT times its kernels anew, so of its plans this is never known.
+    """
+    if plan == other or ENGINE != "cpu":
+        return plan == other
+    return _cpu_plan(plan).computes_as(_cpu_plan(other))
+
+
+@lru_cache(maxsize=4)
+def _cpu_plan(plan: bytes) -> "Plan":
+    from helpers.cpu_engine.plan import Plan
+
+    return Plan.deserialize(plan)
 
 
 def relative_error(outputs: np.ndarray, expected: np.ndarray) -> float:

@@ -78,7 +78,7 @@ class Reference:
             self._need("resnet50.onnx")
             write_image_artifact(name, self.folder)
         elif name == reference_accuracy.PYTORCH_SCORES:
-            reference_accuracy.make_pytorch_scores(target)
+            reference_accuracy.make_pytorch_scores(self.folder)
         elif name == "accuracy.json":
             for part in (*reference_accuracy.ENGINES.values(), reference_accuracy.PYTORCH_SCORES):
                 self._need(part)
