@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.downloads import atomic_folder
+from helpers.downloads import atomic_folder, cannot_write
 from helpers.errors import DataError, InputError
 
 __all__ = ["SPLITS", "DataSet", "FolderDataSet", "Item", "folder_dataset", "mixed"]
@@ -49,6 +49,21 @@ class DataSet:
         if limit is not None and limit < 1:
             raise InputError(f"cannot take {limit} images of {self.name}: ask for 1 or more")
         return self._images(split, limit, seed)
+
+    def copy(self, split: str, target: str | Path, limit: int) -> Path:
+        """Copy the first `limit` images of a split below `target`, one folder a class, and return `target`.
+
+        Raises:
+            InputError, DataError: as from `images`; DataError also where `target` cannot be written.
+        """
+        for path, _ in self.images(split, limit=limit):
+            folder = Path(target, path.parent.name)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, folder / path.name)
+            except OSError as error:
+                raise cannot_write(Path(target), error) from error
+        return Path(target)
 
     def _images(self, split: str, limit: int | None, seed: int) -> list[Item]:
         raise NotImplementedError

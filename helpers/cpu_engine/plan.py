@@ -64,7 +64,7 @@ class Plan:
         return _MAGIC + hashlib.sha256(body).digest() + body
 
     def computes_as(self, other: "Plan") -> bool:
-        """Return whether both hold the same compiled network for the same shapes: the same outputs, in the same time."""
+        """Return whether both hold one compiled network for the same shapes: the same outputs, in the same time."""
         alike = (self.hint, self.bindings, self.profiles) == (other.hint, other.bindings, other.profiles)
         blobs = self.blob, other.blob
         return alike and (blobs[0] == blobs[1] or len({*map(_openvino.without_made_up_names, blobs)}) == 1)

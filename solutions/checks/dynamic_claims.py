@@ -10,7 +10,7 @@ from solutions.checks.builders import check_workspace, fails_cleanly
 from solutions.checks.case import Case
 from solutions.checks.claims import Earned, Missed, claim
 from solutions.checks.engine_speed import against_reference
-from solutions.checks.plans import HALF_SIZE, HALF_TOLERANCE, check_outputs, check_size, facts_of
+from solutions.checks.plans import HALF_SIZE, HALF_TOLERANCE, check_outputs, check_size, facts_of, same_network
 from solutions.checks.student import Student
 from solutions.pipeline.inference import InferenceEngine
 
@@ -138,6 +138,8 @@ def _artifact(student: Student, case: Case) -> bytes:
 def speed(student: Student, case: Case) -> Earned:
     plan, parts = _artifact(student, case), []
     check_size(plan, case.reference.bytes("resnet50.onnx"), HALF_SIZE)
+    if same_network(plan, case.reference.bytes(ARTIFACT)):
+        return Earned(1.0, "the same compiled network as the reference engine's")
     for batch in SPEED_BATCHES:
         try:
             parts.append(_speed(plan, case, batch))
@@ -185,7 +187,7 @@ def _check_plausible(plan: bytes, measured: dict[int, float]) -> None:
         if engine.max_batch < batch:
             raise Missed(f"an engine that takes batch {batch}", f"at most {engine.max_batch}", "look at the profile")
         engine.bind(batch)
-        ours = batch / min(engine.execute_ms() for _ in range(4)) * 1e3
+        ours = batch / min(engine.execute_ms() for _ in range(2)) * 1e3
     if not 1 / _FACTOR <= measured[batch] / ours <= _FACTOR:
         raise Missed(
             f"about {ours:.0f} images a second at batch {batch}, as this engine gives here",

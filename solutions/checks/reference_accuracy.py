@@ -30,6 +30,7 @@ __all__ = [
     "make_accuracy",
     "make_pytorch_scores",
     "pytorch_evaluation",
+    "scores_file",
 ]
 
 ENGINES = {
@@ -102,10 +103,16 @@ def evaluate_plans(plans: Mapping[str, bytes], reference: "Reference") -> dict[s
     Raises:
         LabError: a plan cannot be loaded or run.
     """
+    return _evaluated(tuple(plans.items()), reference)
+
+
+@lru_cache(maxsize=2)  # several claims look at one submission's engines
+def _evaluated(named_plans: tuple[tuple[str, bytes], ...], reference: "Reference") -> dict[str, Evaluation]:
+    plans = dict(named_plans)
     own = {name for name, plan in plans.items() if _is_own(name, plan, reference)}
-    kept = {name: reference.folder / _scores_file(name) for name in own}
+    kept = {name: reference.folder / scores_file(name) for name in own}
     found = {name: Evaluation(np.load(path), _labels()) for name, path in kept.items() if path.is_file()}
-    rest = tuple((name, plan) for name, plan in plans.items() if name not in found)
+    rest = {name: plan for name, plan in plans.items() if name not in found}
     ran = _run(rest) if rest else {}
     for name in own & set(ran):
         _keep(reference, name, ran[name])
@@ -118,15 +125,14 @@ def _is_own(name: str, plan: bytes, reference: "Reference") -> bool:
     return (there or (ENGINE == "cpu" and name != "int8")) and same_network(plan, reference.bytes(ENGINES[name]))
 
 
-@lru_cache(maxsize=2)  # several claims look at one submission's engines
-def _run(plans: tuple[tuple[str, bytes], ...]) -> dict[str, Evaluation]:
+def _run(plans: Mapping[str, bytes]) -> dict[str, Evaluation]:
     with ExitStack() as stack:
-        engines = {name: stack.enter_context(InferenceEngine(plan)) for name, plan in plans}
+        engines = {name: stack.enter_context(InferenceEngine(plan)) for name, plan in plans.items()}
         return _evaluate({name: engine.predict for name, engine in engines.items()})
 
 
 def _keep(reference: "Reference", name: str, evaluation: Evaluation) -> None:
-    with atomic_path(reference.folder / _scores_file(name)) as temporary:
+    with atomic_path(reference.folder / scores_file(name)) as temporary:
         np.save(temporary, evaluation.scores)
 
 
@@ -141,7 +147,7 @@ def make_pytorch_scores(folder: Path) -> None:
     Where PyTorch gives the first 32 images the scores that the reference FP32 engine was seen to give, to float32's
     rounding, that engine's scores of all images are PyTorch's: it takes two thirds of the time, and has run already.
     """
-    predictor, engine = _pytorch_predictor(), folder / _scores_file("fp32")
+    predictor, engine = _pytorch_predictor(), folder / scores_file("fp32")
     scores = np.load(engine) if engine.is_file() else np.empty((0, 0), np.float32)
     first = _evaluate({PYTORCH: predictor}, _SAMPLE)[PYTORCH].scores
     if scores.shape[1:] != first.shape[1:] or relative_error(scores[:_SAMPLE], first) > _ROUNDING:
@@ -155,8 +161,7 @@ def make_accuracy(reference: "Reference", target: Path) -> None:
 
     The reference engines and PyTorch's scores must be there.
     """
-    plans = tuple((name, (reference.folder / file).read_bytes()) for name, file in ENGINES.items())
-    engines = _run(plans)
+    engines = _run({name: (reference.folder / file).read_bytes() for name, file in ENGINES.items()})
     for name, evaluation in engines.items():
         _keep(reference, name, evaluation)
     found = {PYTORCH: Evaluation(np.load(reference.folder / PYTORCH_SCORES), _labels()), **engines}
@@ -177,5 +182,6 @@ def _pytorch_predictor() -> Callable[[np.ndarray], np.ndarray]:
     return predict
 
 
-def _scores_file(name: str) -> str:
+def scores_file(name: str) -> str:
+    """Return the file beside the reference that keeps the scores [N, classes] of the row `name`."""
     return f"scores-{name}-{VALIDATION_IMAGES}.npy"

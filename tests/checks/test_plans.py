@@ -1,0 +1,71 @@
+"""When are two plans the same engine, and what does that spare the grader?"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.probes.networks import tiny_onnx
+from solutions.checks import engine_speed, reference_accuracy
+from solutions.checks.plans import same_network
+from solutions.checks.reference_accuracy import PYTORCH_SCORES, make_pytorch_scores
+from solutions.checks.speed import Ratio
+from solutions.pipeline.build import build_engine
+from solutions.pipeline.build_options import BuildOptions
+
+Build = Callable[..., bytes]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Return a function that builds a small network's plan, anew at each call."""
+    folder = tmp_path_factory.mktemp("plans")
+
+    def built(seed: int = 0, precision: str = "fp32", best: int = 2) -> bytes:
+        model, plan = folder / "model.onnx", folder / "plan.engine"
+        model.write_bytes(tiny_onnx(seed))
+        build_engine(model, plan, BuildOptions(precision=precision, min_batch=1, opt_batch=best, max_batch=4))
+        return plan.read_bytes()
+
+    return built
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_two_builds_of_one_file_are_one_engine(build: Build, precision: str) -> None:
+    first, second = build(precision=precision), build(precision=precision)
+    assert first != second  # else the names that OpenVINO makes up would not matter, and this test would show nothing
+    assert same_network(first, second)
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"precision": "fp16"}, {"best": 4}])
+def test_other_weights_precisions_and_profiles_are_not(build: Build, other: dict) -> None:
+    assert not same_network(build(), build(**other))
+
+
+def test_an_engine_is_not_timed_against_itself(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_speed, "compare_speed", lambda *_: Ratio(0.5, 0.5, 0.5, 3))
+    reference = tmp_path / "reference.engine"
+    reference.write_bytes(build())
+    assert engine_speed.against_reference(build(), reference, "").share == 1
+    assert engine_speed.against_reference(build(1), reference, "").share == 0
+
+
+@pytest.mark.parametrize(("off", "images"), [(1e-6, 32), (1e-2, 32 + 250)])
+def test_pytorch_runs_all_images_unless_the_engine_gives_its_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: float, images: int
+) -> None:
+    scores = np.random.default_rng(0).normal(size=(250, 10)).astype(np.float32)
+    engine, ran = scores * (1 + off), []
+
+    def evaluate(predictors: dict, number: int = 250) -> dict:
+        ran.append(number)
+        return {name: reference_accuracy.Evaluation(scores[:number], np.zeros(number, int)) for name in predictors}
+
+    monkeypatch.setattr(reference_accuracy, "_evaluate", evaluate)
+    monkeypatch.setattr(reference_accuracy, "_pytorch_predictor", lambda: None)
+    np.save(tmp_path / reference_accuracy.scores_file("fp32"), engine)
+    make_pytorch_scores(tmp_path)
+    kept = np.load(tmp_path / PYTORCH_SCORES)
+    assert sum(ran) == images
+    assert np.array_equal(kept, engine if images == 32 else scores)
