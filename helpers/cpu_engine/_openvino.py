@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +31,7 @@ __all__ = [
 ]
 
 Bounds = Mapping[str, list[tuple[int, int]]]
+_SIZES = 48
 _KEY = bytes.fromhex("3060700204083f6f7274787f")
 _NAMES = re.compile(rb'(?:<layer id="\d+" name=|name="fused_names" version="\d+" value=)"[^"]*"')
 _TYPES = {"f32": ov.Type.f32, "f16": ov.Type.f16, "bf16": ov.Type.bf16}
@@ -231,10 +231,12 @@ def without_made_up_names(blob: bytes) -> bytes:
     except struct.error:
         return blob
     hidden = blob[head + place : head + place + size]
-    xml = np.bitwise_xor(np.frombuffer(hidden, np.uint8), np.fromiter(cycle(_KEY), np.uint8, len(hidden))).tobytes()
+    key = np.resize(np.frombuffer(_KEY, np.uint8), len(hidden))
+    xml = np.bitwise_xor(np.frombuffer(hidden, np.uint8), key).tobytes()
     if not xml.startswith(b"<?xml"):
         return blob
-    return blob[: head + place] + _NAMES.sub(lambda found: re.sub(rb"_\d+", b"_", found[0]), xml)
+    body = blob[:head] + blob[head + _SIZES : head + place]  # the XML's own size depends on its numbers
+    return body + _NAMES.sub(lambda found: re.sub(rb"_\d+", b"_", found[0]), xml)
 
 
 def _marked_precise(model: ov.Model, names: set[str]) -> ov.Model:
