@@ -41,7 +41,7 @@ MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
 VALIDATION_IMAGES = 120 if QUICK else 250
-THROUGHPUT_SECONDS = 0.5 if QUICK else 1.0
+THROUGHPUT_SECONDS = 0.2 if QUICK else 1.0
 """Seconds of one throughput measurement in the notebooks; publish longer ones (trtlab bench --duration 60)."""
 
 PROFILE_BATCHES = (1, 8, 32)

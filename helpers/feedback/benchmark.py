@@ -23,7 +23,7 @@ _ATTEMPTS = 3
 _KEYS = ("mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms")
 _NAMES, _BATCHES = ("pytorch-fp32", "fp32", "fp16", "int8"), (1, 4, 8, 16, 32)
 _UNEVEN_MS = [2.0 + 0.02 * (7 * index % 46) for index in range(46)] + [6.0, 6.0, 6.0, 12.0]
-_SECONDS, _LIMIT_S = 0.4, 15.0
+_SECONDS, _LIMIT_S = 0.4, 8.0
 
 
 def _images(batch: int) -> np.ndarray:

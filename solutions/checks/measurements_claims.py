@@ -172,10 +172,9 @@ def _fresh(student: Student, case: Case, attempt: int) -> dict[tuple[str, int], 
 def _measure(student: Student, case: Case, batches: tuple[int, ...]) -> Iterator[tuple[tuple[str, int], float]]:
     for name in NAMES:
         with _model(student, case, name) as run:
-            for place, batch in enumerate(batches):
+            for batch in batches:
                 images = np.random.default_rng(batch).standard_normal((batch, 3, EDGE, EDGE), dtype=np.float32)
-                if place == 0 or ENGINE == "tensorrt":  # a CPU's next batch is warm enough for so wide a band
-                    run(images)
+                run(images)
                 yield (name, batch), float(np.median([_ms(run, images) for _ in range(_RUNS[batch])]))
 
 

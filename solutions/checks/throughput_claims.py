@@ -13,7 +13,7 @@ from solutions.checks.claims import Missed, claim
 from solutions.checks.student import Student
 
 FUNCTION = "benchmark_throughput"
-LIMIT_S = 10.0
+LIMIT_S = 6.0
 TOLERANCE = 0.02
 _CYCLE = [4.0] * 5 + [9.0] + [4.0] * 3 + [11.0]
 _SHORT_S, _LONG_S = 0.5, 1.1

@@ -1,6 +1,7 @@
 """Runs one submission as grading does: the notebook's cells in order, then the claims, in a process of its own."""
 
 import contextlib
+import gc
 import io
 import multiprocessing
 import os
@@ -94,6 +95,7 @@ def run_submission(submission: Submission, limit_s: float = LIMIT_S) -> Outcome:
 
 def _child(submission: Submission, sender: Any) -> None:
     outcome = Outcome()
+    gc.freeze()  # the checks on memory collect garbage often, and need not look at all that the fork server imported
     # What the submission writes, native libraries included, is none of the runner's output.
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
