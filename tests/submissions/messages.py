@@ -58,7 +58,7 @@ def _hidden(step: str, rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     for row in rows:
         if row["step"] == step and row["kind"] == "wrong":
             for claim, missed in row["lost"].items():
-                if missed and claim not in found:
+                if missed and claim not in found and claim not in row["lost_wrongly"]:
                     found[claim] = (
                         f"`{claim}`",
                         row["name"],
