@@ -133,7 +133,7 @@ _pagelocked = _Registry()
 
 
 def _aligned(nbytes: int) -> np.ndarray:
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    raw = np.zeros(nbytes + ALIGNMENT, np.uint8)  # zeroed by the system, page by page, as they are first used
     offset = -raw.ctypes.data % ALIGNMENT
     return raw[offset : offset + nbytes]
 
@@ -151,9 +151,7 @@ def allocate(nbytes: int) -> int:
     free = psutil.virtual_memory().available
     if nbytes > free - _RESERVE_BYTES:
         raise OutOfMemoryError(f"cannot allocate {nbytes} bytes of device memory; {free} bytes are free: use less")
-    buffer = _aligned(nbytes)
-    buffer.fill(0)
-    return _device.add(buffer)
+    return _device.add(_aligned(nbytes))
 
 
 def release(address: int) -> None:

@@ -159,7 +159,7 @@ def num_samples(student: Student, case: Case) -> str:
 
 @claim("accuracy.ties", cell="evaluate_accuracy", points=0.5, title="Equal scores for all classes are not all right")
 def ties(student: Student, case: Case) -> str:
-    labels = np.repeat(np.arange(CLASSES), 4)
+    labels = np.repeat(np.arange(CLASSES), 40)  # so many that whoever guesses is near 10 % and 50 %
     case.random("accuracy.ties").shuffle(labels)
     known = {"scores": np.full((len(labels), CLASSES), 0.25, np.float32), "labels": labels}
     rates = _in_percent(_evaluate(student, known, 8, len(labels)))
@@ -174,7 +174,7 @@ def ties(student: Student, case: Case) -> str:
 
 @claim("accuracy.models", cell="evaluate_accuracy", points=0.5, title="The model gets NumPy, and may answer in torch")
 def models(student: Student, case: Case) -> str:
-    ranks = _shuffled(case, "accuracy.models", {0: 11, 3: 6, 7: 7})
+    ranks = _shuffled(case, "accuracy.models", {0: 16, 3: 7, 7: 1})
     known = _ranked(case, "accuracy.models", ranks)
     reply = student.call("evaluate_known", **known, batch_size=8, num_samples=24, as_tensor=True)
     found = _as_pair(reply.require(FUNCTION))

@@ -15,7 +15,7 @@ __all__ = ["Agreement", "agreement", "first_kept", "percentile_range"]
 
 ATTEMPTS = 3
 TOLERANCE = 0.10
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 10
+_FEWEST_ROUNDS, _LEAST_ROUNDS, _MOST_ROUNDS = 3, 5, 10
 _SAME_MACHINE = 3.0
 _NARROW, _FAR = 0.04, 1.5
 _METHODS = (
@@ -66,6 +66,11 @@ class Agreement:
         return 1 / _SAME_MACHINE < self.mean < _SAME_MACHINE
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether the two have nothing to do with each other, whatever noise there is."""
+        return self.low > _SAME_MACHINE or self.high < 1 / _SAME_MACHINE
+
+    @property
     def decided(self) -> bool:
         """Whether more rounds would change nothing: known within 4 %, surely within one part in ten, or far out."""
         narrow = self.high / self.low < (1 + _NARROW) ** 2
@@ -78,17 +83,18 @@ class Agreement:
 
 
 def agreement(ratio: Callable[[int], float]) -> Agreement:
-    """Take rounds until the outcome is decided, at least five and at most ten.
+    """Take rounds until the outcome is decided: five to ten, three where the figures are of different sizes.
 
     `ratio(round)` measures both in turn and returns the student's figure over the trusted one.
     """
     logs: list[float] = []
     while True:
         logs.append(math.log(max(ratio(len(logs)), 1e-9)))
-        if len(logs) >= _LEAST_ROUNDS:
-            found = _interval(logs)
-            if found.decided or len(logs) == _MOST_ROUNDS:
-                return found
+        if len(logs) < _FEWEST_ROUNDS:
+            continue
+        found = _interval(logs)
+        if found.elsewhere or (len(logs) >= _LEAST_ROUNDS and found.decided) or len(logs) == _MOST_ROUNDS:
+            return found
 
 
 def _interval(logs: Sequence[float]) -> Agreement:

@@ -68,6 +68,11 @@ def test_equal_ratios_are_decided_after_five_rounds():
     assert agreement(lambda _: 1.0).rounds == 5
 
 
+def test_figures_of_different_sizes_are_decided_after_three_rounds():
+    found = agreement(lambda round_: (0.02, 0.03, 0.025)[round_])
+    assert found.rounds == 3 and not found.within and not found.comparable
+
+
 def test_a_disturbed_measurement_is_repeated_and_a_wrong_one_stays_wrong():
     def judge(value):
         if value < 2:

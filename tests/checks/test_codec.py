@@ -41,15 +41,44 @@ class Sneaky(float):
     __hash__ = float.__hash__
 
 
+class Lying(np.ndarray):
+    """An array that says it holds something else."""
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """Return nothing of what it holds."""
+        return b"\0" * self.nbytes
+
+
+def test_an_array_s_contents_pass_whatever_its_class_says() -> None:
+    found = unpack(pack(np.ones((2, 3), np.float32).view(Lying)))
+    assert type(found) is np.ndarray and np.array_equal(found, np.ones((2, 3)))
+
+
 @pytest.mark.parametrize("value", [object(), lambda: 1, Sneaky(1), np.array([object()]), {1: "x"}, {"f": print}])
 def test_objects_do_not_pass(value: object) -> None:
     with pytest.raises(NotPlainDataError):
         pack(value)
 
 
+def _packed(text: bytes, contents: bytes = b"") -> bytes:
+    return len(text).to_bytes(8, "little") + text + contents
+
+
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[1", b'{"x": 1}', b'{"$bytes": "%"}', b'{"$array": "AAAA", "dtype": "O", "shape": [1]}'],
+    [
+        b"",
+        b"{",
+        _packed(b"[1"),
+        _packed(b'{"x": 1}'),
+        _packed(b'{"$bytes": [0, 4]}', b"abc"),
+        _packed(b'{"$bytes": [-1, 2]}', b"abc"),
+        _packed(b'{"$bytes": [2, -1]}', b"abc"),
+        _packed(b'{"$bytes": 4}', b"abc"),
+        _packed(b'{"$array": [0, 3], "dtype": "O", "shape": [1]}', b"abc"),
+        _packed(b'{"$array": [0, 3], "dtype": "<f4", "shape": [1]}', b"abc"),
+        _packed(b"[1]")[:-1],
+    ],
 )
 def test_garbage_is_refused(data: bytes) -> None:
     with pytest.raises(NotPlainDataError):

@@ -47,6 +47,9 @@ def main(
     for key in ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks"):
         console.print(f"  {key.replace('_', ' '):<18} {figures[key]}")
     console.print(f"  {figures['seen_by_visible_checks']} of the wrong ones were seen by a visible check; {out}")
+    for verdict in verdicts.values():
+        if not verdict.right:  # once more, where the end of a long run is all that is read
+            _show(console, "", verdict, verbose)
     if messages:
         _write_messages(console, messages, figures)
     if not all(verdict.right for verdict in verdicts.values()):

@@ -10,6 +10,8 @@ from helpers.backend import cuda, trt
 __all__ = ["EngineModel", "LoggedModel"]
 
 _clock = time.perf_counter
+_MOST_STARTED = 1500
+"""Calls that may be under way, as a GPU's launch queue has an end too: what ran out of time must be over soon."""
 
 
 class EngineModel:
@@ -26,6 +28,7 @@ class EngineModel:
             raise ValueError("the plan cannot be deserialized here")
         self._engine, self._context, self._stream = engine, engine.create_execution_context(), cuda.Stream()
         self._buffers: list[Any] = []
+        self._started = 0
         self._bind((largest, *tuple(engine.get_tensor_shape("input"))[1:]))
         self._input = self._host("input")
         self._output = self._host("output")
@@ -46,6 +49,9 @@ class EngineModel:
         """Start on a batch [N, C, H, W]; the returned array is complete after `synchronize()`."""
         if batch.shape != self._shape:
             self._bind(batch.shape)
+        if self._started == _MOST_STARTED:
+            self.synchronize()
+        self._started += 1
         number = len(batch)
         np.copyto(self._input[:number], batch, casting="unsafe")
         cuda.memcpy_htod_async(self._buffers[0], self._input[:number], self._stream)
@@ -57,6 +63,7 @@ class EngineModel:
     def synchronize(self) -> None:
         """Wait for what the calls started."""
         self._stream.synchronize()
+        self._started = 0
 
     def __enter__(self) -> "EngineModel":
         return self
