@@ -85,18 +85,22 @@ class Measurements:
         }
 
 
-def made_up(seed: int, *, pytorch_fastest: bool = False) -> Measurements:
+def made_up(seed: int, *, pytorch_fastest: bool = False, int8_after: tuple[float, float] | None = None) -> Measurements:
     """Return a run made up from `seed`: four names at batches 1, 4, 8, 16 and 32.
 
     Any engine may be the fastest; with `pytorch_fastest`, PyTorch is. Each gains a tenth or more with every batch up to
-    its saturation, then hardly anything, or becomes slower. PyTorch is a little more accurate than the FP32 engine, so
-    that one loss is negative.
+    its saturation, then hardly anything, or becomes slower; `int8_after` is the range of the factor of INT8's first
+    step after it, and then there is one. PyTorch is a little more accurate than the FP32 engine, so that one loss is
+    negative.
     """
     random = np.random.default_rng(seed)
     order = random.permutation(np.array(list(_SCALES.values())[1:]))
     scales = {BASELINE: _SCALES[BASELINE], **dict(zip(NAMES[1:], order, strict=True))}
     saturation = {name: int(random.choice(BATCHES)) for name in NAMES}
-    rates = {name: _series(random, 19 * scales[name], saturation[name]) for name in NAMES}
+    if int8_after:
+        saturation["int8"] = int(random.choice(BATCHES[:-1]))
+    after = {"int8": int8_after} if int8_after else {}
+    rates = {name: _series(random, 19 * scales[name], saturation[name], after.get(name)) for name in NAMES}
     if pytorch_fastest:
         most = {name: max(series.values()) for name, series in rates.items()}
         factor = 1.5 * max(most.values()) / most[BASELINE]
@@ -139,14 +143,18 @@ def memory_sizes(plan: bytes) -> set[int]:
     return {int(getattr(engine, name)) for name in names if hasattr(engine, name)}
 
 
-def _series(random: np.random.Generator, start: float, saturation: int) -> dict[int, float]:
-    """Return images/s by batch: growing to `saturation`, then flat to a few percent, or falling."""
+def _series(
+    random: np.random.Generator, start: float, saturation: int, after: tuple[float, float] | None = None
+) -> dict[int, float]:
+    """Return images/s by batch: growing to `saturation`, then flat to a few percent, or falling, first by `after`."""
     rate, series = start * random.uniform(1, 1.6), {}
     for batch in BATCHES:
         series[batch] = float(rate)
         gains = (random.uniform(1.102, 1.108), random.uniform(1.25, 1.7))
         flat = (random.uniform(0.97, 1.06), random.uniform(0.97, 1.06), random.uniform(0.7, 0.85))
         rate *= random.choice(gains if batch < saturation else flat)
+        if after and batch == saturation:
+            rate = series[batch] * random.uniform(*after)
     return series
 
 

@@ -26,6 +26,14 @@ _MEASURED = ("engine", "model", "sizes_bytes", "memory_bytes", "latency_ms", "th
 _RUNS = 8
 """Made-up runs for figures and quotes: by chance, a wrong one is right for one of them, not for all."""
 
+_SPECIAL: dict[int, dict[str, Any]] = {
+    0: {"int8_after": (1.02, 1.06)},
+    1: {"int8_after": (0.7, 0.85)},
+    2: {"pytorch_fastest": True},
+}
+"""What some of these runs are by construction, by their number: INT8 still creeps up after its saturation batch, so
+that the largest throughput is elsewhere; it falls there; PyTorch is the fastest."""
+
 _OPTIONAL = {"speedup": (BASELINE,), "accuracy_loss": (BASELINE, "fp32")}
 
 
@@ -189,9 +197,9 @@ def page(student: Student, case: Case) -> str:
     return check_page(files["report.html"].decode(errors="replace"), charts, _expected(_seed(case)))
 
 
-def _other_report(case: Case, purpose: str, *, pytorch_fastest: bool = False) -> tuple[Any, dict[str, Any]]:
+def _other_report(case: Case, purpose: str, **special: Any) -> tuple[Any, dict[str, Any]]:
     """Return a run that was made up, and its report."""
-    run = made_up(case.number(purpose), pytorch_fastest=pytorch_fastest)
+    run = made_up(case.number(purpose), **special)
     random = case.random(f"{purpose}.sizes")
     sizes = {name: int(random.integers(3_000_000, 900_000_000)) for name in ("onnx", *ENGINE_FILES)}
     return run, run.report(sizes, {name: int(random.integers(1_000_000, 90_000_000)) for name in ENGINE_FILES})
@@ -201,7 +209,7 @@ def _other_report(case: Case, purpose: str, *, pytorch_fastest: bool = False) ->
 def key_figures(student: Student, case: Case) -> Earned:
     misses, right = [], []
     for number in range(_RUNS):
-        run, report = _other_report(case, f"analysis.key_figures.{number}", pytorch_fastest=number == _RUNS - 1)
+        run, report = _other_report(case, f"analysis.key_figures.{number}", **_SPECIAL.get(number, {}))
         expected = {
             "fastest_name": run.fastest[0],
             "fastest_batch": run.fastest[1],

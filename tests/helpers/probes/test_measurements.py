@@ -1,5 +1,7 @@
 """Do made-up runs hold what the checks of step 8 count on, whatever their seed?"""
 
+from typing import Any
+
 import pytest
 
 from helpers.probes.measurements import BASELINE, BATCHES, NAMES, made_up
@@ -17,10 +19,21 @@ def test_else_any_engine_may_be_the_fastest_at_any_batch_that_saturates() -> Non
     assert len({batch for _, batch in fastest}) >= 3
 
 
-@pytest.mark.parametrize("pytorch_fastest", [False, True])
-def test_saturation_follows_the_stated_rule(pytorch_fastest: bool) -> None:
+def test_int8_creeps_up_or_falls_after_its_saturation_where_it_must() -> None:
     for seed in SEEDS:
-        run = made_up(seed, pytorch_fastest=pytorch_fastest)
+        for low, high in ((1.02, 1.06), (0.7, 0.85)):
+            run = made_up(seed, int8_after=(low, high))
+            saturation, series = run.saturation["int8"], run.images_per_s["int8"]
+            assert low <= series[BATCHES[BATCHES.index(saturation) + 1]] / series[saturation] <= high
+
+
+SPECIAL = [{}, {"pytorch_fastest": True}, {"int8_after": (1.02, 1.06)}, {"int8_after": (0.7, 0.85)}]
+
+
+@pytest.mark.parametrize("special", SPECIAL, ids=str)
+def test_saturation_follows_the_stated_rule(special: dict[str, Any]) -> None:
+    for seed in SEEDS:
+        run = made_up(seed, **special)
         for name in NAMES:
             series, steps = run.images_per_s[name], zip(BATCHES, BATCHES[1:], strict=False)
             first = next((batch for batch, larger in steps if series[larger] < 1.1 * series[batch]), BATCHES[-1])
