@@ -9,6 +9,7 @@ import bisect
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 
 import numpy as np
 import psutil
@@ -132,8 +133,8 @@ _device = _Registry()
 _pagelocked = _Registry()
 
 
-def _aligned(nbytes: int) -> np.ndarray:
-    raw = np.zeros(nbytes + ALIGNMENT, np.uint8)  # zeroed by the system, page by page, as they are first used
+def _aligned(nbytes: int, make: Callable[..., np.ndarray]) -> np.ndarray:
+    raw = make(nbytes + ALIGNMENT, np.uint8)
     offset = -raw.ctypes.data % ALIGNMENT
     return raw[offset : offset + nbytes]
 
@@ -151,7 +152,7 @@ def allocate(nbytes: int) -> int:
     free = psutil.virtual_memory().available
     if nbytes > free - _RESERVE_BYTES:
         raise OutOfMemoryError(f"cannot allocate {nbytes} bytes of device memory; {free} bytes are free: use less")
-    return _device.add(_aligned(nbytes))
+    return _device.add(_aligned(nbytes, np.zeros))  # the system zeroes each page when it is first used
 
 
 def release(address: int) -> None:
@@ -181,7 +182,7 @@ def allocated_bytes() -> int:
 
 def pagelocked_buffer(nbytes: int) -> np.ndarray:
     """Return a new uint8 array `[nbytes]` that counts as page-locked for as long as any view of it lives."""
-    buffer = _aligned(nbytes)
+    buffer = _aligned(nbytes, np.empty)
     if nbytes:
         address = _pagelocked.add(_without_owner(buffer))
         weakref.finalize(buffer.base, _pagelocked.remove, address).atexit = False

@@ -99,8 +99,10 @@ def made_up(seed: int, *, pytorch_fastest: bool = False, int8_after: tuple[float
     saturation = {name: int(random.choice(BATCHES)) for name in NAMES}
     if int8_after:
         saturation["int8"] = int(random.choice(BATCHES[:-1]))
-    after = {"int8": int8_after} if int8_after else {}
-    rates = {name: _series(random, 19 * scales[name], saturation[name], after.get(name)) for name in NAMES}
+    rates = {
+        name: _series(random, 19 * scales[name], saturation[name], int8_after if name == "int8" else None)
+        for name in NAMES
+    }
     if pytorch_fastest:
         most = {name: max(series.values()) for name, series in rates.items()}
         factor = 1.5 * max(most.values()) / most[BASELINE]

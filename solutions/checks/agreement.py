@@ -15,7 +15,7 @@ __all__ = ["Agreement", "agreement", "first_kept", "percentile_range"]
 
 ATTEMPTS = 3
 TOLERANCE = 0.10
-_FEWEST_ROUNDS, _LEAST_ROUNDS, _MOST_ROUNDS = 3, 5, 10
+_ROUNDS_IF_INCOMPARABLE, _LEAST_ROUNDS, _MOST_ROUNDS = 3, 5, 10
 _SAME_MACHINE = 3.0
 _NARROW, _FAR = 0.04, 1.5
 _METHODS = (
@@ -66,8 +66,8 @@ class Agreement:
         return 1 / _SAME_MACHINE < self.mean < _SAME_MACHINE
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether the two have nothing to do with each other, whatever noise there is."""
+    def incomparable(self) -> bool:
+        """Whether the two are surely not of one size, whatever noise there is."""
         return self.low > _SAME_MACHINE or self.high < 1 / _SAME_MACHINE
 
     @property
@@ -90,10 +90,10 @@ def agreement(ratio: Callable[[int], float]) -> Agreement:
     logs: list[float] = []
     while True:
         logs.append(math.log(max(ratio(len(logs)), 1e-9)))
-        if len(logs) < _FEWEST_ROUNDS:
+        if len(logs) < _ROUNDS_IF_INCOMPARABLE:
             continue
         found = _interval(logs)
-        if found.elsewhere or (len(logs) >= _LEAST_ROUNDS and found.decided) or len(logs) == _MOST_ROUNDS:
+        if found.incomparable or (len(logs) >= _LEAST_ROUNDS and found.decided) or len(logs) == _MOST_ROUNDS:
             return found
 
 

@@ -7,6 +7,7 @@ import pytest
 from helpers.probes.measurements import BASELINE, BATCHES, NAMES, made_up
 
 SEEDS = range(300)
+SPECIAL = [{}, {"pytorch_fastest": True}, {"int8_after": (1.02, 1.06)}, {"int8_after": (0.7, 0.85)}]
 
 
 def test_pytorch_is_the_fastest_where_it_must_be() -> None:
@@ -25,9 +26,6 @@ def test_int8_creeps_up_or_falls_after_its_saturation_where_it_must() -> None:
             run = made_up(seed, int8_after=(low, high))
             saturation, series = run.saturation["int8"], run.images_per_s["int8"]
             assert low <= series[BATCHES[BATCHES.index(saturation) + 1]] / series[saturation] <= high
-
-
-SPECIAL = [{}, {"pytorch_fastest": True}, {"int8_after": (1.02, 1.06)}, {"int8_after": (0.7, 0.85)}]
 
 
 @pytest.mark.parametrize("special", SPECIAL, ids=str)
