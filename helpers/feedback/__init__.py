@@ -2,8 +2,8 @@
 
 from helpers.feedback.accuracy import check_accuracy, check_accuracy_results
 from helpers.feedback.benchmark import check_latency, check_measurements, check_throughput
+from helpers.feedback.check import visible
 from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
-from helpers.feedback.engines import check_fp16_engine
 from helpers.feedback.export import check_export, check_simplify
 from helpers.feedback.inference import check_inference
 from helpers.feedback.int8 import (
@@ -14,6 +14,7 @@ from helpers.feedback.int8 import (
 )
 from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
+from helpers.points import s02_fp16
 
 __all__ = [
     "check_accuracy",
@@ -35,3 +36,6 @@ __all__ = [
     "check_throughput",
     "progress",
 ]
+
+_ROOMS = (s02_fp16,)
+globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
 from helpers.lab import QUICK, VALIDATION_IMAGES
+from helpers.missed import Missed
 from helpers.probes.capture import captured
 from helpers.probes.scored import KnownScores, numbered_loader, ranked_scores
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
+from helpers.missed import Missed
 from helpers.probes.capture import captured, time_limit
 from helpers.probes.timed import TimedModel
 

@@ -4,21 +4,9 @@ import html
 import sys
 from dataclasses import dataclass, field
 
-__all__ = ["Card", "Line", "Missed", "show"]
+from helpers.missed import Missed
 
-
-class Missed(Exception):
-    """Something expected that was not found, with what to try; every check, visible or hidden, raises it.
-
-    Args:
-        expected: what a right solution does or gives, with the figures.
-        found: what this one did or gave.
-        try_this: the next thing to do, without the answer.
-    """
-
-    def __init__(self, expected: str, found: str, try_this: str) -> None:
-        super().__init__(f"expected {expected}; found {found}; try: {try_this}")
-        self.expected, self.found, self.try_this = expected, found, try_this
+__all__ = ["Card", "Line", "show"]
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from helpers.feedback.card import Missed
 from helpers.feedback.chart_places import check_places
 from helpers.feedback.chart_units import UNITS, has_unit
 from helpers.feedback.report_numbers import among, numbers_of, words
+from helpers.missed import Missed
 from helpers.probes.figures import Drawn
 from helpers.probes.measurements import NAMES
 

@@ -7,8 +7,8 @@ numbers of another, a batch at another batch's tick, a unit at the other axis, l
 import re
 from typing import Any
 
-from helpers.feedback.card import Missed
 from helpers.feedback.chart_units import UNITS, has_unit
+from helpers.missed import Missed
 from helpers.probes.figures import Drawn
 from helpers.probes.measurements import NAMES
 from helpers.probes.series import Series

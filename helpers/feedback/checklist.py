@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from helpers.feedback.card import Card, Line, Missed, show
+from helpers.feedback.card import Card, Line, show
 from helpers.feedback.progress import remember
+from helpers.missed import Missed
 from helpers.probes.capture import captured
 from helpers.probes.frames import where
 

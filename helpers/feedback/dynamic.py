@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.backend import trt
-from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
 from helpers.feedback.engines import build_small, check_plan, half_precision
 from helpers.lab import PROFILE_BATCHES
+from helpers.missed import Missed
 from helpers.probes.builds import plan_facts
 from helpers.probes.networks import EDGE, tiny_onnx
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from helpers.backend import ENGINE
-from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
+from helpers.missed import Missed
 from helpers.probes.builds import Build, plan_facts, recorded_builds
 from helpers.probes.capture import captured
 from helpers.probes.networks import tiny_onnx

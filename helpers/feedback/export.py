@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
+from helpers.missed import Missed
 from helpers.probes.capture import captured
 from helpers.probes.modules import probe_classifier
 from helpers.probes.networks import EDGE

@@ -10,8 +10,8 @@ import numpy as np
 import onnxruntime
 
 from helpers.backend import trt
-from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
+from helpers.missed import Missed
 from helpers.probes.capture import captured
 from helpers.probes.images import varied_images
 from helpers.probes.memory_use import device_memory_bytes, growth_over

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import ENGINE
-from helpers.feedback.card import Missed
 from helpers.feedback.checklist import Checklist, visible_check
 from helpers.lab import PROFILE_BATCHES, artifact, artifact_path
+from helpers.missed import Missed
 from helpers.probes.builds import plan_facts, recorded_builds
 from helpers.probes.calibration import CalibrationRun, ImageList, play_tensorrt, read_scales
 from helpers.probes.capture import captured

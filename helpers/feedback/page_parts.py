@@ -5,9 +5,9 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from helpers.feedback.card import Missed
 from helpers.feedback.report_numbers import among, leaves, numbers_of, words
 from helpers.feedback.table_places import check_table
+from helpers.missed import Missed
 from helpers.probes.pages import Page
 from helpers.probes.quotes import numbers_in
 

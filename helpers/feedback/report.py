@@ -9,13 +9,13 @@ from typing import Any
 
 from helpers.backend import DEVICE
 from helpers.errors import InputError
-from helpers.feedback.card import Missed
 from helpers.feedback.chart_parts import check_device, check_labels, check_numbers
 from helpers.feedback.checklist import Checklist, visible_check
 from helpers.feedback.page_parts import check_page
 from helpers.feedback.text_parts import check_length, check_quotes, check_typed
 from helpers.files import write_json
 from helpers.lab import artifact
+from helpers.missed import Missed
 from helpers.probes.figures import Drawn, drawn_as, recorded_figures
 from helpers.probes.measurements import EARLIER, ENGINE_FILES, ONNX_FILE, Measurements, made_up, memory_sizes
 

@@ -7,8 +7,8 @@ headed 8 that holds those of batch 16.
 import re
 from typing import Any
 
-from helpers.feedback.card import Missed
 from helpers.feedback.report_numbers import among
+from helpers.missed import Missed
 from helpers.probes.quotes import numbers_in
 from helpers.probes.series import named
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from helpers.feedback.card import Missed
+from helpers.missed import Missed
 from helpers.probes.quotes import candidates, count_words, matches, quotes
 
 __all__ = ["FEWEST_QUOTES", "WORDS", "check_length", "check_quotes", "check_typed"]

@@ -1,27 +1,36 @@
-"""Watches what a student's builder asks TensorRT for, and reads back what a finished plan holds."""
+"""Watches what a student's builder asks TensorRT for, gathers what it leaves, and reads back what a plan holds."""
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
+from helpers.probes.answer import Notebook, probe
 
-__all__ = ["Build", "plan_facts", "recorded_builds"]
+__all__ = ["Build", "as_bytes", "build_engine", "failed_build", "failing_build", "plan_facts", "recorded_builds"]
 
-_FLAGS = ("FP16", "INT8", "BF16", "TF32")
+_FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
 _BUILDS = ("build_serialized_network", "build_engine")
+_SLIPS = (AttributeError, NameError, TypeError, UnboundLocalError)
 
 
 @dataclass
 class Build:
-    """One call of a builder: the workspace limit in bytes, the precision flags, the calibrator's class and profiles."""
+    """One call of a builder: the workspace limit in bytes, the flags, the calibrator's class and the profiles.
+
+    `convolutions` is how many the network has, `held_fp32` how many of them were given FP32 as their own precision.
+    """
 
     workspace_bytes: int
     flags: dict[str, bool] = field(default_factory=dict)
     calibrator: str | None = None
     profiles: int = 0
+    convolutions: int = 0
+    held_fp32: int = 0
 
 
 @contextlib.contextmanager
@@ -41,7 +50,7 @@ def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
         def build(builder: Any, network: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
-            builds.append(_facts(config))
+            builds.append(_asked(network, config))
             return None if failing else original(builder, network, config, *args, **kwargs)
 
         return build
@@ -55,22 +64,97 @@ def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
             setattr(trt.Builder, name, original)
 
 
-def _facts(config: Any) -> Build:
+def _asked(network: Any, config: Any) -> Build:
     flags = {name: config.get_flag(getattr(trt.BuilderFlag, name)) for name in _FLAGS if hasattr(trt.BuilderFlag, name)}
     calibrator = getattr(config, "int8_calibrator", None)
+    layers = [network.get_layer(index) for index in range(network.num_layers)]
+    convolutions = [layer for layer in layers if layer.type == trt.LayerType.CONVOLUTION]
     return Build(
         workspace_bytes=int(config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE)),
         flags=flags,
         calibrator=type(calibrator).__name__ if calibrator is not None else None,
         profiles=int(config.num_optimization_profiles),
+        convolutions=len(convolutions),
+        held_fp32=sum(layer.precision_is_set and layer.precision == trt.float32 for layer in convolutions),
     )
+
+
+@probe
+def build_engine(
+    notebook: Notebook,
+    *,
+    function: str,
+    onnx: bytes,
+    options: dict[str, Any] | None = None,
+    before: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Call `function(onnx_path, engine_path, **options)`; first with the `onnx` and `options` of `before`, if given.
+
+    Both calls get the same two paths.
+
+    Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
+    (the bytes at engine_path, None without a file), `onnx_kept` (whether the ONNX file is still what it was) and
+    `builds`, what TensorRT was asked for in the last call.
+    """
+    build = notebook[function]
+    with tempfile.TemporaryDirectory() as folder, recorded_builds() as builds:
+        source, target = Path(folder) / "model.onnx", Path(folder) / "model.engine"
+        for call in (before, {"onnx": onnx, "options": options or {}}):
+            if call is not None:
+                source.write_bytes(call["onnx"])
+                builds.clear()
+                returned = build(str(source), str(target), **call["options"])
+        return {
+            "returned": as_bytes(returned),
+            "returned_type": type(returned).__name__,
+            "file": target.read_bytes() if target.is_file() else None,
+            "onnx_kept": source.is_file() and source.read_bytes() == onnx,
+            "builds": [asdict(found) for found in builds],
+        }
+
+
+@probe
+def failing_build(notebook: Notebook, *, function: str, onnx: bytes, parsed: bool) -> dict[str, Any]:
+    """Call `function(onnx_path, engine_path)` where it must fail; the result is `failed_build`'s."""
+    return failed_build(notebook[function], onnx, parsed=parsed)
+
+
+def failed_build(build: Callable[[str, str], Any], onnx: bytes, *, parsed: bool) -> dict[str, Any]:
+    """Call `build(onnx_path, engine_path)` where it must fail, over an older engine file.
+
+    `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
+    message, None without one), `slip` (whether that is an exception of a slip, not one that was raised on purpose),
+    `returned_type` and `kept`, whether the older file is still there as it was.
+    """
+    older, raised, returned, slip = b"the engine of last week", None, None, False
+    with tempfile.TemporaryDirectory() as folder, recorded_builds(failing=parsed):
+        source, target = Path(folder) / "model.onnx", Path(folder) / "model.engine"
+        source.write_bytes(onnx)
+        target.write_bytes(older)
+        try:
+            returned = build(str(source), str(target))
+        except NotImplementedError:
+            raise
+        except (Exception, SystemExit) as error:
+            raised, slip = f"{type(error).__name__}: {error}", isinstance(error, _SLIPS)
+        kept = target.is_file() and target.read_bytes() == older
+    return {"raised": raised, "slip": slip, "returned_type": type(returned).__name__, "kept": kept}
+
+
+def as_bytes(returned: Any) -> bytes | None:
+    """Return the bytes of a serialized engine: of bytes, or of TensorRT's IHostMemory."""
+    try:
+        return None if isinstance(returned, (str, int, type(None))) else bytes(memoryview(returned))
+    except TypeError:
+        return None
 
 
 def plan_facts(plan: bytes) -> dict[str, Any] | None:
     """Return what a serialized engine says of itself, as plain data; None where it is no engine of this TensorRT.
 
     Keys: `inputs` and `outputs` (name → {"shape", "dtype"}), `profiles` (a list of {input: [min, opt, max] shapes}),
-    `layers` (the number of layers) and `precisions` (precision → number of layers, where the plan has that detail).
+    `layers` (the number of layers), `precisions` (precision → number of layers, where the plan has that detail) and
+    `convolutions` (the same of the convolutions alone, fused ones included).
     """
     engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     if engine is None:
@@ -87,6 +171,7 @@ def plan_facts(plan: bytes) -> dict[str, Any] | None:
         ],
         "layers": len(layers),
         "precisions": count_precisions(layers),
+        "convolutions": count_precisions([layer for layer in layers if "Conv" in str(layer.get("LayerType"))]),
     }
 
 

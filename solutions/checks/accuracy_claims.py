@@ -9,12 +9,14 @@ import numpy as np
 from helpers import digits
 from helpers.errors import LabError
 from helpers.lab import QUICK, VALIDATION_IMAGES
+from helpers.missed import Missed
+from helpers.points.builders import facts_of
+from helpers.points.case import Case
 from helpers.probes.scored import ranked_scores
-from solutions.checks.case import Case
-from solutions.checks.claims import Earned, Missed, claim
-from solutions.checks.plans import facts_of
-from solutions.checks.reference_accuracy import ENGINES, PYTORCH, Evaluation, evaluate_plans, pytorch_evaluation
-from solutions.checks.student import Student
+from helpers.probes.student import Student
+from solutions.checks.core.claim import Earned, claim
+from solutions.checks.trusted.reference import reference
+from solutions.checks.trusted.reference_accuracy import ENGINES, PYTORCH, Evaluation, evaluate_plans, pytorch_evaluation
 from solutions.pipeline.accuracy import accuracy_loss
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.preprocessing import MEAN, STD
@@ -190,7 +192,7 @@ def models(student: Student, case: Case) -> str:
 @claim("accuracy.engine", cell="evaluate_accuracy", points=1, title="A real engine, on images that were never seen")
 def engine(student: Student, case: Case) -> str:
     images, labels = _fresh_images(case)
-    plan = case.reference.bytes(ENGINES["int8"])
+    plan = reference().bytes(ENGINES["int8"])
     with InferenceEngine(plan) as runner:
         scores = runner.predict(images)
     labels = _with_mistakes(scores, labels)
@@ -271,10 +273,10 @@ def _trusted(student: Student, case: Case) -> dict[str, Evaluation]:
         plans[name] = student.artifact(artifact)
         facts_of(plans[name], artifact)
     try:
-        found = evaluate_plans(plans, case.reference)
+        found = evaluate_plans(plans, reference())
     except LabError as error:
         raise Missed("engines that take the validation images", str(error), "build them again in their step") from error
-    return {PYTORCH: pytorch_evaluation(case.reference), **found}
+    return {PYTORCH: pytorch_evaluation(reference()), **found}
 
 
 def _fault(row: dict[str, float], trusted: Evaluation) -> str | None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from solutions.checks.claims import Missed
-from solutions.checks.student import Student
+from helpers.missed import Missed
+from helpers.probes.student import Student
 
 __all__ = ["check_workspace", "fails_cleanly"]
 

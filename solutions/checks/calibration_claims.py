@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from helpers.missed import Missed
+from helpers.points.case import Case
 from helpers.probes.image_folders import noise_png, plain_image, plain_png
 from helpers.probes.networks import EDGE
-from solutions.checks.case import Case
-from solutions.checks.claims import Missed, claim
+from helpers.probes.student import Student
+from solutions.checks.core.claim import claim
 from solutions.checks.operations.calibration import random_images, sampled_order
-from solutions.checks.student import Student
 
 DATASET, CALIBRATOR = "CalibrationDataset", "Int8EntropyCalibrator"
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)

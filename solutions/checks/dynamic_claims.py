@@ -5,13 +5,16 @@ from typing import Any
 
 from helpers.backend import ENGINE, trt
 from helpers.lab import PROFILE_BATCHES
+from helpers.missed import Missed
+from helpers.points.builders import HALF_SIZE, facts_of, small_enough
+from helpers.points.case import Case
 from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.probes.student import Student
 from solutions.checks.builders import check_workspace, fails_cleanly
-from solutions.checks.case import Case
-from solutions.checks.claims import Earned, Missed, claim
-from solutions.checks.engine_speed import against_reference
-from solutions.checks.plans import HALF_SIZE, HALF_TOLERANCE, check_outputs, check_size, facts_of, same_network
-from solutions.checks.student import Student
+from solutions.checks.core.claim import Earned, claim
+from solutions.checks.trusted.engine_speed import against_reference
+from solutions.checks.trusted.plans import HALF_TOLERANCE, check_outputs, same_network
+from solutions.checks.trusted.reference import reference
 from solutions.pipeline.inference import InferenceEngine
 
 FUNCTION = "build_engine_dynamic"
@@ -137,8 +140,8 @@ def _artifact(student: Student, case: Case) -> bytes:
 @claim("dynamic.speed", cell="dynamic_speed", points=3, title="As fast as the reference engine at batches 8 and 32")
 def speed(student: Student, case: Case) -> Earned:
     plan, parts = _artifact(student, case), []
-    check_size(plan, case.reference.bytes("resnet50.onnx"), HALF_SIZE)
-    if same_network(plan, case.reference.bytes(ARTIFACT)):
+    small_enough(plan, reference().bytes("resnet50.onnx"), HALF_SIZE)
+    if same_network(plan, reference().bytes(ARTIFACT)):
         return Earned(1.0, "the same compiled network as the reference engine's")
     for batch in SPEED_BATCHES:
         try:
@@ -151,9 +154,9 @@ def speed(student: Student, case: Case) -> Earned:
 
 def _speed(plan: bytes, case: Case, batch: int) -> Earned:
     images = case.random(f"dynamic.artifact.{batch}").standard_normal((batch, 3, EDGE, EDGE)).astype("float32")
-    check_outputs(plan, case.reference.bytes("resnet50.onnx"), images, HALF_TOLERANCE)
+    check_outputs(plan, reference().bytes("resnet50.onnx"), images, HALF_TOLERANCE)
     advice = "check the FP16 flag and the shape that the profile is tuned for"
-    return against_reference(plan, case.reference.path(ARTIFACT), advice, batch)
+    return against_reference(plan, reference().path(ARTIFACT), advice, batch)
 
 
 @claim("dynamic.saturation", cell="dynamic_speed", points=1, title="Where the throughput saturates, by the stated rule")

@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 
 from helpers.lab import MODEL
+from helpers.missed import Missed
 from helpers.models import load_model
+from helpers.points.case import Case
 from helpers.probes.modules import probe_classifier
 from helpers.probes.onnx_files import redundant_onnx, unrepeatable_onnx
 from helpers.probes.simplifiers import FAULTS
-from solutions.checks.case import Case
-from solutions.checks.claims import Earned, Missed, claim
-from solutions.checks.onnx_files import (
+from helpers.probes.student import Student
+from solutions.checks.core.claim import Earned, claim
+from solutions.checks.trusted.onnx_files import (
     agreement,
     check_batch_axis,
     check_names,
@@ -22,7 +24,6 @@ from solutions.checks.onnx_files import (
     run_model,
     torch_outputs,
 )
-from solutions.checks.student import Student
 
 EXPORT, SIMPLIFY = "export_onnx", "simplify_onnx"
 EXPORTED, SIMPLIFIED = "model.onnx", "simplified.onnx"

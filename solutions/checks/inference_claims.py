@@ -6,11 +6,12 @@ import numpy as np
 
 from helpers.backend import ENGINE
 from helpers.lab import QUICK
+from helpers.missed import Missed
+from helpers.points.case import Case
 from helpers.probes.images import varied_images
-from solutions.checks.case import Case
-from solutions.checks.claims import Earned, Missed, claim
-from solutions.checks.small_plans import SmallPlan, row_errors, small_plan
-from solutions.checks.student import Student
+from helpers.probes.student import Student
+from solutions.checks.core.claim import Earned, claim
+from solutions.checks.trusted.small_plans import SmallPlan, row_errors, small_plan
 
 CLASS = "TensorRTInference"
 CELL = "inference_class"

@@ -10,16 +10,19 @@ import numpy as np
 from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.lab import CALIBRATION_IMAGES, PROFILE_BATCHES
+from helpers.missed import Missed
+from helpers.points.builders import INT8_SIZE, facts_of, small_enough
+from helpers.points.case import Case
 from helpers.probes.calibration import read_scales
 from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.probes.student import Student
 from solutions.checks.builders import fails_cleanly
-from solutions.checks.case import Case
-from solutions.checks.claims import Earned, Missed, claim
-from solutions.checks.engine_speed import against_pytorch, against_reference
+from solutions.checks.core.claim import Earned, claim
 from solutions.checks.operations.calibration import random_images
-from solutions.checks.plans import INT8_SIZE, check_size, facts_of, relative_error
-from solutions.checks.reference_images import held_out_images
-from solutions.checks.student import Student
+from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
+from solutions.checks.trusted.plans import relative_error
+from solutions.checks.trusted.reference import reference
+from solutions.checks.trusted.reference_images import held_out_images
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 from solutions.pipeline.inference import InferenceEngine
@@ -197,7 +200,7 @@ def _artifact(student: Student) -> bytes:
 def artifact(student: Student, case: Case) -> str:
     plan = _artifact(student)
     _check_profile(facts_of(plan, PLAN))
-    return check_size(plan, case.reference.bytes("resnet50.onnx"), INT8_SIZE)
+    return small_enough(plan, reference().bytes("resnet50.onnx"), INT8_SIZE)
 
 
 @claim("int8.images", cell="int8_calibration", points=0.5, title="It was calibrated on calibration images")
@@ -219,7 +222,7 @@ def images(student: Student, case: Case) -> str:
 
 
 def _prints(split: str, case: Case) -> np.ndarray:
-    return np.load(case.reference.path(f"{split}_prints.npy"), allow_pickle=False)
+    return np.load(reference().path(f"{split}_prints.npy"), allow_pickle=False)
 
 
 def _nearest(prints: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -230,7 +233,7 @@ def _nearest(prints: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 @claim("int8.scales", cell="int8_calibration", points=0.5, title="Its scales agree with the reference calibration")
 def scales(student: Student, case: Case) -> str:
-    expected = read_scales(case.reference.bytes(CACHE))
+    expected = read_scales(reference().bytes(CACHE))
     median = float(np.median(_differences(student.artifact(CACHE), expected, CACHE)))
     if median > np.log1p(FAR):
         raise Missed(
@@ -257,7 +260,7 @@ def _error_and_agreement(plan: bytes, outputs_path: Path) -> tuple[float, float]
 
 @claim("int8.outputs", cell="int8_calibration", points=0.5, title="It answers as the FP32 model does")
 def outputs(student: Student, case: Case) -> str:
-    error, agreement = _error_and_agreement(_artifact(student), case.reference.path("validation_outputs_100.npy"))
+    error, agreement = _error_and_agreement(_artifact(student), reference().path("validation_outputs_100.npy"))
     found = f"outputs {error:.1%} off, the same first class for {agreement:.1%} of the validation images"
     if error > MOST_ERROR or agreement < LEAST_AGREEMENT:
         expected = f"at most {MOST_ERROR:.0%} and at least {LEAST_AGREEMENT:.0%}"
@@ -269,7 +272,7 @@ def _this_model(student: Student, case: Case) -> bytes:
     """Return the engine, however well calibrated; speed counts only for an engine of the lab's model."""
     plan = _artifact(student)
     facts_of(plan, PLAN)
-    _, agreement = _error_and_agreement(plan, case.reference.path("validation_outputs_100.npy"))
+    _, agreement = _error_and_agreement(plan, reference().path("validation_outputs_100.npy"))
     if agreement < THIS_MODEL:
         found = f"the FP32 model's first class for {agreement:.0%} of the validation images"
         raise Missed("an engine that computes the lab's model", found, "first make its answers right")
@@ -279,8 +282,8 @@ def _this_model(student: Student, case: Case) -> bytes:
 @claim("int8.speed", cell="int8_speed", points=4, title="As fast as the reference INT8 engine")
 def speed(student: Student, case: Case) -> Earned:
     plan, advice = _this_model(student, case), "look at the layers' precisions: INT8 makes the difference"
-    check_size(plan, case.reference.bytes("resnet50.onnx"), INT8_SIZE)
-    return against_reference(plan, case.reference.path(PLAN), advice)
+    small_enough(plan, reference().bytes("resnet50.onnx"), INT8_SIZE)
+    return against_reference(plan, reference().path(PLAN), advice)
 
 
 @claim("int8.faster_than_pytorch", cell="int8_speed", points=2, title="Faster than PyTorch FP32")

@@ -14,13 +14,15 @@ from scipy import stats
 from helpers.backend import ENGINE
 from helpers.lab import MODEL
 from helpers.memory import keep_freed_memory
+from helpers.missed import Missed
 from helpers.models import load_model
+from helpers.points.case import Case
 from helpers.probes.builds import plan_facts
 from helpers.probes.networks import EDGE
-from solutions.checks.agreement import first_kept
-from solutions.checks.case import Case
-from solutions.checks.claims import Missed, claim
-from solutions.checks.student import Student
+from helpers.probes.student import Student
+from solutions.checks.core.claim import claim
+from solutions.checks.trusted.agreement import first_kept
+from solutions.checks.trusted.reference import reference
 from solutions.pipeline.inference import InferenceEngine
 
 NAMES = {
@@ -192,7 +194,7 @@ def _model(student: Student, case: Case, name: str) -> Iterator[Callable[[np.nda
         return
     own = student.artifact(file)
     usable = own is not None and plan_facts(own) is not None
-    with InferenceEngine(own if usable else case.reference.path(file)) as engine:
+    with InferenceEngine(own if usable else reference().path(file)) as engine:
         yield engine.infer
 
 

@@ -9,14 +9,15 @@ from helpers.backend import DEVICE
 from helpers.feedback.chart_parts import check_device, check_labels, check_numbers
 from helpers.feedback.page_parts import check_page
 from helpers.feedback.text_parts import check_length, check_quotes, check_typed
+from helpers.missed import Missed
+from helpers.points.case import Case
 from helpers.probes.figures import Drawn
 from helpers.probes.measurements import BASELINE, BATCHES, ENGINE_FILES, ONNX_FILE, made_up
 from helpers.probes.networks import tiny_onnx
 from helpers.probes.series import Series
-from solutions.checks.case import Case
-from solutions.checks.claims import Earned, Missed, claim
+from helpers.probes.student import Student
+from solutions.checks.core.claim import Earned, claim
 from solutions.checks.reports import CHARTS, SOURCES, check_picture, differences, expected_report, parsed
-from solutions.checks.student import Student
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from helpers.missed import Missed
 from helpers.probes.measurements import BASELINE, ENGINE_FILES, ONNX_FILE, memory_sizes
-from solutions.checks.claims import Missed
 
 __all__ = ["CHARTS", "MEASUREMENTS", "SOURCES", "check_picture", "differences", "expected_report", "parsed"]
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from solutions.checks.agreement import agreement, first_kept
-from solutions.checks.benchmark_engine import engine_plan, trusted_images_per_s
-from solutions.checks.case import Case
-from solutions.checks.claims import Missed, claim
-from solutions.checks.student import Student
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.probes.student import Student
+from solutions.checks.core.claim import claim
+from solutions.checks.trusted.agreement import agreement, first_kept
+from solutions.checks.trusted.benchmark_engine import engine_plan, trusted_images_per_s
 
 FUNCTION = "benchmark_throughput"
 LIMIT_S = 6.0

@@ -9,7 +9,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from rich.table import Table
 
 from helpers.files import atomic_write, write_json
-from solutions.checks.claims import CELLS, CRITERIA
+from solutions.checks.core.claim import CELLS, CRITERIA
 
 __all__ = ["StudentGrades", "grades_of", "maxima", "table", "write_grades"]
 

@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from helpers.errors import LabError
-from solutions.checks.record import Record, read_record
+from solutions.checks.core.record import Record, read_record
 
 __all__ = ["decided_outputs", "is_test_cell"]
 

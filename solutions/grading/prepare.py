@@ -3,7 +3,7 @@
 import json
 import sys
 
-from solutions.checks.workspace import prepare
+from solutions.checks.trusted.workspace import prepare
 
 if __name__ == "__main__":
     notes = prepare(sys.argv[1], sys.argv[2])

@@ -24,7 +24,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in lab_environment().items():
             patch.setenv(name, value)
-        from solutions.checks.reference import reference
+        from solutions.checks.trusted.reference import reference
 
         shutil.copy(reference().path("resnet50_simplified.onnx"), folder)
     return folder

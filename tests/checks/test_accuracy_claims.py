@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from helpers.lab import VALIDATION_IMAGES
+from helpers.missed import Missed
 from helpers.probes.scored import KnownScores, numbered_loader, ranked_scores
 from solutions.checks import accuracy_claims
-from solutions.checks.claims import Missed, claims_of
-from solutions.checks.reference_accuracy import Evaluation
+from solutions.checks.core.claim import claims_of
+from solutions.checks.trusted.reference_accuracy import Evaluation
 
 
 def _evaluation(wrong: int) -> Evaluation:

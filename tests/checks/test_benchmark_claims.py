@@ -7,11 +7,12 @@ from itertools import count
 import numpy as np
 import pytest
 
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.probes.student import Student
 from solutions.checks import measurements_claims, throughput_claims
-from solutions.checks.agreement import agreement, first_kept, percentile_range
-from solutions.checks.case import Case
-from solutions.checks.claims import CELLS, Missed, claims_of
-from solutions.checks.student import Student
+from solutions.checks.core.claim import CELLS, claims_of
+from solutions.checks.trusted.agreement import agreement, first_kept, percentile_range
 
 
 class Folder:
@@ -161,17 +162,19 @@ def throughput(counted=lambda n: n, given=lambda n: n, before=0, by_duration=Fal
 def test_what_is_counted_wrongly_is_missed_once_whatever_the_batches(seed, counted, given):
     student = Student.in_process({"benchmark_throughput": throughput(counted, given)})
     with pytest.raises(Missed):
-        throughput_claims.images(student, Case(seed))
-    throughput_claims.warm_up(student, Case(seed))
-    throughput_claims.synchronized(student, Case(seed))
+        throughput_claims.images(student, Case(None, seed))
+    throughput_claims.warm_up(student, Case(None, seed))
+    throughput_claims.synchronized(student, Case(None, seed))
 
 
 def test_every_image_of_the_timed_calls_counts_once():
-    assert "images/s" in throughput_claims.images(Student.in_process({"benchmark_throughput": throughput()}), Case(3))
+    assert "images/s" in throughput_claims.images(
+        Student.in_process({"benchmark_throughput": throughput()}), Case(None, 3)
+    )
 
 
 @pytest.mark.parametrize("mistake", [{"before": 1}, {"before": 3}, {"before": -1}, {"by_duration": True}])
 def test_a_batch_too_many_or_too_few_shows(mistake):
     student = Student.in_process({"benchmark_throughput": throughput(**mistake)})
     with pytest.raises(Missed, match="57 ms a call"):
-        throughput_claims.images(student, Case(3))
+        throughput_claims.images(student, Case(None, 3))

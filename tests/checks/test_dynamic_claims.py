@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from helpers.backend import trt
-from helpers.feedback.card import Missed
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.probes.student import Student
 from solutions.checks import dynamic_claims
-from solutions.checks.case import Case
-from solutions.checks.claims import claims_of
-from solutions.checks.student import Student
+from solutions.checks.core.claim import claims_of
 
 
 def _builder(*batches: int, half: bool = True) -> Any:
@@ -47,14 +47,16 @@ def test_the_cells_of_step_3_are_worth_10_points() -> None:
 
 
 def test_a_right_builder_keeps_every_claim_of_the_engine() -> None:
-    student, case = _student(build_engine_dynamic=_builder(1, 8, 32)), Case(1)
+    student = _student(build_engine_dynamic=_builder(1, 8, 32))
+    case = Case(student, 1)
     for claim in claims_of("dynamic_engine"):
-        outcome = claim.check(student, case)
+        outcome = claim.judge(case)
         assert isinstance(outcome, str) or outcome.share == 1, claim.name
 
 
 def test_a_profile_to_64_is_not_the_one_asked_for() -> None:
-    student, case = _student(build_engine_dynamic=_builder(1, 8, 64)), Case(2)
+    student = _student(build_engine_dynamic=_builder(1, 8, 64))
+    case = Case(student, 2)
     for claim in (dynamic_claims.profile, dynamic_claims.refuses):
         with pytest.raises(Missed, match="64|33 accepted"):
             claim(student, case)
@@ -63,9 +65,9 @@ def test_a_profile_to_64_is_not_the_one_asked_for() -> None:
 
 def test_a_profile_to_16_keeps_two_thirds_of_the_outputs() -> None:
     student = _student(build_engine_dynamic=_builder(1, 8, 16, half=False))
-    assert dynamic_claims.outputs(student, Case(3)).share == pytest.approx(2 / 3)
+    assert dynamic_claims.outputs(student, Case(None, 3)).share == pytest.approx(2 / 3)
     with pytest.raises(Missed, match="half precision"):
-        dynamic_claims.half_precision(student, Case(3))
+        dynamic_claims.half_precision(student, Case(None, 3))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +90,4 @@ def test_saturation_is_the_first_batch_whose_next_gains_less_than_10_percent(
 @pytest.mark.parametrize("throughput", [None, {}, {1: 5.0}, {1: 1, 4: 2, 16: float("nan"), 32: 3}, "fast", {"a": 1}])
 def test_without_four_measurements_there_is_no_saturation(throughput: Any) -> None:
     with pytest.raises(Missed, match="images a second"):
-        dynamic_claims.saturation(_student(throughput=throughput, saturation_batch=16), Case(4))
+        dynamic_claims.saturation(_student(throughput=throughput, saturation_batch=16), Case(None, 4))

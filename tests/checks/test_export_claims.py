@@ -11,12 +11,12 @@ import onnxsim
 import pytest
 import torch
 
-from helpers.feedback.card import Missed
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.probes.student import Student
 from solutions.checks import export_claims
-from solutions.checks.case import Case
-from solutions.checks.claims import CELLS, claims_of
-from solutions.checks.onnx_files import agreement, check_batch_axis, check_names, run_model
-from solutions.checks.student import Student
+from solutions.checks.core.claim import CELLS, claims_of
+from solutions.checks.trusted.onnx_files import agreement, check_batch_axis, check_names, run_model
 from solutions.pipeline.export import export_onnx as pipeline_export
 from solutions.pipeline.export import simplify_onnx
 
@@ -35,16 +35,18 @@ def test_the_cells_of_step_1_are_worth_5_points() -> None:
 
 
 def test_the_pipelines_exporter_keeps_every_claim() -> None:
-    student, case = _student(export_onnx=_good), Case(1)
+    student = _student(export_onnx=_good)
+    case = Case(student, 1)
     for claim in claims_of("export_model"):
-        outcome = claim.check(student, case)
+        outcome = claim.judge(case)
         assert isinstance(outcome, str) or outcome.share == 1, claim.name
 
 
 def test_the_pipelines_simplifier_keeps_every_claim() -> None:
-    student, case = _student(simplify_onnx=simplify_onnx), Case(2)
+    student = _student(simplify_onnx=simplify_onnx)
+    case = Case(student, 2)
     for claim in claims_of("simplify_model"):
-        assert claim.check(student, case), claim.name
+        assert claim.judge(case), claim.name
 
 
 def test_a_simplifier_that_compares_nothing_is_refused() -> None:
@@ -52,7 +54,7 @@ def test_a_simplifier_that_compares_nothing_is_refused() -> None:
         onnx.save(onnxsim.simplify(onnx.load(src))[0], dst)
 
     with pytest.raises(Missed, match="never repeat"):
-        export_claims.refuses(_student(simplify_onnx=heedless), Case(2))
+        export_claims.refuses(_student(simplify_onnx=heedless), Case(None, 2))
 
 
 def test_a_simplifier_that_only_sees_whether_the_original_repeats_is_refused() -> None:
@@ -65,7 +67,7 @@ def test_a_simplifier_that_only_sees_whether_the_original_repeats_is_refused() -
         onnx.save(onnxsim.simplify(model)[0], dst)
 
     with pytest.raises(Missed, match="computes something else"):
-        export_claims.refuses(_student(simplify_onnx=halfway), Case(2))
+        export_claims.refuses(_student(simplify_onnx=halfway), Case(None, 2))
 
 
 def test_a_function_that_is_not_written_loses_with_a_friendly_word() -> None:
@@ -76,12 +78,12 @@ def test_a_function_that_is_not_written_loses_with_a_friendly_word() -> None:
     for cell in ("export_model", "simplify_model"):
         for claim in claims_of(cell):
             with pytest.raises(Missed, match="TODO is still there"):
-                claim.check(student, Case(3))
+                claim.judge(Case(student, 3))
 
 
 def test_missing_deliverables_are_named(tmp_path: Path) -> None:
     with pytest.raises(Missed, match="no such file"):
-        export_claims.deliverables(Student(lambda request: request, tmp_path), Case(4))
+        export_claims.deliverables(Student(lambda request: request, tmp_path), Case(None, 4))
 
 
 def test_a_file_that_cannot_be_run_is_the_students_mistake() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 
 from helpers.probes.images import varied_images
 from helpers.probes.memory_use import growth_over
-from solutions.checks.claims import claims_of
-from solutions.checks.small_plans import row_errors, small_plan
+from solutions.checks.core.claim import claims_of
+from solutions.checks.trusted.small_plans import row_errors, small_plan
 
 
 def test_step_five_is_worth_ten_points() -> None:

@@ -3,22 +3,23 @@
 import numpy as np
 import pytest
 
+from helpers.points.case import Case
 from helpers.probes.image_folders import noise_png
+from helpers.probes.student import Student
 from solutions.checks.calibration_claims import TOLERANCE, references
-from solutions.checks.case import Case
-from solutions.checks.claims import claims_of
-from solutions.checks.grading import decide
+from solutions.checks.core.claim import claims_of
+from solutions.checks.core.decide import decide
 from solutions.checks.int8_claims import trusted_scales
 from solutions.checks.operations.calibration import print_of
-from solutions.checks.student import Student
 
 torchvision = pytest.importorskip("torchvision")
 
 
 def results(cell: str, **namespace: object) -> dict[str, str]:
     """Return each claim's status for a submission that defines `namespace`."""
-    student, case = Student.in_process(namespace), Case(7)
-    return {claim.name: decide(claim, student, case).status for claim in claims_of(cell)}
+    student = Student.in_process(namespace)
+    case = Case(student, 7)
+    return {claim.name: decide(claim, case).status for claim in claims_of(cell)}
 
 
 @pytest.mark.parametrize("size", [(300, 400), (333, 257), (641, 320)])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from helpers.probes.networks import tiny_onnx
-from solutions.checks import engine_speed, reference_accuracy
-from solutions.checks.plans import same_network
-from solutions.checks.reference_accuracy import PYTORCH_SCORES, make_pytorch_scores
-from solutions.checks.speed import Ratio
+from solutions.checks.trusted import engine_speed, reference_accuracy
+from solutions.checks.trusted.plans import same_network
+from solutions.checks.trusted.reference_accuracy import PYTORCH_SCORES, make_pytorch_scores
+from solutions.checks.trusted.speed import Ratio
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 

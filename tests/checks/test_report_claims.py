@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from helpers.feedback.card import Missed
+from helpers.missed import Missed
 from helpers.probes.measurements import ENGINE_FILES, ONNX_FILE, made_up
 from solutions.checks import reports
 from solutions.checks.reports import check_picture, differences, expected_report

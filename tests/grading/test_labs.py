@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import InputError
 from helpers.lab import STEPS
-from solutions.checks.claims import CELLS, CRITERIA, claims_of
+from solutions.checks.core.claim import CELLS, CRITERIA, claims_of
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT

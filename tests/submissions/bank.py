@@ -9,7 +9,7 @@ import yaml
 from nbgrader.preprocessors import ClearSolutions
 
 from helpers.lab import STEPS
-from solutions.checks.claims import CELLS
+from solutions.checks.core.claim import CELLS
 
 __all__ = ["ROOT", "Submission", "load_bank", "notebook_cells", "patched_cells"]
 

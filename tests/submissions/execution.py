@@ -19,10 +19,10 @@ import torch
 from helpers import models
 from helpers.backend import ENGINE
 from solutions.checks import measurements_claims
-from solutions.checks.claims import claims_of
-from solutions.checks.record import read_record
-from solutions.checks.small_plans import small_plan
-from solutions.checks.workspace import prepare
+from solutions.checks.core.claim import claims_of
+from solutions.checks.core.record import read_record
+from solutions.checks.trusted.small_plans import small_plan
+from solutions.checks.trusted.workspace import prepare
 from tests.submissions.bank import Submission, patched_cells
 
 __all__ = ["SETTINGS", "Outcome", "run_all", "run_submission"]
@@ -38,7 +38,7 @@ _MEASURED = {
 }
 _HIDDEN = "### BEGIN HIDDEN TESTS"
 _PRELOAD = ["matplotlib.pyplot", "nbformat", "onnx", "onnxruntime", "pandas", "scipy.stats", "torch", "torchvision"]
-_PRELOAD_ON_CPU = ["helpers.feedback", "solutions.checks.all_claims", "tests.submissions.bank"]
+_PRELOAD_ON_CPU = ["helpers.feedback", "solutions.checks.core.claim", "tests.submissions.bank"]
 """What every submission imports, once: children of the fork server have it. CUDA cannot be used after a fork."""
 
 

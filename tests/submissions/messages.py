@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers.files import atomic_write
 from helpers.lab import STEPS
-from solutions.checks.claims import CELLS, claims_of
+from solutions.checks.core.claim import CELLS, claims_of
 
 __all__ = ["BEGIN", "END", "claims_without_message", "messages", "write_messages"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from solutions.checks.claims import CELLS, claims_of
+from solutions.checks.core.claim import CELLS, claims_of
 from tests.submissions.bank import ROOT, Submission, load_bank, patched_cells
 
 BANK = load_bank()

@@ -9,8 +9,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from helpers.lab import load_definition
+from helpers.probes.answer import Notebook as Submission
+from helpers.probes.answer import probe as operation
 from helpers.probes.scored import KnownScores, numbered_loader
-from solutions.checks.operations import Submission, operation
 
 __all__ = ["evaluate_engine", "evaluate_known"]
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from helpers.probes.answer import Notebook as Submission
+from helpers.probes.answer import probe as operation
 from helpers.probes.timed import TimedModel, content_sum
-from solutions.checks.operations import Submission, operation
 from solutions.checks.operations.engine_model import EngineModel, LoggedModel
 
 __all__ = ["engine_latency", "engine_throughput", "probe_latency", "probe_throughput"]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from helpers.probes.builds import recorded_builds
+from helpers.probes.answer import Notebook as Submission
+from helpers.probes.answer import probe as operation
+from helpers.probes.builds import as_bytes, failed_build, recorded_builds
 from helpers.probes.calibration import ImageList, play_tensorrt
 from helpers.probes.image_folders import write_folder
 from helpers.probes.listings import reversed_listings
 from helpers.probes.networks import EDGE
-from solutions.checks.operations import Submission, operation
-from solutions.checks.operations.builds import as_bytes, failed_build
 
 __all__ = [
     "build_int8",

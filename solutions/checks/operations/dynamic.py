@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from solutions.checks.operations import Submission, operation
+from helpers.probes.answer import Notebook as Submission
+from helpers.probes.answer import probe as operation
 
 __all__ = ["saturation"]
 

@@ -5,10 +5,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from helpers.probes.answer import Notebook as Submission
+from helpers.probes.answer import probe as operation
 from helpers.probes.capture import TimeLimitError
 from helpers.probes.modules import probe_classifier
 from helpers.probes.simplifiers import faulty_simplifier
-from solutions.checks.operations import Submission, operation
 
 __all__ = ["export_model", "simplify_model"]
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from helpers.probes.answer import Notebook as Submission
+from helpers.probes.answer import probe as operation
 from helpers.probes.images import varied_images
 from helpers.probes.memory_use import device_memory_bytes, growth_over
-from solutions.checks.operations import Submission, operation
 
 __all__ = ["close_instance", "cycle_instances", "infer", "infer_in_two", "refuse", "use_as_context"]
 

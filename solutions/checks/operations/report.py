@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from helpers.files import write_json
+from helpers.probes.answer import Notebook as Submission
+from helpers.probes.answer import probe as operation
 from helpers.probes.figures import drawn_as, recorded_figures
 from helpers.probes.measurements import EARLIER
-from solutions.checks.operations import Submission, operation
 
 __all__ = ["about_report", "build_report"]
 

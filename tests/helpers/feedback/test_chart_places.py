@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from helpers.feedback.card import Missed
 from helpers.feedback.chart_parts import check_numbers
 from helpers.feedback.table_places import check_table
+from helpers.missed import Missed
 from helpers.probes.figures import Drawn, drawn_as, recorded_figures
 from helpers.probes.measurements import made_up
 from helpers.probes.pages import Page

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from helpers import feedback
-from helpers.feedback.card import Card, Line, Missed
+from helpers.feedback.card import Card, Line
 from helpers.feedback.checklist import Checklist, NotYet, visible_check
+from helpers.missed import Missed
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.feedback import check_inference
 from helpers.feedback.checklist import NotYet
-from solutions.checks.solution_cells import solution_cell
+from solutions.checks.trusted.solution_cells import solution_cell
 
 CLASS = solution_cell("05_inference", "tensorrt_inference")
 

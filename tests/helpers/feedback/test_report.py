@@ -8,11 +8,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers import feedback
-from helpers.feedback.card import Missed
 from helpers.feedback.chart_parts import check_device, check_labels
 from helpers.feedback.checklist import NotYet
 from helpers.feedback.page_parts import check_page
 from helpers.feedback.text_parts import check_length, check_quotes
+from helpers.missed import Missed
 from helpers.probes.figures import drawn_as, recorded_figures
 from helpers.probes.measurements import BATCHES, made_up
 from helpers.probes.quotes import count_words, quotes

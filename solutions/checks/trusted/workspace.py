@@ -15,8 +15,8 @@ from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, write_json
 from helpers.lab import ARTIFACTS, PROFILE_BATCHES
 from helpers.probes.networks import EDGE
-from solutions.checks.plans import INT8_TOLERANCE, onnx_outputs, relative_error
-from solutions.checks.reference import Reference, reference
+from solutions.checks.trusted.plans import INT8_TOLERANCE, onnx_outputs, relative_error
+from solutions.checks.trusted.reference import Reference, reference
 from solutions.pipeline.inference import InferenceEngine
 
 __all__ = ["NEEDS", "prepare"]

@@ -8,10 +8,11 @@ from typing import Any
 
 from helpers.backend import DEVICE
 from helpers.feedback.card import show
-from solutions.checks.case import Case
-from solutions.checks.claims import CELLS, Claim, Earned, Missed, claims_of
-from solutions.checks.record import ClaimResult, Record
-from solutions.checks.student import Student
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.probes.student import Student
+from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
+from solutions.checks.core.record import ClaimResult, Record
 
 __all__ = ["SEED_VARIABLE", "decide", "grade"]
 
@@ -20,28 +21,28 @@ SEED_VARIABLE = "TRT_LAB_SEED"
 
 def grade(cell: str, namespace: Mapping[str, Any]) -> float:
     """Grade one test cell and return its points; nbgrader takes the number as partial credit."""
-    record = run_claims(cell, Student.in_process(namespace), Case(_seed()))
+    record = run_claims(cell, Case(Student.in_process(namespace), _seed()))
     show(record.card())
     return record.earned
 
 
-def run_claims(cell: str, student: Student, case: Case) -> Record:
+def run_claims(cell: str, case: Case) -> Record:
     """Decide the claims of `cell` one by one; the record on disk grows with each."""
     claims = claims_of(cell)
     belongs = CELLS[cell]
     record = Record(cell, belongs.step, belongs.criterion, DEVICE, sum(claim.points for claim in claims))
     for claim in claims:
-        record.results.append(decide(claim, student, case))
+        record.results.append(decide(claim, case))
         record.write()
     return record
 
 
-def decide(claim: Claim, student: Student, case: Case) -> ClaimResult:
+def decide(claim: Claim, case: Case) -> ClaimResult:
     """Run one claim. Missed loses it; any other exception is our own mistake and says so."""
     started = time.perf_counter()
     earned, evidence, missed, status = 0.0, "", None, "lost"
     try:
-        outcome = claim.check(student, case)
+        outcome = claim.judge(case)
         share, evidence = (outcome.share, outcome.evidence) if isinstance(outcome, Earned) else (1.0, outcome)
         missed = outcome.missed if isinstance(outcome, Earned) else None
         share = min(1.0, max(0.0, share))

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from helpers.points.case import Case
 from helpers.probes.networks import EDGE, tiny_onnx
-from solutions.checks.case import Case
 from solutions.checks.operations.engine_model import EngineModel
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions

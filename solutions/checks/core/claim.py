@@ -1,17 +1,24 @@
-"""What a claim is: one function with a name, points, a criterion and the test cell that it belongs to.
+"""What a claim is: one thing that earns points, in the test cell that it belongs to.
 
-@claim("fp16.half_precision", cell="fp16_engine", points=1.5, title="The layers run in half precision")
-def half_precision(student: Student, case: Case) -> str:
-    ...                                    # returns its evidence, or raises Missed (no points)
-    return Earned(0.5, "…")                # or a share of the points
+award("fp16.workspace", 0.75, s02_fp16.workspace, cell="fp16_engine")      # a step's point, on a fresh case
+
+@claim("fp16.speed", cell="fp16_speed", points=3, title="As fast as the reference engine")
+def speed(case: Case) -> str:          # what only the trusted side can judge
+    ...                                # returns its evidence, or raises Missed (no points)
+    return Earned(0.5, "…")            # or a share of the points
 """
 
+import importlib
+import inspect
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from helpers.feedback.card import Missed
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import Point
 
-__all__ = ["CELLS", "CRITERIA", "Cell", "Claim", "Earned", "Missed", "claim", "claims_of"]
+__all__ = ["CELLS", "CRITERIA", "Cell", "Claim", "Earned", "award", "claim", "claims_of"]
 
 CRITERIA = ("correctness", "performance", "accuracy", "documentation")
 
@@ -60,7 +67,7 @@ class Earned:
     missed: Missed | None = None
 
 
-Check = Callable[..., "str | Earned"]
+Judge = Callable[[Case], "str | Earned"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Claim:
     cell: str
     points: float
     title: str
-    check: Check
+    judge: Judge
 
     @property
     def criterion(self) -> str:
@@ -82,21 +89,28 @@ class Claim:
 _CLAIMS: dict[str, Claim] = {}
 
 
-def claim(name: str, *, cell: str, points: float, title: str) -> Callable[[Check], Check]:
-    """Register the decorated function as a claim of `cell`; claims run in the order they are written in."""
+def award(name: str, points: float, point: Point, *, cell: str) -> None:
+    """Register a step's point as a claim of `cell`, worth `points`; claims run in the order they are registered in."""
+    claim(name, cell=cell, points=points, title=point.title)(point.judge)
 
-    def register(check: Check) -> Check:
-        known = _CLAIMS.get(name)
-        if cell not in CELLS or (known is not None and known.check.__module__ != check.__module__):
+
+def claim(name: str, *, cell: str, points: float, title: str) -> Callable[[Judge], Judge]:
+    """Register the decorated function as a claim of `cell`."""
+
+    def register(judge: Judge) -> Judge:
+        if cell not in CELLS or name in _CLAIMS:
             raise ValueError(f"claim {name} of cell {cell}: the name is taken or the cell unknown")
-        _CLAIMS[name] = Claim(name, cell, points, title, check)
-        return check
+        takes_two = len(inspect.signature(judge).parameters) == 2  # the steps that have no room of their own yet
+        adapted = (lambda case: judge(case.student, case)) if takes_two else judge
+        _CLAIMS[name] = Claim(name, cell, points, title, adapted)
+        return judge
 
     return register
 
 
 def claims_of(cell: str) -> list[Claim]:
     """Return the claims of a test cell in order."""
-    from solutions.checks import all_claims  # noqa: F401 - importing the steps' modules registers their claims
-
+    rooms = importlib.import_module("solutions.checks")
+    for module in pkgutil.iter_modules(rooms.__path__, f"{rooms.__name__}."):
+        importlib.import_module(module.name)  # a step's room registers its claims
     return [found for found in _CLAIMS.values() if found.cell == cell]

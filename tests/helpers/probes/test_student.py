@@ -1,5 +1,6 @@
 """The handle on a submission: student code can fail in any way, and the claims see data."""
 
+import linecache
 import sys
 import warnings
 from pathlib import Path
@@ -7,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from solutions.checks import operations
-from solutions.checks.claims import Missed
-from solutions.checks.operations import Submission, operation
-from solutions.checks.student import Student
+from helpers.missed import Missed
+from helpers.probes import answer
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.student import Student
 
 
 @pytest.fixture
 def call_it(monkeypatch: pytest.MonkeyPatch) -> str:
-    """An operation that calls the student's `work` and returns what it returns."""
-    monkeypatch.setattr(operations, "_OPERATIONS", dict(operations._OPERATIONS))
+    """A probe that calls the student's `work` and returns what it returns."""
+    monkeypatch.setattr(answer, "_PROBES", dict(answer._PROBES))
 
-    @operation
-    def call_it(submission: Submission, *, number: int = 0) -> Any:
-        return submission["work"](number)
+    @probe
+    def call_it(notebook: Notebook, *, number: int = 0) -> Any:
+        return notebook["work"](number)
 
     return "call_it"
 
@@ -104,3 +105,32 @@ def test_artifacts_are_read_as_bytes_and_links_are_not_followed(
     student = Student.in_process({})
     assert student.artifact("latency.json") == b"{}"
     assert student.artifact("accuracy.json") is None and student.artifact("report.json") is None
+
+
+def _run_cell(source: str, namespace: dict[str, Any], name: str) -> None:
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec"), namespace)
+
+
+GOOD = "def work(number):\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("newest", "said"),
+    [
+        ("def work(number):\n    return number +\n", "invalid syntax in line 2"),
+        ("raise_here()\n\ndef work(number):\n    return 2\n", "ended with an error"),
+    ],
+)
+def test_a_cell_whose_last_run_failed_is_not_judged_by_the_run_before(call_it: str, newest: str, said: str) -> None:
+    namespace: dict[str, Any] = {"In": ["", GOOD, newest]}
+    _run_cell(GOOD, namespace, "<cell 1>")
+    with pytest.raises(Missed, match=said):
+        Student.in_process(namespace).call(call_it).require("work")
+
+
+@pytest.mark.parametrize("newest", ["%time work(1)", "%%writefile work.py\ndef work(number):\n    return 3\n", "1 +"])
+def test_magics_and_other_cells_do_not_make_a_definition_old(call_it: str, newest: str) -> None:
+    namespace: dict[str, Any] = {"In": ["", GOOD, newest]}
+    _run_cell(GOOD, namespace, "<cell 1>")
+    assert Student.in_process(namespace).call(call_it).require("work") == 1

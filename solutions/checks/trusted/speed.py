@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-from solutions.checks.claims import Earned, Missed
+from helpers.missed import Missed
+from solutions.checks.core.claim import Earned
 
 __all__ = ["Ratio", "compare_speed", "judge_ratio"]
 

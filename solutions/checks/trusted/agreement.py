@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
-from solutions.checks.claims import Missed
+from helpers.missed import Missed
 
 __all__ = ["Agreement", "agreement", "first_kept", "percentile_range"]
 

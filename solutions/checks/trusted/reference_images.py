@@ -7,7 +7,7 @@ import numpy as np
 from helpers.data import load_dataset
 from helpers.files import atomic_path
 from solutions.checks.operations.calibration import print_of
-from solutions.checks.plans import onnx_outputs
+from solutions.checks.trusted.plans import onnx_outputs
 from solutions.pipeline.preprocessing import load_batch
 
 __all__ = ["IMAGE_ARTIFACTS", "held_out_images", "write_image_artifact"]

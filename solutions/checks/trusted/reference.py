@@ -13,10 +13,10 @@ from helpers.data import load_dataset
 from helpers.files import atomic_write
 from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES, VALIDATION_IMAGES
 from helpers.models import load_model
-from solutions.checks import reference_accuracy
-from solutions.checks.reference_images import IMAGE_ARTIFACTS, write_image_artifact
-from solutions.checks.reference_measurements import MEASURED_ENGINES, write_measurements
-from solutions.checks.solution_cells import solution_cell
+from solutions.checks.trusted import reference_accuracy
+from solutions.checks.trusted.reference_images import IMAGE_ARTIFACTS, write_image_artifact
+from solutions.checks.trusted.reference_measurements import MEASURED_ENGINES, write_measurements
+from solutions.checks.trusted.solution_cells import solution_cell
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 from solutions.pipeline.calibration_data import write_calibration_tensor

@@ -14,12 +14,12 @@ from helpers.data import load_dataset
 from helpers.files import atomic_path, write_json
 from helpers.lab import MODEL, VALIDATION_IMAGES
 from helpers.models import load_model
-from solutions.checks.plans import relative_error, same_network
+from solutions.checks.trusted.plans import relative_error, same_network
 from solutions.pipeline.accuracy import Accuracy, evaluate_all, score
 from solutions.pipeline.inference import InferenceEngine
 
 if TYPE_CHECKING:
-    from solutions.checks.reference import Reference
+    from solutions.checks.trusted.reference import Reference
 
 __all__ = [
     "ENGINES",

@@ -11,10 +11,10 @@ import onnx
 import onnxruntime
 import torch
 
+from helpers.missed import Missed
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import onnx_facts
-from solutions.checks.claims import Missed
-from solutions.checks.plans import relative_error
+from solutions.checks.trusted.plans import relative_error
 
 __all__ = [
     "agreement",

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers.feedback.card import Card, Line, Missed
+from helpers.feedback.card import Card, Line
 from helpers.files import read_json, write_json
 from helpers.lab import artifacts_folder
+from helpers.missed import Missed
 
 __all__ = ["ClaimResult", "Record", "read_record", "record_path"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from helpers.probes.networks import EDGE, tiny_onnx
-from solutions.checks.plans import onnx_outputs
+from solutions.checks.trusted.plans import onnx_outputs
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 

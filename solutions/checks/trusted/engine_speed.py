@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from helpers.lab import MODEL
-from solutions.checks.claims import Earned, Missed
-from solutions.checks.plans import same_network
-from solutions.checks.speed import compare_speed, judge_ratio
+from helpers.missed import Missed
+from solutions.checks.core.claim import Earned
+from solutions.checks.trusted.plans import same_network
+from solutions.checks.trusted.speed import compare_speed, judge_ratio
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.runners import RunnerSpec, load_runner
 

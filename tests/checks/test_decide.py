@@ -5,16 +5,17 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from solutions.checks.claims import CELLS, CRITERIA, Claim, Earned, Missed, claims_of
-from solutions.checks.grading import decide, run_claims
-from solutions.checks.record import read_record, record_path
+from helpers.missed import Missed
+from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned, claims_of
+from solutions.checks.core.decide import decide, run_claims
+from solutions.checks.core.record import read_record, record_path
 
 ROOT = Path(__file__).resolve().parents[2]
 MISSED = Missed("a tick", "a cross", "again")
 
 
 def _raises(error: BaseException):
-    def check(student: object, case: object) -> str:
+    def check(case: object) -> str:
         raise error
 
     return check
@@ -23,17 +24,17 @@ def _raises(error: BaseException):
 @pytest.mark.parametrize(
     ("check", "status", "earned"),
     [
-        (lambda student, case: "seen", "kept", 2),
-        (lambda student, case: Earned(0.25, "a quarter", MISSED), "partial", 0.5),
-        (lambda student, case: Earned(0.0, "none", MISSED), "lost", 0),
-        (lambda student, case: Earned(7, "too much"), "kept", 2),
+        (lambda case: "seen", "kept", 2),
+        (lambda case: Earned(0.25, "a quarter", MISSED), "partial", 0.5),
+        (lambda case: Earned(0.0, "none", MISSED), "lost", 0),
+        (lambda case: Earned(7, "too much"), "kept", 2),
         (_raises(MISSED), "lost", 0),
         (_raises(KeyboardInterrupt()), "lost", 0),
         (_raises(ZeroDivisionError("ours")), "error", 0),
     ],
 )
 def test_a_claim_is_kept_partial_lost_or_our_error(check, status: str, earned: float) -> None:
-    result = decide(Claim("made.up", "fp16_engine", 2, "Made up", check), None, None)
+    result = decide(Claim("made.up", "fp16_engine", 2, "Made up", check), None)
     assert (result.status, result.earned) == (status, earned)
 
 
@@ -41,16 +42,16 @@ def test_the_record_is_on_disk_after_each_claim(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("TRT_LAB_RECORDS", str(tmp_path))
     seen = []
 
-    def first(student: object, case: object) -> str:
+    def first(case: object) -> str:
         return "kept"
 
-    def second(student: object, case: object) -> str:
+    def second(case: object) -> str:
         seen.append(read_record(record_path("fp16_engine")).earned)
         raise MISSED
 
     claims = [Claim("a", "fp16_engine", 2, "A", first), Claim("b", "fp16_engine", 1, "B", second)]
-    monkeypatch.setattr("solutions.checks.grading.claims_of", lambda cell: claims)
-    record = run_claims("fp16_engine", None, None)
+    monkeypatch.setattr("solutions.checks.core.decide.claims_of", lambda cell: claims)
+    record = run_claims("fp16_engine", None)
     assert seen == [2] and record.earned == 2 and record.points == 3
     assert "try       again" in str(record.card()) and "[2 of 2 points]" in str(record.card())
     assert read_record(record_path("fp16_engine")) == record

@@ -1,0 +1,200 @@
+"""What is asked of every engine builder: what it returns and writes, the workspace, the precision, and its failures.
+
+These judge plain data: `built`, what a probe of helpers/probes/builds.py answered about one build.
+"""
+
+from typing import Any
+
+from helpers.backend import ENGINE, trt
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.probes.answer import Probe
+from helpers.probes.builds import plan_facts
+from helpers.probes.networks import EDGE
+from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
+from helpers.probes.student import Reply
+
+__all__ = [
+    "HALF_SIZE",
+    "INT8_SIZE",
+    "WORKSPACE_BYTES",
+    "WORKSPACE_GB",
+    "asked_for",
+    "facts_of",
+    "in_half",
+    "names_parser_errors",
+    "plan_of",
+    "profile_is",
+    "refuses",
+    "returned_and_written",
+    "small_enough",
+    "workspace_limited",
+]
+
+Built = dict[str, Any]
+
+WORKSPACE_GB = 2
+WORKSPACE_BYTES = WORKSPACE_GB << 30
+_LEAST_WORKSPACE = 0.99 * WORKSPACE_GB * 10**9  # who counts a GB as 10⁹ bytes has read the task well too
+
+HALF_SIZE = 0.6
+"""Most of the ONNX file's size that an engine of the lab's model in half precision takes (two bytes of four)."""
+
+INT8_SIZE = 0.45
+"""The same of an INT8 engine (one byte of four)."""
+
+_MOST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
+_STORED_IN_HALF = 0.8  # of a small network's ONNX file: a plan in FP16 takes 0.65, one in FP32 1.13
+NO_MODEL = b"this is not an ONNX model"
+
+
+def facts_of(plan: bytes | None, what: str) -> dict[str, Any]:
+    """Return `plan_facts`; raise Missed where there is no plan or it is no engine of this TensorRT."""
+    if not plan:
+        raise Missed(f"{what} to be a serialized engine", "nothing", "return what build_serialized_network gives")
+    facts = plan_facts(plan)
+    if facts is None:
+        found = f"{len(plan):,} bytes that cannot be deserialized"
+        advice = "write and return the serialized network itself, unchanged"
+        raise Missed(f"{what} to be an engine that this TensorRT can load", found, advice)
+    return facts
+
+
+def returned_and_written(built: Built, function: str) -> str:
+    """Return evidence that the engine was returned, is in the file at engine_path, and the ONNX file is as it was."""
+    plan, file = built["returned"], built["file"]
+    if plan is None:
+        advice = "return what build_serialized_network gives; None is a failed build, whose log says why"
+        raise Missed(f"{function} to return the serialized engine", f"a {built['returned_type']}", advice)
+    facts = facts_of(plan, f"what {function} returns")
+    if file != plan:
+        found = "no file there" if file is None else f"{len(file):,} bytes in the file, {len(plan):,} returned"
+        advice = "write what you return to engine_path, in binary mode"
+        raise Missed("the same bytes at engine_path and returned", found, advice)
+    if not built.get("onnx_kept", True):
+        raise Missed("the ONNX file as it was", "another content", "read it only; others build from it too")
+    return f"{len(plan):,} bytes, {facts['layers']} layers, file and return value equal"
+
+
+def plan_of(built: Built, function: str) -> bytes:
+    """Return the engine that was returned, else the one in the file: which of them is missing is a point of its own."""
+    found = [plan for plan in (built["returned"], built["file"]) if plan and plan_facts(plan)]
+    if not found:
+        raise Missed(f"an engine from {function}", "neither returned nor in the file", "look at the first point")
+    return found[0]
+
+
+def profile_is(plan: bytes, batches: tuple[int, int, int]) -> str:
+    """Return evidence that an engine has one profile, for its one input, of these batches of 3×224×224."""
+    facts = facts_of(plan, "the engine")
+    expected = [[batch, 3, EDGE, EDGE] for batch in batches]
+    found = [list(profile.values()) for profile in facts["profiles"]]
+    if found != [[expected]]:
+        advice = "the order is min, opt, max; a profile counts only once the configuration that is built has it"
+        raise Missed(f"one profile {expected}", str(found), advice)
+    return f"min, opt, max: {expected}"
+
+
+def asked_for(built: Built) -> dict[str, Any]:
+    """Return what TensorRT was last asked for; raise Missed where nothing was built."""
+    if not built["builds"]:
+        found = "an engine that was not built now"
+        raise Missed("a build for each call", found, "call build_serialized_network, do not hand out an earlier engine")
+    return built["builds"][-1]
+
+
+def workspace_limited(built: Built) -> str:
+    """Return evidence that the build was limited to 2 GB, of either size of a GB."""
+    found = asked_for(built)["workspace_bytes"]
+    if not _LEAST_WORKSPACE <= found <= WORKSPACE_BYTES:
+        expected = f"a workspace limit of {WORKSPACE_GB} GB ({WORKSPACE_BYTES:,} bytes)"
+        advice = "set the WORKSPACE memory pool's limit on the builder's configuration, in bytes"
+        raise Missed(expected, f"{found:,} bytes", advice)
+    return f"{found:,} bytes"
+
+
+def in_half(built: Built, model: bytes, function: str) -> str:
+    """Return evidence that a small network runs in half precision where the engine can, and was asked to anyway.
+
+    TensorRT picks by timing, and may find FP32 faster for a network this small: there the request is judged. The CPU
+    engine takes the precision asked for; on a processor without half-precision arithmetic it stores the weights so.
+    """
+    asked = asked_for(built)
+    if not asked["flags"]["FP16"]:
+        raise Missed("FP16 allowed in the build", "its flag is not set", "look for the builder flag that allows FP16")
+    constrained = any(asked["flags"].get(f"{how}_PRECISION_CONSTRAINTS") for how in ("OBEY", "PREFER"))
+    if constrained and asked["held_fp32"] > asked["convolutions"] / 2:
+        found = f"{asked['held_fp32']} of {asked['convolutions']} convolutions held in FP32"
+        raise Missed("layers in half precision", found, "let TensorRT choose: set no layer's precision")
+    plan = plan_of(built, function)
+    facts = facts_of(plan, "the engine")
+    said, convolutions = f"layers by precision: {facts['precisions']}", facts["convolutions"]
+    if ENGINE == "tensorrt":
+        return f"FP16 allowed; {said}"
+    half = sum(convolutions.get(name, 0) for name in ("fp16", "bf16"))
+    if half >= _MOST_CONVOLUTIONS * max(1, sum(convolutions.values())):
+        return said
+    if len(plan) <= _STORED_IN_HALF * len(model):
+        return f"weights stored in half precision; this processor computes in FP32 ({said})"
+    raise Missed("layers in half precision", said, "set the FP16 flag on the configuration that is built")
+
+
+def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any) -> str:
+    """Return evidence that `builder` raises on purpose where it must fail.
+
+    It must fail for a file that is no ONNX model, or, given a `model`, because its build gives None; then an older
+    engine file must stay too. `probe` answers as `failed_build` does.
+    """
+    what = "a file that is no ONNX model" if model is None else "a build that gives None"
+    parsed, onnx = model is not None, NO_MODEL if model is None else model
+    failed = case.call(probe, onnx=onnx, parsed=parsed, **arguments).require(builder)
+    if failed["raised"] is None or failed["slip"]:
+        found = failed["raised"] or f"a {failed['returned_type']} and no exception"
+        raise Missed(f"an exception that you raise for {what}", found, "test what each call of TensorRT returns")
+    if parsed and not failed["kept"]:
+        found = f"after {what} it was another or gone"
+        raise Missed("the engine file of an earlier build as it was", found, "write the file last")
+    return f"{what}: {failed['raised'][:80]}"
+
+
+def names_parser_errors(reply: Reply, function: str) -> str:
+    """Return evidence that a build of `unsupported_onnx()` raised with the parser's reason, or printed it before."""
+    what = "an ONNX model with an operator that TensorRT does not know"
+    if reply.error is None:
+        found = f"a {reply.value['returned_type']} and no exception"
+        raise Missed(f"an exception for {what}", found, "look at what the parser returns, and raise with its errors")
+    if reply.error["type"] in ("NotImplementedError", "MissingNameError", "TimeLimitError"):
+        reply.require(function)
+    said = f"{reply.error['type']}: {reply.error['message']}"
+    if reply.slipped:
+        raise Missed(f"an exception that you raise for {what}", said[:200], "look at what the parser returns")
+    # TensorRT's own log repeats the reason whatever the student does.
+    printed = "\n".join(line for line in reply.output.splitlines() if "[TRT]" not in line)
+    if not any(reason in f"{said}\n{printed}" for reason in _parser_reasons(unsupported_onnx())):
+        advice = "collect parser.get_error(i) for each of parser.num_errors and put them into the exception"
+        raise Missed("an error that repeats the parser's message", said[:200], advice)
+    return said if len(said) <= 120 else f"{said[:60]} … {said[-57:]}"
+
+
+def _parser_reasons(onnx: bytes) -> list[str]:
+    """Return the texts of which one must be repeated: what this TensorRT's parser says of the model."""
+    logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    builder = trt.Builder(logger)
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    parser = trt.OnnxParser(network, logger)
+    parser.parse(onnx)
+    errors = [parser.get_error(index) for index in range(parser.num_errors)]
+    return [UNHEARD, *(error.desc() for error in errors), *(str(error.code()).rpartition(".")[2] for error in errors)]
+
+
+def small_enough(plan: bytes, model: bytes, most: float) -> str:
+    """Return evidence that a plan's weights are of a small type, by its share of the ONNX file's size.
+
+    That tells an engine's precision without layer details and on every processor.
+    """
+    share = len(plan) / len(model)
+    if share > most:
+        width = "two bytes" if most == HALF_SIZE else "one byte"
+        expected = f"less than {most:.0%} of the ONNX file's size: most weights take {width} instead of four"
+        raise Missed(expected, f"{share:.0%}", "look at the precision flags of the configuration that is built")
+    return f"{len(plan):,} bytes, {share:.0%} of the ONNX file's"

@@ -1,0 +1,78 @@
+"""Step 2, build_engine_fp16(onnx_path, engine_path): a half-precision engine of the model it was given."""
+
+from helpers.points import builders
+from helpers.points.case import Case
+from helpers.points.point import Check, point
+from helpers.probes.builds import build_engine, failing_build
+from helpers.probes.networks import tiny_onnx
+from helpers.probes.onnx_files import unsupported_onnx
+
+__all__ = [
+    "BATCH",
+    "CHECKS",
+    "FUNCTION",
+    "PROMISES",
+    "built",
+    "failures",
+    "half_precision",
+    "network",
+    "parser_errors",
+    "plan",
+    "profile",
+    "workspace",
+]
+
+FUNCTION = "build_engine_fp16"
+BATCH = 8
+"""The largest batch of the profile that the task gives."""
+
+PROMISES = (f"a workspace of {builders.WORKSPACE_GB} GB", f"the given profile for batches up to {BATCH}")
+"""What the notebook's text says in figures."""
+
+
+def network(case: Case) -> bytes:
+    """Return a small network with weights of the case's own."""
+    return tiny_onnx(case.number("fp16.network"))
+
+
+def built(case: Case) -> builders.Built:
+    """Return what `build_engine` answers for the case's network."""
+    return case.call(build_engine, function=FUNCTION, onnx=network(case)).require(FUNCTION)
+
+
+@point("A serialized engine is returned and written to engine_path")
+def plan(case: Case) -> str:
+    return builders.returned_and_written(built(case), FUNCTION)
+
+
+@point("Its profile is the given one, batches 1 to 8")
+def profile(case: Case) -> str:
+    return builders.profile_is(builders.plan_of(built(case), FUNCTION), (1, BATCH, BATCH))
+
+
+@point("The layers run in half precision")
+def half_precision(case: Case) -> str:
+    return builders.in_half(built(case), network(case), FUNCTION)
+
+
+@point("The builder's workspace is limited to 2 GB")
+def workspace(case: Case) -> str:
+    return builders.workspace_limited(built(case))
+
+
+@point("A model that cannot be parsed gives an error with the parser's reason")
+def parser_errors(case: Case) -> str:
+    builders.refuses(case, failing_build, FUNCTION, None, function=FUNCTION)
+    return builders.names_parser_errors(case.call(build_engine, function=FUNCTION, onnx=unsupported_onnx()), FUNCTION)
+
+
+@point("A build that fails raises, and an earlier engine file stays")
+def failures(case: Case) -> str:
+    return builders.refuses(case, failing_build, FUNCTION, network(case), function=FUNCTION)
+
+
+CHECKS = {
+    "check_fp16_engine": Check(
+        "02_fp16", "FP16 engine", (FUNCTION,), (plan, profile, half_precision, workspace, parser_errors, failures)
+    )
+}

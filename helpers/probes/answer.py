@@ -1,0 +1,146 @@
+"""The student's side of a probe: it runs the notebook's functions on data it is sent, and answers with data.
+
+A probe is a function `probe(notebook, **data) -> plain data`; `notebook` gives the student's functions by name. Probes
+need no secret: they run beside the student's code, in the same process, and import nothing outside helpers/. What is
+right is decided elsewhere, from what they answer.
+"""
+
+import ast
+import importlib
+import inspect
+import linecache
+import pkgutil
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from helpers.probes.capture import captured, time_limit
+from helpers.probes.codec import NotPlainDataError, pack, unpack
+from helpers.probes.frames import where
+
+__all__ = ["MissingNameError", "Notebook", "Probe", "answer", "probe"]
+
+Probe = Callable[..., Any]
+
+_PROBES: dict[str, Probe] = {}
+_ROOMS = ("helpers.probes", "helpers.points")
+
+
+class MissingNameError(Exception):
+    """The notebook does not define what it was asked to write."""
+
+
+class Notebook:
+    """The student's functions and classes by name."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+
+    def __getitem__(self, name: str) -> Any:
+        """Return what the student's notebook calls `name`.
+
+        Raises:
+            MissingNameError: nothing has that name, it cannot be called, or the last run of its cell failed.
+        """
+        found = self._namespace.get(name)
+        failed = _failed_cell(name, found, self._namespace.get("In", ()))
+        if failed or not callable(found):
+            state = "is not defined" if name not in self._namespace else f"is a {type(found).__name__}, not callable"
+            raise MissingNameError(f"{name} {state if not failed else failed}")
+        return found
+
+    def value(self, name: str) -> Any:
+        """Return a variable of the notebook, or None."""
+        return self._namespace.get(name)
+
+
+def _failed_cell(name: str, found: Any, cells: Sequence[str]) -> str | None:
+    """Return how the newest of the executed `cells` (IPython's `In`) that writes `name` failed, None if it did not.
+
+    Then `found` is what an earlier run of that cell left, and its judgement would puzzle whoever has just changed it.
+    """
+    definition = re.compile(rf"^(def|class) {re.escape(name)}\b", re.MULTILINE)
+    newest = next((text for text in map(_as_python, reversed(cells)) if definition.search(text)), None)
+    if newest is None:
+        return None
+    try:
+        ast.parse(newest)
+    except SyntaxError as error:
+        return f"is not what its cell says: the cell's last run ended with {error.msg} in line {error.lineno}"
+    ran = _cell_of(found)
+    if definition.search(ran) and ran.strip() != newest.strip():
+        return "is of an earlier run: the last run of its cell ended with an error before it was defined"
+    return None
+
+
+def _as_python(cell: str) -> str:
+    """Return a cell with IPython's magics as it runs them; as it is where IPython is not there."""
+    try:
+        from IPython.core.inputtransformer2 import TransformerManager
+    except ImportError:
+        return cell
+    try:
+        return TransformerManager().transform_cell(cell)
+    except SyntaxError:
+        return cell
+
+
+def _cell_of(found: Any) -> str:
+    """Return the source of the cell that defined a function or class; empty where it is not known."""
+    members = vars(found).values() if inspect.isclass(found) else [found]
+    code = next((member.__code__ for member in members if inspect.isfunction(member)), None)
+    return "".join(linecache.getlines(code.co_filename)) if code is not None else ""
+
+
+def probe(function: Probe) -> Probe:
+    """Register a probe under its function's name."""
+    known = _PROBES.setdefault(function.__name__, function)
+    if known.__module__ != function.__module__:
+        raise ValueError(f"two probes are called {function.__name__}: in {known.__module__} and {function.__module__}")
+    _PROBES[function.__name__] = function
+    return function
+
+
+def answer(namespace: Mapping[str, Any], request: bytes) -> bytes:
+    """Run the probe that `request` names on the notebook in `namespace` and return the packed reply.
+
+    The reply holds `value` or `error` ({"type", "message", "where"}), what was printed, and the seconds it took.
+    Whatever the student's code raises becomes the `error`; only an interrupt from outside passes.
+    """
+    asked = unpack(request)
+    reply: dict[str, Any] = {"value": None, "error": None}
+    started = time.perf_counter()
+    with captured() as output:
+        try:
+            with time_limit(asked["limit_s"]):
+                value = _probe(asked["probe"])(Notebook(namespace), **asked["data"])
+            pack(value)
+            reply["value"] = value
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit and the student's own classes included
+            reply["error"] = _described(error)
+    reply["seconds"] = time.perf_counter() - started
+    reply["output"] = output.text
+    return pack(reply)
+
+
+def _probe(name: str) -> Probe:
+    if name not in _PROBES:  # a process that was started to answer has imported none of them
+        for room in _ROOMS:
+            for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
+                importlib.import_module(module.name)
+    return _PROBES[name]
+
+
+def _described(error: BaseException) -> dict[str, str]:
+    kind = "NotPlainData" if isinstance(error, NotPlainDataError) else type(error).__name__
+    return {"type": kind, "message": _text(error), "where": where(error)}
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # a student's exception class may fail to print itself
+        return "an exception that cannot be printed"

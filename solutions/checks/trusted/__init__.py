@@ -1,0 +1,1 @@
+"""What only the grader has: reference artifacts, trusted runs of plans, trusted measurements."""
