@@ -34,8 +34,8 @@ def measure(inference_images: int = INFERENCE_IMAGES, entropy_images: int = ENTR
     `calibration_speedup`: onnxruntime's entropy calibrator's time over ours, same images, from the ONNX file to the
     scales; each one's shortest of two runs in turns, as what else the machine does only ever makes them longer.
     `calibration_over_inference`: entropy calibration's time over the FP32 inference of the same images.
-    `scales_equal`: the share of tensors whose scale equals real TensorRT's within 1e-4, by calibrator; the smaller
-    one of the two recordings, which `scales_equal_by_recording` and `scales_different` give apart.
+    `scales_equal`: the share of tensors whose scale equals real TensorRT's within 1e-4, by calibrator;
+    `scales_different` gives the others' ratio − 1.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -65,18 +65,11 @@ def measure(inference_images: int = INFERENCE_IMAGES, entropy_images: int = ENTR
 
 
 def _fidelity() -> dict[str, Any]:
-    """Calibrate for both recordings and compare."""
-    found = {
-        name: fidelity.scales_equal(recording.network(), recording.images(), recording.folder, BATCH)
-        for name, recording in fidelity.RECORDINGS.items()
-    }
-    shares = {name: {kind: equal.share for kind, equal in kinds.items()} for name, kinds in found.items()}
+    """Calibrate as the recording was and compare."""
+    found = fidelity.scales_equal(fidelity.recorded_network(), fidelity.recorded_images(), fidelity.RECORDING, BATCH)
     return {
-        "scales_equal": {kind: min(share[kind] for share in shares.values()) for kind in fidelity.CACHE_FILES},
-        "scales_equal_by_recording": shares,
-        "scales_different": {
-            name: {kind: equal.different for kind, equal in kinds.items()} for name, kinds in found.items()
-        },
+        "scales_equal": {kind: equal.share for kind, equal in found.items()},
+        "scales_different": {kind: equal.different for kind, equal in found.items()},
     }
 
 

@@ -1,41 +1,41 @@
 """How many of an engine's calibration scales equal those that real TensorRT wrote for the same network and images.
 
-tests/fixtures/fidelity holds what TensorRT 8.6.0 wrote on an NVIDIA H200: the caches of three calibrators over 64
-images in batches of 8, for a ResNet-50 with 10 classes and 10 % of its convolution weights, and the logits of the
-INT8 engines. tests/fixtures/fidelity_lab holds the same of the lab's own ResNet-50 and images. `scales_equal` takes
-any other recording just as well.
+tests/fixtures/fidelity_lab holds what TensorRT 8.6.0 wrote on an NVIDIA H200 for the lab's own ResNet-50 and 64 of its
+calibration images: the caches of three calibrators (batches of 8, in order), the logits of its INT8 engines and
+PyTorch's. Images are rendered and weights shipped: no more is stored. `scales_equal` takes any other recording just as
+well.
 """
 
 import dataclasses
 import functools
-import io
 import re
 import struct
-import warnings
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from helpers.backend import cuda, trt
-from tests.benchmarks import lab_recording
 
 __all__ = [
     "CACHE_FILES",
     "RECORDING",
-    "RECORDINGS",
     "Equality",
-    "Recording",
     "calibrated_engine",
+    "compare",
+    "logits",
     "make_calibrator",
+    "pytorch_logits",
     "read_scales",
     "recorded_images",
     "recorded_network",
     "scales_equal",
+    "without_long_builds",
 ]
 
-RECORDING = Path(__file__).resolve().parents[1] / "fixtures" / "fidelity"
+RECORDING = Path(__file__).resolve().parents[1] / "fixtures" / "fidelity_lab"
 CACHE_FILES = {"minmax": "minmax.cache", "entropy": "entropy1.cache", "entropy2": "entropy2.cache"}
 BASES = {
     "minmax": "IInt8MinMaxCalibrator",
@@ -44,7 +44,7 @@ BASES = {
     "legacy": "IInt8LegacyCalibrator",
 }
 TOLERANCE = 1e-4
-_KEPT_WEIGHTS = 0.1
+IMAGES = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,69 +58,53 @@ class Equality:
 
 @functools.cache
 def recorded_network() -> bytes:
-    """Return the recorded ResNet-50 as ONNX, exported as for the recording: opset 17, TorchScript, dynamic batch."""
-    import torch
-    import torchvision
+    """Return the lab's ResNet-50 as ONNX with a dynamic batch, at opset 17."""
+    from helpers.models import load_model
+    from solutions.pipeline.export import export_onnx
 
-    model = torchvision.models.resnet50(weights=None, num_classes=10)
-    _load_sparse(model, torch.load(RECORDING / "resnet50_10pct.pt", map_location="cpu", weights_only=True))
-    file = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            model.eval(),
-            (torch.zeros(1, 3, 224, 224),),
-            file,
-            opset_version=17,
-            dynamo=False,
-            input_names=["input"],
-            output_names=["output"],
-            dynamic_axes={"input": {0: "batch"}, "output": {0: "batch"}},
-        )
-    return file.getvalue()
-
-
-def _load_sparse(model: Any, checkpoint: dict[str, dict[str, Any]]) -> None:
-    """Put the kept weights where a seeded draw in module order says; the first convolution keeps all of its weights."""
-    import torch
-
-    draw = np.random.RandomState(0)
-    state = {name: tensor.float() for name, tensor in checkpoint["oth"].items()}
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Conv2d):
-            shape = tuple(module.weight.shape)
-            kept = torch.from_numpy(draw.random_sample(shape) < (1.0 if name == "conv1" else _KEPT_WEIGHTS))
-            weight = torch.zeros(shape)
-            weight[kept] = checkpoint["nz"][name].float()
-            state[f"{name}.weight"] = weight
-    model.load_state_dict(state)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "resnet50.onnx")
+        export_onnx(load_model("resnet50"), path, opset=17, dynamic_batch=True, input_size=224, simplify=False)
+        return path.read_bytes()
 
 
 @functools.cache
 def recorded_images() -> np.ndarray:
-    """Return the 64 recorded images, normalised with ImageNet's mean and deviation: float32 [64, 3, 224, 224]."""
-    from PIL import Image
+    """Return the recorded calibration images, preprocessed: float32 [64, 3, 224, 224]."""
+    from helpers.data import load_dataset
+    from solutions.pipeline.preprocessing import load_batch
 
-    sheets = [np.asarray(Image.open(path)) for path in sorted((RECORDING / "images").glob("*.webp"))]
-    tiles = [sheet.reshape(8, 224, 4, 224, 3).transpose(0, 2, 4, 1, 3).reshape(32, 3, 224, 224) for sheet in sheets]
-    mean = np.array([0.485, 0.456, 0.406], np.float32)[:, None, None]
-    deviation = np.array([0.229, 0.224, 0.225], np.float32)[:, None, None]
-    return np.ascontiguousarray((np.concatenate(tiles).astype(np.float32) / np.float32(255) - mean) / deviation)
+    return load_batch([path for path, _ in load_dataset("digits", progress=False).images("calibration", IMAGES)])
 
 
-@dataclasses.dataclass(frozen=True)
-class Recording:
-    """The `folder` with what TensorRT wrote for the ONNX file `network()` and `images()` [64, 3, 224, 224]."""
+def pytorch_logits(images: np.ndarray) -> np.ndarray:
+    """Return PyTorch's FP32 logits on the processor: [N, 10]."""
+    import torch
 
-    folder: Path
-    network: Callable[[], bytes]
-    images: Callable[[], np.ndarray]
+    from helpers.models import load_model
+
+    with torch.inference_mode():
+        return load_model("resnet50")(torch.from_numpy(images)).numpy()
 
 
-RECORDINGS = {
-    "fidelity": Recording(RECORDING, recorded_network, recorded_images),
-    "fidelity_lab": Recording(lab_recording.LAB_RECORDING, lab_recording.lab_network, lab_recording.lab_images),
-}
+def logits(plan: Any, images: np.ndarray, batch: int) -> np.ndarray:
+    """Return a serialized engine's logits on `images`: [N, 10]."""
+    from solutions.pipeline.inference import InferenceEngine
+
+    with InferenceEngine(bytes(plan)) as engine:
+        return np.concatenate([engine.infer(images[i : i + batch]) for i in range(0, len(images), batch)])
+
+
+def without_long_builds(level: int) -> Any:
+    """Return a context in which builds use this optimisation level; scales don't depend on it, build time does."""
+    original = trt.Builder.create_builder_config
+
+    def create(builder: Any) -> Any:
+        config = original(builder)
+        config.builder_optimization_level = level
+        return config
+
+    return mock.patch.object(trt.Builder, "create_builder_config", create)
 
 
 def read_scales(cache: bytes) -> dict[str, float]:

@@ -15,7 +15,7 @@ import pytest
 
 from helpers.backend import DEVICE, ENGINE, trt
 from helpers.files import write_json
-from tests.benchmarks import fidelity, lab_recording
+from tests.benchmarks import fidelity
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,28 +29,26 @@ BATCH = 8
 @pytest.fixture(scope="module")
 def recorded() -> Path:
     """Calibrate the lab's ResNet-50 with each calibrator on real TensorRT; keep caches, logits and versions."""
-    network, images = lab_recording.lab_network(), lab_recording.lab_images()
+    network, images = fidelity.recorded_network(), fidelity.recorded_images()
     RECORD.mkdir(parents=True, exist_ok=True)
-    np.save(RECORD / "outputs_fp32.npy", lab_recording.pytorch_logits(images))
+    np.save(RECORD / "outputs_fp32.npy", fidelity.pytorch_logits(images))
     for kind, file in fidelity.CACHE_FILES.items():
         calibrator = fidelity.make_calibrator(kind, images, BATCH)
-        with lab_recording.without_long_builds(1):
+        with fidelity.without_long_builds(1):
             plan = fidelity.calibrated_engine(network, calibrator, (BATCH, *images.shape[1:]))
         (RECORD / file).write_bytes(calibrator.written)
-        np.save(RECORD / f"outputs_{Path(file).stem}.npy", lab_recording.logits(plan, images, BATCH))
+        np.save(RECORD / f"outputs_{Path(file).stem}.npy", fidelity.logits(plan, images, BATCH))
     write_json(RECORD / "record.json", {"device": DEVICE, "version": trt.__version__, "images": len(images)})
     return RECORD
 
 
 @pytest.mark.parametrize("kind", fidelity.CACHE_FILES)
-def test_tensorrt_gives_the_scales_that_were_recorded_before(kind: str) -> None:
-    file = fidelity.CACHE_FILES[kind]
-    images = fidelity.recorded_images()
-    calibrator = fidelity.make_calibrator(kind, images, BATCH)
-    with lab_recording.without_long_builds(0):
-        fidelity.calibrated_engine(fidelity.recorded_network(), calibrator, (BATCH, *images.shape[1:]))
-    before = fidelity.read_scales((fidelity.RECORDING / file).read_bytes())
-    found = fidelity.compare(fidelity.read_scales(calibrator.written), before)
+def test_tensorrt_gives_the_scales_that_were_recorded_before(recorded: Path, kind: str) -> None:
+    now, before = (
+        fidelity.read_scales((folder / fidelity.CACHE_FILES[kind]).read_bytes())
+        for folder in (recorded, fidelity.RECORDING)
+    )
+    found = fidelity.compare(now, before)
     assert found.share >= 0.97, found.different
 
 
@@ -64,8 +62,8 @@ def test_tensorrts_int8_engines_keep_the_labs_top_1(recorded: Path) -> None:
 def test_the_cpu_engine_reproduces_the_scales_of_the_labs_model(recorded: Path) -> None:
     pytest.importorskip("openvino", reason="the CPU engine's OpenVINO is not installed beside TensorRT here")
     script = (
-        "import json; from pathlib import Path; from tests.benchmarks import fidelity as f, lab_recording as lab;"
-        f"found = f.scales_equal(lab.lab_network(), lab.lab_images(), Path({str(recorded.resolve())!r}));"
+        "import json; from pathlib import Path; from tests.benchmarks import fidelity as f;"
+        f"found = f.scales_equal(f.recorded_network(), f.recorded_images(), Path({str(recorded.resolve())!r}));"
         "print(json.dumps({kind: [e.share, e.different] for kind, e in found.items()}))"
     )
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Scales and logits against what TensorRT 8.6 wrote and computed on an NVIDIA H200, in two recordings."""
+"""Scales and logits against what TensorRT 8.6 wrote and computed on an NVIDIA H200."""
 
 import dataclasses
 from unittest import mock
@@ -9,8 +9,8 @@ import pytest
 from helpers.backend import ENGINE
 from helpers.cpu_engine import _openvino, calibration
 from helpers.cpu_engine.histogram import BINS, TensorStatistics
-from tests.benchmarks import fidelity, lab_recording
-from tests.benchmarks.fidelity import RECORDING, RECORDINGS
+from tests.benchmarks import fidelity
+from tests.benchmarks.fidelity import RECORDING, recorded_images, recorded_network
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,9 +19,9 @@ pytestmark = [
 
 KINDS = sorted(fidelity.CACHE_FILES)
 TENSORS = {"minmax": 127, "entropy": 57, "entropy2": 127}
-# How many scales may differ, all of them near ties. The lab's first: TensorRT's two entropy calibrators contradict
+# How many scales may differ, all of them near ties. First: TensorRT's two entropy calibrators contradict
 # each other in layer3.3's first ReLU. The others: float32 rounding decides, and differs between processors.
-NEAR_TIES = {("fidelity", "entropy2"): 3, ("fidelity_lab", "entropy"): 3, ("fidelity_lab", "entropy2"): 3}
+NEAR_TIES = {"entropy": 3, "entropy2": 3}
 # Rounding moves the gap between the best ranges by 0.03 % of their divergence, root mean square (helpers' histogram).
 NEAR_TIE = 1e-3
 # TensorRT's own relative errors on these images; ours may be this factor of them.
@@ -32,9 +32,8 @@ CLEAR_MARGIN = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Calibrated:
-    """What a calibration left, and the recording that it is compared with."""
+    """What a calibration left."""
 
-    recording: fidelity.Recording
     kind: str
     cache: bytes
     engine: bytes
@@ -42,18 +41,16 @@ class Calibrated:
 
     @property
     def recorded(self) -> dict[str, float]:
-        return fidelity.read_scales((self.recording.folder / fidelity.CACHE_FILES[self.kind]).read_bytes())
+        return fidelity.read_scales((RECORDING / fidelity.CACHE_FILES[self.kind]).read_bytes())
 
 
-@pytest.fixture(scope="module", params=[(name, kind) for name in RECORDINGS for kind in KINDS], ids="-".join)
+@pytest.fixture(scope="module", params=KINDS)
 def calibrated(request: pytest.FixtureRequest) -> Calibrated:
     """Calibrated with the recorded images as the recording was."""
-    name, kind = request.param
-    recording = RECORDINGS[name]
-    calibrator = fidelity.make_calibrator(kind, recording.images(), batch=8)
+    calibrator = fidelity.make_calibrator(request.param, recorded_images(), batch=8)
     with mock.patch.object(calibration, "scales_from", wraps=calibration.scales_from) as scales_from:
-        engine = fidelity.calibrated_engine(recording.network(), calibrator, (8, 3, 224, 224))
-    return Calibrated(recording, kind, calibrator.written, bytes(engine), scales_from.call_args.args[0])
+        engine = fidelity.calibrated_engine(recorded_network(), calibrator, (8, 3, 224, 224))
+    return Calibrated(request.param, calibrator.written, bytes(engine), scales_from.call_args.args[0])
 
 
 def divergence(counts: np.ndarray, bins: int) -> float:
@@ -82,7 +79,7 @@ def test_scales_are_tensorrts_but_for_near_ties(calibrated: Calibrated) -> None:
     ours, theirs = fidelity.read_scales(calibrated.cache), calibrated.recorded
     found = fidelity.compare(ours, theirs)
     assert found.tensors == TENSORS[calibrated.kind]
-    allowed = NEAR_TIES.get((calibrated.recording.folder.name, calibrated.kind), 0)
+    allowed = NEAR_TIES.get(calibrated.kind, 0)
     assert len(found.different) <= allowed, found.different
     for name in found.different:
         assert 0 <= gap(calibrated.statistics, name, ours[name], theirs[name]) <= NEAR_TIE, name
@@ -93,10 +90,9 @@ def test_tensors_are_written_in_tensorrts_order(calibrated: Calibrated) -> None:
 
 
 def test_int8_logits_are_as_close_to_fp32_as_tensorrts(calibrated: Calibrated) -> None:
-    folder, images = calibrated.recording.folder, calibrated.recording.images()
-    exact = np.load(folder / "outputs_fp32.npy")
-    theirs = np.load(folder / f"outputs_{fidelity.CACHE_FILES[calibrated.kind].removesuffix('.cache')}.npy")
-    ours = lab_recording.logits(calibrated.engine, images, batch=8)
+    exact = np.load(RECORDING / "outputs_fp32.npy")
+    theirs = np.load(RECORDING / f"outputs_{fidelity.CACHE_FILES[calibrated.kind].removesuffix('.cache')}.npy")
+    ours = fidelity.logits(calibrated.engine, recorded_images(), batch=8)
     second, first = np.sort(exact, axis=1)[:, -2:].T
     clear = first - second > CLEAR_MARGIN * np.abs(exact).max(1)
     assert clear.mean() > 0.9 and (ours.argmax(1) == exact.argmax(1))[clear].all()
@@ -107,8 +103,7 @@ def test_int8_logits_are_as_close_to_fp32_as_tensorrts(calibrated: Calibrated) -
 def test_tensorrts_calibrators_contradict_each_other_in_one_scale_of_the_labs_model() -> None:
     """So no algorithm gives all of its scales from the same activations."""
     entropy, entropy2 = (
-        fidelity.read_scales((RECORDINGS["fidelity_lab"].folder / fidelity.CACHE_FILES[kind]).read_bytes())
-        for kind in ("entropy", "entropy2")
+        fidelity.read_scales((RECORDING / fidelity.CACHE_FILES[kind]).read_bytes()) for kind in ("entropy", "entropy2")
     )
     differing = {name for name, scale in entropy.items() if abs(scale / entropy2[name] - 1) > fidelity.TOLERANCE}
     # Max pooling takes its input's scale with the second calibrator only, by a rule.
@@ -117,6 +112,6 @@ def test_tensorrts_calibrators_contradict_each_other_in_one_scale_of_the_labs_mo
 
 def test_tensorrts_own_cache_is_accepted_for_the_same_network() -> None:
     recorded = (RECORDING / "entropy2.cache").read_bytes()
-    calibrator = fidelity.make_calibrator("entropy2", fidelity.recorded_images(), 8, cache=recorded)
-    assert fidelity.calibrated_engine(fidelity.recorded_network(), calibrator, (8, 3, 224, 224)) is not None
+    calibrator = fidelity.make_calibrator("entropy2", recorded_images(), 8, cache=recorded)
+    assert fidelity.calibrated_engine(recorded_network(), calibrator, (8, 3, 224, 224)) is not None
     assert calibrator.written is None
