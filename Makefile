@@ -22,7 +22,7 @@ help:
 	@echo "make release   what students get  → dist/trt-lab-student.zip"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: anew)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
-	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/instructor.md"
+	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
 
@@ -52,7 +52,7 @@ release: labs
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
-	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json --messages docs/instructor.md
+	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json --messages docs/messages.md
 
 grade: $(STAMP)
 	@echo "Grading submitted/"

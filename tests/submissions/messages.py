@@ -11,9 +11,16 @@ from helpers.files import atomic_write
 from helpers.lab import STEPS
 from solutions.checks.core.claim import CELLS, claims_of
 
-__all__ = ["BEGIN", "END", "claims_without_message", "messages", "write_messages"]
+__all__ = ["claims_without_message", "messages", "write_messages"]
 
-BEGIN, END = "<!-- messages: made by `make submissions` -->", "<!-- end of messages -->"
+_HEAD = """# Every message a check can give
+
+What each claim, and each point of a visible check, says when it is missed, from a submission of the bank that really missed
+it. `make submissions` writes this page; it needs a machine with nothing else to do, since it measures speed. `make test`
+runs the part of the bank that is decided in seconds (`python -m tests.submissions --quick`), and sees that some wrong
+submission loses every claim.
+
+"""
 _LONGEST = 160
 _PARTS = ("expected", "found", "try_this")
 _POINT = re.compile(
@@ -28,7 +35,7 @@ def messages(figures: dict[str, Any]) -> str:
         hidden, visible = _hidden(step, figures["submissions"]), _visible(step, figures["submissions"])
         if not hidden:
             continue
-        parts += [f"### {step}", "", *_table("claim", hidden), ""]
+        parts += [f"## {step}", "", *_table("claim", hidden), ""]
         if visible:
             parts += ["What the visible checks say:", "", *_table("point", visible), ""]
     return "\n".join(parts)
@@ -41,16 +48,8 @@ def claims_without_message(figures: dict[str, Any]) -> list[str]:
 
 
 def write_messages(document: str | Path, figures: dict[str, Any]) -> None:
-    """Replace what is between the marks of `document`.
-
-    Raises:
-        ValueError: the marks are not there.
-    """
-    text = Path(document).read_text()
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"{document} has no place for the messages: add the lines {BEGIN} and {END}")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    atomic_write(document, f"{before}{BEGIN}\n\n{messages(figures)}\n{END}{after}")
+    """Write the page of messages to `document`."""
+    atomic_write(document, _HEAD + messages(figures))
 
 
 def _hidden(step: str, rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
