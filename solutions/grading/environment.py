@@ -34,8 +34,10 @@ def kernel_environment(student_folder: Path) -> dict[str, str]:
     }
 
 
-def prepared(step: str, student_folder: Path) -> list[str]:
-    """Put the artifacts that `step` needs in place and return a line for each that says whose it is.
+def prepared(step: str, student_folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Put the artifacts that `step` needs in place; return a line for each that says whose it is, and variables.
+
+    The variables are what the reference offers to the kernel, besides `kernel_environment`.
 
     In a process of its own, with the kernel's settings: it loads what the student built, which may crash.
 
@@ -49,4 +51,5 @@ def prepared(step: str, student_folder: Path) -> list[str]:
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
         raise EngineError(f"cannot prepare the artifacts of {step}: {said[-1]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
+    return found["notes"], found["environment"]

@@ -44,7 +44,7 @@ class GradeExecute(Execute):
         self._decided: dict[int, list[NotebookNode]] = {}
         self._stopped: str | None = None
         self._timed_out = False
-        notes = prepared(resources["nbgrader"]["assignment"], self._student)
+        notes, self._offered = prepared(resources["nbgrader"]["assignment"], self._student)
         self._ends = time.monotonic() + self.notebook_timeout
         nb, resources = super().preprocess(nb, resources, **kwargs)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
@@ -58,7 +58,7 @@ class GradeExecute(Execute):
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
         """Start the kernel with its own environment; this process's stays as it is."""
-        kwargs.setdefault("env", kernel_environment(self._student))
+        kwargs.setdefault("env", kernel_environment(self._student) | self._offered)
         kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # what escapes the cells' outputs is nobody's terminal's
         await super().async_start_new_kernel(**kwargs)
 

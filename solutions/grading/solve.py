@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import EngineError, LabError
 from helpers.files import atomic_write
+from solutions.checks.trusted.reference import offered_environment
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from solutions.grading.outcome import is_test_cell
@@ -52,7 +53,7 @@ def solve(course: Course, steps: list[str], say: Callable[[str], None]) -> float
         shutil.rmtree(folder, ignore_errors=True)
     for step in steps:
         begun = time.perf_counter()
-        notebook = execute(course.source(step), {"TRT_LAB_RECORDS": str(folder / ".records")})
+        notebook = execute(course.source(step), {"TRT_LAB_RECORDS": str(folder / ".records"), **offered_environment()})
         atomic_write(course.source(step), nbformat.writes(notebook) + "\n")
         earned, worth = points_of(notebook)
         say(f"{step:<13} {time.perf_counter() - begun:6.1f} s   {earned:g} of {worth:g} points")

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from helpers.probes.networks import tiny_onnx
-from solutions.checks.trusted import engine_speed, reference_accuracy
+from solutions.checks.trusted import engine_speed
 from solutions.checks.trusted.plans import same_network
-from solutions.checks.trusted.reference_accuracy import PYTORCH_SCORES, make_pytorch_scores
 from solutions.checks.trusted.speed import Ratio
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
@@ -49,23 +47,3 @@ def test_an_engine_is_not_timed_against_itself(build: Build, tmp_path: Path, mon
     reference.write_bytes(build())
     assert engine_speed.against_reference(build(), reference, "").share == 1
     assert engine_speed.against_reference(build(1), reference, "").share == 0
-
-
-@pytest.mark.parametrize(("off", "images"), [(1e-6, 32), (1e-2, 32 + 250)])
-def test_pytorch_runs_all_images_unless_the_engine_gives_its_scores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: float, images: int
-) -> None:
-    scores = np.random.default_rng(0).normal(size=(250, 10)).astype(np.float32)
-    engine, ran = scores * (1 + off), []
-
-    def evaluate(predictors: dict, number: int = 250) -> dict:
-        ran.append(number)
-        return {name: reference_accuracy.Evaluation(scores[:number], np.zeros(number, int)) for name in predictors}
-
-    monkeypatch.setattr(reference_accuracy, "_evaluate", evaluate)
-    monkeypatch.setattr(reference_accuracy, "_pytorch_predictor", lambda: None)
-    np.save(tmp_path / reference_accuracy.scores_file("fp32"), engine)
-    make_pytorch_scores(tmp_path)
-    kept = np.load(tmp_path / PYTORCH_SCORES)
-    assert sum(ran) == images
-    assert np.array_equal(kept, engine if images == 32 else scores)

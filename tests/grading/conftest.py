@@ -39,7 +39,7 @@ def lab(course: Course) -> NotebookNode:
 def no_artifacts_needed() -> object:
     """The made-up step takes nothing from earlier ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute, "prepared", lambda step, folder: ["model.onnx: yours"])
+        patch.setattr(execute, "prepared", lambda step, folder: (["model.onnx: yours"], {}))
         yield
 
 

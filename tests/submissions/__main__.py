@@ -25,10 +25,12 @@ def main(
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
     os.environ.update(SETTINGS)
     from helpers.files import write_json
+    from solutions.checks.trusted.reference import offered_environment
     from tests.submissions.bank import load_bank
     from tests.submissions.execution import run_all
     from tests.submissions.verdict import Verdict, judge, summary
 
+    os.environ.update(offered_environment())
     console = Console(soft_wrap=True)
     chosen = [one for one in load_bank(step) if name in (None, one.name) and (one.quick or not quick)]
     if not chosen:

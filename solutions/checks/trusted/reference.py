@@ -1,113 +1,107 @@
-"""The reference artifacts: what the pipeline makes of the lab's model on this machine, built once and kept.
+"""The reference artifacts: what the pipeline makes of the lab's model on this machine.
 
 They stand in for a step that a submission missed, and the submission's engines are timed against them.
 """
 
-import fcntl
+import importlib.metadata
 import os
-from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
-from helpers.backend import DEVICE
+from helpers.backend import DEVICE, ENGINE, TIMINGS_VARIABLE
 from helpers.data import load_dataset
 from helpers.files import atomic_write
-from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES, VALIDATION_IMAGES
-from helpers.models import load_model
-from solutions.checks.trusted import reference_accuracy
-from solutions.checks.trusted.reference_images import IMAGE_ARTIFACTS, write_image_artifact
-from solutions.checks.trusted.reference_measurements import MEASURED_ENGINES, write_measurements
+from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
+from helpers.models import WEIGHTS, load_model
+from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
 from solutions.checks.trusted.solution_cells import solution_cell
+from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 from solutions.pipeline.calibration_data import write_calibration_tensor
 from solutions.pipeline.export import export_onnx, simplify_onnx
 
-__all__ = ["OPSET", "Reference", "reference"]
+__all__ = ["OPSET", "offered_environment", "reference"]
 
 FOLDER_VARIABLE = "TRT_LAB_REFERENCE"
 OPSET = 18
+TIMING_CACHE = "timing.cache"
 
-_FP16_BATCHES = (1, 8, 8)
-_ENGINES = {
+MODEL_FILE, SIMPLIFIED, IMAGES = "resnet50.onnx", "resnet50_simplified.onnx", "calibration.npy"
+_PRECISIONS = {
     "resnet50_fp32.engine": ("fp32", PROFILE_BATCHES),
-    "resnet50_fp16.engine": ("fp16", _FP16_BATCHES),
+    "resnet50_fp16.engine": ("fp16", (1, 8, 8)),
     "resnet50_dynamic_fp16.engine": ("fp16", PROFILE_BATCHES),
-    "resnet50_int8.engine": ("int8", PROFILE_BATCHES),
 }
+_INT8, _CACHE = "resnet50_int8.engine", "resnet50_calib.cache"
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A folder of reference artifacts, named as the lab names them; each is made when it is first asked for."""
-
-    folder: Path
-
-    def path(self, name: str) -> Path:
-        """Return the artifact's path, building it and what it needs first. Safe beside other processes."""
-        target = self.folder / name
-        if not target.is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if not target.is_file():
-                    self._make(name)
-        return target
-
-    def bytes(self, name: str) -> bytes:
-        """Return the artifact's content."""
-        return self.path(name).read_bytes()
-
-    def _make(self, name: str) -> None:
-        target = self.folder / name
-        if name == "resnet50.onnx":
-            export_onnx(load_model(MODEL), target, opset=OPSET)
-        elif name == "resnet50_simplified.onnx":
-            self._need("resnet50.onnx")
-            simplify_onnx(self.folder / "resnet50.onnx", target)
-        elif name == "calibration.npy":
-            images = [path for path, _ in load_dataset("digits").images("calibration", limit=CALIBRATION_IMAGES)]
-            for _ in write_calibration_tensor(images, target):
-                pass
-        elif name == "resnet50_calib.cache":
-            self._make("resnet50_int8.engine")
-        elif name in ("latency.json", "throughput.json"):
-            for engine in MEASURED_ENGINES.values():
-                self._need(engine)
-            write_measurements(self.folder)
-        elif name in IMAGE_ARTIFACTS:
-            self._need("resnet50.onnx")
-            write_image_artifact(name, self.folder)
-        elif name == reference_accuracy.PYTORCH_SCORES:
-            reference_accuracy.make_pytorch_scores(self.folder)
-        elif name == "accuracy.json":
-            for part in (*reference_accuracy.ENGINES.values(), reference_accuracy.PYTORCH_SCORES):
-                self._need(part)
-            reference_accuracy.make_accuracy(self, target)
-        elif name == "inference.py":
-            atomic_write(target, solution_cell("05_inference", "tensorrt_inference"))
-        elif name in _ENGINES:
-            self._build(name)
-        else:
-            raise ValueError(f"there is no reference {name}")
-
-    def _build(self, name: str) -> None:
-        precision, (least, best, most) = _ENGINES[name]
-        self._need("resnet50_simplified.onnx")
-        options = {"min_batch": least, "opt_batch": best, "max_batch": most}
-        if precision.startswith("int8"):
-            self._need("calibration.npy")
-            options["calib_npy"] = self.folder / "calibration.npy"
-            options["calib_cache"] = self.folder / "resnet50_calib.cache"
-        source = self.folder / "resnet50_simplified.onnx"
-        build_engine(source, self.folder / name, BuildOptions(precision=precision, **options))
-
-    def _need(self, name: str) -> None:
-        if not (self.folder / name).is_file():
-            self._make(name)
+def _export(reference: Reference, folder: Path) -> None:
+    export_onnx(load_model(MODEL), folder / MODEL_FILE, opset=OPSET)
 
 
+def _simplify(reference: Reference, folder: Path) -> None:
+    simplify_onnx(reference.path(MODEL_FILE), folder / SIMPLIFIED)
+
+
+def _calibration_images(reference: Reference, folder: Path) -> None:
+    images = [path for path, _ in load_dataset("digits").images("calibration", limit=CALIBRATION_IMAGES)]
+    for _ in write_calibration_tensor(images, folder / IMAGES):
+        pass
+
+
+def _engine(reference: Reference, folder: Path, *, name: str) -> None:
+    precision, batches = _PRECISIONS[name]
+    _build(reference, folder, name, precision, batches)
+
+
+def _int8(reference: Reference, folder: Path) -> None:
+    calibration = {"calib_npy": reference.path(IMAGES), "calib_cache": folder / _CACHE}
+    _build(reference, folder, _INT8, "int8", PROFILE_BATCHES, **calibration)
+
+
+def _build(reference: Reference, folder: Path, name: str, precision: str, batches: tuple, **calibration: Path) -> None:
+    sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), batches, strict=True))
+    kept = {"timing_cache": reference.root / TIMING_CACHE} if ENGINE == "tensorrt" else {}
+    build_engine(reference.path(SIMPLIFIED), folder / name, BuildOptions(precision, **sizes, **calibration, **kept))
+
+
+def _inference_class(reference: Reference, folder: Path) -> None:
+    atomic_write(folder / "inference.py", solution_cell("05_inference", "tensorrt_inference"))
+
+
+STAGES = (
+    Stage((MODEL_FILE,), (), _export),
+    Stage((SIMPLIFIED,), (MODEL_FILE,), _simplify),
+    Stage((IMAGES,), (), _calibration_images),
+    *(Stage((name,), (SIMPLIFIED,), partial(_engine, name=name)) for name in _PRECISIONS),
+    Stage((_INT8, _CACHE), (SIMPLIFIED, IMAGES), _int8),
+    Stage(("inference.py",), (), _inference_class),
+    *reference_images.STAGES,
+    *reference_measurements.STAGES,
+    *reference_accuracy.STAGES,
+)
+
+
+@cache
 def reference() -> Reference:
     """Return this machine's reference for the engine and model chosen: in $TRT_LAB_REFERENCE or results/reference."""
-    root = Path(os.environ.get(FOLDER_VARIABLE) or Path(__file__).resolve().parents[2] / "results" / "reference")
+    root = Path(os.environ.get(FOLDER_VARIABLE) or Path(__file__).resolve().parents[3] / "results" / "reference")
     kept = "".join(letter if letter.isalnum() else "-" for letter in DEVICE)
-    return Reference(root / kept / f"{MODEL}-{CALIBRATION_IMAGES}-{VALIDATION_IMAGES}")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "numpy")]
+    weights = (WEIGHTS / f"{MODEL}.json").read_text()  # holds their digest and the renderer's version
+    settings = f"{MODEL} {CALIBRATION_IMAGES} {VALIDATION_IMAGES} {QUICK}"
+    return Reference(root / kept, STAGES, "\n".join([DEVICE, *versions, weights, settings]))
+
+
+def offered_environment() -> dict[str, str]:
+    """Return the variables by which helpers.backend offers the reference builds' kernel timings to other builds.
+
+    Empty on the CPU engine, whose builds time nothing. On real TensorRT, whose builds do little else, the reference
+    engines are built first.
+    """
+    if ENGINE != "tensorrt":
+        return {}
+    for name in (*_PRECISIONS, _INT8):
+        reference().path(name)
+    return {TIMINGS_VARIABLE: str(reference().root / TIMING_CACHE)}

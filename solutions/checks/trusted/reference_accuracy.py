@@ -3,34 +3,28 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from helpers.backend import DEVICE, ENGINE
 from helpers.data import load_dataset
-from helpers.files import atomic_path, write_json
+from helpers.files import write_json
 from helpers.lab import MODEL, VALIDATION_IMAGES
 from helpers.models import load_model
-from solutions.checks.trusted.plans import relative_error, same_network
+from solutions.checks.trusted.plans import same_network
+from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.accuracy import Accuracy, evaluate_all, score
 from solutions.pipeline.inference import InferenceEngine
-
-if TYPE_CHECKING:
-    from solutions.checks.trusted.reference import Reference
 
 __all__ = [
     "ENGINES",
     "PYTORCH",
-    "PYTORCH_SCORES",
+    "STAGES",
     "Evaluation",
     "evaluate_plans",
-    "make_accuracy",
-    "make_pytorch_scores",
     "pytorch_evaluation",
-    "scores_file",
 ]
 
 ENGINES = {
@@ -41,10 +35,8 @@ ENGINES = {
 """The engines that step 7 evaluates, by the names of accuracy.json's rows."""
 
 PYTORCH = "pytorch-fp32"
-PYTORCH_SCORES = f"scores-{PYTORCH}-{VALIDATION_IMAGES}.npy"
 _BATCH = 8
 _CLOSE = 0.01
-_SAMPLE, _ROUNDING = 32, 1e-4
 
 
 @dataclass(frozen=True)
@@ -97,8 +89,8 @@ def _evaluate(
     return {name: Evaluation(np.concatenate(found.rows), labels) for name, found in recorders.items()}
 
 
-def evaluate_plans(plans: Mapping[str, bytes], reference: "Reference") -> dict[str, Evaluation]:
-    """Return each plan's evaluation, by names of `ENGINES`; one of the reference's own network is run once and kept.
+def evaluate_plans(plans: Mapping[str, bytes], reference: Reference) -> dict[str, Evaluation]:
+    """Return each plan's evaluation, by names of `ENGINES`; the reference's own network is not run again.
 
     Raises:
         LabError: a plan cannot be loaded or run.
@@ -107,22 +99,17 @@ def evaluate_plans(plans: Mapping[str, bytes], reference: "Reference") -> dict[s
 
 
 @lru_cache(maxsize=2)  # several claims look at one submission's engines
-def _evaluated(named_plans: tuple[tuple[str, bytes], ...], reference: "Reference") -> dict[str, Evaluation]:
+def _evaluated(named_plans: tuple[tuple[str, bytes], ...], reference: Reference) -> dict[str, Evaluation]:
     plans = dict(named_plans)
-    own = {name for name, plan in plans.items() if _is_own(name, plan, reference)}
-    kept = {name: reference.folder / scores_file(name) for name in own}
-    found = {name: Evaluation(np.load(path), _labels()) for name, path in kept.items() if path.is_file()}
-    rest = {name: plan for name, plan in plans.items() if name not in found}
-    ran = _run(rest) if rest else {}
-    for name in own & set(ran):
-        _keep(reference, name, ran[name])
-    return found | ran
+    own = {name: _kept(reference, name) for name, plan in plans.items() if _is_own(name, plan, reference)}
+    rest = {name: plan for name, plan in plans.items() if name not in own}
+    return own | (_run(rest) if rest else {})
 
 
-def _is_own(name: str, plan: bytes, reference: "Reference") -> bool:
+def _is_own(name: str, plan: bytes, reference: Reference) -> bool:
     """Return whether a plan is the reference's network; a reference that costs more than an evaluation is not made."""
-    there = (reference.folder / ENGINES[name]).is_file()
-    return (there or (ENGINE == "cpu" and name != "int8")) and same_network(plan, reference.bytes(ENGINES[name]))
+    cheap = reference.is_made(ENGINES[name]) or (ENGINE == "cpu" and name != "int8")
+    return cheap and same_network(plan, reference.bytes(ENGINES[name]))
 
 
 def _run(plans: Mapping[str, bytes]) -> dict[str, Evaluation]:
@@ -131,42 +118,13 @@ def _run(plans: Mapping[str, bytes]) -> dict[str, Evaluation]:
         return _evaluate({name: engine.predict for name, engine in engines.items()})
 
 
-def _keep(reference: "Reference", name: str, evaluation: Evaluation) -> None:
-    with atomic_path(reference.folder / scores_file(name)) as temporary:
-        np.save(temporary, evaluation.scores)
+def _kept(reference: Reference, name: str) -> Evaluation:
+    return Evaluation(np.load(reference.path(_scores_file(name))), _labels())
 
 
-def pytorch_evaluation(reference: "Reference") -> Evaluation:
+def pytorch_evaluation(reference: Reference) -> Evaluation:
     """Return PyTorch FP32's evaluation, made once and kept with the reference."""
-    return Evaluation(np.load(reference.path(PYTORCH_SCORES)), _labels())
-
-
-def make_pytorch_scores(folder: Path) -> None:
-    """Write PyTorch FP32's scores [N, classes] of the validation images to `folder`.
-
-    Where PyTorch gives the first 32 images the scores that the reference FP32 engine was seen to give, to float32's
-    rounding, that engine's scores of all images are PyTorch's: it takes two thirds of the time, and has run already.
-    """
-    predictor, engine = _pytorch_predictor(), folder / scores_file("fp32")
-    scores = np.load(engine) if engine.is_file() else np.empty((0, 0), np.float32)
-    first = _evaluate({PYTORCH: predictor}, _SAMPLE)[PYTORCH].scores
-    if scores.shape[1:] != first.shape[1:] or relative_error(scores[:_SAMPLE], first) > _ROUNDING:
-        scores = _evaluate({PYTORCH: predictor})[PYTORCH].scores
-    with atomic_path(folder / PYTORCH_SCORES) as temporary:
-        np.save(temporary, scores)
-
-
-def make_accuracy(reference: "Reference", target: Path) -> None:
-    """Evaluate the reference engines; write `target` in accuracy.json's format, with PyTorch's row, scores beside it.
-
-    The reference engines and PyTorch's scores must be there.
-    """
-    engines = _run({name: (reference.folder / file).read_bytes() for name, file in ENGINES.items()})
-    for name, evaluation in engines.items():
-        _keep(reference, name, evaluation)
-    found = {PYTORCH: Evaluation(np.load(reference.folder / PYTORCH_SCORES), _labels()), **engines}
-    rows = [{"name": n, "top1": e.accuracy.top1, "top5": e.accuracy.top5} for n, e in found.items()]
-    write_json(target, {"engine": DEVICE, "model": MODEL, "num_samples": VALIDATION_IMAGES, "rows": rows})
+    return _kept(reference, PYTORCH)
 
 
 def _pytorch_predictor() -> Callable[[np.ndarray], np.ndarray]:
@@ -182,6 +140,29 @@ def _pytorch_predictor() -> Callable[[np.ndarray], np.ndarray]:
     return predict
 
 
-def scores_file(name: str) -> str:
-    """Return the file beside the reference that keeps the scores [N, classes] of the row `name`."""
-    return f"scores-{name}-{VALIDATION_IMAGES}.npy"
+def _scores_file(name: str) -> str:
+    return f"scores-{name}.npy"
+
+
+def _score_engine(reference: Reference, folder: Path, *, name: str) -> None:
+    np.save(folder / _scores_file(name), _run({name: reference.bytes(ENGINES[name])})[name].scores)
+
+
+def _score_pytorch(reference: Reference, folder: Path) -> None:
+    np.save(folder / _scores_file(PYTORCH), _evaluate({PYTORCH: _pytorch_predictor()})[PYTORCH].scores)
+
+
+def _accuracy(reference: Reference, folder: Path) -> None:
+    """Write accuracy.json's content: a row for PyTorch and for each engine."""
+    found = {name: _kept(reference, name).accuracy for name in (PYTORCH, *ENGINES)}
+    rows = [{"name": name, "top1": accuracy.top1, "top5": accuracy.top5} for name, accuracy in found.items()]
+    content = {"engine": DEVICE, "model": MODEL, "num_samples": VALIDATION_IMAGES, "rows": rows}
+    write_json(folder / "accuracy.json", content)
+
+
+STAGES = (
+    *(Stage((_scores_file(name),), (file,), partial(_score_engine, name=name)) for name, file in ENGINES.items()),
+    Stage((_scores_file(PYTORCH),), (), _score_pytorch),
+    Stage(("accuracy.json",), tuple(map(_scores_file, (*ENGINES, PYTORCH))), _accuracy),
+)
+"""Scores [N, classes] of the validation images by each engine and by PyTorch, and what they amount to."""

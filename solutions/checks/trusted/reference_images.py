@@ -1,21 +1,19 @@
 """What the claims of step 4 know of the lab's images: fingerprints of both splits, the FP32 model's answers."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from helpers.data import load_dataset
-from helpers.files import atomic_path
 from solutions.checks.operations.calibration import print_of
 from solutions.checks.trusted.plans import onnx_outputs
+from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.preprocessing import load_batch
 
-__all__ = ["IMAGE_ARTIFACTS", "held_out_images", "write_image_artifact"]
+__all__ = ["STAGES", "held_out_images"]
 
 HELD_OUT, _PRINTED = 100, 2000
-IMAGE_ARTIFACTS = ("calibration_prints.npy", "validation_prints.npy", "validation_outputs_100.npy")
-"""Fingerprints [N, 192] of the calibration split and of some validation images; FP32 outputs [100, classes]."""
-
 _BATCH = 20
 
 
@@ -24,20 +22,25 @@ def held_out_images() -> np.ndarray:
     return load_batch([path for path, _ in _data().images("validation", limit=HELD_OUT, seed=1)])
 
 
-def write_image_artifact(name: str, folder: Path) -> None:
-    """Write one of IMAGE_ARTIFACTS to `folder`, which holds resnet50.onnx."""
-    if name == "validation_outputs_100.npy":
-        images, model = held_out_images(), (folder / "resnet50.onnx").read_bytes()
-        parts = [onnx_outputs(model, images[start : start + _BATCH]) for start in range(0, len(images), _BATCH)]
-        values = np.concatenate(parts)
-    else:
-        split = name.partition("_")[0]
-        limit = None if split == "calibration" else _PRINTED
-        paths = [path for path, _ in _data().images(split, limit=limit)]
-        values = np.stack([print_of(load_batch([path])[0]) for path in paths])
-    with atomic_path(folder / name) as temporary, temporary.open("wb") as file:
-        np.save(file, values)
+def _outputs(reference: Reference, folder: Path) -> None:
+    images, model = held_out_images(), reference.bytes("resnet50.onnx")
+    parts = [onnx_outputs(model, images[start : start + _BATCH]) for start in range(0, len(images), _BATCH)]
+    np.save(folder / OUTPUTS, np.concatenate(parts))
+
+
+def _prints(reference: Reference, folder: Path, *, split: str, limit: int | None) -> None:
+    paths = [path for path, _ in _data().images(split, limit=limit)]
+    np.save(folder / f"{split}_prints.npy", np.stack([print_of(load_batch([path])[0]) for path in paths]))
 
 
 def _data():
     return load_dataset("digits", progress=False)
+
+
+OUTPUTS = "validation_outputs_100.npy"
+STAGES = (
+    Stage((OUTPUTS,), ("resnet50.onnx",), _outputs),
+    Stage(("calibration_prints.npy",), (), partial(_prints, split="calibration", limit=None)),
+    Stage(("validation_prints.npy",), (), partial(_prints, split="validation", limit=_PRINTED)),
+)
+"""FP32 outputs [100, classes]; fingerprints [N, 192] of the calibration split and of some validation images."""

@@ -6,11 +6,12 @@ from typing import Any
 from helpers.backend import DEVICE
 from helpers.files import write_json
 from helpers.lab import MODEL, PROFILE_BATCHES, THROUGHPUT_SECONDS, iterations
+from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.bench import BenchOptions, bench
 from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
 from solutions.pipeline.throughput import measure_throughput
 
-__all__ = ["MEASURED_ENGINES", "write_measurements"]
+__all__ = ["MEASURED_ENGINES", "STAGES"]
 
 MEASURED_ENGINES = {
     "fp32": "resnet50_fp32.engine",
@@ -23,11 +24,11 @@ _BATCHES = (PROFILE_BATCHES[0], 4, PROFILE_BATCHES[1], 16, PROFILE_BATCHES[2])
 _STATISTICS = ("mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms")
 
 
-def write_measurements(folder: Path) -> None:
-    """Measure PyTorch and the engines in `folder` in turns; write latency.json and throughput.json there."""
+def _measure(reference: Reference, folder: Path) -> None:
+    """Measure PyTorch and the reference engines in turns."""
     runners = [load_runner(RunnerSpec("pytorch", MODEL, name="pytorch-fp32"))]
     for name, file in MEASURED_ENGINES.items():
-        runners.append(load_runner(RunnerSpec("engine", str(folder / file), name=name)))
+        runners.append(load_runner(RunnerSpec("engine", str(reference.path(file)), name=name)))
     try:
         _write(folder / "latency.json", _latency(runners))
         _write(folder / "throughput.json", _throughput(runners))
@@ -53,3 +54,6 @@ def _throughput(runners: list[Runner]) -> list[dict[str, Any]]:
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     write_json(path, {"engine": DEVICE, "model": MODEL, "rows": rows})
+
+
+STAGES = (Stage(("latency.json", "throughput.json"), tuple(MEASURED_ENGINES.values()), _measure),)

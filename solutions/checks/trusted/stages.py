@@ -1,0 +1,126 @@
+"""Reference artifacts as stages: each says what it makes and from what; made once, shared by processes, never stale.
+
+A stage's folder is named by its fingerprint: the code that makes it, the options, the fingerprints of what it needs.
+Whatever of these changes, the artifact is made again under another name, and an old one is never taken for it.
+"""
+
+import ast
+import fcntl
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from helpers.backend import ENGINE
+from helpers.downloads import atomic_folder
+
+__all__ = ["Reference", "Stage"]
+
+_PROJECT = Path(__file__).resolve().parents[3]
+_ROOMS = ("helpers", "solutions")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of making the reference: `make(reference, folder)` writes the files `makes` into an empty folder."""
+
+    makes: tuple[str, ...]
+    needs: tuple[str, ...]
+    make: Callable[["Reference", Path], None]
+
+
+class Reference:
+    """The artifacts of some stages, named as the lab names them; each is made when it is first asked for.
+
+    Args:
+        root: the folder that keeps them.
+        stages: what can be made, in any order.
+        options: everything besides code that decides what comes out, as text.
+    """
+
+    def __init__(self, root: Path, stages: Sequence[Stage], options: str) -> None:
+        self.root, self._options = root, options
+        self._stages = {name: stage for stage in stages for name in stage.makes}
+        self._fingerprints: dict[str, str] = {}
+
+    def path(self, name: str) -> Path:
+        """Return the artifact's path, making it and what it needs first. Safe beside other processes.
+
+        Raises:
+            ValueError: no stage makes it.
+        """
+        folder = self._folder(name)
+        if not folder.is_dir():
+            stage = self._stages[name]
+            for need in stage.needs:
+                self.path(need)
+            with self._locked(folder):
+                if not folder.is_dir():
+                    with atomic_folder(folder) as making:
+                        stage.make(self, making)
+        return folder / name
+
+    def bytes(self, name: str) -> bytes:
+        """Return the artifact's content."""
+        return self.path(name).read_bytes()
+
+    def is_made(self, name: str) -> bool:
+        """Return whether the artifact is there already."""
+        return self._folder(name).is_dir()
+
+    def _folder(self, name: str) -> Path:
+        if name not in self._stages:
+            raise ValueError(f"there is no reference {name!r}; there are {', '.join(self._stages)}")
+        return self.root / f"{self._stages[name].makes[0]}-{self._fingerprint(name)[:16]}"
+
+    def _fingerprint(self, name: str) -> str:
+        if name not in self._fingerprints:
+            stage = self._stages[name]
+            make = getattr(stage.make, "func", stage.make)
+            parts = [self._options, *stage.makes, _code_digest(make.__module__), *map(self._fingerprint, stage.needs)]
+            self._fingerprints[name] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return self._fingerprints[name]
+
+    @contextmanager
+    def _locked(self, folder: Path) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / f".{folder.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+@cache
+def _code_digest(module: str) -> str:
+    """Return a digest of a module and of all of the project's modules that it imports, at any depth."""
+    seen: dict[str, bytes] = {}
+    waiting = [module, *(_cpu_engine() if ENGINE == "cpu" else ())]
+    while waiting:
+        name = waiting.pop()
+        source = _source(name)
+        if name not in seen and source is not None:
+            seen[name] = source.read_bytes()
+            waiting += _imported(seen[name])
+    return hashlib.sha256(b"\0".join(seen[name] for name in sorted(seen))).hexdigest()
+
+
+def _cpu_engine() -> list[str]:
+    """Return the CPU engine's modules: helpers.backend names their package in a string."""
+    files = sorted((_PROJECT / "helpers" / "cpu_engine").rglob("*.py"))
+    return [".".join(file.relative_to(_PROJECT).with_suffix("").parts) for file in files]
+
+
+def _source(name: str) -> Path | None:
+    place = _PROJECT.joinpath(*name.split("."))
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+
+
+def _imported(source: bytes) -> list[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.partition(".")[0] in _ROOMS]
