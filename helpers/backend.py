@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from helpers.errors import EngineUnavailableError, InputError
+from helpers.timings import offered_timings
 
 __all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "cuda", "describe", "trt"]
 
@@ -42,21 +43,9 @@ def _load_tensorrt() -> tuple[ModuleType, ModuleType, str]:
             "install the last line that has them: pip install 'tensorrt-cu13==10.16.1.11'"
         )
     if timings := os.environ.get(TIMINGS_VARIABLE):
-        _offer_timings(tensorrt, Path(timings).read_bytes())
+        offered_timings(tensorrt, Path(timings).read_bytes()).__enter__()  # until this process ends
     name = driver.Context.get_device().name()
     return tensorrt, driver, f"TensorRT {tensorrt.__version__}, {name}"
-
-
-def _offer_timings(tensorrt: ModuleType, timings: bytes) -> None:
-    """Let every new builder configuration look up kernel timings of this machine; a cache of its own replaces them."""
-    create = tensorrt.Builder.create_builder_config
-
-    def create_builder_config(builder: object) -> object:
-        config = create(builder)
-        config.set_timing_cache(config.create_timing_cache(timings), ignore_mismatch=False)
-        return config
-
-    tensorrt.Builder.create_builder_config = create_builder_config
 
 
 def _load_cpu() -> tuple[ModuleType, ModuleType, str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from helpers.backend import _offer_timings, trt
 from solutions.checks.trusted import stages
 from solutions.checks.trusted.stages import Reference, Stage
 
@@ -92,12 +91,3 @@ def test_every_need_of_the_reference_is_made_by_a_stage() -> None:
     assert len(set(made)) == len(made)
     assert {need for stage in reference.STAGES for need in stage.needs} <= set(made)
     assert "solutions.checks.trusted.reference" in sys.modules
-
-
-def test_offered_timings_reach_every_builder_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trt.Builder, "create_builder_config", trt.Builder.create_builder_config)
-    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    timings = bytes(builder.create_builder_config().create_timing_cache(b"").serialize())
-    assert builder.create_builder_config().get_timing_cache() is None
-    _offer_timings(trt, timings)
-    assert builder.create_builder_config().get_timing_cache() is not None
