@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from helpers import digits
 from helpers.errors import LabError
@@ -19,7 +20,7 @@ from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_accuracy import ENGINES, PYTORCH, Evaluation, evaluate_plans, pytorch_evaluation
 from solutions.pipeline.accuracy import accuracy_loss
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.preprocessing import MEAN, STD
+from solutions.pipeline.preprocessing import preprocess
 
 FUNCTION = "evaluate_accuracy"
 ARTIFACT = "accuracy.json"
@@ -228,9 +229,9 @@ def _fresh_images(case: Case) -> tuple[np.ndarray, np.ndarray]:
     pool = np.array(digits.split_digits("validation"))
     chosen = [int(digit) for digit in random.choice(pool, _FRESH_IMAGES, replace=False)]
     variants = [int(variant) for variant in random.integers(*_FRESH_VARIANTS, len(chosen))]
-    pixels = digits.render_many(list(zip(chosen, variants, strict=True)))[:, 16:240, 16:240]
-    images = ((pixels.astype(np.float32) / 255 - MEAN) / STD).transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(images, np.float32), digits.load_digits()[1][chosen].astype(np.int64)
+    rendered = digits.render_many(list(zip(chosen, variants, strict=True)))
+    images = np.stack([preprocess(Image.fromarray(image)) for image in rendered])
+    return images, digits.load_digits()[1][chosen].astype(np.int64)
 
 
 def _results(student: Student) -> dict[str, dict[str, float]]:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision
-from torchvision.transforms import v2
+from PIL import Image
 
 from helpers import digits, imagenet, models
 from helpers.checkpoint import DENSITY, load_checkpoint, save_checkpoint
@@ -20,6 +21,7 @@ from helpers.downloads import Source
 from helpers.errors import DataError, InputError
 from helpers.files import sha256
 from helpers.models import MODELS, WEIGHTS, load_model
+from solutions.pipeline.preprocessing import preprocess
 from tests.helpers.local_server import LocalServer, local_server, url_of_nothing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,20 +63,33 @@ def test_the_loaded_weights_are_those_of_the_file_on_a_freshly_drawn_mask(name: 
         assert np.array_equal(model.fc.bias.detach().numpy(), file["other/fc.bias"])
 
 
-def test_resnet18_reads_most_of_the_first_validation_images() -> None:
-    pairs = list(digits.variants("validation"))[:40]
-    prepare = v2.Compose(
-        [
-            v2.CenterCrop(224),
-            v2.ToDtype(torch.float32, scale=True),
-            v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-        ]
-    )
-    batch = prepare(torch.from_numpy(digits.render_many(pairs)).permute(0, 3, 1, 2))
-    labels = digits.load_digits()[1][[digit for digit, _ in pairs]]
+@pytest.mark.parametrize("name", MODELS)
+def test_each_recorded_mistake_of_preprocessing_costs_five_points(name: str) -> None:
+    record = json.loads((WEIGHTS / f"{name}.json").read_text())
+    costs = {m: record["top1_fp32_percent"] - top1 for m, top1 in record["top1_fp32_percent_with_mistake"].items()}
+    assert {"BGR", "squeezed", "top left corner", "no mean", "0 to 255"} <= costs.keys()
+    assert min(costs.values()) >= 5, costs
+
+
+def test_mistakes_of_preprocessing_cost_resnet18_what_its_record_says() -> None:
+    """On the first 100 validation images, with the lab's own preprocessing as the correct one."""
+    script = runpy.run_path(str(ROOT / "datasets" / "train_weights.py"))
+    pairs, model = list(digits.variants("validation"))[:100], load_model("resnet18")
+    images = [Image.fromarray(image) for image in digits.render_many(pairs)]
+    labels = torch.from_numpy(digits.load_digits()[1][[digit for digit, _ in pairs]].astype(np.int64))
+    pools = {
+        name: (torch.from_numpy(np.stack([np.asarray(geometry(image)) for image in images])), labels)
+        for name, geometry in script["GEOMETRIES"].items()
+    }
+    record = json.loads((WEIGHTS / "resnet18.json").read_text())
     with torch.inference_mode():
-        predicted = load_model("resnet18")(batch).argmax(1).numpy()
-    assert (predicted == labels).mean() >= 0.85
+        correct = model(torch.from_numpy(np.stack([preprocess(image) for image in images]))).argmax(1)
+    top1 = 100 * float((correct == labels).float().mean())
+    assert top1 == pytest.approx(record["top1_fp32_percent"], abs=8)
+    for name, (geometry, values) in script["PREPROCESSING"].items():
+        found = script["top1"](model, pools[geometry], values, "cpu")
+        expected = record["top1_fp32_percent_with_mistake"].get(name, top1)
+        assert found == pytest.approx(expected, abs=12 if name != "correct" else 0), name
 
 
 def test_a_saved_checkpoint_is_read_back_up_to_half_precision(tmp_path: Path) -> None:
@@ -197,5 +212,5 @@ def test_the_training_script_runs_with_torch_and_numpy_alone(tmp_path: Path) -> 
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     record = json.loads((tmp_path / "resnet18.json").read_text())
-    assert record["sha256"] == sha256(tmp_path / "resnet18.npz") and record["train_images"] == 16
+    assert record["sha256"] == sha256(tmp_path / "resnet18.npz") and record["train_images"] == 8
     load_checkpoint(torchvision.models.resnet18(num_classes=10), tmp_path / "resnet18.npz")
