@@ -10,13 +10,29 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from helpers.cpu_engine import _openvino
+from helpers.cpu_engine.api.enums import DataType
+from helpers.cpu_engine.api.pybind import Scoped
 
-__all__ = ["VERSION", "Binding", "Plan", "PlanError", "platform"]
+__all__ = ["VERSION", "Binding", "IHostMemory", "Plan", "PlanError", "platform"]
 
 VERSION = "10.16.1.11+cpu"
 _MAGIC = b"TRTCPUPL"
 _NVIDIA_MAGIC = (b"ftrt", b"ptrt")
 _HEAD = len(_MAGIC) + 32 + 4
+
+
+class IHostMemory(Scoped, bytes):
+    """A serialized engine; supports the buffer protocol and `bytes()`, as TensorRT's does."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self) -> int:
+        return len(self)
+
+    @property
+    def dtype(self) -> DataType:
+        return DataType.INT8
 
 
 class PlanError(Exception):
@@ -31,6 +47,10 @@ class Binding:
     dtype: str
     shape: list[Any]
     is_input: bool
+
+    @property
+    def data_type(self) -> DataType:
+        return DataType.__members__[self.dtype]
 
 
 @dataclass

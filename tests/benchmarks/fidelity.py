@@ -9,8 +9,6 @@ any other recording just as well.
 import dataclasses
 import functools
 import io
-import re
-import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import cuda, trt
+from helpers.calibration_cache import parse_cache
 from tests.benchmarks import lab_recording
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Recording",
     "calibrated_engine",
     "make_calibrator",
-    "read_scales",
     "recorded_images",
     "recorded_network",
     "scales_equal",
@@ -123,12 +121,6 @@ RECORDINGS = {
 }
 
 
-def read_scales(cache: bytes) -> dict[str, float]:
-    """Return a cache's scales by tensor name."""
-    matches = re.findall(r"^(.+): ([0-9a-f]{1,8})$", cache.decode(), re.MULTILINE)
-    return {name: struct.unpack(">f", bytes.fromhex(text.zfill(8)))[0] for name, text in matches}
-
-
 def make_calibrator(kind: str, images: np.ndarray, batch: int, cache: bytes | None = None) -> Any:
     """Return a calibrator of `kind` over `images` [N, C, H, W] in order; its `written` is the cache in the end."""
     base = getattr(trt, BASES[kind])
@@ -196,5 +188,6 @@ def scales_equal(network: bytes, images: np.ndarray, caches: Path, batch: int = 
         if (caches / file).exists():
             calibrator = make_calibrator(kind, images, batch)
             calibrated_engine(network, calibrator, (batch, *images.shape[1:]))
-            found[kind] = compare(read_scales(calibrator.written), read_scales((caches / file).read_bytes()))
+            ours, recorded = parse_cache(calibrator.written), parse_cache((caches / file).read_bytes())
+            found[kind] = compare(ours.scales, recorded.scales)
     return found

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from helpers.backend import DEVICE, ENGINE, trt
+from helpers.calibration_cache import parse_cache
 from helpers.files import write_json
 from tests.benchmarks import fidelity, lab_recording
 
@@ -49,8 +50,8 @@ def test_tensorrt_gives_the_scales_that_were_recorded_before(kind: str) -> None:
     calibrator = fidelity.make_calibrator(kind, images, BATCH)
     with lab_recording.without_long_builds(0):
         fidelity.calibrated_engine(fidelity.recorded_network(), calibrator, (BATCH, *images.shape[1:]))
-    before = fidelity.read_scales((fidelity.RECORDING / file).read_bytes())
-    found = fidelity.compare(fidelity.read_scales(calibrator.written), before)
+    before = parse_cache((fidelity.RECORDING / file).read_bytes()).scales
+    found = fidelity.compare(parse_cache(calibrator.written).scales, before)
     assert found.share >= 0.97, found.different
 
 
