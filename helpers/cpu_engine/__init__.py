@@ -29,6 +29,7 @@ from helpers.cpu_engine.api.enums import (
     DataType,
     DeviceType,
     EngineCapability,
+    ErrorCode,
     ExecutionContextAllocationStrategy,
     HardwareCompatibilityLevel,
     LayerInformationFormat,
@@ -157,9 +158,7 @@ def __getattr__(name: str) -> Any:
         return DataType.BOOL
     if name not in __all__:
         raise missing_name(name)
-    from helpers.cpu_engine import (
-        builder,
-    )  # all other names; imported when the first is used, since it takes onnx along
+    from helpers.cpu_engine import builder  # not before it is used: it brings onnx along
 
     return getattr(builder, name)
 

@@ -2,6 +2,9 @@
 
 import re
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +14,7 @@ from helpers.calibration_cache import CalibrationCache, format_cache, parse_cach
 from helpers.errors import InputError
 from tests.benchmarks.fidelity import RECORDING
 
+ROOT = Path(__file__).resolve().parents[2]
 ENTROPY_2, MINMAX = "EntropyCalibration2", "MinMaxCalibration"
 RECORDED = {
     "entropy2.cache": (ENTROPY_2, 127),
@@ -98,3 +102,11 @@ def test_a_tensor_named_twice_is_refused() -> None:
 def test_tensor_names_with_line_breaks_cannot_be_written() -> None:
     with pytest.raises(InputError, match="line break"):
         format_cache(CalibrationCache(MINMAX, {"a\nb": 1.0}))
+
+
+def test_reading_caches_needs_no_engine() -> None:
+    code = "import sys, helpers.calibration_cache; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "helpers.calibration_cache" in loaded
+    assert not loaded & {"numpy", "onnx", "openvino", "tensorrt", "helpers.backend", "helpers.cpu_engine"}

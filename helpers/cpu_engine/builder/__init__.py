@@ -8,11 +8,10 @@ from helpers.cpu_engine.api.manifest import complete
 from helpers.cpu_engine.builder.builder import Builder
 from helpers.cpu_engine.builder.config import IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache
 from helpers.cpu_engine.builder.network import ILayer, INetworkDefinition, ITensor
-from helpers.cpu_engine.builder.parser import ErrorCode, OnnxParser, ParserError
+from helpers.cpu_engine.builder.parser import OnnxParser, ParserError
 
 __all__ = [
     "Builder",
-    "ErrorCode",
     "IBuilderConfig",
     "ILayer",
     "INetworkDefinition",

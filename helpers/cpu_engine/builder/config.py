@@ -1,8 +1,5 @@
 """How a network is built: `IBuilderConfig`, `IOptimizationProfile` and `ITimingCache`."""
 
-import hashlib
-import json
-import struct
 from collections.abc import Sequence
 
 from helpers.cpu_engine import _openvino
@@ -20,6 +17,7 @@ from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.manifest import unsupported
 from helpers.cpu_engine.api.pybind import Overridable, Scoped
 from helpers.cpu_engine.api.types import Dims
+from helpers.cpu_engine.plan import seal, unseal
 
 __all__ = ["IBuilderConfig", "IOptimizationProfile", "IProgressMonitor", "ITimingCache"]
 
@@ -109,9 +107,8 @@ class ITimingCache:
 
     def serialize(self) -> bytes:
         """Return the cache as bytes for `IBuilderConfig.create_timing_cache`."""
-        index = json.dumps({"platform": _platform(), "sizes": {k: len(v) for k, v in self._blobs.items()}}).encode()
-        body = struct.pack("<I", len(index)) + index + b"".join(self._blobs.values())
-        return _CACHE_MAGIC + hashlib.sha256(body).digest() + body
+        index = {"platform": _platform(), "sizes": {key: len(blob) for key, blob in self._blobs.items()}}
+        return seal(_CACHE_MAGIC, index, b"".join(self._blobs.values()))
 
     def combine(self, input_cache: "ITimingCache", ignore_mismatch: bool) -> bool:
         self._blobs.update(input_cache._blobs)
@@ -132,15 +129,13 @@ class ITimingCache:
     @staticmethod
     def parse(data: bytes) -> "ITimingCache | None":
         """Return the cache that `serialize` wrote, or None for anything else (not part of TensorRT's API)."""
-        head = len(_CACHE_MAGIC) + 32
-        body = data[head:]
-        if not data.startswith(_CACHE_MAGIC) or hashlib.sha256(body).digest() != data[len(_CACHE_MAGIC) : head]:
+        try:
+            index, stored = unseal(_CACHE_MAGIC, data)
+        except ValueError:
             return None
-        (length,) = struct.unpack_from("<I", body)
-        index = json.loads(body[4 : 4 + length])
-        blobs, start = {}, 4 + length
+        blobs, start = {}, 0
         for key, size in index["sizes"].items():
-            blobs[key] = body[start : start + size]
+            blobs[key] = stored[start : start + size]
             start += size
         return ITimingCache(blobs, index["platform"])
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import onnx
 
+from helpers.cpu_engine.api.types import volume
+
 __all__ = ["layer_attributes"]
 
 _TYPES = {
@@ -36,7 +38,7 @@ def layer_attributes(source: onnx.ModelProto, compiled: onnx.ModelProto) -> dict
         if len(node.input) > 1 and node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
             shape = shapes.get(node.input[1]) or shapes.get(_behind_dequantize(source, node.input[1]))
             if shape:
-                found["Weights"] = {"Type": stored.get(node.name, "Float"), "Count": _product(shape)}
+                found["Weights"] = {"Type": stored.get(node.name, "Float"), "Count": volume(shape)}
                 found["OutMaps"] = shape[0] if node.op_type in ("Conv", "Gemm") else shape[-1]
         if found:
             facts[node.name] = found
@@ -58,10 +60,3 @@ def _behind_dequantize(model: onnx.ModelProto, name: str) -> str:
         if node.op_type == "DequantizeLinear" and node.output[0] == name:
             return node.input[0]
     return name
-
-
-def _product(shape: list[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

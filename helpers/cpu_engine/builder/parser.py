@@ -1,41 +1,17 @@
 """The ONNX parser: fills a network from a model, keeps its errors and never raises for a bad model."""
 
-import enum
 from pathlib import Path
 
 import onnx
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine.api.enums import NetworkDefinitionCreationFlag, OnnxParserFlag
+from helpers.cpu_engine.api.enums import ErrorCode, NetworkDefinitionCreationFlag, OnnxParserFlag
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.pybind import Scoped
 from helpers.cpu_engine.builder.network import INetworkDefinition
 
-__all__ = ["ErrorCode", "OnnxParser", "ParserError"]
-
-
-class ErrorCode(enum.Enum):
-    """Why a model could not be parsed."""
-
-    SUCCESS = 0
-    INTERNAL_ERROR = 1
-    MEM_ALLOC_FAILED = 2
-    MODEL_DESERIALIZE_FAILED = 3
-    INVALID_VALUE = 4
-    INVALID_GRAPH = 5
-    INVALID_NODE = 6
-    UNSUPPORTED_GRAPH = 7
-    UNSUPPORTED_NODE = 8
-    UNSUPPORTED_NODE_ATTR = 9
-    UNSUPPORTED_NODE_INPUT = 10
-    UNSUPPORTED_NODE_DATATYPE = 11
-    UNSUPPORTED_NODE_DYNAMIC = 12
-    UNSUPPORTED_NODE_SHAPE = 13
-    REFIT_FAILED = 14
-
-    def __int__(self) -> int:
-        return self.value
+__all__ = ["OnnxParser", "ParserError"]
 
 
 class ParserError:

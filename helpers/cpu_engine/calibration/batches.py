@@ -6,7 +6,7 @@ merging bins when a range doubles is exact. Only the first batch is run twice wh
 magnitude sets the ranges that the counts need.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -31,63 +31,46 @@ def observe_batches(batches: Iterable[Tensors], plan: CalibrationPlan, run: Run)
     observed = [tensor for tensor in plan.tensors if tensor.is_observed]
     rectified = [tensor.name for tensor in observed if tensor.rectified]
     statistics = TensorStatistics([tensor.name for tensor in observed], rectified)
-    runner = _PartRunner(plan, run)
+
+    def values_of(part: Tensors) -> Tensors:
+        outputs = {**part, **run(part)}
+        sources = ((tensor, outputs[tensor.source]) for tensor in observed)
+        return {t.name: array if t.value is None else array - t.value for t, array in sources}
+
     count = 0
     for batch in batches:
         count += 1
+        parts = _parts(batch, plan.image_bytes)
         if plan.algorithm == CalibrationAlgoType.MINMAX_CALIBRATION:
-            for values in runner.parts(batch):
-                statistics.measure(values)
+            for part in parts:
+                statistics.measure(values_of(part))
+        elif count == 1:
+            _count_first(statistics, parts, values_of)
         else:
-            _count(statistics, runner, batch, first=count == 1)
+            for part in parts:
+                statistics.count(values_of(part))
     return statistics, count
 
 
-def _count(statistics: TensorStatistics, runner: "_PartRunner", batch: Tensors, first: bool) -> None:
-    if first:
-        values: Tensors = {}
-        for values in runner.parts(batch):
-            statistics.measure(values)
-        statistics.fix_ranges()
-        if runner.is_whole(batch):
-            statistics.count(values)
-            return
-    for values in runner.parts(batch):
-        statistics.count(values)
+def _count_first(statistics: TensorStatistics, parts: list[Tensors], values_of: Run) -> None:
+    """Count a batch that sets the ranges: a second run is spared where it is in one part."""
+    values: Tensors = {}
+    for part in parts:
+        values = values_of(part)
+        statistics.measure(values)
+    statistics.fix_ranges()
+    for part in parts:
+        statistics.count(values if len(parts) == 1 else values_of(part))
 
 
-class _PartRunner:
-    """Runs batches in parts where the plan says how much memory an image takes, else as a whole."""
-
-    def __init__(self, plan: CalibrationPlan, run: Run) -> None:
-        self._plan = plan
-        self._run = run
-
-    def is_whole(self, batch: Tensors) -> bool:
-        """Whether `batch` runs in one part."""
-        return self._step(batch) >= _common_batch(batch)
-
-    def parts(self, batch: Tensors) -> Iterator[Tensors]:
-        """Yield the observed values of each part of `batch`, by name."""
-        if self.is_whole(batch):
-            yield self._values(batch)
-            return
-        step = self._step(batch)
-        for start in range(0, _common_batch(batch), step):
-            yield self._values({name: array[start : start + step] for name, array in batch.items()})
-
-    def _step(self, batch: Tensors) -> int:
-        size = _common_batch(batch)
-        return size if self._plan.image_bytes is None else part_size(size, self._plan.image_bytes)
-
-    def _values(self, feeds: Tensors) -> Tensors:
-        outputs = {**feeds, **self._run(feeds)}
-        values: Tensors = {}
-        for tensor in self._plan.tensors:
-            if tensor.is_observed:
-                array = outputs[tensor.source]
-                values[tensor.name] = array if tensor.value is None else array - tensor.value
-        return values
+def _parts(batch: Tensors, image_bytes: int | None) -> list[Tensors]:
+    """Split a batch where the plan says how much memory an image takes; else it is one part."""
+    sizes = {len(array) for array in batch.values()}
+    if image_bytes is None or len(sizes) != 1:
+        return [batch]
+    size = sizes.pop()
+    step = part_size(size, image_bytes)
+    return [{name: array[i : i + step] for name, array in batch.items()} for i in range(0, size, step)]
 
 
 def part_size(batch: int, bytes_per_image: int, limit: int = PART_BYTES) -> int:
@@ -95,9 +78,3 @@ def part_size(batch: int, bytes_per_image: int, limit: int = PART_BYTES) -> int:
     return next(
         size for size in range(batch, 0, -1) if batch % size == 0 and (size * bytes_per_image <= limit or size == 1)
     )
-
-
-def _common_batch(batch: Tensors) -> int:
-    """Return the inputs' common first dimension, 0 when they have none."""
-    sizes = {array.shape[0] if array.ndim else 0 for array in batch.values()}
-    return sizes.pop() if len(sizes) == 1 else 0

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,14 +35,11 @@ _CACHE_NAMES = {
     CalibrationAlgoType.MINMAX_CALIBRATION: "MinMaxCalibration",
 }
 _NAMED = 3
+Inputs = Mapping[str, tuple[tuple[int, ...], type]]
 
 
 def calibrate(
-    calibrator: IInt8Calibrator,
-    plan: CalibrationPlan,
-    inputs: Mapping[str, tuple[tuple[int, ...], Any]],
-    run: Run,
-    logger: ILogger,
+    calibrator: IInt8Calibrator, plan: CalibrationPlan, inputs: Inputs, run: Run, logger: ILogger
 ) -> dict[str, float] | None:
     """Return the scale of each tensor by name, from the calibrator's cache or its batches; None after logging why not.
 
@@ -61,20 +59,15 @@ def calibrate(
         return None
 
 
+@dataclass
 class _Session:
     """One run of the protocol."""
 
-    def __init__(
-        self,
-        calibrator: IInt8Calibrator,
-        plan: CalibrationPlan,
-        inputs: Mapping[str, tuple[tuple[int, ...], Any]],
-        run: Run,
-        logger: ILogger,
-    ) -> None:
-        self._calibrator, self._plan, self._run, self._logger = calibrator, plan, run, logger
-        self._inputs = {name: (tuple(shape), np.dtype(kind)) for name, (shape, kind) in inputs.items()}
-        self._cache_name = _CACHE_NAMES[plan.algorithm]
+    calibrator: IInt8Calibrator
+    plan: CalibrationPlan
+    inputs: Inputs
+    run: Run
+    logger: ILogger
 
     def scales(self) -> dict[str, float]:
         self._check_batch_size(self._guarded("get_batch_size"))
@@ -83,22 +76,22 @@ class _Session:
             return self._from_cache(cache)
         scales = self._from_batches()
         self._guarded("read_calibration_cache")
-        written = format_cache(CalibrationCache(self._cache_name, scales))
+        written = format_cache(CalibrationCache(_CACHE_NAMES[self.plan.algorithm], scales))
         self._guarded("write_calibration_cache", memoryview(written))
         return scales
 
     def _guarded(self, method: str, *arguments: object, convert: Callable = lambda result: result) -> Any:
         """Call the calibrator; print an exception as TensorRT's bindings do and return None."""
         try:
-            return convert(getattr(self._calibrator, method)(*arguments))
+            return convert(getattr(self.calibrator, method)(*arguments))
         except Exception as error:
             print(f"[ERROR] Exception caught in {method}(): {type(error).__name__}: {error}", file=sys.stderr)
             return None
 
     def _check_batch_size(self, batch_size: object) -> None:
-        opt = {shape[0] for shape, _ in self._inputs.values() if shape}
+        opt = {shape[0] for shape, _ in self.inputs.values() if shape}
         if opt and opt != {batch_size}:
-            self._logger.log(
+            self.logger.log(
                 ILogger.WARNING,
                 f"The calibrator's get_batch_size() gives {batch_size}, the calibration profile's OPT shape has batch "
                 f"{', '.join(map(str, sorted(opt)))}: each batch is read in the OPT shape. Make the two equal.",
@@ -110,32 +103,32 @@ class _Session:
         )
 
     def _from_cache(self, cache: bytes) -> dict[str, float]:
-        scales = parse_cache(cache, self._cache_name).scales
-        warning = check_coverage(scales, self._plan.names)
+        scales = parse_cache(cache, _CACHE_NAMES[self.plan.algorithm]).scales
+        warning = check_coverage(scales, self.plan.names)
         if warning:
-            self._logger.log(ILogger.WARNING, warning)
-        self._logger.log(ILogger.INFO, f"Calibration cache read: scales of {len(scales)} tensors, no batch is run.")
+            self.logger.log(ILogger.WARNING, warning)
+        self.logger.log(ILogger.INFO, f"Calibration cache read: scales of {len(scales)} tensors, no batch is run.")
         return scales
 
     def _from_batches(self) -> dict[str, float]:
-        self._logger.log(ILogger.INFO, "Starting Calibration.")
+        self.logger.log(ILogger.INFO, "Starting Calibration.")
         started = time.perf_counter()
         threading.Thread(target=_load_kernels, daemon=True).start()
-        statistics, batches = observe_batches(self._batches(), self._plan, self._run)
+        statistics, batches = observe_batches(self._batches(), self.plan, self.run)
         if batches == 0:
             raise EngineError(
                 "no scaling factors detected: get_batch() gave no batch and read_calibration_cache() no cache; "
                 "give the calibrator data"
             )
         collected = time.perf_counter()
-        scales = scales_from(statistics, self._plan, self._calibrator)
+        scales = scales_from(statistics, self.plan, self.calibrator)
         done = time.perf_counter()
-        self._logger.log(ILogger.INFO, f"  Post Processing Calibration data in {done - collected:.3g} seconds.")
-        self._logger.log(ILogger.INFO, f"Calibration completed in {done - started:.3g} seconds ({batches} batches).")
+        self.logger.log(ILogger.INFO, f"  Post Processing Calibration data in {done - collected:.3g} seconds.")
+        self.logger.log(ILogger.INFO, f"Calibration completed in {done - started:.3g} seconds ({batches} batches).")
         return scales
 
     def _batches(self) -> Iterator[Tensors]:
-        names = list(self._inputs)
+        names = list(self.inputs)
         while True:
             addresses = self._guarded("get_batch", names, convert=lambda result: _addresses(result, names))
             if not addresses:
@@ -143,7 +136,7 @@ class _Session:
             yield {name: self._tensor(name, address) for name, address in zip(names, addresses, strict=True)}
 
     def _tensor(self, name: str, address: int) -> np.ndarray:
-        shape, dtype = self._inputs[name]
+        shape, dtype = self.inputs[name][0], np.dtype(self.inputs[name][1])
         try:
             return view(address, int(np.prod(shape)) * dtype.itemsize).view(dtype).reshape(shape)
         except LogicError as error:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.cpu_engine._openvino import ExecutedNode
+from helpers.cpu_engine.api.types import volume
 from helpers.cpu_engine.plan import Plan
 
 __all__ = ["Layer", "activation_bytes", "layers_of"]
@@ -123,10 +124,5 @@ def activation_bytes(nodes: list[ExecutedNode]) -> int:
 
 
 def _bytes(node: ExecutedNode) -> int:
-    total = 0
-    for shape, kind in zip(node.output_shapes, node.output_types, strict=False):
-        count = 1
-        for _, high in shape:
-            count *= max(high, 1)
-        total += count * _ITEM_BYTES.get(kind, 4)
-    return total
+    outputs = zip(node.output_shapes, node.output_types, strict=False)
+    return sum(volume(max(high, 1) for _, high in shape) * _ITEM_BYTES.get(kind, 4) for shape, kind in outputs)

@@ -1,11 +1,13 @@
 """The calibration protocol: the order of calls, what ends it, what is refused, and the scales that come out."""
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import onnx
 import pytest
 
+from helpers import cpu_engine as trt
 from helpers.calibration_cache import CalibrationCache, format_cache, parse_cache
 from helpers.cpu_engine import cuda
 from helpers.cpu_engine.api.enums import CalibrationAlgoType
@@ -293,3 +295,16 @@ def test_device_memory_is_free_again_after_calibration() -> None:
     calibrate(calibrator)
     calibrator.memory.free()
     assert memory.allocated_bytes() == before
+
+
+def test_a_build_plans_its_calibration_once() -> None:
+    log = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(log)
+    network = builder.create_network()
+    assert trt.OnnxParser(network, log).parse(classifier(4).SerializeToString())
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.INT8)
+    config.int8_calibrator = recording()()
+    with mock.patch.object(onnx.shape_inference, "infer_shapes", wraps=onnx.shape_inference.infer_shapes) as infer:
+        assert builder.build_serialized_network(network, config)
+    assert infer.call_count == 2  # for the calibration's plan, and for the shapes of the outputs
