@@ -1,13 +1,19 @@
 """How pybind11 classes behave that plain Python classes don't.
 
-They take no attribute that they don't have: `config.max_workspace_size = 1 << 30` must fail here as it does there. So
-every class of the API declares its attributes in `__slots__`; a user's own subclass is open, as in TensorRT.
+They take weak references, but no attribute that they don't have: `config.max_workspace_size = 1 << 30` must fail here
+as it does there. A user's own subclass is open, as in TensorRT.
 """
 
 import warnings
 from typing import Any
 
-__all__ = ["Overridable", "Scoped"]
+__all__ = ["Declared", "Overridable", "Scoped"]
+
+
+class Declared:
+    """Base of the API's classes; each names its own attributes in `__slots__`."""
+
+    __slots__ = ("__weakref__",)
 
 
 class _ChecksBaseInit(type):
@@ -22,7 +28,7 @@ class _ChecksBaseInit(type):
         return made
 
 
-class Overridable(metaclass=_ChecksBaseInit):
+class Overridable(Declared, metaclass=_ChecksBaseInit):
     """Base of the classes that a user derives from; one whose `__init__` never reached this one cannot be made."""
 
     __slots__ = ("_base_initialised",)
@@ -31,7 +37,7 @@ class Overridable(metaclass=_ChecksBaseInit):
         self._base_initialised = True
 
 
-class Scoped:
+class Scoped(Declared):
     """TensorRT's old `with trt.Builder(logger) as builder`: it warns as the real one does, and frees nothing."""
 
     __slots__ = ()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from helpers.cpu_engine.api.enums import DataType
+from helpers.cpu_engine.api.pybind import Declared
 
 __all__ = ["Dims", "Dims2", "Dims3", "Dims4", "nptype", "volume"]
 
@@ -19,7 +20,7 @@ _NUMPY = {
 }
 
 
-class Dims:
+class Dims(Declared):
     """A shape. -1 is a dimension that is not known yet; rank -1 is a shape that is not known at all."""
 
     __slots__ = ("_shape",)

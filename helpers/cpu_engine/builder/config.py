@@ -15,7 +15,7 @@ from helpers.cpu_engine.api.enums import (
 )
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.manifest import unsupported
-from helpers.cpu_engine.api.pybind import Overridable, Scoped
+from helpers.cpu_engine.api.pybind import Declared, Overridable, Scoped
 from helpers.cpu_engine.api.types import Dims
 from helpers.cpu_engine.plan import seal, unseal
 
@@ -52,7 +52,7 @@ class IProgressMonitor(Overridable):
         raise NotImplementedError("a progress monitor must override phase_finish")
 
 
-class IOptimizationProfile:
+class IOptimizationProfile(Declared):
     """The smallest, most usual and largest shape of each dynamic input; False once shapes were out of order."""
 
     __slots__ = ("_broken", "_logger", "_shapes", "extra_memory_target")
@@ -96,7 +96,7 @@ class IOptimizationProfile:
         return not self._broken
 
 
-class ITimingCache:
+class ITimingCache(Declared):
     """Compiled models by network and configuration, so that a second build takes them instead of compiling again."""
 
     __slots__ = ("_blobs", "_platform")

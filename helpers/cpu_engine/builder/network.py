@@ -18,7 +18,7 @@ from helpers.cpu_engine.api.enums import (
 )
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.manifest import unsupported
-from helpers.cpu_engine.api.pybind import Scoped
+from helpers.cpu_engine.api.pybind import Declared, Scoped
 from helpers.cpu_engine.api.types import Dims
 
 __all__ = ["ILayer", "INetworkDefinition", "ITensor", "inputs_of", "outputs_of"]
@@ -78,7 +78,7 @@ _LAYER_TYPES = {
 _TYPE_OF = {operator: kind for kind, operators in _LAYER_TYPES.items() for operator in operators.split()}
 
 
-class ITensor:
+class ITensor(Declared):
     """A tensor of a network: an input, an output or a value between layers."""
 
     __slots__ = (
@@ -170,7 +170,7 @@ class ITensor:
         return False
 
 
-class ILayer:
+class ILayer(Declared):
     """A layer: one ONNX node. Its precision and output types count under OBEY_ or PREFER_PRECISION_CONSTRAINTS."""
 
     __slots__ = ("_inputs", "_output_types", "_outputs", "_precision", "metadata", "name", "node")

@@ -8,13 +8,13 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 from helpers.cpu_engine import _openvino
 from helpers.cpu_engine.api.enums import ErrorCode, NetworkDefinitionCreationFlag, OnnxParserFlag
 from helpers.cpu_engine.api.logger import ILogger
-from helpers.cpu_engine.api.pybind import Scoped
+from helpers.cpu_engine.api.pybind import Declared, Scoped
 from helpers.cpu_engine.builder.network import INetworkDefinition
 
 __all__ = ["OnnxParser", "ParserError"]
 
 
-class ParserError:
+class ParserError(Declared):
     """One error of the parser; each detail is a method, as in TensorRT."""
 
     __slots__ = ("_code", "_desc", "_file", "_node", "_node_name", "_operator")

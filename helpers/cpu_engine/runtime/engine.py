@@ -24,20 +24,20 @@ __all__ = ["ICudaEngine"]
 class ICudaEngine(Scoped):
     """A deserialized engine. It may serve several contexts."""
 
-    __slots__ = ("_data", "_loaded", "_plan", "error_recorder", "logger")
+    __slots__ = ("_data", "_loaded", "error_recorder", "logger")
 
     def __init__(self, plan: Plan, data: bytes, logger: ILogger) -> None:
-        self._plan, self._data, self.logger = plan, data, logger
+        self._data, self.logger = data, logger
         self._loaded = LoadedPlan(plan, logger)
         self.error_recorder: object | None = None
 
     @property
     def name(self) -> str:
-        return self._plan.network
+        return self._loaded.plan.network
 
     @property
     def num_io_tensors(self) -> int:
-        return len(self._plan.bindings)
+        return len(self._loaded.plan.bindings)
 
     @property
     def num_layers(self) -> int:
@@ -45,7 +45,7 @@ class ICudaEngine(Scoped):
 
     @property
     def num_optimization_profiles(self) -> int:
-        return len(self._plan.profiles)
+        return len(self._loaded.plan.profiles)
 
     @property
     def has_implicit_batch_dimension(self) -> bool:
@@ -78,7 +78,7 @@ class ICudaEngine(Scoped):
     get_device_memory_size_for_profile_v2 = get_device_memory_size_for_profile
 
     def get_tensor_name(self, index: int) -> str:
-        return self._plan.bindings[index].name
+        return self._loaded.plan.bindings[index].name
 
     def __getitem__(self, index: int) -> str:
         return self.get_tensor_name(index)
@@ -121,9 +121,9 @@ class ICudaEngine(Scoped):
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
         """Return an input's [min, opt, max] shapes; empty for an output or a profile that does not exist."""
         binding = self._loaded.binding(name)
-        if binding is None or not binding.is_input or not 0 <= profile_index < len(self._plan.profiles):
+        if binding is None or not binding.is_input or not 0 <= profile_index < len(self._loaded.plan.profiles):
             return []
-        return [Dims(shape) for shape in self._plan.profiles[profile_index][name]]
+        return [Dims(shape) for shape in self._loaded.plan.profiles[profile_index][name]]
 
     def serialize(self) -> IHostMemory:
         return IHostMemory(self._data)

@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 from helpers.cpu_engine.api.enums import LayerInformationFormat, ProfilingVerbosity
+from helpers.cpu_engine.api.pybind import Declared
 from helpers.cpu_engine.runtime.layers import Layer
 from helpers.cpu_engine.runtime.loaded import LoadedPlan
 
 __all__ = ["EngineInspector"]
 
 
-class EngineInspector:
+class EngineInspector(Declared):
     """Reads an engine's layers. How much it tells depends on the profiling verbosity the engine was built with."""
 
     __slots__ = ("_loaded", "error_recorder", "execution_context")
