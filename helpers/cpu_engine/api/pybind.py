@@ -19,12 +19,14 @@ class Declared:
 class _ChecksBaseInit(type):
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         made = super().__call__(*arguments, **named)
-        if not hasattr(made, "_base_initialised"):
+        try:
+            Overridable._base_initialised.__get__(made)  # past the class's own __getattr__, if it has one
+        except AttributeError:
             base = next(c.__name__ for c in cls.__mro__ if c.__module__.startswith("helpers.cpu_engine"))
             raise TypeError(
                 f"tensorrt.{base}.__init__() must be called when overriding __init__: "
                 f"put trt.{base}.__init__(self) first in {cls.__name__}.__init__"
-            )
+            ) from None
         return made
 
 
