@@ -7,27 +7,29 @@ fused layers and real half-precision and INT8 kernels, on the processor; its num
 What it does not do raises `UnsupportedError` by name: networks built layer by layer (`add_*`), plugins, loops,
 refitting, FP8 and INT4, DLA, output allocators. Without effect, but kept and readable: workspace and other memory
 pools, tactic sources, averaging, optimisation level. docs/cpu-engine.md lists every difference that is known.
+
+Read it from the ground up; a room imports only rooms that stand above it in this list:
+
+    api/           TensorRT's vocabulary: enumerations, shapes, loggers, the manifest of all its names
+    _openvino.py   the one file that imports openvino: compile, export, import, infer, list what runs
+    plan.py        the serialized engine: what a build writes and a runtime reads
+    device/        memory by checked address, streams and events
+    cuda.py        pycuda.driver's names for them
+    runtime/       a plan loaded, run in contexts, inspected and profiled
+    calibration/   from batches of images to the scale of every tensor
+    builder/       a model parsed, configured, quantised and compiled into a plan
 """
 
+from typing import Any
+
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine._manifest import complete, missing_name
-from helpers.cpu_engine.builder import Builder, IHostMemory
-from helpers.cpu_engine.calibrators import (
-    CalibrationAlgoType,
-    IInt8Calibrator,
-    IInt8EntropyCalibrator,
-    IInt8EntropyCalibrator2,
-    IInt8LegacyCalibrator,
-    IInt8MinMaxCalibrator,
-)
-from helpers.cpu_engine.config import IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache
-from helpers.cpu_engine.context import IExecutionContext
-from helpers.cpu_engine.engine import ICudaEngine
-from helpers.cpu_engine.enums import (
+from helpers.cpu_engine.api.enums import (
     BuilderFlag,
+    CalibrationAlgoType,
     DataType,
     DeviceType,
     EngineCapability,
+    ErrorCode,
     ExecutionContextAllocationStrategy,
     HardwareCompatibilityLevel,
     LayerInformationFormat,
@@ -44,14 +46,23 @@ from helpers.cpu_engine.enums import (
     TensorIOMode,
     TensorLocation,
 )
-from helpers.cpu_engine.inspector import EngineInspector
-from helpers.cpu_engine.logger import ILogger, Logger
-from helpers.cpu_engine.network import ILayer, INetworkDefinition, ITensor
-from helpers.cpu_engine.parser import ErrorCode, OnnxParser, ParserError
+from helpers.cpu_engine.api.logger import ILogger, Logger
+from helpers.cpu_engine.api.manifest import complete, missing_name
+from helpers.cpu_engine.api.types import Dims, Dims2, Dims3, Dims4, nptype, volume
+from helpers.cpu_engine.calibration.calibrators import (
+    IInt8Calibrator,
+    IInt8EntropyCalibrator,
+    IInt8EntropyCalibrator2,
+    IInt8LegacyCalibrator,
+    IInt8MinMaxCalibrator,
+)
 from helpers.cpu_engine.plan import VERSION as __version__
-from helpers.cpu_engine.profiling import IProfiler, Profiler
-from helpers.cpu_engine.runtime import Runtime
-from helpers.cpu_engine.types import Dims, Dims2, Dims3, Dims4, nptype, volume
+from helpers.cpu_engine.plan import IHostMemory
+from helpers.cpu_engine.runtime.context import IExecutionContext
+from helpers.cpu_engine.runtime.engine import ICudaEngine
+from helpers.cpu_engine.runtime.inspector import EngineInspector
+from helpers.cpu_engine.runtime.profiler import IProfiler, Profiler
+from helpers.cpu_engine.runtime.runtime import Runtime
 
 __all__ = [
     "Builder",
@@ -142,10 +153,18 @@ def device_description() -> str:
     return f"CPU engine, OpenVINO {_openvino.version()}, {_openvino.cpu_name()}"
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name == "bool":
         return DataType.BOOL
-    raise missing_name(name)
+    if name not in __all__:
+        raise missing_name(name)
+    from helpers.cpu_engine import builder  # not before it is used: it brings onnx along
+
+    return getattr(builder, name)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 complete(globals())

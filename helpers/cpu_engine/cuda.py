@@ -1,7 +1,7 @@
 """pycuda.driver's names for the CPU engine: "device" memory, copies, streams and events.
 
-Device memory is host memory with checked addresses (see _memory.py); streams really run beside the calling thread (see
-_streams.py). What pycuda does and this does too:
+Device memory is host memory with checked addresses (device/memory.py); streams really run beside the calling thread
+(device/streams.py). What pycuda does and this does too:
 
 - `memcpy_htod`, `memcpy_dtoh` and the other synchronous calls first wait for all streams, as in CUDA;
 - `memcpy_htod_async` takes a copy of pageable memory at once; page-locked memory is read when the stream gets there;
@@ -12,16 +12,15 @@ launch, no texture and no array memory: those names raise `UnsupportedError`.
 """
 
 import math
-import os
-import platform
 from typing import Any
 
 import numpy as np
 import psutil
 
-from helpers.cpu_engine import _memory
-from helpers.cpu_engine._memory import CudaError, DeviceMemoryError, LogicError, OutOfMemoryError
-from helpers.cpu_engine._streams import DEFAULT_STREAM, Event, Stream, stream_from_handle, synchronize_all
+from helpers.cpu_engine import _openvino
+from helpers.cpu_engine.device import memory
+from helpers.cpu_engine.device.memory import CudaError, DeviceMemoryError, LogicError, OutOfMemoryError
+from helpers.cpu_engine.device.streams import DEFAULT_STREAM, Event, Stream, stream_from_handle, synchronize_all
 from helpers.errors import UnsupportedError
 
 __all__ = [
@@ -81,7 +80,7 @@ class DeviceAllocation:
 
     def __init__(self, nbytes: int) -> None:
         self._address = 0
-        self._address = _memory.allocate(nbytes)
+        self._address = memory.allocate(nbytes)
         self._live = True
 
     def __int__(self) -> int:
@@ -100,7 +99,7 @@ class DeviceAllocation:
         """
         if not self._live:
             raise DeviceMemoryError(f"device allocation {self._address:#x} was freed already; free it once")
-        _memory.release(self._address)
+        memory.release(self._address)
         self._live = False
 
     def __del__(self) -> None:
@@ -125,7 +124,7 @@ class Device:
 
     def name(self) -> str:
         """Return the processor's name, marked as the CPU engine's."""
-        return f"CPU engine, {_processor_name()}"
+        return f"CPU engine, {_openvino.cpu_name()}"
 
     def total_memory(self) -> int:
         """Return the machine's memory in bytes."""
@@ -182,8 +181,8 @@ def mem_alloc(bytes: int) -> DeviceAllocation:
 
 def mem_get_info() -> tuple[int, int]:
     """Return (free, total) bytes of the machine's memory."""
-    memory = psutil.virtual_memory()
-    return memory.available, memory.total
+    machine = psutil.virtual_memory()
+    return machine.available, machine.total
 
 
 def _host_bytes(array: Any, writable: bool) -> np.ndarray:
@@ -206,26 +205,26 @@ def memcpy_htod(dest: Pointer, src: Any) -> None:
     """Copy the host array `src` to device memory, after all enqueued work."""
     host = _host_bytes(src, writable=False)
     synchronize_all(blocking_only=True)
-    _copy(_memory.view(dest, host.nbytes), host)
+    _copy(memory.view(dest, host.nbytes), host)
 
 
 def memcpy_dtoh(dest: Any, src: Pointer) -> None:
     """Fill the host array `dest` from device memory, after all enqueued work."""
     host = _host_bytes(dest, writable=True)
     synchronize_all(blocking_only=True)
-    _copy(host, _memory.view(src, host.nbytes))
+    _copy(host, memory.view(src, host.nbytes))
 
 
 def memcpy_dtod(dest: Pointer, src: Pointer, size: int) -> None:
     """Copy `size` bytes within device memory, after all enqueued work."""
     synchronize_all(blocking_only=True)
-    _copy(_memory.view(dest, size), _memory.view(src, size))
+    _copy(memory.view(dest, size), memory.view(src, size))
 
 
 def memset_d8(dest: Pointer, data: int, size: int) -> None:
     """Set `size` bytes of device memory to `data`, after all enqueued work."""
     synchronize_all(blocking_only=True)
-    _memory.view(dest, size).fill(data)
+    memory.view(dest, size).fill(data)
 
 
 def memcpy_htod_async(dest: Pointer, src: Any, stream: Stream | None = None) -> None:
@@ -235,8 +234,8 @@ def memcpy_htod_async(dest: Pointer, src: Any, stream: Stream | None = None) -> 
     change before `stream.synchronize()`.
     """
     stream, host = stream or DEFAULT_STREAM, _host_bytes(src, writable=False)
-    device = _memory.view(dest, host.nbytes)
-    if _memory.is_pagelocked(host.ctypes.data):
+    device = memory.view(dest, host.nbytes)
+    if memory.is_pagelocked(host.ctypes.data):
         stream.submit(lambda: _copy(device, host))
     elif stream.try_now(lambda: _copy(device, host)):
         return
@@ -248,19 +247,19 @@ def memcpy_htod_async(dest: Pointer, src: Any, stream: Stream | None = None) -> 
 def memcpy_dtoh_async(dest: Any, src: Pointer, stream: Stream | None = None) -> None:
     """Fill the host array `dest` from device memory in the stream's order; read it after `stream.synchronize()`."""
     stream, host = stream or DEFAULT_STREAM, _host_bytes(dest, writable=True)
-    device = _memory.view(src, host.nbytes)
+    device = memory.view(src, host.nbytes)
     stream.submit(lambda: _copy(host, device))
 
 
 def memcpy_dtod_async(dest: Pointer, src: Pointer, size: int, stream: Stream | None = None) -> None:
     """Copy `size` bytes within device memory in the stream's order."""
-    target, source = _memory.view(dest, size), _memory.view(src, size)
+    target, source = memory.view(dest, size), memory.view(src, size)
     (stream or DEFAULT_STREAM).submit(lambda: _copy(target, source))
 
 
 def memset_d8_async(dest: Pointer, data: int, size: int, stream: Stream | None = None) -> None:
     """Set `size` bytes of device memory to `data` in the stream's order."""
-    target = _memory.view(dest, size)
+    target = memory.view(dest, size)
     (stream or DEFAULT_STREAM).submit(lambda: target.fill(data))
 
 
@@ -286,7 +285,7 @@ def from_device_like(devptr: Pointer, other_ary: np.ndarray) -> np.ndarray:
 def pagelocked_empty(shape: tuple[int, ...] | int, dtype: Any, order: str = "C", mem_flags: int = 0) -> np.ndarray:
     """Return an uninitialised page-locked array: asynchronous copies from it are asynchronous indeed."""
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
-    flat = _memory.pagelocked_buffer(math.prod(dims) * np.dtype(dtype).itemsize)
+    flat = memory.pagelocked_buffer(math.prod(dims) * np.dtype(dtype).itemsize)
     return flat.view(dtype).reshape(dims, order=order)
 
 
@@ -305,12 +304,3 @@ def pagelocked_empty_like(array: np.ndarray, mem_flags: int = 0) -> np.ndarray:
 def pagelocked_zeros_like(array: np.ndarray, mem_flags: int = 0) -> np.ndarray:
     """Return a page-locked array of zeros of `array`'s shape and type."""
     return pagelocked_zeros(array.shape, array.dtype, mem_flags=mem_flags)
-
-
-def _processor_name() -> str:
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

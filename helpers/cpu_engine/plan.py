@@ -1,7 +1,4 @@
-"""The serialized engine ("plan"): a header that says what it is, where it runs and how it was built, then the blob.
-
-magic (8 bytes) · sha256 of the rest (32) · length of the header (4, little endian) · header (JSON) · blob
-"""
+"""The serialized engine ("plan"): a header that says what it is, where it runs and how it was built, then the blob."""
 
 import hashlib
 import json
@@ -10,13 +7,28 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from helpers.cpu_engine import _openvino
+from helpers.cpu_engine.api.enums import DataType
+from helpers.cpu_engine.api.pybind import Scoped
 
-__all__ = ["VERSION", "Binding", "Plan", "PlanError", "platform"]
+__all__ = ["VERSION", "Binding", "IHostMemory", "Plan", "PlanError", "platform", "seal", "unseal"]
 
 VERSION = "10.16.1.11+cpu"
 _MAGIC = b"TRTCPUPL"
 _NVIDIA_MAGIC = (b"ftrt", b"ptrt")
-_HEAD = len(_MAGIC) + 32 + 4
+
+
+class IHostMemory(Scoped, bytes):
+    """A serialized engine; supports the buffer protocol and `bytes()`, as TensorRT's does."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self) -> int:
+        return len(self)
+
+    @property
+    def dtype(self) -> DataType:
+        return DataType.INT8
 
 
 class PlanError(Exception):
@@ -31,6 +43,10 @@ class Binding:
     dtype: str
     shape: list[Any]
     is_input: bool
+
+    @property
+    def data_type(self) -> DataType:
+        return DataType.__members__[self.dtype]
 
 
 @dataclass
@@ -56,12 +72,9 @@ class Plan:
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def serialize(self) -> bytes:
-        header = asdict(self)
+        header = {**asdict(self), "platform": platform()}
         del header["blob"]
-        header["platform"] = platform()
-        text = json.dumps(header).encode()
-        body = struct.pack("<I", len(text)) + text + self.blob
-        return _MAGIC + hashlib.sha256(body).digest() + body
+        return seal(_MAGIC, header, self.blob)
 
     def computes_as(self, other: "Plan") -> bool:
         """Return whether both hold one compiled network for the same shapes: the same outputs, in the same time."""
@@ -76,16 +89,38 @@ class Plan:
         Raises:
             PlanError: anything else, a damaged plan, or one of another engine version or processor.
         """
-        if data[: len(_MAGIC)] != _MAGIC:
+        if not data.startswith(_MAGIC):
             raise PlanError(_foreign(data))
-        body = data[len(_MAGIC) + 32 :]
-        if len(data) < _HEAD or hashlib.sha256(body).digest() != data[len(_MAGIC) : len(_MAGIC) + 32]:
-            raise PlanError(f"the plan is damaged or cut short ({len(data)} bytes, checksum differs); build it again")
-        (length,) = struct.unpack_from("<I", body)
-        header = json.loads(body[4 : 4 + length])
+        try:
+            header, blob = unseal(_MAGIC, data)
+        except ValueError as error:
+            raise PlanError(
+                f"the plan is damaged or cut short ({len(data)} bytes, checksum differs); build it again"
+            ) from error
         _check_platform(header.pop("platform"))
         header["bindings"] = [Binding(**binding) for binding in header["bindings"]]
-        return Plan(**header, blob=body[4 + length :])
+        return Plan(**header, blob=blob)
+
+
+def seal(magic: bytes, header: dict[str, Any], payload: bytes) -> bytes:
+    """Return magic (8 bytes) · sha256 of the rest (32) · length of the header (4, little endian) · JSON · payload."""
+    text = json.dumps(header).encode()
+    body = struct.pack("<I", len(text)) + text + payload
+    return magic + hashlib.sha256(body).digest() + body
+
+
+def unseal(magic: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return the header and the payload that were sealed.
+
+    Raises:
+        ValueError: the data begin otherwise, or the checksum differs.
+    """
+    head = len(magic) + 32
+    body = data[head:]
+    if data[:head] != magic + hashlib.sha256(body).digest() or len(body) < 4:
+        raise ValueError(f"{len(data)} bytes are not what was sealed with {magic!r}")
+    end = 4 + struct.unpack_from("<I", body)[0]
+    return json.loads(body[4:end]), body[end:]
 
 
 def platform() -> dict[str, str]:

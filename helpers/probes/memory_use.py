@@ -21,9 +21,9 @@ def device_memory_bytes() -> int:
     if ENGINE == "tensorrt":
         free, total = cuda.mem_get_info()
         return int(total - free)
-    from helpers.cpu_engine import _memory
+    from helpers.cpu_engine.device.memory import allocated_bytes
 
-    return int(_memory.allocated_bytes())
+    return int(allocated_bytes())
 
 
 @dataclass(frozen=True)

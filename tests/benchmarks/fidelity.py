@@ -8,8 +8,6 @@ well.
 
 import dataclasses
 import functools
-import re
-import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from unittest import mock
 import numpy as np
 
 from helpers.backend import cuda, trt
+from helpers.calibration_cache import parse_cache
 
 __all__ = [
     "CACHE_FILES",
@@ -28,7 +27,6 @@ __all__ = [
     "logits",
     "make_calibrator",
     "pytorch_logits",
-    "read_scales",
     "recorded_images",
     "recorded_network",
     "scales_equal",
@@ -107,12 +105,6 @@ def without_long_builds(level: int) -> Any:
     return mock.patch.object(trt.Builder, "create_builder_config", create)
 
 
-def read_scales(cache: bytes) -> dict[str, float]:
-    """Return a cache's scales by tensor name."""
-    matches = re.findall(r"^(.+): ([0-9a-f]{1,8})$", cache.decode(), re.MULTILINE)
-    return {name: struct.unpack(">f", bytes.fromhex(text.zfill(8)))[0] for name, text in matches}
-
-
 def make_calibrator(kind: str, images: np.ndarray, batch: int, cache: bytes | None = None) -> Any:
     """Return a calibrator of `kind` over `images` [N, C, H, W] in order; its `written` is the cache in the end."""
     base = getattr(trt, BASES[kind])
@@ -180,5 +172,7 @@ def scales_equal(network: bytes, images: np.ndarray, caches: Path, batch: int = 
         if (caches / file).exists():
             calibrator = make_calibrator(kind, images, batch)
             calibrated_engine(network, calibrator, (batch, *images.shape[1:]))
-            found[kind] = compare(read_scales(calibrator.written), read_scales((caches / file).read_bytes()))
+            found[kind] = compare(
+                parse_cache(calibrator.written).scales, parse_cache((caches / file).read_bytes()).scales
+            )
     return found

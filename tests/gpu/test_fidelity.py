@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from helpers.backend import DEVICE, ENGINE, trt
+from helpers.calibration_cache import parse_cache
 from helpers.files import write_json
 from tests.benchmarks import fidelity
 
@@ -45,7 +46,7 @@ def recorded() -> Path:
 @pytest.mark.parametrize("kind", fidelity.CACHE_FILES)
 def test_tensorrt_gives_the_scales_that_were_recorded_before(recorded: Path, kind: str) -> None:
     now, before = (
-        fidelity.read_scales((folder / fidelity.CACHE_FILES[kind]).read_bytes())
+        parse_cache((folder / fidelity.CACHE_FILES[kind]).read_bytes()).scales
         for folder in (recorded, fidelity.RECORDING)
     )
     found = fidelity.compare(now, before)

@@ -1,4 +1,4 @@
-"""Make helpers/cpu_engine/api_manifest.json from the docstrings of TensorRT's Python bindings.
+"""Make helpers/cpu_engine/api/manifest.json from the docstrings of TensorRT's Python bindings.
 
     python tests/tools/make_api_manifest.py [--download DIR]
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-OUTPUT = ROOT / "helpers" / "cpu_engine" / "api_manifest.json"
+OUTPUT = ROOT / "helpers" / "cpu_engine" / "api" / "manifest.json"
 WHEELS = {
     "10.16": "tensorrt-cu13-bindings==10.16.1.11",
     "8.6": "tensorrt-bindings==8.6.1",

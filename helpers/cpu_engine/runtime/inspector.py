@@ -1,0 +1,55 @@
+"""The engine inspector: an engine's layers as text or JSON in TensorRT's layout."""
+
+import json
+from typing import Any
+
+from helpers.cpu_engine.api.enums import LayerInformationFormat, ProfilingVerbosity
+from helpers.cpu_engine.api.pybind import Declared
+from helpers.cpu_engine.runtime.layers import Layer
+from helpers.cpu_engine.runtime.loaded import LoadedPlan
+
+__all__ = ["EngineInspector"]
+
+
+class EngineInspector(Declared):
+    """Reads an engine's layers. How much it tells depends on the profiling verbosity the engine was built with."""
+
+    __slots__ = ("_loaded", "error_recorder", "execution_context")
+
+    def __init__(self, loaded: LoadedPlan) -> None:
+        self._loaded = loaded
+        self.execution_context: object | None = None
+        self.error_recorder: object | None = None
+
+    def clear_inspection_source(self) -> bool:
+        self.execution_context = None
+        return True
+
+    def _shown(self, layer: Layer) -> Any:
+        verbosity = self._loaded.verbosity
+        if verbosity == ProfilingVerbosity.NONE:
+            return ""
+        return layer.json if verbosity == ProfilingVerbosity.DETAILED else layer.name
+
+    def get_layer_information(self, layer_index: int, format: LayerInformationFormat) -> str:
+        """Return one layer, as one line or as JSON."""
+        shown = self._shown(self._loaded.layers[layer_index])
+        return json.dumps(shown, indent=2) if format == LayerInformationFormat.JSON else _one_line(shown)
+
+    def get_engine_information(self, format: LayerInformationFormat) -> str:
+        """Return all layers and the bindings."""
+        shown = [self._shown(layer) for layer in self._loaded.layers]
+        names = [binding.name for binding in self._loaded.plan.bindings]
+        if format == LayerInformationFormat.JSON:
+            return json.dumps({"Layers": shown, "Bindings": names}, indent=2)
+        return "\n".join(["Layers:", *map(_one_line, shown), "Bindings:", *names])
+
+
+def _one_line(shown: Any) -> str:
+    if isinstance(shown, str):
+        return shown
+    tensors = {key: ", ".join(t["Name"] for t in shown[key]) for key in ("Inputs", "Outputs")}
+    return (
+        f"Name: {shown['Name']}, LayerType: {shown['LayerType']}, Inputs: [{tensors['Inputs']}], "
+        f"Outputs: [{tensors['Outputs']}], Precision: {shown['Precision']}, TacticName: {shown['TacticName']}"
+    )

@@ -1,0 +1,72 @@
+"""What an engine runs: names of fused layers and the peak of the activations."""
+
+from helpers.cpu_engine._openvino import ExecutedNode
+from helpers.cpu_engine.plan import Plan
+from helpers.cpu_engine.runtime.layers import activation_bytes, layers_of
+
+
+def _node(
+    name: str, kind: str, inputs: list[int], shape: list[int], originals: str = "", kept: bool = True
+) -> ExecutedNode:
+    return ExecutedNode(
+        name=name,
+        kind=kind,
+        precision="f32",
+        primitive="jit",
+        originals=originals.split(",") if originals else [],
+        inputs=inputs,
+        output_shapes=[[(d, d) for d in shape]],
+        output_types=["f32"],
+        layouts="abcd",
+        from_input=kept,
+    )
+
+
+PLAN = Plan(
+    network="net",
+    hint="f32",
+    bindings=[],
+    profiles=[],
+    operators={"/conv": "Conv", "/relu": "Relu", "/fc": "Gemm"},
+    layer_of={"c": "/conv", "r": "/relu", "output": "/fc"},
+)
+NODES = [
+    _node("input", "Input", [], [1, 10]),
+    _node("weights", "Const", [], [500, 500], kept=False),
+    _node("input_abcd_acdb", "Reorder", [0], [1, 10]),
+    _node("/conv/WithoutBiases", "Convolution", [2, 1], [1, 20], "/conv/WithoutBiases,/conv,/relu"),
+    _node("output", "FullyConnected", [3], [1, 5], "output"),
+    _node("output/sink_port_0", "Output", [4], [1, 5], "output/sink_port_0"),
+]
+
+
+def test_fused_onnx_nodes_are_joined_and_constants_left_out() -> None:
+    names = [layer.name for layer in layers_of(NODES, PLAN)]
+    assert names == ["Reformatting CopyNode for Input Tensor 0 to /conv + /relu", "/conv + /relu", "/fc"]
+
+
+def test_metadata_lists_the_onnx_layers() -> None:
+    layer = layers_of(NODES, PLAN)[1].json
+    assert layer["Metadata"] == "[ONNX Layer: /conv]\x1e[ONNX Layer: /relu]"
+    assert layer["Precision"] == "FP32"
+
+
+def test_two_helpers_of_one_layer_get_names_of_their_own() -> None:
+    nodes = [*NODES[:3], _node("second", "Reorder", [2], [1, 10]), *NODES[3:]]
+    nodes[4].inputs = [3, 1]
+    nodes[5].inputs, nodes[6].inputs = [4], [5]
+    names = [layer.name for layer in layers_of(nodes, PLAN)]
+    assert len(names) == len(set(names)) == 4
+
+
+def test_the_peak_counts_the_tensors_that_are_alive_at_once() -> None:
+    # input 10, reorder 10, conv 20, fc 5 floats: the peak is reorder + conv.
+    assert activation_bytes(NODES) == 4 * (10 + 20)
+
+
+def test_a_tensor_that_is_read_late_stays_alive() -> None:
+    nodes = [_node("input", "Input", [], [100])]
+    nodes.append(_node("a", "Relu", [0], [10]))
+    nodes.append(_node("b", "Relu", [1], [10]))
+    nodes.append(_node("c", "Add", [2, 0], [100]))
+    assert activation_bytes(nodes) == 4 * (100 + 10 + 100)

@@ -1,0 +1,130 @@
+"""Guard tests: who may import whom, read from the source. Imports in functions and for annotations count as well.
+
+To watch another package, add its rooms to `FLOORS`.
+"""
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The rooms (files and folders) of a package from the ground up: each imports only from rooms that stand before it.
+FLOORS = {
+    "helpers.cpu_engine": (
+        "api",
+        "_openvino",
+        "plan",
+        "device",
+        "cuda",
+        "runtime",
+        "calibration",
+        "builder",
+        "__init__",
+    ),
+}
+
+Graph = dict[str, set[str]]
+
+
+def import_graph(root: Path, package: str) -> Graph:
+    """Return, by module of `package` (dotted, below the folder `root`), the modules of it that it imports."""
+    folder = root.joinpath(*package.split("."))
+    files = {module_name(path.relative_to(root)): path for path in folder.rglob("*.py")}
+    return {name: set(imported_by(name, path, files.keys())) - {name} for name, path in files.items()}
+
+
+def module_name(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_by(name: str, path: Path, modules: set[str]) -> Iterator[str]:
+    """Yield which of `modules` the file of module `name` imports, wherever in it the import stands."""
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        for found in named_by(node, package):
+            if found in modules:
+                yield found
+            elif found.rpartition(".")[0] in modules:  # a name that the module before the last dot defines
+                yield found.rpartition(".")[0]
+
+
+def named_by(node: ast.AST, package: str) -> list[str]:
+    """Return what an import, or a call of import_module with a literal, in a module of `package` names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+        source = ".".join([*above, *([node.module] if node.module else [])])
+        return [f"{source}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+        return [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    return []
+
+
+def circle(graph: Graph) -> list[str]:
+    """Return the modules of one circle of imports, first and last the same; empty where there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return []
+
+
+def room(package: str, module: str) -> str:
+    return module.removeprefix(package).removeprefix(".").split(".")[0] or "__init__"
+
+
+def upward(graph: Graph, package: str, floors: tuple[str, ...]) -> list[str]:
+    """Return the imports from a room into one that stands after it in `floors`."""
+    return [
+        f"{module} imports {target}"
+        for module, targets in sorted(graph.items())
+        for target in sorted(targets)
+        if floors.index(room(package, module)) < floors.index(room(package, target))
+    ]
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_every_room_has_a_floor(package: str) -> None:
+    assert {room(package, module) for module in import_graph(ROOT, package)} == set(FLOORS[package])
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_a_room_imports_only_from_rooms_below_it(package: str) -> None:
+    assert upward(import_graph(ROOT, package), package, FLOORS[package]) == []
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_no_files_import_each_other_in_a_circle(package: str) -> None:
+    assert circle(import_graph(ROOT, package)) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import house.roof.top",
+        "from house.roof import top",
+        "from house.roof.top import Name",
+        "from ..roof import top",
+        "from ..roof.top import Name",
+        "def late():\n    from house.roof import top",
+        "if TYPE_CHECKING:\n    from house.roof.top import Name",
+        "importlib.import_module('house.roof.top')",
+    ],
+)
+def test_an_import_back_is_found_however_it_is_written(tmp_path: Path, back: str) -> None:
+    files = {"__init__": "", "ground/__init__": "", "ground/floor": back, "roof/__init__": ""}
+    for name, text in {**files, "roof/top": "from house.ground.floor import Stone"}.items():
+        path = tmp_path / "house" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    graph = import_graph(tmp_path, "house")
+    assert sorted(set(circle(graph))) == ["house.ground.floor", "house.roof.top"]
+    assert upward(graph, "house", ("ground", "roof", "__init__")) == ["house.ground.floor imports house.roof.top"]
+    del graph["house.ground.floor"]
+    assert circle(graph) == [] and upward(graph, "house", ("ground", "roof", "__init__")) == []
