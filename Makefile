@@ -52,7 +52,7 @@ release: labs
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
-	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json --messages docs/messages.md
+	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP),--messages docs/messages.md)
 
 grade: $(STAMP)
 	@echo "Grading submitted/"
