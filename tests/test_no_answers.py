@@ -1,0 +1,66 @@
+"""Guard tests: neither helpers/ nor the given cells of a notebook hold what a TODO asks for."""
+
+import ast
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from helpers.lab import STEPS
+
+ROOT = Path(__file__).resolve().parents[1]
+ANSWERS = {
+    "configures a builder": re.compile(r"\.create_builder_config\(\)|\.set_flag\("),
+    "is a calibrator": re.compile(r"class \w+\([\w.]*IInt8\w+\)"),
+    "computes percentiles": re.compile(r"\b(nan)?(percentile|quantiles?)\("),
+    "computes a speed-up": re.compile(r"[\"']speed_?up[\"']\s*(\]\s*=|:)"),
+}
+ALLOWED = {"helpers/probes/engines.py": "configures a builder"}
+"""One function, probe_engine: the checks of steps 5 and 6 need an FP32 engine before the student has one."""
+
+HELPERS = [path for path in sorted((ROOT / "helpers").rglob("*.py")) if "cpu_engine" not in path.parts]
+
+
+def answers(source: str) -> list[str]:
+    """Return what of ANSWERS a source does; docstrings and comments do not count."""
+    text = _code(source)
+    return [what for what, pattern in ANSWERS.items() if pattern.search(text)]
+
+
+def _code(source: str) -> str:
+    """Return a source without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = ""
+    return ast.unparse(tree)
+
+
+@pytest.mark.parametrize("path", HELPERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_helpers_hold_no_answer(path: Path) -> None:
+    name = str(path.relative_to(ROOT))
+    assert [what for what in answers(path.read_text()) if ALLOWED.get(name) != what] == []
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_given_cells_hold_no_answer(step: str) -> None:
+    for cell in nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4).cells:
+        if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("solution"):
+            assert answers(cell.source) == [], cell.source.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("config = builder.create_builder_config()", ["configures a builder"]),
+        ("class Mine(trt.IInt8MinMaxCalibrator):\n    pass", ["is a calibrator"]),
+        ("p99 = np.percentile(times, 99)", ["computes percentiles"]),
+        ("cuts = statistics.quantiles(times, n=100)", ["computes percentiles"]),
+        ("report['speedup'] = ours / theirs", ["computes a speed-up"]),
+        ('"""Return np.percentile(times, 99)."""', []),
+        ("create = trt.Builder.create_builder_config  # not called", []),
+    ],
+)
+def test_an_answer_is_found_in_code_and_not_in_words(source: str, found: list[str]) -> None:
+    assert answers(source) == found
