@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from helpers import cpu_engine as trt
 from helpers.cpu_engine import cuda
+from helpers.cpu_engine.plan import Plan
 from tests.benchmarks.fidelity import recorded_network
 
 __all__ = ["measure"]
@@ -128,7 +129,8 @@ def _through_the_api(engine: trt.ICudaEngine, data: np.ndarray) -> tuple[Callabl
 def _raw(engine: trt.ICudaEngine, data: np.ndarray) -> Callable[[], object]:
     """OpenVINO's own inference of the very model that the engine holds."""
     config = {"INFERENCE_PRECISION_HINT": ov.Type.f32, "PERFORMANCE_HINT": "LATENCY"}
-    request = ov.Core().import_model(io.BytesIO(engine.plan.blob), "CPU", config).create_infer_request()
+    blob = Plan.deserialize(bytes(engine.serialize())).blob
+    request = ov.Core().import_model(io.BytesIO(blob), "CPU", config).create_infer_request()
     request.set_tensor("input", ov.Tensor(data.copy()))
     return request.infer
 
