@@ -1,4 +1,4 @@
-"""Train the lab's own ResNet-50 or ResNet-18 on cluttered digits (about a minute on one H200 with 16 CPU cores).
+"""Train the lab's own ResNet-50 or ResNet-18 on cluttered digits (less than a minute on one H200 with 16 CPU cores).
 
     python datasets/train_weights.py --model resnet50 --out datasets/weights
 

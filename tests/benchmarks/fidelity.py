@@ -30,6 +30,7 @@ __all__ = [
     "recorded_images",
     "recorded_network",
     "scales_equal",
+    "weights_sha256",
     "without_long_builds",
 ]
 
@@ -73,6 +74,14 @@ def recorded_images() -> np.ndarray:
     from solutions.pipeline.preprocessing import load_batch
 
     return load_batch([path for path, _ in load_dataset("digits", progress=False).images("calibration", IMAGES)])
+
+
+def weights_sha256() -> str:
+    """Return the SHA-256 of the weights in `recorded_network`, which a recording must name."""
+    from helpers.files import sha256
+    from helpers.models import WEIGHTS
+
+    return sha256(WEIGHTS / "resnet50.npz")
 
 
 def pytorch_logits(images: np.ndarray) -> np.ndarray:

@@ -39,7 +39,8 @@ def recorded() -> Path:
             plan = fidelity.calibrated_engine(network, calibrator, (BATCH, *images.shape[1:]))
         (RECORD / file).write_bytes(calibrator.written)
         np.save(RECORD / f"outputs_{Path(file).stem}.npy", fidelity.logits(plan, images, BATCH))
-    write_json(RECORD / "record.json", {"device": DEVICE, "version": trt.__version__, "images": len(images)})
+    about = {"device": DEVICE, "version": trt.__version__, "images": len(images), "weights": fidelity.weights_sha256()}
+    write_json(RECORD / "record.json", about)
     return RECORD
 
 

@@ -1,6 +1,7 @@
 """Scales and logits against what TensorRT 8.6 wrote and computed on an NVIDIA H200."""
 
 import dataclasses
+import json
 from unittest import mock
 
 import numpy as np
@@ -12,7 +13,7 @@ from helpers.cpu_engine import _openvino
 from helpers.cpu_engine.calibration import session
 from helpers.cpu_engine.calibration.histogram import BINS, TensorStatistics
 from tests.benchmarks import fidelity
-from tests.benchmarks.fidelity import RECORDING, recorded_images, recorded_network
+from tests.benchmarks.fidelity import RECORDING, recorded_images, recorded_network, weights_sha256
 
 pytestmark = [
     pytest.mark.slow,
@@ -75,6 +76,11 @@ def gap(statistics: TensorStatistics, name: str, ours: float, theirs: float) -> 
     kept = [round(scale * 127 / width - 0.5) for scale in (ours, theirs)]
     least, other = (divergence(statistics.counts[name], bins) for bins in kept)
     return other / least - 1
+
+
+def test_the_recording_is_of_the_weights_that_are_shipped() -> None:
+    recorded = json.loads((RECORDING / "record.json").read_text())
+    assert recorded.get("weights") == weights_sha256(), "record anew on a GPU: make gpu-test"
 
 
 def test_scales_are_tensorrts_but_for_near_ties(calibrated: Calibrated) -> None:
