@@ -1,14 +1,12 @@
 """What an INT8 calibration reads: batches from a folder of images or a tensor on disk, and TensorRT's cache files."""
 
-import math
-import re
-import struct
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from helpers.calibration_cache import parse_cache
 from helpers.errors import InputError
 from helpers.files import atomic_path
 from solutions.pipeline.preprocessing import batches, find_images
@@ -27,8 +25,6 @@ __all__ = [
 MAX_IMAGES = 512
 _MIN_IMAGES = 2
 _BATCHES = range(8, 3, -1)
-_HEADER = re.compile(r"TRT-\d+-(EntropyCalibration2|EntropyCalibration|MinMaxCalibration|Legacy\w*)")
-_LINE = re.compile(r"(?P<name>.+): (?P<scale>[0-9a-fA-F]{1,8})")
 _KINDS = {"EntropyCalibration2": "entropy", "EntropyCalibration": "entropy1", "MinMaxCalibration": "minmax"}
 
 
@@ -128,17 +124,12 @@ def read_cache(path: str | Path) -> CalibrationCache:
     """
     try:
         data = Path(path).read_bytes()
+        content = parse_cache(data)
     except OSError as error:
         raise InputError(f"cannot read the calibration cache {path}: {error.strerror or error}") from error
-    lines = data.decode("utf-8", errors="replace").splitlines()
-    header = _HEADER.fullmatch(lines[0]) if lines else None
-    if header is None:
-        found = f"starts with {lines[0][:40]!r}" if lines else "is empty"
-        raise InputError(f"{path} is no calibration cache: it {found} instead of 'TRT-…-EntropyCalibration2'")
-    scales = dict(_scale(path, line) for line in lines[1:] if line.strip())
-    if not scales:
-        raise InputError(f"calibration cache {path} has no scales; calibrate again")
-    return CalibrationCache(str(path), _KINDS.get(header[1], "percentile"), scales, data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return CalibrationCache(str(path), _KINDS.get(content.algorithm, "percentile"), content.scales, data)
 
 
 def write_calibration_tensor(
@@ -178,11 +169,3 @@ def _checked(batch: np.ndarray, source: str) -> np.ndarray:
     if not np.isfinite(batch).all():
         raise InputError(f"{source} holds NaN or infinite values; make it again with trtlab calib-data")
     return np.ascontiguousarray(batch, np.float32)
-
-
-def _scale(path: str | Path, line: str) -> tuple[str, float]:
-    match = _LINE.fullmatch(line)
-    value = struct.unpack(">f", bytes.fromhex(match["scale"].zfill(8)))[0] if match else math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"calibration cache {path} is damaged at {line[:60]!r}; calibrate again")
-    return match["name"], value

@@ -106,10 +106,10 @@ def test_layers_times_are_below_the_runs_wall_time(plan: bytes) -> None:
     buffers, times = Buffers(load(plan)), Times()
     buffers.context.profiler = times
     buffers.upload({"x": X})
-    buffers.execute()
-    times.reports.clear()
     start = time.perf_counter()
     buffers.execute()
+    times.reports.clear()
+    buffers.execute()  # an engine may report its runs' average: both runs are on the clock
     assert sum(ms for _, ms in times.reports) <= (time.perf_counter() - start) * 1e3
 
 
