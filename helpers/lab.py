@@ -169,11 +169,14 @@ def load_definition(name: str, folder: str | Path | None = None) -> type:
 
 
 def iterations(batch: int) -> int:
-    """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds."""
+    """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds.
+
+    At least three times: the median of three is right beside one that something disturbed.
+    """
     from helpers.backend import ENGINE
 
-    full = 1000 if ENGINE == "tensorrt" else max(2, 32 // batch)
-    return max(2, full // 4) if QUICK else full
+    full = 1000 if ENGINE == "tensorrt" else max(3, 32 // batch)
+    return max(3, full // 4) if QUICK else full
 
 
 def label(*, batch: int | None = None, precision: str | None = None, device: str | None = None) -> str:

@@ -1,32 +1,33 @@
-"""A model whose every call takes a known time, and which keeps a log of what was done with it.
+"""A model whose every call takes a known time on its clock, and which keeps a log of what was done with it.
 
-    model = TimedModel([2.0, 2.0, 5.0], asynchronous=True)
+    clock = SimulatedClock(limit_s=60)
+    model = TimedModel(clock, [2.0, 2.0, 5.0], asynchronous=True)
     model(images)            # returns at once, as a GPU's work does; two milliseconds of work are under way
     model.synchronize()      # waits for them
     model.log()              # when each call came, when its work was done, who waited for it
 
-The times are slept, not computed, and the log holds the ones that really passed: on a busy machine a sleep lasts
-longer, and then so does the log's.
+On a RealClock the times are slept, and the log holds the ones that really passed.
 """
 
 import math
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from helpers.probes.clock import Clock
+
 __all__ = ["TimedModel", "content_sum"]
 
 _SUMMED = 64
-_clock, _sleep = time.perf_counter, time.sleep  # kept here: what the code under test does to `time` changes nothing
 
 
 class TimedModel:
     """A callable that takes a batch [N, 3, H, W] and returns [N, `classes`] zeros after a known time.
 
     Args:
+        clock: what it waits on.
         durations_ms: the calls' durations in order, again from the start after the last.
         first_ms: the durations of the very first calls, before those.
         asynchronous: a call returns at once and only `synchronize()` waits; else the call takes its time itself.
@@ -36,6 +37,7 @@ class TimedModel:
 
     def __init__(
         self,
+        clock: Clock,
         durations_ms: Sequence[float],
         *,
         first_ms: Sequence[float] = (),
@@ -43,6 +45,7 @@ class TimedModel:
         queue: int = 8,
         classes: int = 10,
     ) -> None:
+        self._clock = clock
         self._durations_ms, self._first_ms = list(durations_ms), list(first_ms)
         self._asynchronous, self._queue, self._classes = asynchronous, queue, classes
         self._ready: deque[float] = deque(maxlen=queue)  # when each call in flight is done
@@ -53,30 +56,30 @@ class TimedModel:
         self._waits: list[int] = []  # calls made before each wait
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        start = _clock()
+        start = self._clock.now()
         number = len(self._calls)
         duration = self._duration_ms(number) / 1e3
         if self._asynchronous:
             if len(self._ready) == self._queue:
-                _until(self._ready[0])
-            busy_until = max(_clock(), self._ready[-1] if self._ready else 0.0)
+                self._clock.wait_until(self._ready[0])
+            busy_until = max(self._clock.now(), self._ready[-1] if self._ready else 0.0)
             self._ready.append(busy_until + duration)
         else:
-            _until(start + duration)
+            self._clock.wait_until(start + duration)
         shape = [int(size) for size in np.shape(batch)]
         self._shapes.append(shape)
         self._types.add(str(getattr(batch, "dtype", type(batch).__name__)))
         self._sums.append(content_sum(batch))
         output = np.zeros((shape[0] if shape else 0, self._classes), np.float32)
-        self._calls.append([start, _clock(), np.nan])
+        self._calls.append([start, self._clock.now(), np.nan])
         return output
 
     def synchronize(self) -> None:
         """Wait until the work of every call made so far is done."""
         if self._ready:
-            _until(self._ready[-1])
+            self._clock.wait_until(self._ready[-1])
         self._waits.append(len(self._calls))
-        end = _clock()
+        end = self._clock.now()
         for call in reversed(self._calls):
             if not np.isnan(call[2]):
                 break
@@ -106,15 +109,6 @@ class TimedModel:
             "waits": list(self._waits),
         }
 
-    def latencies_ms(self, last: int | None = None) -> list[float]:
-        """Return the true latencies of the last `last` calls (all without it): until the call's work was done.
-
-        Of an asynchronous model that is when somebody had waited for it; NaN where nobody did.
-        """
-        done = 2 if self._asynchronous else 1
-        times = [(call[done] - call[0]) * 1e3 for call in self._calls]
-        return times if last is None else times[-last:] if last else []
-
 
 def content_sum(batch: Any) -> float:
     """Return the sum of a batch's first values, which tells one input from another; NaN for what is no array."""
@@ -122,8 +116,3 @@ def content_sum(batch: Any) -> float:
         return float(np.asarray(batch).reshape(-1)[:_SUMMED].sum(dtype=np.float64))
     except (TypeError, ValueError, RuntimeError):
         return math.nan
-
-
-def _until(moment: float) -> None:
-    while (left := moment - _clock()) > 0:
-        _sleep(left)

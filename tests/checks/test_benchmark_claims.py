@@ -6,13 +6,13 @@ from itertools import count
 
 import numpy as np
 import pytest
+from solutions.checks.trusted.agreement import agreement, first_kept, percentile_range
 
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.probes.student import Student
 from solutions.checks import measurements_claims, throughput_claims
 from solutions.checks.core.claim import CELLS, claims_of
-from solutions.checks.trusted.agreement import agreement, first_kept, percentile_range
 
 
 class Folder:

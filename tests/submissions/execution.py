@@ -18,7 +18,6 @@ import torch
 
 from helpers import models
 from helpers.backend import ENGINE
-from solutions.checks import measurements_claims
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
 from solutions.checks.trusted.small_plans import small_plan
@@ -142,8 +141,7 @@ def _measure_small_networks(artifacts: Path) -> None:
     """
     for seed, (name, precision) in enumerate(_MEASURED.items()):
         (artifacts / name).write_bytes(small_plan(seed, precision).plan)
-    for user in (models, measurements_claims):
-        user.load_model = _small_network
+    models.load_model = _small_network
 
 
 def _small_network(name: str) -> torch.nn.Module:

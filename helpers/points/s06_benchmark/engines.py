@@ -1,0 +1,127 @@
+"""Probes that run the student's benchmark functions on an engine, with a log of what happened on its stream."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from helpers.backend import ENGINE, cuda, trt
+from helpers.points.s06_benchmark.timing import SHAPE, images, numbers
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.clock import StillRunningError
+
+__all__ = ["ENGINE_BATCH", "QueuedEngine", "engine_latency", "engine_throughput"]
+
+ENGINE_BATCH = 64 if ENGINE == "tensorrt" else 8
+"""Large enough that the work lasts several times as long as it takes to ask for it."""
+
+_MOST_STARTED = 100
+_MOST_S = 20.0
+_counter = time.perf_counter
+
+
+class QueuedEngine:
+    """An engine with input `input` and output `output` whose calls return when the execution is on the stream.
+
+    The input stays as it is: nothing is copied, and what a call returns are zeros. It keeps a log, lets at most 100
+    calls be under way, as a GPU's launch queue has an end too, and raises StillRunningError when it is called for more
+    than 20 seconds. A context manager, which frees its memory.
+    """
+
+    def __init__(self, plan: bytes, largest: int) -> None:
+        """Raises ValueError where the plan is no engine of this TensorRT, or refuses a batch of `largest`."""
+        engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+        if engine is None:
+            raise ValueError("the plan cannot be deserialized here")
+        self._engine, self._context, self._stream = engine, engine.create_execution_context(), cuda.Stream()
+        self._bind(largest)
+        self._buffers = []
+        for name in ("input", "output"):
+            self._buffers.append(cuda.mem_alloc(4 * trt.volume(self._context.get_tensor_shape(name))))
+            self._context.set_tensor_address(name, int(self._buffers[-1]))
+        cuda.memset_d8(self._buffers[0], 0, 4 * largest * int(np.prod(SHAPE)))
+        self._calls: list[list[float]] = []  # images, start, return, end of the first wait after it (NaN: none)
+        self._started, self._end = 0, _counter() + _MOST_S
+
+    def _bind(self, batch: int) -> None:
+        if not self._context.set_input_shape("input", (batch, *SHAPE)):
+            raise ValueError(f"the engine refuses a batch of {batch}")
+        self._batch = batch
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        """Start on a batch [N, 3, 224, 224]; note when."""
+        call = [len(batch), _counter(), np.nan, np.nan]
+        self._calls.append(call)
+        if call[1] > self._end:
+            raise StillRunningError
+        if len(batch) != self._batch:
+            self._bind(len(batch))
+        if self._started == _MOST_STARTED:
+            self._stream.synchronize()
+            self._started = 0
+        self._started += 1
+        if not self._context.execute_async_v3(self._stream.handle):
+            raise RuntimeError("the engine refused to run")
+        output = np.zeros((len(batch), 10), np.float32)
+        call[2] = _counter()
+        return output
+
+    def synchronize(self) -> None:
+        """Wait for what the calls started; note when that was over."""
+        self._stream.synchronize()
+        self._started, end = 0, _counter()
+        for call in reversed(self._calls):
+            if not np.isnan(call[3]):
+                break
+            call[3] = end
+
+    def log(self) -> dict[str, np.ndarray]:
+        """Return `images`, `start_s`, `end_s` (when the call returned) and `waited_s` of the calls, arrays [calls]."""
+        calls = np.array(self._calls, dtype=np.float64).reshape(-1, 4)
+        return dict(zip(("images", "start_s", "end_s", "waited_s"), calls.T.copy(), strict=True))
+
+    def __enter__(self) -> "QueuedEngine":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stream.synchronize()
+        self._context = self._engine = None
+        for buffer in self._buffers:
+            buffer.free()
+
+
+@probe
+def engine_latency(notebook: Notebook, *, plan: bytes, counts: dict[str, int], attempt: int) -> dict[str, Any]:
+    """Call benchmark_latency with an engine at ENGINE_BATCH; return what `numbers` gives, `stopped` and the `log`."""
+    benchmark, given = notebook["benchmark_latency"], images(ENGINE_BATCH, attempt)
+    return _on_engine(notebook, plan, lambda model: benchmark(model, given, **counts))
+
+
+@probe
+def engine_throughput(notebook: Notebook, *, plan: bytes, seconds: float, attempt: int) -> dict[str, Any]:
+    """Call benchmark_throughput with an engine at ENGINE_BATCH; as above. `attempt` makes it another request."""
+    benchmark = notebook["benchmark_throughput"]
+    return _on_engine(notebook, plan, lambda model: benchmark(model, ENGINE_BATCH, duration_sec=seconds))
+
+
+def _on_engine(notebook: Notebook, plan: bytes, run: Callable[[Any], Any]) -> dict[str, Any]:
+    returned, stopped = None, False
+    with QueuedEngine(plan, ENGINE_BATCH) as engine:
+        try:
+            returned = run(_as_in_the_notebook(notebook, engine))
+        except StillRunningError:
+            stopped = True
+        log = engine.log()
+    return {**numbers(returned), "stopped": stopped, "log": log}
+
+
+def _as_in_the_notebook(notebook: Notebook, engine: QueuedEngine) -> Any:
+    """Return the engine as an object of the notebook's EngineModel: a function must treat it as it treats those."""
+    base = notebook.value("EngineModel")
+    if not isinstance(base, type):
+        return engine
+    methods = {"__call__": lambda self, batch: engine(batch), "synchronize": lambda self: engine.synchronize()}
+    model = type(base.__name__, (base,), methods | {"__init__": lambda self: None})()
+    model.inference = engine
+    return model

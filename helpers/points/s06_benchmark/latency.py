@@ -1,0 +1,340 @@
+"""What is asked of benchmark_latency(model, input_data, num_iterations=1000, warmup=10)."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s06_benchmark.timing import SHAPE, settled, time_latency
+
+__all__ = [
+    "FUNCTION",
+    "ITERATIONS",
+    "POINTS",
+    "PROMISES",
+    "STATISTICS",
+    "WARM_UP",
+    "Timed",
+    "calls",
+    "mean_median",
+    "milliseconds",
+    "percentiles",
+    "std",
+    "synchronized",
+    "timed",
+    "warm_up",
+    "warm_up_ends",
+]
+
+FUNCTION = "benchmark_latency"
+ITERATIONS, WARM_UP = 1000, 10
+STATISTICS = ("mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms")
+PROMISES = (
+    f"benchmark_latency(model, input_data, num_iterations={ITERATIONS}, warmup={WARM_UP})",
+    ", ".join(f"`{name}`" for name in STATISTICS),
+    "It must also work with num_iterations=1, with warmup=0, and with an input_data of None",
+)
+
+TOLERANCE = 0.01
+"""Of every figure: far below what one latency more or less moves, far above what the clock's steps do."""
+
+_FEW, _MANY = (20, 15), (100, 30)
+"""Numbers of latencies, and the largest of them over the least.
+
+Multiples of 20, and of 100, are where the definitions of p95, and of p99, lie between two ranks next to each other.
+"""
+
+_LEAST_MS = 2.0
+_SLOW_MS, _SLOW_CALLS = 60.0, 5
+_OUTLIERS_MS = [2.0, 40.0, 4.0, 25.0, 6.0, 3.0]
+_ASYNCHRONOUS_CALLS = 30
+_UNITS = {0: "milliseconds", 1: "seconds", -1: "microseconds", -2: "nanoseconds"}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What benchmark_latency returned, the model's log, and of which number of calls the statistics must be.
+
+    `simulated` tells a simulated clock; without `known`, the code read another one and nothing is known.
+    """
+
+    numbers: dict[str, float]
+    others: dict[str, str]
+    log: dict[str, Any]
+    iterations: int
+    simulated: bool = True
+    known: bool = True
+
+    @property
+    def calls(self) -> int:
+        """How often the model was called."""
+        return len(self.log["start_s"])
+
+    def true_ms(self, column: str = "end_s") -> np.ndarray:
+        """Return the true latencies of all calls in milliseconds, until `end_s` or until `waited_s`."""
+        return (self.log[column] - self.log["start_s"]) * 1e3
+
+    @property
+    def times(self) -> np.ndarray:
+        """The true latencies of the timed calls in milliseconds."""
+        return self.true_ms()[-self.iterations :]
+
+    def figure(self, name: str) -> float:
+        """Return a statistic by its name, with or without _ms; raise Missed where it is no finite number."""
+        value = self.numbers.get(f"{name}_ms", self.numbers.get(name))
+        if value is None or not math.isfinite(value):
+            kind = self.others.get(f"{name}_ms", self.others.get(name))
+            found = f"a {kind}" if kind else f"{value}" if value is not None else f"the keys {sorted(self.numbers)}"
+            raise Missed(f"a number under {name}_ms", found, "return a dictionary with the five keys of the task")
+        return value
+
+    @property
+    def unit(self) -> int:
+        """The power of 1000 that turns what was returned into milliseconds: a wrong unit is missed only once."""
+        truth = {"mean": float(self.times.mean()), "median": statistics.median(self.times.tolist())}
+        found = {name: self.numbers.get(f"{name}_ms", self.numbers.get(name, 0.0)) for name in truth}
+        powers = [math.log(truth[name] / value, 1e3) for name, value in found.items() if 0 < value < math.inf]
+        nearest = min(powers, key=lambda power: abs(power - round(power)), default=0.0)
+        return min(_UNITS, key=lambda power: abs(power - nearest))
+
+    def in_ms(self, name: str) -> float:
+        """Return a statistic in milliseconds, whatever unit it came in."""
+        return 1e3**self.unit * self.figure(name)
+
+
+def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int], **model: Any) -> Timed:
+    """Return what benchmark_latency does with a TimedModel of these arguments; raise Missed where it gives nothing."""
+    iterations, warmup = counts.get("num_iterations", ITERATIONS), counts.get("warmup", WARM_UP)
+    most_s = (sum(model.get("first_ms", ())) + (iterations + warmup) * max(model["durations_ms"])) / 1e3
+    asked = {"model": model, "batch": batch, "counts": counts, "patience_s": 1 + 5 * most_s, "long": most_s > 10}
+    reply = case.call(time_latency, **asked, attempt=attempt)
+    found = reply.require(FUNCTION if batch else f"{FUNCTION}(model, None, {_said(counts)})")
+    result = Timed(
+        **{key: found[key] for key in ("numbers", "others", "log", "simulated", "known")}, iterations=iterations
+    )
+    if found["known"] and found["stopped"]:
+        expected = f"{FUNCTION} to return after {warmup} + {iterations} calls of the model ({_said(counts)})"
+        raise Missed(expected, f"still running after {result.calls}", "let num_iterations end the timed loop")
+    if found["known"] and "" in found["numbers"] | found["others"]:
+        advice = f"return a dictionary with {', '.join(STATISTICS)}"
+        raise Missed("a dictionary of statistics", f"a {found['type']}", advice)
+    return result
+
+
+def _said(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in counts.items()) or "the defaults"
+
+
+def _spread(case: Case, number: int, largest: float, attempt: int) -> Timed:
+    """Time a model whose latencies are well spaced from 2 ms on, across 10 ms, in random order.
+
+    The one before the first that is timed, that one and the last are near the mean: whoever counts one call more or
+    less there loses `calls`, and not the figures too.
+    """
+    random = case.random(f"latency.spread {number}")
+    steps = (np.arange(number) + random.uniform(-0.15, 0.15, number)) / (number - 1)
+    durations = random.uniform(0.95, 1.05) * _LEAST_MS * largest**steps
+    ordered = durations[np.argsort(abs(durations - durations.mean()))]
+    durations = np.concatenate([ordered[:1], random.permutation(ordered[2:]), ordered[1:2]])
+    model = {"durations_ms": durations.tolist(), "first_ms": [float(durations.mean())]}
+    found = timed(case, attempt, batch=2, counts={"num_iterations": number, "warmup": 1}, **model)
+    if found.calls < number:
+        expected = f"every timed iteration to run the model: {number} calls or more"
+        raise Missed(expected, f"{found.calls} calls", "call the model inside the timed loop, once an iteration")
+    return found
+
+
+def _factor(case: Case) -> float:
+    """Return what turns the function's figures into milliseconds."""
+    return 1e3 ** _spread(case, *_FEW, 0).unit
+
+
+def _judged(case: Case, size: tuple[int, float], judge: Callable[[Timed], str]) -> str:
+    return settled(lambda attempt: _spread(case, *size, attempt), judge)
+
+
+def _compare(name: str, found: float, low: float, high: float, try_this: str) -> str:
+    if not low * (1 - TOLERANCE) <= found <= high * (1 + TOLERANCE):
+        truth = f"{low:.3f} ms" if high - low < 0.0005 else f"{low:.3f} to {high:.3f} ms"
+        raise Missed(f"{name} within {TOLERANCE:.0%} of the model's own {truth}", f"{found:.3f} ms", try_this)
+    return f"{name} {found:.3f} ms"
+
+
+def _rank_range(times: np.ndarray, percent: int) -> tuple[float, float]:
+    """Return the least and largest value that a common definition of a percentile gives, NumPy's thirteen among them.
+
+    Counted from 0 among n ordered times, their ranks lie between one before n·percent/100, rounded down, and that.
+    """
+    ordered, rank = np.sort(times), len(times) * percent / 100
+    low, high = math.floor(rank) - 1, min(rank, len(times) - 1)
+    below, above = ordered[math.floor(high)], ordered[math.ceil(high)]
+    return float(ordered[max(low, 0)]), float(below + (high - math.floor(high)) * (above - below))
+
+
+def _mean_median(found: Timed) -> str:
+    mean = float(found.times.mean())
+    said = _compare("mean", found.in_ms("mean"), mean, mean, "the sum of the latencies over their number")
+    hint = "the middle latency, when they are sorted as numbers; it is not the mean"
+    return f"{said}; {_compare('median', found.in_ms('median'), *_rank_range(found.times, 50), hint)}"
+
+
+@point("Mean and median are right")
+def mean_median(case: Case) -> str:
+    return "; ".join(_judged(case, size, _mean_median) for size in (_FEW, _MANY))
+
+
+def _percentiles(found: Timed) -> str:
+    return "; ".join(
+        _compare(
+            f"p{percent} of {found.iterations} latencies",
+            found.in_ms(f"p{percent}"),
+            *_rank_range(found.times, percent),
+            f"sorted as numbers, {percent} % of the latencies are no longer than it",
+        )
+        for percent in (95, 99)
+    )
+
+
+@point("p95 and p99 are right")
+def percentiles(case: Case) -> str:
+    return "; ".join(_judged(case, size, _percentiles) for size in (_FEW, _MANY))
+
+
+def _std(found: Timed) -> str:
+    hint = "the spread of single latencies, not of their mean; it does not shrink with more iterations"
+    return _compare("std", found.in_ms("std"), float(found.times.std()), float(found.times.std(ddof=1)), hint)
+
+
+@point("The standard deviation is that of the latencies")
+def std(case: Case) -> str:
+    return _judged(case, _MANY, _std)
+
+
+def _milliseconds(found: Timed) -> str:
+    truth, median, power = statistics.median(found.times.tolist()), found.figure("median"), found.unit
+    if power or not truth / 3 < median < truth * 3:
+        unit = f", which would be {_UNITS[power]}" if power else ""
+        hint = "time.perf_counter counts seconds; a millisecond is a thousandth"
+        raise Missed(f"a median near {truth:.2f}, in milliseconds", f"{median:.6g}{unit}", hint)
+    return f"median {median:.3f} ms"
+
+
+@point("All figures are milliseconds")
+def milliseconds(case: Case) -> str:
+    return _judged(case, _FEW, _milliseconds)
+
+
+@point("The model runs warmup + num_iterations times, each time on input_data")
+def calls(case: Case) -> str:
+    random = case.random("latency.calls")
+    iterations, warmup, batch = (int(random.integers(*bounds)) for bounds in ((15, 30), (3, 9), (2, 5)))
+    asked = ({"num_iterations": iterations, "warmup": warmup}, batch), ({"num_iterations": iterations, "warmup": 0}, 1)
+    evidence = [_counted(case, counts, size) for counts, size in (*asked, ({"num_iterations": 1, "warmup": 0}, None))]
+    evidence.append(_counted(case, {}, batch))
+    return "; ".join([*evidence, settled(partial(_outliers, case), _one_more_or_less)])
+
+
+def _counted(case: Case, counts: dict[str, int], batch: int | None) -> str:
+    """Return evidence that the calls are as many as asked for, and each gets the input as it is."""
+    found = timed(case, 0, batch=batch, counts=counts, durations_ms=[40.0 if not counts else 3.0])
+    expected = counts.get("num_iterations", ITERATIONS) + counts.get("warmup", WARM_UP)
+    if not found.known:
+        return "the defaults were not tried: it reads a clock that cannot be simulated"
+    if found.calls != expected:
+        advice = f"warmup calls, then num_iterations timed ones; the defaults are {ITERATIONS} and {WARM_UP}"
+        raise Missed(f"{expected} calls of the model with {_said(counts)}", f"{found.calls}", advice)
+    wrong = [shape for shape in found.log["shapes"] if shape != ([] if batch is None else [batch, *SHAPE])]
+    if wrong:
+        expected_input = f"input_data {[batch, *SHAPE] if batch else None}"
+        raise Missed(f"each call to get {expected_input}", f"an input of shape {wrong[0]}", "pass input_data as it is")
+    others = sum(total != found.log["given"] for total in found.log["sums"]) if batch else 0
+    if others:
+        content = f"another content in {others} of {found.calls} calls"
+        raise Missed("each call to get input_data, warm-up included", content, "pass input_data as it is")
+    found.figure("mean")
+    return f"{found.calls} call{'s' * (found.calls != 1)} with {_said(counts)}{'' if batch else ', input_data=None'}"
+
+
+def _outliers(case: Case, attempt: int) -> Timed:
+    """Time four calls that differ so much that one more or one less shows in their mean."""
+    counts = {"num_iterations": len(_OUTLIERS_MS) - 2, "warmup": 2}
+    return timed(case, attempt, batch=2, counts=counts, durations_ms=_OUTLIERS_MS)
+
+
+def _one_more_or_less(found: Timed) -> str:
+    mean, truth, number, every = found.in_ms("mean"), float(found.times.mean()), found.iterations, found.true_ms()
+    others = [float(chosen.mean()) for chosen in (every[1:], every[3:], every[2:-1])]
+    others += [truth * number / (number - 1), truth * number / (number + 1)]
+    if any(abs(mean / other - 1) < TOLERANCE for other in others) and abs(mean / truth - 1) > TOLERANCE:
+        expected = f"the statistics of the {number} calls after the warm-up, with a mean of {truth:.2f} ms"
+        advice = "call the model warmup times without the clock, then time each of num_iterations calls"
+        raise Missed(expected, f"{mean:.2f} ms, as if one call more or less had been timed", advice)
+    return f"mean {mean:.2f} ms of {number} calls"
+
+
+@point("The warm-up is not in the statistics")
+def warm_up(case: Case) -> str:
+    factor, slow = _factor(case), [_SLOW_MS] * _SLOW_CALLS
+    counts = {"num_iterations": 20, "warmup": _SLOW_CALLS}
+    model = {"durations_ms": [2.0, 3.0], "first_ms": slow}
+
+    def judge(found: Timed) -> str:
+        if found.calls <= _SLOW_CALLS:
+            expected = f"more calls than the {_SLOW_CALLS} of the warm-up"
+            raise Missed(expected, f"{found.calls}", "call the model inside the timed loop, once an iteration")
+        expected, mean = float(found.true_ms()[_SLOW_CALLS:].mean()), factor * found.figure("mean")
+        if not 0.8 * expected < mean < 1.25 * expected:
+            only = f"a mean near {expected:.2f} ms: only this model's first {_SLOW_CALLS} calls are slow"
+            advice = "run the model warmup times without the clock, and keep only the times of what follows"
+            raise Missed(only, f"{mean:.2f} ms", advice)
+        return f"mean {mean:.2f} ms though the first {_SLOW_CALLS} calls took {_SLOW_MS:.0f} ms"
+
+    return settled(lambda attempt: timed(case, attempt, batch=1, counts=counts, **model), judge)
+
+
+def _asynchronous(case: Case, attempt: int) -> Timed:
+    counts = {"num_iterations": _ASYNCHRONOUS_CALLS, "warmup": 4}
+    return timed(case, attempt, batch=1, counts=counts, durations_ms=[2.5, 3.5, 3.0], asynchronous=True)
+
+
+@point("Each time ends when the work is done")
+def synchronized(case: Case) -> str:
+    factor, hint = _factor(case), "synchronize after the call and before you read the clock, in every iteration"
+
+    def judge(found: Timed) -> str:
+        first = max(0, found.calls - _ASYNCHRONOUS_CALLS)
+        missing = _without_wait(found.log["waits"], first, found.calls)
+        if missing or not found.calls:
+            text = f"{missing} of {found.calls - first} timed calls that the next one followed without a wait"
+            raise Missed("a wait after each timed call of an asynchronous model", text, hint)
+        expected, mean = float(found.true_ms("waited_s")[first:].mean()), factor * found.figure("mean")
+        if not 0.9 * expected < mean < 1.1 * expected:
+            truth = f"a mean near {expected:.2f} ms, the time until the work is done"
+            raise Missed(truth, f"{mean:.4f} ms", hint)
+        return f"mean {mean:.2f} ms, {len(found.log['waits'])} waits"
+
+    return settled(lambda attempt: _asynchronous(case, attempt), judge)
+
+
+def _without_wait(waits: Sequence[int], first: int, last: int) -> int:
+    return len(set(range(first + 1, last + 1)) - set(waits))
+
+
+@point("The warm-up is over before the clock starts")
+def warm_up_ends(case: Case) -> str:
+    found = _asynchronous(case, 0)
+    before = found.calls - _ASYNCHRONOUS_CALLS
+    if before not in found.log["waits"] or before < 1:
+        text = "no warm-up" if before < 1 else "none: its work was still under way when the first timed call came"
+        raise Missed("a wait between the warm-up and the first timed call", text, "synchronize after the warm-up too")
+    return f"a wait after call {before}"
+
+
+POINTS = (mean_median, percentiles, std, milliseconds, calls, warm_up, synchronized, warm_up_ends)

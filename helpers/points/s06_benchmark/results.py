@@ -1,0 +1,110 @@
+"""What is asked of latency.json and throughput.json: complete, in order, and fitting each other."""
+
+import json
+import math
+import statistics
+from typing import Any
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s06_benchmark.latency import STATISTICS
+
+__all__ = ["BATCHES", "ENGINES", "LITTLE", "NAMES", "POINTS", "PROMISES", "fit", "latency_rows", "throughput_rows"]
+
+ENGINES = {
+    "fp32": "resnet50_fp32.engine",
+    "fp16": "resnet50_dynamic_fp16.engine",
+    "int8": "resnet50_int8.engine",
+}
+"""The engine that is measured under each name."""
+
+NAMES = ("pytorch-fp32", *ENGINES)
+BATCHES = (1, 4, 8, 16, 32)
+PROMISES = ("Three engines and PyTorch, five batch sizes",)
+
+LITTLE = 1.6
+"""How far images per second × seconds per batch / batch may be from 1, one batch at a time being in flight.
+
+The middle of a name's five batches is judged. Its two figures are taken one after the other, so that load changes both:
+TODO
+"""
+
+Rows = dict[tuple[str, int], dict[str, float]]
+
+
+def latency_rows(case: Case) -> Rows:
+    """Return the rows of latency.json by name and batch; raise Missed where one, or a statistic, is not there."""
+    return _rows(case, "latency.json", STATISTICS)
+
+
+def throughput_rows(case: Case) -> Rows:
+    """Return the rows of throughput.json likewise."""
+    return _rows(case, "throughput.json", ("images_per_s",))
+
+
+def _rows(case: Case, file: str, keys: tuple[str, ...]) -> Rows:
+    content = case.artifact(file)
+    if content is None:
+        raise Missed(f"{file} among the artifacts", "no such file", "run the cell that writes it")
+    try:
+        rows = {(str(row["name"]), int(row["batch"])): row for row in json.loads(content)["rows"]}
+    except (ValueError, KeyError, TypeError) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise Missed(f'{file} to hold {{"rows": [{{"name", "batch", …}}]}}', found, "run the cell again") from error
+    asked = [(name, batch) for name in NAMES for batch in BATCHES]
+    return {
+        key: {name: _number(rows.get(key), name, f"{file}, {key[0]} at batch {key[1]}") for name in keys}
+        for key in asked
+    }
+
+
+def _number(value: Any, key: str, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        advice = "look at what your function returns for this batch and so few iterations"
+        raise Missed(f"a finite number under {key} ({where})", repr(value), advice)
+    return float(value)
+
+
+@point("latency.json has every engine and batch")
+def latency_complete(case: Case) -> str:
+    return f"{len(latency_rows(case))} rows × {len(STATISTICS)} statistics"
+
+
+@point("The latencies are in order: median, p95, p99")
+def order(case: Case) -> str:
+    rows = latency_rows(case)
+    for (name, batch), row in rows.items():
+        if not (0 < row["median_ms"] <= row["p95_ms"] <= row["p99_ms"] and row["mean_ms"] > 0 and row["std_ms"] >= 0):
+            found = ", ".join(f"{key} {row[key]:.4g}" for key in STATISTICS)
+            advice = "check which percentile goes under which key"
+            raise Missed(f"0 < median ≤ p95 ≤ p99 ({name} at batch {batch})", found, advice)
+    return f"{len(rows)} rows"
+
+
+@point("throughput.json has every engine and batch")
+def throughput_complete(case: Case) -> str:
+    rows = throughput_rows(case)
+    for (name, batch), row in rows.items():
+        if row["images_per_s"] <= 0:
+            found = f"{row['images_per_s']} for {name} at batch {batch}"
+            raise Missed("images per second above zero", found, "run the measurement again")
+    return f"{len(rows)} rows"
+
+
+@point("Latency and throughput fit each other")
+def fit(case: Case) -> str:
+    latency, throughput = latency_rows(case), throughput_rows(case)
+    said = []
+    for name in NAMES:
+        ratios = {b: throughput[name, b]["images_per_s"] * latency[name, b]["mean_ms"] / 1e3 / b for b in BATCHES}
+        middle = statistics.median(ratios.values())
+        if not 1 / LITTLE < middle < LITTLE:
+            found = f"{middle:.3g} times the batch size for {name}, in the middle of its batches"
+            advice = "check the unit of both, and that both count what one call does"
+            raise Missed("images per second × seconds per batch near the batch size", found, advice)
+        said.append(f"{name} {middle:.2f}")
+    return f"images/s × latency / batch: {', '.join(said)}"
+
+
+POINTS = (latency_complete, order, throughput_complete)

@@ -1,0 +1,139 @@
+"""Probes that call the student's functions with models of known timing, and how often a point looks at them."""
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+from helpers.missed import Missed
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.clock import RealClock, SimulatedClock, StillRunningError
+from helpers.probes.networks import EDGE
+from helpers.probes.timed import TimedModel, content_sum
+
+__all__ = ["ATTEMPTS", "SHAPE", "images", "numbers", "settled", "time_latency", "time_throughput"]
+
+SHAPE = (3, EDGE, EDGE)
+"""Channels, height and width of the images."""
+
+ATTEMPTS = 3
+"""How often a point looks, where the student's clock is the machine's own: another program may have disturbed it."""
+
+Found = TypeVar("Found")
+
+
+@probe
+def time_latency(
+    notebook: Notebook,
+    *,
+    model: dict[str, Any],
+    batch: int | None,
+    counts: dict[str, int],
+    patience_s: float,
+    long: bool = False,
+    attempt: int = 0,
+) -> dict[str, Any]:
+    """Call benchmark_latency with a TimedModel.
+
+    Args:
+        model: TimedModel's arguments.
+        batch: images in the input; without, the input is None.
+        counts: `num_iterations` and `warmup`; what is not there is left to the function's defaults.
+        patience_s: seconds of the model's clock after which it is stopped.
+        long: not to be done in real time.
+        attempt: makes a repeated call another request.
+
+    Returns:
+        `numbers` and `others` of what came back, its `type`, `stopped` (whether it went on beyond `patience_s`),
+        `simulated` (whether the clock was), `known` (False where a `long` call read another clock: nothing is known),
+        and `log`, whose `given` is the `content_sum` of the input.
+    """
+    benchmark, given = notebook["benchmark_latency"], None if batch is None else images(batch, attempt)
+    found = _on_timed_model(benchmark, model, patience_s, long, lambda timed: benchmark(timed, given, **counts))
+    found["log"]["given"] = content_sum(given)
+    return found
+
+
+@probe
+def time_throughput(
+    notebook: Notebook,
+    *,
+    model: dict[str, Any],
+    batch: int,
+    seconds: float | None,
+    patience_s: float,
+    long: bool = False,
+    attempt: int = 0,
+) -> dict[str, Any]:
+    """Call benchmark_throughput with a TimedModel; `seconds` None leaves duration_sec to its default. As above."""
+    benchmark, given = notebook["benchmark_throughput"], {} if seconds is None else {"duration_sec": seconds}
+    return _on_timed_model(benchmark, model, patience_s, long, lambda timed: benchmark(timed, batch, **given))
+
+
+def _on_timed_model(
+    function: Any, model: dict[str, Any], patience_s: float, long: bool, run: Callable[[TimedModel], Any]
+) -> dict[str, Any]:
+    """Run on a simulated clock; where the code did not live by it, in real time."""
+    for kind in (SimulatedClock,) if long else (SimulatedClock, RealClock):
+        clock = kind(patience_s)
+        timed, returned, stopped = TimedModel(clock, **model), None, False
+        try:
+            with clock.read_by(function):
+                returned = run(timed)
+        except StillRunningError:
+            stopped = True
+        except Exception:
+            if clock.followed:
+                raise
+        if clock.followed:
+            break
+    about = {"stopped": stopped, "simulated": kind is SimulatedClock, "known": clock.followed}
+    return {**numbers(returned), **about, "log": timed.log()}
+
+
+def numbers(returned: Any) -> dict[str, Any]:
+    """Return what a function gave as plain data: `numbers` and, for what is none, `others` by name, and its `type`.
+
+    A value that is no dictionary has the name "".
+    """
+    values = {str(key): value for key, value in returned.items()} if isinstance(returned, dict) else {"": returned}
+    real = {key: _real(value) for key, value in values.items()}
+    return {
+        "numbers": {key: value for key, value in real.items() if value is not None},
+        "others": {key: type(values[key]).__name__ for key, value in real.items() if value is None},
+        "type": type(returned).__name__,
+    }
+
+
+def _real(value: Any) -> float | None:
+    """Return a number as a float: Python's, NumPy's, or a tensor's of one element; None for anything else."""
+    if isinstance(value, (bool, str)):
+        return None
+    try:
+        return float(value) if isinstance(value, Real) or getattr(value, "ndim", None) == 0 else None
+    except (TypeError, ValueError):
+        return None
+
+
+def images(batch: int, seed: int) -> np.ndarray:
+    """Return float32 images [batch, 3, 224, 224]."""
+    return np.random.default_rng(seed).standard_normal((batch, *SHAPE), dtype=np.float32)
+
+
+def settled(measure: Callable[[int], Found], judge: Callable[[Found], str]) -> str:
+    """Return the evidence of a measurement that `judge` accepts: the only one on a simulated clock, else of three.
+
+    What was measured says `simulated`. What `measure` raises ends it at once: code that raised would do so again.
+
+    Raises:
+        Missed: none was accepted; what the last one lacked.
+    """
+    for attempt in range(ATTEMPTS):
+        found = measure(attempt)
+        try:
+            return judge(found)
+        except Missed:
+            if found.simulated or attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")

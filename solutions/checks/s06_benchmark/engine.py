@@ -1,0 +1,153 @@
+"""Claims on benchmark_latency and benchmark_throughput: their points, and what they find of an engine."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.s06_benchmark import latency, throughput
+from helpers.points.s06_benchmark.engines import ENGINE_BATCH, QueuedEngine, engine_latency, engine_throughput
+from helpers.points.s06_benchmark.timing import images
+from solutions.checks.core.claim import award, claim
+from solutions.checks.trusted.small_plans import small_plan
+
+__all__ = ["FASTER", "OWN", "agrees"]
+
+OWN = 0.10
+"""How far a figure may be from the log of the calls that it describes."""
+
+FASTER = 1.5
+"""How many times as fast as the grader's fastest execution a figure may be: half of what flatters by a factor of 2."""
+
+_ROUNDS, _EXECUTIONS, _IN_FLIGHT = 5, 16, 4
+_LONG_GAP = 0.15  # of the time from one call to the next
+_COUNTS, _SECONDS = {"num_iterations": 15, "warmup": 3}, 0.2
+_LATENCY, _THROUGHPUT = "benchmark_latency", "benchmark_throughput"
+
+
+def _plan(case: Case) -> bytes:
+    return small_plan(case.number("benchmark.network"), "fp32", (1, ENGINE_BATCH, ENGINE_BATCH)).plan
+
+
+def _shortest_ms(plan: bytes) -> float:
+    """Return the shortest time of an execution, of those that were waited for one by one and of four in flight."""
+    with QueuedEngine(plan, ENGINE_BATCH) as model:
+        given, times = images(ENGINE_BATCH, 0), []
+        for number in (1, *[1, _IN_FLIGHT] * (_EXECUTIONS // 2)):
+            start = time.perf_counter()
+            for _ in range(number):
+                model(given)
+            model.synchronize()
+            times.append((time.perf_counter() - start) * 1e3 / number)
+    return min(times[1:])
+
+
+def agrees(measure: Callable[[int], tuple[float, float]], shortest_ms: Callable[[], float], what: str) -> str:
+    """Return the evidence of the first of five rounds in which a student's figure stands both tests.
+
+    Args:
+        measure: the figure as milliseconds an execution, and its ratio to the log of the same calls.
+        shortest_ms: the grader's own measurement, taken in turns with it.
+
+    Raises:
+        Missed: none did; what the last one lacked.
+    """
+    shortest = math.inf
+    for attempt in range(_ROUNDS):
+        found_ms, own = measure(attempt)
+        shortest = min(shortest, shortest_ms())
+        if abs(own - 1) <= OWN and found_ms >= shortest / FASTER:
+            return f"{own:.3f} of the log of its own calls; the shortest execution took {shortest:.3f} ms"
+    if abs(own - 1) > OWN:
+        advice = "look at the points above; nothing but the model and the wait belongs between the two clocks"
+        raise Missed(
+            f"{what} of an engine as the log of the same calls has it, within {OWN:.0%}", f"{own:.3g} times", advice
+        )
+    expected = f"{what} of an engine as the grader finds it: no less than {shortest / FASTER:.3f} ms an execution"
+    raise Missed(expected, f"{found_ms:.3f} ms", "return what was measured")
+
+
+award("latency.mean_median", 1, latency.mean_median, cell=_LATENCY)
+award("latency.percentiles", 1, latency.percentiles, cell=_LATENCY)
+award("latency.std", 0.5, latency.std, cell=_LATENCY)
+award("latency.milliseconds", 0.5, latency.milliseconds, cell=_LATENCY)
+award("latency.calls", 1, latency.calls, cell=_LATENCY)
+award("latency.warm_up", 0.75, latency.warm_up, cell=_LATENCY)
+award("latency.synchronized", 0.75, latency.synchronized, cell=_LATENCY)
+award("latency.warm_up_ends", 0.25, latency.warm_up_ends, cell=_LATENCY)
+
+
+@claim("latency.engine", cell=_LATENCY, points=0.75, title="On an engine it finds the grader's figure")
+def latency_of_an_engine(case: Case) -> str:
+    plan = _plan(case)
+
+    def measure(attempt: int) -> tuple[float, float]:
+        found = _run(case, engine_latency, latency.FUNCTION, plan=plan, counts=_COUNTS, attempt=attempt)
+        timed = latency.Timed(found["numbers"], found["others"], found["log"], _COUNTS["num_iterations"])
+        median, mean = timed.figure("median"), timed.figure("mean")
+        times = timed.true_ms("waited_s")[-timed.iterations :]
+        if not _as_asked(found["log"], timed.iterations) or not np.isfinite(times).all():
+            return median, 0.0
+        ratios = median / statistics.median(times.tolist()), mean / float(times.mean())
+        return median, _nearest(*ratios)
+
+    return agrees(measure, lambda: _shortest_ms(plan), "the latency")
+
+
+def _run(case: Case, probe: Any, function: str, **data: Any) -> dict[str, Any]:
+    found = case.call(probe, **data).require(function)
+    if found["stopped"]:
+        text = f"still calling the model after many times that ({len(found['log']['start_s'])} calls)"
+        asked = data.get("counts") or f"duration_sec={data['seconds']}"
+        raise Missed(f"{function} on an engine to end as asked for ({asked})", text, "let that end the timed loop")
+    return found
+
+
+def _as_asked(log: dict[str, Any], last: int) -> bool:
+    """Return whether the `last` calls were there and got the whole batch."""
+    return len(log["images"]) >= last and bool((log["images"][-last:] == ENGINE_BATCH).all())
+
+
+def _nearest(*ratios: float) -> float:
+    """Return the ratio nearest to 1; a wrong median beside a right mean is another claim's matter."""
+    return min(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
+
+
+award("throughput.images", 1, throughput.images, cell=_THROUGHPUT)
+award("throughput.duration", 0.75, throughput.duration, cell=_THROUGHPUT)
+award("throughput.batch", 0.5, throughput.batch_size, cell=_THROUGHPUT)
+award("throughput.warm_up", 0.5, throughput.warm_up, cell=_THROUGHPUT)
+award("throughput.synchronized", 0.75, throughput.synchronized, cell=_THROUGHPUT)
+
+
+@claim("throughput.engine", cell=_THROUGHPUT, points=0.75, title="On an engine it finds the grader's figure")
+def throughput_of_an_engine(case: Case) -> str:
+    plan = _plan(case)
+
+    def measure(attempt: int) -> tuple[float, float]:
+        found = _run(case, engine_throughput, throughput.FUNCTION, plan=plan, seconds=_SECONDS, attempt=attempt)
+        rate = max(throughput.rate_of(found), 1e-9)
+        return ENGINE_BATCH * 1e3 / rate, _own_rate(throughput.Timed(rate, ENGINE_BATCH, found["log"]))
+
+    return agrees(measure, lambda: _shortest_ms(plan), "the throughput")
+
+
+def _own_rate(timed: throughput.Timed) -> float:
+    """Return a rate's ratio to the nearest that its log allows; 0 where work was not waited for.
+
+    The log's seconds include what the loop did between two calls. Where even the least of these gaps is long, the loop
+    does more than to run the model, and they are left out.
+    """
+    log = timed.log
+    if timed.calls < 4 or not np.isfinite(log["waited_s"]).all():
+        return 0.0
+    low, high = timed.rates(column="waited_s")
+    own = timed.images_per_s / min(max(timed.images_per_s, low), high)
+    ends = np.where(log["waited_s"][:-1] <= log["start_s"][1:], log["waited_s"][:-1], log["end_s"][:-1])
+    gap, each = float((log["start_s"][1:] - ends).min()), timed.span_s / timed.calls
+    return own * (1 - gap / each) if gap > _LONG_GAP * each else own

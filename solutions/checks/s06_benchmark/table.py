@@ -1,0 +1,172 @@
+"""Claims on latency.json and throughput.json: complete, in order, fitting each other, and measured on this machine."""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from helpers import models
+from helpers.backend import ENGINE
+from helpers.lab import MODEL
+from helpers.memory import keep_freed_memory
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.s06_benchmark import results
+from helpers.points.s06_benchmark.results import BATCHES, ENGINES, NAMES
+from helpers.points.s06_benchmark.timing import images
+from helpers.probes.builds import plan_facts
+from solutions.checks.core.claim import award, claim
+from solutions.checks.s06_benchmark.engine import FASTER
+from solutions.checks.trusted.reference import reference
+from solutions.pipeline.inference import InferenceEngine
+
+__all__ = ["Fresh", "measured"]
+
+_CELL = "benchmark_results"
+_SLOWER, _MACHINE, _AS_FAST, _QUIET = 1.6, 10.0, 1.3, 1.15
+_REPEATS = 8
+_RUNS = {1: 8, 4: 4, 8: 4, 16: 2, 32: 2}
+
+Key = tuple[str, int]
+
+
+class Fresh:
+    """Times in ms of names at batches, taken when they are asked for; all that were taken count."""
+
+    def __init__(self, take: Callable[[Key], list[float]]) -> None:
+        self._take = take
+        self._times: dict[Key, list[float]] = {}
+
+    def again(self, key: Key) -> None:
+        """Take some more."""
+        self._times.setdefault(key, []).extend(self._take(key))
+
+    def shortest(self, key: Key) -> float:
+        """Return the shortest time: load makes an execution longer, never shorter."""
+        if key not in self._times:
+            self.again(key)
+        return min(self._times[key])
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing disturbed the machine: an ordinary time is about as long as the shortest."""
+        return statistics.median(statistics.median(times) / min(times) for times in self._times.values()) < _QUIET
+
+
+def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
+    """Return evidence that saved times (ms a batch) are what this machine can measure.
+
+    Raises:
+        Missed: one is shorter than what the machine can do, whatever its load (a factor of 2 in a single row shows on
+            a quiet machine; one in a whole name or table also beside other programs, since it takes one row that was
+            not disturbed), or a name is longer at all its batches than the others allow, on a quiet machine.
+    """
+    for key in sorted(saved, key=lambda key: (key[1], NAMES.index(key[0]))):
+        fresh.shortest(key)
+    for key in sorted((key for key in saved if _too_short(saved, fresh, key)), key=fresh.shortest):
+        _take_again(saved, fresh, key, what)
+    least = {name: min(saved[name, batch] / fresh.shortest((name, batch)) for batch in BATCHES) for name in NAMES}
+    most = _SLOWER if fresh.quiet and min(least.values()) < _AS_FAST else _MACHINE
+    for name, ratio in least.items():
+        if ratio > most:
+            found = f"{ratio:.2f} times what it takes now, at every batch or more"
+            advice = "check the unit, and measure each engine under its own name"
+            raise Missed(f"{what} of {name} as this machine measures it", found, advice)
+    said = ", ".join(f"{name} {ratio:.2f}" for name, ratio in least.items())
+    return f"{what}, over the shortest time now, least of {len(BATCHES)} batches: {said}"
+
+
+def _too_short(saved: Mapping[Key, float], fresh: Fresh, key: Key) -> bool:
+    return saved[key] < fresh.shortest(key) / FASTER
+
+
+def _take_again(saved: Mapping[Key, float], fresh: Fresh, key: Key, what: str) -> None:
+    """Measure a row again until it can have been so short; raise Missed where it cannot."""
+    for _ in range(_REPEATS):
+        if not _too_short(saved, fresh, key):
+            return
+        fresh.again(key)
+    name, batch = key
+    expected = f"{what} of {name} at batch {batch} near {fresh.shortest(key):.4g} ms"
+    found = f"{saved[key]:.4g} ms, which is less than this machine needs"
+    raise Missed(expected, found, "check the unit, and write what was measured, on this machine")
+
+
+_fresh: "WeakKeyDictionary[Case, Fresh]" = WeakKeyDictionary()
+
+
+def _fresh_times(case: Case) -> Fresh:
+    """Return times of the engines that the submission measured and of PyTorch; the same for both claims."""
+    if case not in _fresh:
+        runs: dict[str, Callable[[np.ndarray], Any]] = {}
+
+        def take(key: Key) -> list[float]:
+            name, batch = key
+            if name not in runs:
+                runs[name] = _model(case, name)
+            given = images(batch, batch)
+            runs[name](given)
+            return [_ms(runs[name], given) for _ in range(_RUNS[batch])]
+
+        _fresh[case] = Fresh(take)
+    return _fresh[case]
+
+
+def _ms(run: Callable[[np.ndarray], Any], given: np.ndarray) -> float:
+    start = time.perf_counter()
+    run(given)
+    return (time.perf_counter() - start) * 1e3
+
+
+def _model(case: Case, name: str) -> Callable[[np.ndarray], Any]:
+    if name not in ENGINES:
+        return _pytorch()
+    own = case.artifact(ENGINES[name])
+    usable = own is not None and plan_facts(own) is not None
+    return InferenceEngine(own if usable else reference().path(ENGINES[name])).infer
+
+
+def _pytorch() -> Callable[[np.ndarray], Any]:
+    import torch
+
+    device = "cuda" if ENGINE == "tensorrt" else "cpu"
+    keep_freed_memory()
+    model = models.load_model(MODEL).to(device).eval()
+
+    def run(given: np.ndarray) -> Any:
+        with torch.no_grad():
+            return model(torch.from_numpy(given).to(device)).cpu()
+
+    return run
+
+
+def _latencies(case: Case) -> dict[Key, float]:
+    return {key: row["median_ms"] for key, row in results.latency_rows(case).items()}
+
+
+award("results.latency_complete", 1, results.latency_complete, cell=_CELL)
+award("results.order", 0.75, results.order, cell=_CELL)
+award("results.throughput_complete", 0.75, results.throughput_complete, cell=_CELL)
+
+
+@claim("results.latency_measured", cell=_CELL, points=1, title="The latencies are this machine's")
+def latency_measured(case: Case) -> str:
+    return measured(_latencies(case), _fresh_times(case), "the median latency")
+
+
+@claim("results.throughput_measured", cell=_CELL, points=0.75, title="The throughputs are this machine's")
+def throughput_measured(case: Case) -> str:
+    """Also asks whether they fit the latencies, where these can have been measured: one mistake is missed once."""
+    rates = {key: row["images_per_s"] for key, row in results.throughput_rows(case).items()}
+    times = {key: key[1] * 1e3 / max(rate, 1e-9) for key, rate in rates.items()}
+    said = measured(times, _fresh_times(case), "the time for a batch (batch / images per second)")
+    latencies: dict[Key, float] = {}
+    with contextlib.suppress(Missed):
+        latencies = _latencies(case)
+    if not latencies or any(_too_short(latencies, _fresh_times(case), key) for key in latencies):
+        return said
+    return f"{said}; {results.fit(case)}"
