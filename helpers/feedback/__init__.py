@@ -5,15 +5,9 @@ from helpers.feedback.check import visible
 from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
 from helpers.feedback.export import check_export, check_simplify
 from helpers.feedback.inference import check_inference
-from helpers.feedback.int8 import (
-    check_calibration_dataset,
-    check_calibrator,
-    check_int8_calibration,
-    check_int8_engine,
-)
 from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
-from helpers.points import s02_fp16, s06_benchmark
+from helpers.points import s02_fp16, s04_int8, s06_benchmark
 
 __all__ = [
     "check_accuracy",
@@ -36,5 +30,5 @@ __all__ = [
     "progress",
 ]
 
-_ROOMS = (s02_fp16, s06_benchmark)
+_ROOMS = (s02_fp16, s04_int8, s06_benchmark)
 globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})

@@ -22,6 +22,7 @@ __all__ = [
     "asked_for",
     "facts_of",
     "in_half",
+    "in_int8",
     "names_parser_errors",
     "plan_of",
     "profile_is",
@@ -122,21 +123,45 @@ def in_half(built: Built, model: bytes, function: str) -> str:
     asked = asked_for(built)
     if not asked["flags"]["FP16"]:
         raise Missed("FP16 allowed in the build", "its flag is not set", "look for the builder flag that allows FP16")
-    constrained = any(asked["flags"].get(f"{how}_PRECISION_CONSTRAINTS") for how in ("OBEY", "PREFER"))
-    if constrained and asked["held_fp32"] > asked["convolutions"] / 2:
-        found = f"{asked['held_fp32']} of {asked['convolutions']} convolutions held in FP32"
-        raise Missed("layers in half precision", found, "let TensorRT choose: set no layer's precision")
+    _not_held(asked, "half precision", ("FLOAT",))
     plan = plan_of(built, function)
     facts = facts_of(plan, "the engine")
-    said, convolutions = f"layers by precision: {facts['precisions']}", facts["convolutions"]
+    said = f"layers by precision: {facts['precisions']}"
     if ENGINE == "tensorrt":
         return f"FP16 allowed; {said}"
-    half = sum(convolutions.get(name, 0) for name in ("fp16", "bf16"))
-    if half >= _MOST_CONVOLUTIONS * max(1, sum(convolutions.values())):
+    if _share(facts, "fp16", "bf16") >= _MOST_CONVOLUTIONS:
         return said
     if len(plan) <= _STORED_IN_HALF * len(model):
         return f"weights stored in half precision; this processor computes in FP32 ({said})"
     raise Missed("layers in half precision", said, "set the FP16 flag on the configuration that is built")
+
+
+def in_int8(built: Built, function: str) -> str:
+    """Return evidence that a small network's convolutions run in INT8; on TensorRT, which picks by timing, may do so."""
+    asked = asked_for(built)
+    if not asked["flags"]["INT8"]:
+        raise Missed("INT8 allowed in the build", "its flag is not set", "look for the builder flag that allows INT8")
+    _not_held(asked, "INT8", ("FLOAT", "HALF", "BF16"))
+    facts = facts_of(plan_of(built, function), "the engine")
+    said = f"convolutions by precision: {facts['convolutions']}"
+    if ENGINE != "tensorrt" and _share(facts, "int8") < _MOST_CONVOLUTIONS:
+        raise Missed("convolutions in INT8", said, "set the INT8 flag on the configuration that is built")
+    return f"INT8 allowed; {said}"
+
+
+def _not_held(asked: dict[str, Any], wanted: str, others: tuple[str, ...]) -> None:
+    """Raise Missed where the build was told to keep most convolutions in other precisions."""
+    constrained = any(asked["flags"].get(f"{how}_PRECISION_CONSTRAINTS") for how in ("OBEY", "PREFER"))
+    held = sum(asked["held"].get(name, 0) for name in others)
+    if constrained and held > asked["convolutions"] / 2:
+        found = f"{held} of {asked['convolutions']} convolutions held in another precision"
+        raise Missed(f"layers in {wanted}", found, "let TensorRT choose: set no layer's precision")
+
+
+def _share(facts: dict[str, Any], *precisions: str) -> float:
+    """Return the share of an engine's convolutions that run in one of `precisions`."""
+    convolutions = facts["convolutions"]
+    return sum(convolutions.get(name, 0) for name in precisions) / max(1, sum(convolutions.values()))
 
 
 def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any) -> str:

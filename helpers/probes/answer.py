@@ -19,7 +19,7 @@ from helpers.probes.capture import captured, time_limit
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.frames import where
 
-__all__ = ["MissingNameError", "Notebook", "Probe", "answer", "probe"]
+__all__ = ["MissingNameError", "Notebook", "Probe", "answer", "as_python", "probe"]
 
 Probe = Callable[..., Any]
 
@@ -61,7 +61,7 @@ def _failed_cell(name: str, found: Any, cells: Sequence[str]) -> str | None:
     Then `found` is what an earlier run of that cell left, and its judgement would puzzle whoever has just changed it.
     """
     definition = re.compile(rf"^(def|class) {re.escape(name)}\b", re.MULTILINE)
-    newest = next((text for text in map(_as_python, reversed(cells)) if definition.search(text)), None)
+    newest = next((text for text in map(as_python, reversed(cells)) if definition.search(text)), None)
     if newest is None:
         return None
     try:
@@ -74,7 +74,7 @@ def _failed_cell(name: str, found: Any, cells: Sequence[str]) -> str | None:
     return None
 
 
-def _as_python(cell: str) -> str:
+def as_python(cell: str) -> str:
     """Return a cell with IPython's magics as it runs them; as it is where IPython is not there."""
     try:
         from IPython.core.inputtransformer2 import TransformerManager

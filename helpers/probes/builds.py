@@ -2,6 +2,7 @@
 
 import contextlib
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +23,9 @@ _SLIPS = (AttributeError, NameError, TypeError, UnboundLocalError)
 class Build:
     """One call of a builder: the workspace limit in bytes, the flags, the calibrator's class and the profiles.
 
-    `convolutions` is how many the network has, `held_fp32` how many of them were given FP32 as their own precision.
+    `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
+    (TensorRT's, such as FLOAT and HALF). `calibration_batch` is the middle batch of the profile to calibrate in, None
+    where that is the engine's own.
     """
 
     workspace_bytes: int
@@ -30,7 +33,8 @@ class Build:
     calibrator: str | None = None
     profiles: int = 0
     convolutions: int = 0
-    held_fp32: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    calibration_batch: int | None = None
 
 
 @contextlib.contextmanager
@@ -75,8 +79,15 @@ def _asked(network: Any, config: Any) -> Build:
         calibrator=type(calibrator).__name__ if calibrator is not None else None,
         profiles=int(config.num_optimization_profiles),
         convolutions=len(convolutions),
-        held_fp32=sum(layer.precision_is_set and layer.precision == trt.float32 for layer in convolutions),
+        held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if layer.precision_is_set)),
+        calibration_batch=_calibration_batch(network, config),
     )
+
+
+def _calibration_batch(network: Any, config: Any) -> int | None:
+    profile = config.get_calibration_profile()
+    shapes = profile.get_shape(network.get_input(0).name) if profile and network.num_inputs else None
+    return int(shapes[1][0]) if shapes else None
 
 
 @probe

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-__all__ = ["noise_png", "plain_image", "plain_png", "write_folder"]
+__all__ = ["as_rgb", "framed_png", "noise_png", "plain_image", "plain_png", "write_folder"]
 
 _GRAIN = 5
 """Pixels a grain: fine enough that a wrong interpolation shows, coarse enough that no resizing averages it away."""
@@ -31,6 +31,21 @@ def plain_png(colour: Sequence[int], width: int = 256, height: int = 256) -> byt
 def plain_image(colour: Sequence[int], width: int, height: int, kind: str) -> bytes:
     """Return an image file of one `colour`, of Pillow's format `kind`, such as "JPEG"."""
     return _encoded(Image.fromarray(np.full((height, width, 3), colour, dtype=np.uint8)), kind)
+
+
+def framed_png(width: int, height: int) -> bytes:
+    """Return a black PNG; the middle, 224/256 of its shorter side, is white with a black square half as large in it."""
+    pixels = np.zeros((height, width, 3), np.uint8)
+    side = min(width, height) * 224 // 256
+    for edge, shade in ((side, 255), (side // 2, 0)):
+        top, left = (height - edge) // 2, (width - edge) // 2
+        pixels[top : top + edge, left : left + edge] = shade
+    return _encoded(Image.fromarray(pixels), "PNG")
+
+
+def as_rgb(png: bytes) -> bytes:
+    """Return the same picture as an RGB file."""
+    return _encoded(Image.open(io.BytesIO(png)).convert("RGB"), "PNG")
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["EDGE", "tiny_onnx"]
+__all__ = ["EDGE", "retrained", "tiny_onnx", "with_ends"]
 
 EDGE = 224
 _OPSET = 17
@@ -60,6 +60,23 @@ def tiny_onnx(seed: int, classes: int = 10, batch: int | str = "batch", edge: in
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
     onnx.checker.check_model(model)
     return model.SerializeToString()
+
+
+def retrained(model: bytes, seed: int) -> bytes:
+    """Return a `tiny_onnx` file with other weights in one convolution in its middle; all else, the size too, stays."""
+    trained = onnx.load_from_string(model)
+    layer = next(tensor for tensor in trained.graph.initializer if tensor.name == "w2")
+    values = np.random.default_rng(seed).permutation(numpy_helper.to_array(layer).ravel())
+    layer.CopyFrom(_tensor("w2", values.reshape(tuple(layer.dims))))
+    return trained.SerializeToString()
+
+
+def with_ends(model: bytes, size: int) -> bytes:
+    """Return an ONNX file with `size` bytes of text before and behind the network, so that its ends tell nothing."""
+    wide = onnx.load_from_string(model)
+    wide.doc_string = "a" * size
+    helper.set_model_props(wide, {"notes": "b" * size})
+    return wide.SerializeToString()
 
 
 def _tensor(name: str, values: np.ndarray) -> TensorProto:

@@ -1,0 +1,250 @@
+"""Int8EntropyCalibrator(loader, cache_file): what TensorRT sees of it."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s04_int8.dataset import SHAPE
+from helpers.points.s04_int8.runs import file_bytes, loader_of, play_tensorrt
+from helpers.probes.answer import Notebook, probe
+
+__all__ = ["FUNCTION", "again", "batches", "cache_read", "cache_written", "end", "last_batch"]
+
+FUNCTION = "Int8EntropyCalibrator"
+
+_BATCH, _IMAGES = 3, 20
+_WHOLE, _MOST = _IMAGES // _BATCH, -(-_IMAGES // _BATCH)
+"""Six whole batches of the calibrator's loader, and a seventh one that is an image short."""
+
+_LIMIT_S = 60.0  # the probe takes under a second; what runs longer waits for something that does not come
+
+Run = dict[str, Any]
+
+
+@probe
+def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) -> dict[str, Any]:
+    """Drive Int8EntropyCalibrator over random images, which its loader's sampler gives in an order of its own.
+
+    `caches` are the bytes by what becomes of them: `first` and `second` are handed over, `older` lies there before.
+
+    `first` starts without a file, `written` is the file after it. `again` is the same calibrator with an older file
+    in place, `rewritten` the file after it. `beside` runs while another calibrator is asked for its batches. `found`
+    and `gone` are what one that was made before its file gives to read: with the file there, and taken away again.
+    `named` tells whether cache_file is the path that was given.
+    """
+    make, images, order = notebook[FUNCTION], _images(seed), _order(seed)
+    loader, shape = loader_of(images, _BATCH, order), (_BATCH, *SHAPE)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "calibration.cache"
+        calibrator = make(loader, str(path))
+        runs = {"first": play_tensorrt(calibrator, shape, _MOST, caches["first"]).plain(), "written": file_bytes(path)}
+        path.write_bytes(caches["older"])
+        runs["again"] = play_tensorrt(calibrator, shape, _MOST, caches["second"]).plain()
+        runs |= {"rewritten": file_bytes(path), "named": _same_path(calibrator, path)}
+        own, other = (make(loader_of(given, _BATCH, order), path.with_suffix(end)) for given, end in _two(images))
+        beside = play_tensorrt(own, shape, _MOST, caches["first"], _asking(other))
+        return {
+            **runs,
+            "beside": beside.plain(),
+            **_readings(make, loader, path.with_suffix(".later"), caches["first"]),
+        }
+
+
+def _same_path(calibrator: Any, path: Path) -> bool:
+    with contextlib.suppress(Exception):
+        return Path(calibrator.cache_file) == path
+    return False
+
+
+def _two(images: np.ndarray) -> list[tuple[np.ndarray, str]]:
+    return [(images, ".own"), (images[::-1] + 1, ".other")]
+
+
+def _asking(calibrator: Any) -> Callable[[], None]:
+    def ask() -> None:
+        with contextlib.suppress(Exception):
+            calibrator.get_batch(["input"])
+
+    return ask
+
+
+def _readings(make: Any, loader: Any, path: Path, cache: bytes) -> dict[str, Any]:
+    """Return what a calibrator gives to read, made before the file was there."""
+    calibrator = make(loader, path)
+    path.write_bytes(cache)
+    found = _reading(calibrator)
+    path.unlink()
+    return {"found": found, "gone": _reading(calibrator)}
+
+
+def _reading(calibrator: Any) -> dict[str, Any]:
+    try:
+        cache = calibrator.read_calibration_cache()
+        return {"cache": None if cache is None else bytes(memoryview(cache)), "raised": None}
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return {"cache": None, "raised": f"read_calibration_cache raised {type(error).__name__}: {error}"}
+
+
+def _images(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((_IMAGES, *SHAPE), dtype=np.float32)
+
+
+def _order(seed: int) -> list[int]:
+    return np.random.default_rng([seed, 1]).permutation(_IMAGES).tolist()
+
+
+def _given_images(case: Case) -> np.ndarray:
+    """Return the images in the order in which the loader gives them."""
+    seed = case.number("calibrator.images")
+    return _images(seed)[_order(seed)]
+
+
+def _caches(case: Case) -> dict[str, bytes]:
+    """Return three caches of a few hundred bytes; the second one handed over is the shortest."""
+    scales = case.random("calibrator.cache").integers(0x3C000000, 0x3F000000, (3, 16))
+    lengths = {"first": 12, "second": 8, "older": 16}
+    return {
+        name: b"TRT-8600-EntropyCalibration2\n"
+        + b"".join(b"tensor%d: %08x\n" % (index, scale) for index, scale in enumerate(row[:length]))
+        for (name, length), row in zip(lengths.items(), scales, strict=True)
+    }
+
+
+def _runs(case: Case) -> dict[str, Any]:
+    seed = case.number("calibrator.images")
+    return case.call(calibrator_runs, seed=seed, caches=_caches(case), limit_s=_LIMIT_S).require(FUNCTION)
+
+
+def _batches(run: Run) -> list[np.ndarray | None]:
+    """Return a run's batches; raise Missed where it has none."""
+    if not run["batches"]:
+        found = run["faults"].get("get_batch", "None at the first call of get_batch")
+        raise Missed("a batch at the first call of get_batch", found, "look at that line; the loader gives the batches")
+    return run["batches"]
+
+
+@point("The batches reach the device unchanged")
+def batches(case: Case) -> str:
+    runs, images = _runs(case), _given_images(case)
+    given, size = _batches(runs["first"]), runs["first"]["batch_size"]
+    if size != _BATCH:
+        found = runs["first"]["faults"].get("get_batch_size", f"{size}")
+        raise Missed(f"get_batch_size() to return the loader's batch size, {_BATCH}", found, "look at get_batch_size")
+    _compare(runs["first"], given, images, "copy a contiguous float32 array to memory that the calibrator keeps")
+    advice = "another calibrator was asked for a batch before TensorRT read this one: keep buffer and iterator in self"
+    _compare(runs["beside"], runs["beside"]["batches"], images, advice)
+    return f"{_WHOLE} batches of float32 {[_BATCH, *SHAPE]}, bit for bit, beside another calibrator too"
+
+
+def _compare(run: Run, given: list[np.ndarray | None], images: np.ndarray, advice: str) -> None:
+    for index in range(_WHOLE):
+        expected = images[index * _BATCH : (index + 1) * _BATCH]
+        if index >= len(given) or given[index] is None or not np.array_equal(given[index], expected):
+            what = f"batch {index + 1} of {_WHOLE} at the address, float32 {[_BATCH, *SHAPE]} in C order"
+            raise Missed(what, _difference(run, given[index : index + 1], expected), advice)
+
+
+def _difference(run: Run, given: list[np.ndarray | None], expected: np.ndarray) -> str:
+    if not given:
+        return run["faults"].get("get_batch", "no batch")
+    if given[0] is None:
+        return run["faults"]["address"]
+    if given[0].tobytes() == expected.transpose(0, 2, 3, 1).tobytes():
+        return "the batch with its channels last"
+    if given[0].tobytes() == expected.astype(np.float64).tobytes()[: expected.nbytes]:
+        return "the batch in float64"
+    return f"{np.mean(given[0] != expected):.0%} of the values differ"
+
+
+@point("A short last batch is left out or filled up with its own images")
+def last_batch(case: Case) -> str:
+    run, images = _runs(case)["first"], _given_images(case)
+    given, short = _batches(run), images[_WHOLE * _BATCH :]
+    if len(given) < _WHOLE or (len(given) == _WHOLE and not run["ended"]):
+        found = run["faults"].get("get_batch", f"{len(given)} batches")
+        raise Missed(f"{_WHOLE} whole batches, then the short one left out or filled up", found, "look at get_batch")
+    if len(given) == _WHOLE:
+        return f"the last {len(short)} images are left out"
+    rows = [] if given[_WHOLE] is None else given[_WHOLE]
+    own = [next((index for index, image in enumerate(short) if np.array_equal(row, image)), None) for row in rows]
+    if None in own or len(set(own)) < len(short):
+        raise Missed(
+            f"only the last {len(short)} images in the last batch, repeated to fill it, or no such batch",
+            f"{own.count(None)} of {_BATCH} places hold something else, such as images of an earlier batch",
+            "TensorRT always reads a whole batch from the address: leave a short one out or fill it up",
+        )
+    return f"the last {len(short)} images are repeated to fill {len(rows)} places"
+
+
+@point("After the last batch comes None")
+def end(case: Case) -> str:
+    run = _runs(case)["first"]
+    given = _batches(run)
+    if not run["ended"] or not _WHOLE <= len(given) <= _MOST:
+        found = f"{len(given)} batches" + ("" if run["ended"] else " and still no end")
+        found = run["faults"].get("get_batch", found)
+        raise Missed(f"{_WHOLE} or {_MOST} batches, then None", found, "return None where the loader has no more")
+    return f"None after {len(given)} batches"
+
+
+@point("The same calibrator serves another build")
+def again(case: Case) -> str:
+    runs = _runs(case)
+    first, second = _batches(runs["first"]), runs["again"]["batches"]
+    equal = len(first) == len(second) and all(map(np.array_equal, first, second))
+    if not equal or not runs["again"]["ended"]:
+        found = f"{len(second)} batches, {len(first)} the first time" + (
+            "" if len(first) != len(second) else "; others"
+        )
+        found = runs["again"]["faults"].get("get_batch", found)
+        raise Missed(
+            "the same batches for a second build", found, "an iterator that is used up stays empty; begin anew"
+        )
+    return f"{len(second)} batches again"
+
+
+@point("The cache on disk is what TensorRT gave")
+def cache_written(case: Case) -> str:
+    runs, caches = _runs(case), _caches(case)
+    for file, run, given in (("written", "first", "first"), ("rewritten", "again", "second")):
+        if runs[file] != caches[given]:
+            found = "no file" if runs[file] is None else f"{len(runs[file])} bytes: {runs[file][:40]!r} …"
+            found = runs[run]["faults"].get("write_calibration_cache", found)
+            what = "with an older cache in its place" if file == "rewritten" else "where no file was"
+            advice = "write the bytes in binary mode, in the place of what is there"
+            raise Missed(f"the {len(caches[given])} bytes that were handed over, {what}", found, advice)
+    if not runs["named"]:
+        raise Missed(
+            "calibrator.cache_file to be the file's path", "something else", "keep the path in self.cache_file"
+        )
+    return f"{len(caches['first'])} bytes, then {len(caches['second'])} in their place"
+
+
+@point("A cache that is there is read, bytes for bytes")
+def cache_read(case: Case) -> str:
+    runs, caches = _runs(case), _caches(case)
+    before = {name: {"cache": runs[name]["cache"], "raised": _read_fault(runs[name])} for name in ("first", "again")}
+    for found, expected, when in (
+        (before["first"], None, "where there is no file"),
+        (runs["found"], caches["first"], "with a file that was written after the calibrator was made"),
+        (before["again"], caches["older"], "with a file that another one wrote"),
+        (runs["gone"], None, "where the file was removed"),
+    ):
+        if found["cache"] != expected or found["raised"]:
+            said = found["raised"] or ("None" if found["cache"] is None else f"{len(found['cache'])} other bytes")
+            what = "None" if expected is None else f"the {len(expected)} bytes of cache_file"
+            raise Missed(f"{what} from read_calibration_cache {when}", said, "look at the file at each call")
+    return "read at each call; None without a file"
+
+
+def _read_fault(run: Run) -> str | None:
+    return run["faults"].get("read_calibration_cache")

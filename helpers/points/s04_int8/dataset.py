@@ -1,0 +1,272 @@
+"""CalibrationDataset(data_dir, num_samples): which images of a folder, and what becomes of a pixel.
+
+What a right pixel is to 1e-5 only the grader knows (solutions/checks/s04_int8.py). The points here ask what can be told
+without: plain colours, a picture whose middle is known, files that must give the same as others.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.image_folders import as_rgb, framed_png, noise_png, plain_image, plain_png, write_folder
+from helpers.probes.listings import reversed_listings
+from helpers.probes.networks import EDGE
+
+__all__ = [
+    "FUNCTION",
+    "SHAPE",
+    "TOLERANCE",
+    "colours",
+    "converted",
+    "cropped",
+    "number",
+    "photos",
+    "read",
+    "spread",
+    "steady",
+    "tensor",
+]
+
+FUNCTION = "CalibrationDataset"
+SHAPE = (3, EDGE, EDGE)
+TOLERANCE = 1e-5
+"""Largest difference of a value that is right; float32 arithmetic in another order moves the last bits, about 5e-7."""
+
+_READS = 4
+"""How often an image is read, so that a random flip or crop shows but once in 2^(3 × 5 images)."""
+
+_SIZES = ((300, 400), (333, 257), (256, 256), (641, 320), (200, 181))
+_COLOURS = {(255, 0, 0): (2.2489, -2.0357, -1.8044), (250, 120, 10): (2.1633, 0.0651, -1.6302)}
+"""Plain colours, and the image that they become by channel: red, green, blue."""
+
+_COLOUR_OFF = 1e-3  # the figures above have four decimals
+_MISPLACED = 0.03
+"""Share of the pixels of `framed_png` that one pixel's shift moves over an edge, either way of rounding: 0.018."""
+
+_PARTS = (8, 10, 13, 26)
+"""Of forty images in four classes: one part that the classes divide, three that they do not."""
+
+Images = dict[str, np.ndarray]
+
+
+@probe
+def read_images(notebook: Notebook, *, files: Mapping[str, bytes], times: int) -> dict[str, list[Any]]:
+    """Return what each file becomes as the only image of a folder, by name: [as read first, whether it stays so].
+
+    It is read `times` times; None stands for what returns nothing.
+    """
+    make = notebook[FUNCTION]
+    found = {}
+    for name, content in files.items():
+        with tempfile.TemporaryDirectory() as folder:
+            write_folder(folder, {name: content})
+            dataset = make(folder, 1)
+            items = [_array(dataset[0]) for _ in range(times)]
+            found[name] = [items[0], all(np.array_equal(item, items[0]) for item in items[1:])]
+    return found
+
+
+def _array(item: Any) -> np.ndarray | None:
+    return None if item is None else np.array(item)
+
+
+@probe
+def dataset_length(notebook: Notebook, *, files: Mapping[str, bytes], num_samples: int) -> int:
+    """Return len(CalibrationDataset(folder of `files`, num_samples))."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_folder(folder, files)
+        return len(notebook[FUNCTION](folder, num_samples))
+
+
+@probe
+def dataset_shades(notebook: Notebook, *, files: Mapping[str, bytes], num_samples: int) -> dict[str, list[float]]:
+    """Return the mean of each image, in order; `listed_otherwise` in a folder that lists its files in another order."""
+    make = notebook[FUNCTION]
+    with tempfile.TemporaryDirectory() as folder:
+        write_folder(folder, files)
+        shades = _shades(make(folder, num_samples), len(files))
+        with reversed_listings():
+            anew = make(folder, num_samples)
+        return {"shades": shades, "listed_otherwise": _shades(anew, len(files))}
+
+
+def _shades(dataset: Any, most: int) -> list[float]:
+    return [float(np.mean(np.asarray(dataset[index]))) for index in range(min(len(dataset), most))]
+
+
+def read(case: Case, files: Mapping[str, bytes], times: int = 1) -> dict[str, list[Any]]:
+    """Return what `read_images` answers, every image an array."""
+    found = case.call(read_images, files=files, times=times).require(FUNCTION)
+    if any(image is None for image, _ in found.values()):
+        raise Missed("an image from dataset[0]", "None", "does __getitem__ end with a return?")
+    return found
+
+
+def photos(case: Case) -> dict[str, bytes]:
+    """Return noise in pictures of several sizes, PNG by name, the case's own."""
+    seed = case.number("dataset.photos")
+    return {f"class/{width}x{height}.png": noise_png(seed + width, width, height) for width, height in _SIZES}
+
+
+def _shaped(case: Case, files: Mapping[str, bytes]) -> Images:
+    images = {name: image for name, (image, _) in read(case, files).items()}
+    wrong = sorted({image.shape for image in images.values()} - {SHAPE})
+    if wrong:
+        found = ", ".join(map(str, wrong))
+        raise Missed(f"every image of shape {SHAPE}", found, "cut out 224×224; channels first: transpose(2, 0, 1)")
+    return images
+
+
+@point("An image is float32 of shape (3, 224, 224)")
+def tensor(case: Case) -> str:
+    images = _shaped(case, photos(case))
+    types = sorted({str(image.dtype) for image in images.values()})
+    if types != ["float32"]:
+        advice = "TensorRT reads raw memory: convert, and keep mean and deviation in float32"
+        raise Missed("float32", ", ".join(types), advice)
+    return f"{len(images)} images of float32 {SHAPE}"
+
+
+@point("Colours are normalised, in the order red, green, blue")
+def colours(case: Case) -> str:
+    files = {f"class/{index}.png": plain_png(colour) for index, colour in enumerate(_COLOURS)}
+    for (colour, expected), image in zip(_COLOURS.items(), _shaped(case, files).values(), strict=True):
+        found = image.astype(np.float64).mean(axis=(1, 2))
+        if not np.abs(image - np.array(expected)[:, None, None]).max() <= _COLOUR_OFF:
+            raise Missed(f"plain {colour} to become {_figures(expected)}", _figures(found), _cause(found, expected))
+    return f"{len(_COLOURS)} plain colours within {_COLOUR_OFF:g}"
+
+
+def _figures(values: Any) -> str:
+    return ", ".join(f"{value:.3f}" for value in values)
+
+
+def _cause(found: np.ndarray, expected: tuple[float, ...]) -> str:
+    """Return advice for what a plain colour became: the known mistakes each leave a trace of their own."""
+    if np.abs(found).max() > 10:
+        return "divide by 255 before anything else"
+    if found.min() >= 0 and found.max() <= 1:
+        return "these are pixels from 0 to 1: subtract MEAN, then divide by STD"
+    if found[0] < found[2]:
+        return "red and blue have changed places: Pillow gives red, green, blue, and so it must stay"
+    return "divide by 255, then subtract MEAN, then divide by STD, each by channel"
+
+
+@point("The middle of a wide or tall image is cut out, nothing is squeezed")
+def cropped(case: Case) -> str:
+    files = {f"class/{width}x{height}.png": framed_png(width, height) for width, height in ((640, 320), (320, 640))}
+    expected = np.ones((EDGE, EDGE), bool)
+    expected[EDGE // 4 : -EDGE // 4, EDGE // 4 : -EDGE // 4] = False
+    for name, image in _shaped(case, files).items():
+        light = image[0] > (float(image[0].min()) + float(image[0].max())) / 2
+        misplaced = float(np.mean(light != expected))
+        if misplaced > _MISPLACED:
+            size = name[len("class/") : -len(".png")]
+            raise Missed(
+                f"the middle of a {size} picture, its shorter side made 256: white, with a black square half as large",
+                f"{misplaced:.0%} of the pixels are of another place",
+                "keep the ratio of the sides; Image.size is (width, height); crop takes left, top, right, bottom",
+            )
+    return "640×320 and 320×640 → 224×224"
+
+
+@point("Greyscale and palette files become RGB")
+def converted(case: Case) -> str:
+    seed = case.number("dataset.grey")
+    files = {"a/grey.png": noise_png(seed, 280, 350, "L"), "b/palette.png": noise_png(seed + 1, 350, 280, "P")}
+    expected = read(case, {name: as_rgb(content) for name, content in files.items()})
+    reply = case.call(read_images, files=files, times=1)
+    advice = 'convert("RGB") comes first, before the image is resized'
+    if reply.error is not None:
+        said = f"{reply.error['type']}: {reply.error['message']}"
+        raise Missed("greyscale and palette files to be read", said[:200], advice)
+    for name, (image, _) in read(case, files).items():
+        if not _equal(image, expected[name][0]):
+            raise Missed(f"{name[2:]} to become what the same picture in RGB does", "other values", advice)
+    (first, _), (second, _) = expected.values()
+    if _equal(first, second):
+        raise Missed("other values for another picture", "the same ones", "read the file that the index stands for")
+    return "as the same pictures in RGB"
+
+
+def _equal(image: np.ndarray, other: np.ndarray) -> bool:
+    return image.shape == other.shape and bool(np.allclose(image, other, rtol=0, atol=TOLERANCE))
+
+
+@point("An image is the same each time it is read")
+def steady(case: Case) -> str:
+    found = read(case, photos(case), _READS)
+    if not all(same for _, same in found.values()):
+        advice = "no random crop or flip, and nothing changed in place that is kept"
+        raise Missed("the same values at each reading", f"others within {_READS} readings", advice)
+    return f"{_READS} readings of {len(found)} images"
+
+
+@point("num_samples is respected")
+def number(case: Case) -> str:
+    even, uneven, mixed = _classes(case, (10,) * 4), _classes(case, (2, 9, 13)), _mixed()
+    asked = [(even, 8), (even, 10), (even, 40), (even, 1000), (uneven, 11), (uneven, 22), (uneven, 1000)]
+    for files, most in asked:
+        _check_length(case, files, most, min(most, len(files)), "look at __len__; classes may be of other sizes")
+    kinds = ", ".join(name.partition("/")[2] for name in mixed)
+    _check_length(case, mixed, 1000, 3, f"of {kinds} take the files that end in .png, .jpg or .jpeg")
+    return f"{len(asked)} lengths of even and uneven folders; 3 of {len(mixed)} files of many kinds"
+
+
+def _check_length(case: Case, files: dict[str, bytes], most: int, expected: int, advice: str) -> None:
+    found = case.call(dataset_length, files=files, num_samples=most).require(FUNCTION)
+    if found != expected:
+        raise Missed(f"a length of {expected} for {len(files)} files and num_samples={most}", f"{found}", advice)
+
+
+@point("The images are spread over the classes, always the same ones")
+def spread(case: Case) -> str:
+    files = _classes(case, (10,) * 4)
+    shades = np.sort(_listed(case, files, len(files)))
+    if len(shades) != len(files):
+        raise Missed(f"all {len(files)} images", f"{len(shades)}", "use every image where num_samples allows it")
+    return "of 40 images " + "; ".join(_evenly(_listed(case, files, part), shades, part) for part in _PARTS)
+
+
+def _listed(case: Case, files: dict[str, bytes], part: int) -> list[float]:
+    found = case.call(dataset_shades, files=files, num_samples=part).require(FUNCTION)
+    if found["listed_otherwise"] != found["shades"]:
+        what = "the same images in the same order, however the folder lists its files"
+        raise Missed(what, "others where it lists them in another order", "sort the files; choose nothing by chance")
+    return found["shades"]
+
+
+def _evenly(found: list[float], shades: np.ndarray, part: int) -> str:
+    """Return evidence that `found` are `part` different ones of the sorted `shades`, ten a class, evenly."""
+    ranks = {int(np.argmin(np.abs(shades - shade))) for shade in found}
+    if len(ranks) != part or len(found) != part:
+        raise Missed(f"{part} different images", f"{len(ranks)} different ones", "take each file at most once")
+    counts = np.bincount([rank // 10 for rank in ranks], minlength=4)
+    said = ", ".join(map(str, counts))
+    if counts.max() - counts.min() > 1:
+        expected = f"{part} images of four classes of ten, {part // 4} or {-(-part // 4)} of each"
+        raise Missed(expected, said, "do not take the first files of a sorted list, nor cut a list off")
+    return f"{part}: {said}"
+
+
+def _classes(case: Case, sizes: tuple[int, ...]) -> dict[str, bytes]:
+    """Return plain images, each class lighter than the one before, every image of its own shade."""
+    names = [f"class{number}" for number in case.random("dataset.names").permutation(100)[: len(sizes)]]
+    return {
+        f"{name}/{index}.png": plain_png([40 + 50 * rank + 3 * index] * 3)
+        for rank, (name, size) in enumerate(zip(names, sizes, strict=True))
+        for index in range(size)
+    }
+
+
+def _mixed() -> dict[str, bytes]:
+    """Return files of every ending that counts, and two that are no images."""
+    jpeg = plain_image([90, 120, 30], 256, 256, "JPEG")
+    files = {"a/one.png": plain_png([9, 9, 9]), "a/two.jpg": jpeg, "b/three.jpeg": jpeg}
+    return {**files, "b/labels.txt": b"three: b\n", "b/Thumbs.db": b"\0"}

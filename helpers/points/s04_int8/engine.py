@@ -1,0 +1,310 @@
+"""build_engine_int8(onnx_path, engine_path, calibrator): an INT8 engine, never with the scales of another model."""
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.lab import PROFILE_BATCHES
+from helpers.missed import Missed
+from helpers.points import builders
+from helpers.points.builders import Built
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s04_int8.calibrator import FUNCTION as CALIBRATOR
+from helpers.points.s04_int8.dataset import SHAPE
+from helpers.points.s04_int8.runs import file_bytes, is_end, loader_of
+from helpers.points.s04_int8.session import in_new_session
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.builds import as_bytes, failed_build, plan_facts, recorded_builds
+from helpers.probes.frames import where
+from helpers.probes.networks import retrained, tiny_onnx, with_ends
+
+__all__ = [
+    "BATCH",
+    "BATCHES",
+    "FUNCTION",
+    "IMAGES",
+    "all_images",
+    "build",
+    "cache_reused",
+    "failures",
+    "first",
+    "images",
+    "networks",
+    "plan",
+    "precision",
+    "profile",
+    "random_images",
+    "stale_cache",
+    "used",
+    "uses_all_images",
+]
+
+FUNCTION = "build_engine_int8"
+BATCHES = PROFILE_BATCHES
+BATCH = BATCHES[1]
+"""Images that TensorRT reads from each address: the middle of the profile."""
+
+IMAGES = 2 * BATCH
+_SPARE_BATCHES = 8  # a calibrator that gives more than its loader holds is stopped, else the build never ends
+_ENDS = 1 << 20  # bytes before and behind a network's weights that are the same in both files
+_LONG_AGO = 1_600_000_000  # every ONNX file's date
+
+_BUILDS = (
+    {"model": 0, "path": "model.onnx", "cache": "own.cache", "images": 0},
+    {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1, "new_session": True},
+    {"model": 1, "path": "copy.onnx", "cache": "second.table", "images": 2},
+    {"model": 1, "path": "copy.onnx", "cache": "own.cache", "images": 2},
+    {"model": 0, "path": "other.onnx", "cache": "copied.cache", "images": 0, "copy_of": "second.table", "fails": True},
+)
+_REUSED, _STALE = 1, {3: "the cache of the file that was at this path before", 4: "a cache that came from elsewhere"}
+_NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
+
+
+def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
+    """Return float32 [number, 3, 224, 224] of noise around `strength`, each image stronger than the one before.
+
+    So the scales tell whether the last batches were used too.
+    """
+    noise = np.random.default_rng(seed).standard_normal((number, *SHAPE), dtype=np.float32)
+    return noise * np.linspace(strength / 4, strength * 4, number, dtype=np.float32)[:, None, None, None]
+
+
+@dataclass
+class _Notes:
+    """What TensorRT and a calibrator said to each other in one build.
+
+    `given` counts the batches, `endless` tells that there would be more; `read` is the first cache that was read,
+    `there` whether its file lay there then; `handed` the cache that TensorRT wrote.
+    """
+
+    given: int = 0
+    endless: bool = False
+    there: bool = False
+    read: bytes | None = None
+    handed: bytes | None = None
+
+
+def _watched(make: Any, notes: _Notes, most: int, file: Path) -> Any:
+    """Return the student's calibrator class with its calls noted, and an end after `most` batches."""
+
+    def get_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        notes.endless = notes.given >= most
+        given = None if notes.endless else make.get_batch(self, *args, **kwargs)
+        notes.given += not is_end(given)
+        return given
+
+    def read_calibration_cache(self: Any) -> Any:
+        notes.there |= file.is_file()
+        found = make.read_calibration_cache(self)
+        notes.read = notes.read or as_bytes(found)
+        return found
+
+    def write_calibration_cache(self: Any, cache: Any) -> Any:
+        notes.handed = as_bytes(cache)
+        return make.write_calibration_cache(self, cache)
+
+    methods = (get_batch, read_calibration_cache, write_calibration_cache)
+    return type(make.__name__, (make,), {method.__name__: method for method in methods})
+
+
+@probe
+def build_int8(
+    notebook: Notebook, *, models: list[bytes], builds: list[dict[str, Any]], batch: int
+) -> list[dict[str, Any]]:
+    """Run build_engine_int8 several times in one folder, each time with a new calibrator over a loader of `batch`.
+
+    A build is {"model": index, "path" and "cache": file names, "seed", "number", "strength": of its images}; with
+    "copy_of" the file of that name is copied to the cache first; with "fails" a build that gives None precedes it;
+    from one with "new_session" on, the functions are as a new kernel has them. Every ONNX file has the same date.
+
+    Each result holds `error` (as a reply's), what `build_engine` answers, `cache_before` and `cache` (the bytes on
+    disk), and the notes of what TensorRT and the calibrator said.
+    """
+    functions, results = {name: notebook[name] for name in (FUNCTION, CALIBRATOR)}, []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number, wanted in enumerate(builds):
+            if wanted.get("new_session"):
+                functions = in_new_session(functions)
+            source, cache, target = folder / wanted["path"], folder / wanted["cache"], folder / f"{number}.engine"
+            source.write_bytes(models[wanted["model"]])
+            os.utime(source, (_LONG_AGO, _LONG_AGO))
+            if (folder / wanted.get("copy_of", "")).is_file():
+                shutil.copyfile(folder / wanted["copy_of"], cache)
+            if wanted.get("fails"):
+                with recorded_builds(failing=True), suppress(Exception, SystemExit):
+                    _build(functions, (source, target, cache), wanted, batch, _Notes())
+            results.append(_result(functions, (source, target, cache), wanted, batch))
+    return results
+
+
+def _build(
+    functions: dict[str, Any], paths: tuple[Path, Path, Path], wanted: dict[str, Any], batch: int, notes: _Notes
+) -> Any:
+    source, target, cache = paths
+    loader = loader_of(random_images(wanted["seed"], wanted["number"], wanted["strength"]), batch)
+    make = _watched(functions[CALIBRATOR], notes, len(loader) + _SPARE_BATCHES, cache)
+    return functions[FUNCTION](source, target, make(loader, cache))
+
+
+def _result(
+    functions: dict[str, Any], paths: tuple[Path, Path, Path], wanted: dict[str, Any], batch: int
+) -> dict[str, Any]:
+    source, target, cache = paths
+    model, before, notes, returned, error = source.read_bytes(), file_bytes(cache), _Notes(), None, None
+    with recorded_builds() as seen:
+        try:
+            returned = _build(functions, paths, wanted, batch, notes)
+        except NotImplementedError:
+            raise
+        except (Exception, SystemExit) as raised:
+            error = {"type": type(raised).__name__, "message": str(raised), "where": where(raised)}
+    return {
+        "error": error,
+        "returned": as_bytes(returned),
+        "returned_type": type(returned).__name__,
+        "file": file_bytes(target),
+        "onnx_kept": file_bytes(source) == model,
+        "cache_before": before,
+        "cache": file_bytes(cache),
+        "builds": [asdict(found) for found in seen],
+        **asdict(notes),
+    }
+
+
+@probe
+def failing_build_int8(notebook: Notebook, *, onnx: bytes, parsed: bool) -> dict[str, Any]:
+    """Call build_engine_int8 where it must fail; the result is `failed_build`'s."""
+    build, make = notebook[FUNCTION], notebook[CALIBRATOR]
+    loader = loader_of(random_images(0, BATCH), BATCH)
+    return failed_build(
+        lambda source, target: build(source, target, make(loader, f"{source}.cache")), onnx, parsed=parsed
+    )
+
+
+def networks(case: Case) -> list[bytes]:
+    """Return a network and the same one after more training: equal names, size, first and last megabyte."""
+    trained = tiny_onnx(case.number("int8.network"))
+    return [with_ends(model, _ENDS) for model in (trained, retrained(trained, case.number("int8.retrained")))]
+
+
+def images(case: Case, index: int, number: int = IMAGES) -> dict[str, Any]:
+    """Return the arguments of `random_images` for one of three sets of images."""
+    return {"seed": case.number(f"int8.images{index}"), "number": number, "strength": (1.0, 3.0, 2.0)[index]}
+
+
+def build(case: Case, index: int) -> Built:
+    """Return what `build_int8` answers for one of the builds; raise Missed where that one raised."""
+    builds = [{**wanted, **images(case, wanted["images"])} for wanted in _BUILDS]
+    return _sound(case, builds, index, BATCH)
+
+
+def _sound(case: Case, builds: list[dict[str, Any]], index: int, batch: int) -> Built:
+    reply = case.call(build_int8, models=networks(case), builds=builds, batch=batch)
+    built = reply.require(FUNCTION)[index]
+    return replace(reply, value=built, error=built["error"]).require(FUNCTION)
+
+
+def first(case: Case) -> Built:
+    """Return the first build, of a network that was not built before."""
+    return build(case, 0)
+
+
+def used(built: Built) -> bytes:
+    """Return the cache whose scales an engine got: the one that TensorRT made, else the one that it read."""
+    scales = built["handed"] or built["read"]
+    if not scales:
+        raise Missed(*_NEVER, "set the INT8 flag, and give the configuration the calibrator that was passed in")
+    return scales
+
+
+@point("A serialized engine is returned and written to engine_path")
+def plan(case: Case) -> str:
+    return builders.returned_and_written(first(case), FUNCTION)
+
+
+@point("The profile is (1, 8, 32)")
+def profile(case: Case) -> str:
+    return builders.profile_is(builders.plan_of(first(case), FUNCTION), BATCHES)
+
+
+@point("The convolutions run in INT8")
+def precision(case: Case) -> str:
+    return builders.in_int8(first(case), FUNCTION)
+
+
+@point("All the calibrator's images reach the engine")
+def all_images(case: Case) -> str:
+    return _read_all(first(case), IMAGES, BATCH)
+
+
+def uses_all_images(case: Case, batch: int) -> str:
+    """Return evidence that calibrators with batches of another size lose no image with this builder."""
+    wanted = {**_BUILDS[0], **images(case, 0, 2 * batch)}
+    return _read_all(_sound(case, [wanted], 0, batch), 2 * batch, batch)
+
+
+def _read_all(built: Built, number: int, batch: int) -> str:
+    used(built)
+    facts = plan_facts(builders.plan_of(built, FUNCTION))
+    middle = built["builds"][-1]["calibration_batch"] or facts["profiles"][0]["input"][1][0]
+    given, size = built["given"], min(middle, batch)
+    if given * size != number or middle > batch:
+        found = f"{given} batches of which TensorRT read {middle} images each" + ", and no end" * built["endless"]
+        advice = "TensorRT reads as many images of each batch as the profile's middle shape says; a batch is as large"
+        raise Missed(f"{number} images, in batches of {batch}", found, advice)
+    return f"{given} batches of {size}"
+
+
+@point("A second build reads the cache, and asks for no batch")
+def cache_reused(case: Case) -> str:
+    own, again = first(case), build(case, _REUSED)
+    expected = "no batch in a second build of the same content: another copy of the ONNX file, a new kernel"
+    advice = "keep in a file beside the cache what content it is of: the next kernel knows no variable of this one"
+    if again["given"]:
+        raise Missed(expected, f"{again['given']} batches; {_why(again)}", advice)
+    if used(again) != used(own) or again["cache"] != own["cache"]:
+        raise Missed("the same cache in and after the second build", "another one", "leave a cache that fits alone")
+    return "no batch asked for, cache unchanged"
+
+
+def _why(built: Built) -> str:
+    if built["cache_before"] is None:
+        return "the first build left no cache"
+    if not built["there"]:
+        return "the cache was removed before TensorRT asked for it"
+    return "TensorRT could not use what was read" if built["read"] else "read_calibration_cache did not give it"
+
+
+@point("Another model's cache is not used")
+def stale_cache(case: Case) -> str:
+    first(case)
+    said = [_calibrated_anew(case, index, whose) for index, whose in _STALE.items()]
+    return "; ".join(said)
+
+
+def _calibrated_anew(case: Case, index: int, whose: str) -> str:
+    """Return evidence that a build used scales of its own network; a cache of its own from earlier on is one too."""
+    built, model = build(case, index), _BUILDS[index]["model"]
+    earlier = [used(build(case, before)) for before in range(index) if _BUILDS[before]["model"] == model]
+    scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other weights"
+    advice = "keep, beside each cache, the digest of the whole ONNX file: names, paths, sizes and dates tell nothing"
+    if not built["given"] and scales not in earlier:
+        raise Missed(expected, f"{whose} was used", advice)
+    if built["cache"] not in (scales, None) and built["cache"] == built["cache_before"]:
+        raise Missed("the new scales in the place of the old", "the old cache", "let the calibrator write its file")
+    return f"{whose}: {built['given']} batches"
+
+
+@point("A build that fails raises, and an earlier engine file stays")
+def failures(case: Case) -> str:
+    model = networks(case)[0]
+    said = [builders.refuses(case, failing_build_int8, FUNCTION, onnx) for onnx in (None, model)]
+    return "; ".join(said)

@@ -1,0 +1,207 @@
+"""Claims of step 4: its points on fresh images and networks, and what the trusted preprocessing and calibration say."""
+
+import io
+import math
+import tempfile
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from helpers.errors import LabError
+from helpers.missed import Missed
+from helpers.points import builders
+from helpers.points.case import Case
+from helpers.points.s04_int8 import calibration, calibrator, dataset, engine
+from helpers.probes.calibration import read_scales
+from helpers.probes.networks import EDGE
+from solutions.checks.core.claim import Earned, award, claim
+from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
+from solutions.checks.trusted.plans import relative_error
+from solutions.checks.trusted.reference import reference
+from solutions.checks.trusted.reference_images import held_out_images
+from solutions.checks.trusted.same_tensors import scale_differences
+from solutions.pipeline.build import build_engine
+from solutions.pipeline.build_options import BuildOptions
+from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.preprocessing import MEAN, STD
+
+DATASET_CELL, CALIBRATOR_CELL, ENGINE_CELL = "calibration_dataset", "calibrator", "int8_engine"
+RUN_CELL, SPEED_CELL = "int8_calibration", "int8_speed"
+
+CLOSE, MOST = 0.03, 0.85
+"""On a small network 85 % of the scales are within 3 % of the trusted ones: near ties may fall either way."""
+
+THIS_MODEL = 0.5
+"""Share of the images that an engine of the lab's model, however badly calibrated, gives the FP32 model's class."""
+
+COMPARED_IMAGES = 2
+
+
+def references(png: bytes) -> list[np.ndarray]:
+    """Return what [3, 224, 224] an image may become: Pillow's resize and crop, with every way of rounding sizes."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    ratio = 256 / min(image.size)
+    found = []
+    for whole, half in product((int, round, math.ceil), repeat=2):
+        width, height = (256 if edge == min(image.size) else whole(edge * ratio) for edge in image.size)
+        resized = image.resize((width, height), Image.Resampling.BILINEAR)
+        left, top = half((width - EDGE) / 2), half((height - EDGE) / 2)
+        pixels = np.asarray(resized.crop((left, top, left + EDGE, top + EDGE)), np.float32) / 255
+        found.append(((pixels - MEAN) / STD).transpose(2, 0, 1))
+    return found
+
+
+award("dataset.tensor", 0.5, dataset.tensor, cell=DATASET_CELL)
+
+
+@claim("dataset.pixels", cell=DATASET_CELL, points=2, title="Preprocessing equals the reference to 1e-5")
+def pixels(case: Case) -> str:
+    for point in (dataset.colours, dataset.cropped, dataset.steady):  # they name the cause
+        point(case)
+    files = dataset.photos(case)
+    images = {name: image for name, (image, _) in dataset.read(case, files).items()}
+    worst = max(_difference(images[name], png) for name, png in files.items())
+    if not worst <= dataset.TOLERANCE:
+        raise Missed(
+            f"every pixel within {dataset.TOLERANCE:g} of the reference preprocessing",
+            f"a difference of {worst:.3g} (normalised values run from about -2.1 to 2.6)",
+            "compare one image step by step: RGB, shorter side to 256, centre 224×224, divide by 255, mean, deviation",
+        )
+    return f"largest difference {worst:.1e} on {len(files)} images"
+
+
+def _difference(image: np.ndarray, png: bytes) -> float:
+    if image.shape != dataset.SHAPE:
+        return math.inf
+    return min(float(np.abs(image - right).max()) for right in references(png))
+
+
+award("dataset.greyscale", 0.5, dataset.converted, cell=DATASET_CELL)
+award("dataset.number", 0.5, dataset.number, cell=DATASET_CELL)
+award("dataset.spread", 0.5, dataset.spread, cell=DATASET_CELL)
+
+award("calibrator.batches", 1.25, calibrator.batches, cell=CALIBRATOR_CELL)
+award("calibrator.last_batch", 0.75, calibrator.last_batch, cell=CALIBRATOR_CELL)
+award("calibrator.end", 0.5, calibrator.end, cell=CALIBRATOR_CELL)
+award("calibrator.again", 0.5, calibrator.again, cell=CALIBRATOR_CELL)
+award("calibrator.cache_written", 0.5, calibrator.cache_written, cell=CALIBRATOR_CELL)
+award("calibrator.cache_read", 0.5, calibrator.cache_read, cell=CALIBRATOR_CELL)
+
+award("int8.plan", 0.25, engine.plan, cell=ENGINE_CELL)
+award("int8.failures", 0.25, engine.failures, cell=ENGINE_CELL)
+award("int8.profile", 0.5, engine.profile, cell=ENGINE_CELL)
+award("int8.precision", 0.5, engine.precision, cell=ENGINE_CELL)
+
+
+@lru_cache(maxsize=4)
+def trusted_scales(model: bytes, seed: int, number: int, strength: float) -> dict[str, float]:
+    """Return the scales that the pipeline's calibration of `engine.random_images` gives, by tensor name."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model.onnx").write_bytes(model)
+        np.save(folder / "images.npy", engine.random_images(seed, number, strength))
+        sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), engine.BATCHES, strict=True))
+        files = {"calib_npy": folder / "images.npy", "calib_cache": folder / "cache"}
+        build_engine(folder / "model.onnx", folder / "engine", BuildOptions("int8", **sizes, **files))
+        return read_scales((folder / "cache").read_bytes())
+
+
+@claim("int8.calibrated", cell=ENGINE_CELL, points=0.5, title="Its scales come from all the calibrator's images")
+def calibrated(case: Case) -> str:
+    said, built = engine.all_images(case), engine.first(case)
+    expected = trusted_scales(engine.networks(case)[0], **engine.images(case, 0))
+    found = read_scales(engine.used(built))
+    close = [abs(np.log(max(found.get(name, 0), 1e-30) / scale)) <= CLOSE for name, scale in expected.items()]
+    if np.mean(close) < MOST:
+        wanted = "the scales that entropy calibration with all the images given leads to"
+        advice = "is every batch used, unchanged, and the class derived from trt.IInt8EntropyCalibrator2?"
+        raise Missed(wanted, f"{sum(close)} of {len(close)} within {CLOSE:.0%}", advice)
+    return f"{said}; {sum(close)} of {len(close)} scales within {CLOSE:.0%} of the trusted calibration's"
+
+
+award("int8.cache_reused", 0.5, engine.cache_reused, cell=ENGINE_CELL)
+award("int8.stale_cache", 0.5, engine.stale_cache, cell=ENGINE_CELL)
+
+
+@claim("int8.artifact", cell=RUN_CELL, points=0.5, title=calibration.artifact.title)
+def artifact(case: Case) -> str:
+    return calibration.is_int8(calibration.plan_of(case), reference().bytes("resnet50.onnx"))
+
+
+@claim("int8.images", cell=RUN_CELL, points=0.5, title=calibration.images.title)
+def images(case: Case) -> str:
+    fits, prints = calibration.loader_fits(case), calibration.loader_images(case)
+    splits = [np.load(reference().path(f"{name}_prints.npy"), allow_pickle=False) for name in _SPLITS]
+    return f"{calibration.of_the_split(prints, *splits)}; {fits}"
+
+
+_SPLITS = ("calibration", "validation")
+
+
+@claim("int8.scales", cell=RUN_CELL, points=0.5, title="Its scales agree with the reference calibration")
+def scales(case: Case) -> str:
+    calibration.input_range(case)
+    own = calibration.cache_of(case), case.artifact(calibration.MODEL) or reference().bytes(calibration.MODEL)
+    trusted = read_scales(reference().bytes(calibration.CACHE)), reference().bytes(calibration.MODEL)
+    differences = scale_differences(own, trusted, held_out_images()[:COMPARED_IMAGES])
+    median = float(np.median(differences))
+    if median > np.log1p(calibration.FAR):
+        raise Missed(
+            f"scales that differ by less than {calibration.FAR:.0%} (median) from those of other images of the split",
+            f"a median difference of {np.expm1(median):.0%}",
+            "calibrate on many real images, preprocessed exactly as for inference",
+        )
+    return f"median difference {np.expm1(median):.1%}, {len(differences)} tensors"
+
+
+@lru_cache(maxsize=2)
+def _error_and_agreement(plan: bytes, outputs_path: Path) -> tuple[float, float]:
+    """Return the relative error of an engine's outputs, and the share of images with the FP32 model's first class."""
+    expected = np.load(outputs_path, allow_pickle=False)
+    try:
+        with InferenceEngine(plan) as running:
+            outputs = running.predict(held_out_images())
+    except LabError as error:
+        raise Missed("an engine that runs", str(error), "check its input, output and profile") from error
+    if outputs.shape != expected.shape:
+        raise Missed(f"outputs of shape {expected.shape}", str(outputs.shape), "build from the lab's ONNX file")
+    return relative_error(outputs, expected), float(np.mean(outputs.argmax(1) == expected.argmax(1)))
+
+
+@claim("int8.outputs", cell=RUN_CELL, points=0.5, title="It answers as the FP32 model does")
+def outputs(case: Case) -> str:
+    error, agreement = _error_and_agreement(calibration.plan_of(case), reference().path(_FP32_OUTPUTS))
+    off = f"{error:.1%} off" if error < 1 else "off by more than their size"
+    found = f"outputs {off}, the same first class for {agreement:.1%} of the validation images"
+    if not error <= calibration.MOST_ERROR or agreement < calibration.LEAST_AGREEMENT:
+        expected = f"at most {calibration.MOST_ERROR:.0%} off, the same for {calibration.LEAST_AGREEMENT:.0%} or more"
+        raise Missed(expected, found, "compare your preprocessing with what the model was trained on")
+    return found
+
+
+_FP32_OUTPUTS = "validation_outputs_100.npy"
+
+
+def _this_model(case: Case) -> bytes:
+    """Return the engine, however well calibrated; speed counts only for an engine of the lab's model."""
+    plan = calibration.plan_of(case)
+    _, agreement = _error_and_agreement(plan, reference().path(_FP32_OUTPUTS))
+    if agreement < THIS_MODEL:
+        found = f"the FP32 model's first class for {agreement:.0%} of the validation images"
+        raise Missed("an engine that computes the lab's model", found, "first make its answers right")
+    return plan
+
+
+@claim("int8.speed", cell=SPEED_CELL, points=4, title="As fast as the reference INT8 engine")
+def speed(case: Case) -> Earned:
+    plan, advice = _this_model(case), "look at the layers' precisions: INT8 makes the difference"
+    builders.small_enough(plan, reference().bytes("resnet50.onnx"), builders.INT8_SIZE)
+    return against_reference(plan, reference().path(calibration.PLAN), advice)
+
+
+@claim("int8.faster_than_pytorch", cell=SPEED_CELL, points=2, title="Faster than PyTorch FP32")
+def faster_than_pytorch(case: Case) -> str:
+    return against_pytorch(_this_model(case), "is it an INT8 engine?")
