@@ -71,25 +71,22 @@ def test_each_recorded_mistake_of_preprocessing_costs_five_points(name: str) -> 
     assert min(costs.values()) >= 5, costs
 
 
-def test_mistakes_of_preprocessing_cost_resnet18_what_its_record_says() -> None:
-    """On the first 100 validation images, with the lab's own preprocessing as the correct one."""
+def test_mistakes_of_preprocessing_cost_resnet18_many_of_the_first_images() -> None:
+    """What the training script takes for correct is the lab's own preprocessing."""
     script = runpy.run_path(str(ROOT / "datasets" / "train_weights.py"))
-    pairs, model = list(digits.variants("validation"))[:100], load_model("resnet18")
+    pairs, model = list(digits.variants("validation"))[:50], load_model("resnet18")
     images = [Image.fromarray(image) for image in digits.render_many(pairs)]
     labels = torch.from_numpy(digits.load_digits()[1][[digit for digit, _ in pairs]].astype(np.int64))
-    pools = {
-        name: (torch.from_numpy(np.stack([np.asarray(geometry(image)) for image in images])), labels)
-        for name, geometry in script["GEOMETRIES"].items()
-    }
-    record = json.loads((WEIGHTS / "resnet18.json").read_text())
+    found = {}
+    for name in ("correct", "BGR", "squeezed", "top left corner", "no mean", "0 to 255, then mean and deviation"):
+        geometry, values = script["PREPROCESSING"][name]
+        pixels = torch.from_numpy(np.stack([np.asarray(script["GEOMETRIES"][geometry](image)) for image in images]))
+        found[name] = script["top1"](model, (pixels, labels), values, "cpu")
     with torch.inference_mode():
-        correct = model(torch.from_numpy(np.stack([preprocess(image) for image in images]))).argmax(1)
-    top1 = 100 * int((correct == labels).sum()) / len(pairs)
-    assert top1 == pytest.approx(record["top1_fp32_percent"], abs=8)
-    for name, (geometry, values) in script["PREPROCESSING"].items():
-        found = script["top1"](model, pools[geometry], values, "cpu")
-        expected = record["top1_fp32_percent_with_mistake"].get(name, top1)
-        assert found == pytest.approx(expected, abs=12 if name != "correct" else 0), name
+        classes = model(torch.from_numpy(np.stack([preprocess(image) for image in images]))).argmax(1)
+    correct = found.pop("correct")
+    assert correct == 100 * int((classes == labels).sum()) / len(pairs) >= 85
+    assert max(found.values()) <= correct - 20, found
 
 
 def test_a_saved_checkpoint_is_read_back_up_to_half_precision(tmp_path: Path) -> None:
@@ -203,14 +200,14 @@ def test_imagenet_s_tables_name_what_torchvision_names() -> None:
 def test_the_training_script_runs_with_torch_and_numpy_alone(tmp_path: Path) -> None:
     """Two steps on the CPU, with every package that the GPU machine may lack made unimportable."""
     absent = ("sklearn", "tqdm", "pandas", "requests", "rich", "onnx", "openvino", "scipy")
-    arguments = "--model resnet18 --steps 2 --batch 4 --device cpu --validation-images 4 --workers 1 --out".split()
+    arguments = "--model resnet18 --steps 2 --batch 2 --device cpu --validation-images 2 --workers 1 --out".split()
     code = (
         f"import sys, runpy; sys.modules.update(dict.fromkeys({absent!r}));"
         f"sys.argv = ['train_weights.py', *{arguments!r}, {str(tmp_path)!r}];"
         "runpy.run_path('datasets/train_weights.py', run_name='__main__')"
     )
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     record = json.loads((tmp_path / "resnet18.json").read_text())
-    assert record["sha256"] == sha256(tmp_path / "resnet18.npz") and record["train_images"] == 8
+    assert record["sha256"] == sha256(tmp_path / "resnet18.npz") and record["train_images"] == 4
     load_checkpoint(torchvision.models.resnet18(num_classes=10), tmp_path / "resnet18.npz")
