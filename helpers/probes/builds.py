@@ -90,7 +90,7 @@ def build_engine(
 ) -> dict[str, Any]:
     """Call `function(onnx_path, engine_path, **options)`; first with the `onnx` and `options` of `before`, if given.
 
-    Both calls get the same two paths.
+    Both calls get the same two paths, as the notebooks give them: pathlib's.
 
     Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
     (the bytes at engine_path, None without a file), `onnx_kept` (whether the ONNX file is still what it was) and
@@ -103,7 +103,7 @@ def build_engine(
             if call is not None:
                 source.write_bytes(call["onnx"])
                 builds.clear()
-                returned = build(str(source), str(target), **call["options"])
+                returned = build(source, target, **call["options"])
         return {
             "returned": as_bytes(returned),
             "returned_type": type(returned).__name__,
@@ -119,7 +119,7 @@ def failing_build(notebook: Notebook, *, function: str, onnx: bytes, parsed: boo
     return failed_build(notebook[function], onnx, parsed=parsed)
 
 
-def failed_build(build: Callable[[str, str], Any], onnx: bytes, *, parsed: bool) -> dict[str, Any]:
+def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: bool) -> dict[str, Any]:
     """Call `build(onnx_path, engine_path)` where it must fail, over an older engine file.
 
     `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
@@ -132,7 +132,7 @@ def failed_build(build: Callable[[str, str], Any], onnx: bytes, *, parsed: bool)
         source.write_bytes(onnx)
         target.write_bytes(older)
         try:
-            returned = build(str(source), str(target))
+            returned = build(source, target)
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
