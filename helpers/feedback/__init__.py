@@ -3,7 +3,6 @@
 from helpers.feedback.accuracy import check_accuracy, check_accuracy_results
 from helpers.feedback.benchmark import check_latency, check_measurements, check_throughput
 from helpers.feedback.check import visible
-from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
 from helpers.feedback.export import check_export, check_simplify
 from helpers.feedback.inference import check_inference
 from helpers.feedback.int8 import (
@@ -14,7 +13,7 @@ from helpers.feedback.int8 import (
 )
 from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
-from helpers.points import s02_fp16
+from helpers.points import s02_fp16, s03_dynamic
 
 __all__ = [
     "check_accuracy",
@@ -25,6 +24,7 @@ __all__ = [
     "check_dynamic_engine",
     "check_export",
     "check_fp16_engine",
+    "check_images_per_second",
     "check_inference",
     "check_int8_calibration",
     "check_int8_engine",
@@ -37,5 +37,5 @@ __all__ = [
     "progress",
 ]
 
-_ROOMS = (s02_fp16,)
+_ROOMS = (s02_fp16, s03_dynamic)
 globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})

@@ -13,7 +13,7 @@ __all__ = ["CHECKS", "Progress", "progress", "remember"]
 CHECKS: dict[str, tuple[str, ...]] = {
     "01_export": ("check_export", "check_simplify"),
     "02_fp16": ("check_fp16_engine",),
-    "03_dynamic": ("check_dynamic_engine", "check_saturation"),
+    "03_dynamic": ("check_dynamic_engine", "check_images_per_second", "check_saturation"),
     "04_int8": ("check_calibration_dataset", "check_calibrator", "check_int8_engine", "check_int8_calibration"),
     "05_inference": ("check_inference",),
     "06_benchmark": ("check_latency", "check_throughput", "check_measurements"),
