@@ -3,7 +3,6 @@
 from helpers.feedback.accuracy import check_accuracy, check_accuracy_results
 from helpers.feedback.benchmark import check_latency, check_measurements, check_throughput
 from helpers.feedback.check import visible
-from helpers.feedback.export import check_export, check_simplify
 from helpers.feedback.inference import check_inference
 from helpers.feedback.int8 import (
     check_calibration_dataset,
@@ -13,7 +12,7 @@ from helpers.feedback.int8 import (
 )
 from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
-from helpers.points import s02_fp16, s03_dynamic
+from helpers.points import s01_export, s02_fp16, s03_dynamic
 
 __all__ = [
     "check_accuracy",
@@ -23,6 +22,7 @@ __all__ = [
     "check_calibrator",
     "check_dynamic_engine",
     "check_export",
+    "check_export_files",
     "check_fp16_engine",
     "check_images_per_second",
     "check_inference",
@@ -37,5 +37,5 @@ __all__ = [
     "progress",
 ]
 
-_ROOMS = (s02_fp16, s03_dynamic)
+_ROOMS = (s01_export, s02_fp16, s03_dynamic)
 globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})

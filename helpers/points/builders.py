@@ -83,7 +83,7 @@ def _ends_kept(facts: dict[str, Any]) -> None:
     inputs, outputs = list(facts["inputs"]), list(facts["outputs"])
     if (inputs, outputs) != (["input"], ["output"]):
         found = f"inputs {inputs}, outputs {outputs}"
-        raise Missed("the ONNX file's input `input` and output `output`", found, "leave the parsed network's names alone")
+        raise Missed("the ONNX file's `input` and `output` by these names", found, "leave the network's names alone")
 
 
 def plan_of(built: Built, function: str) -> bytes:

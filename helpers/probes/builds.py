@@ -11,11 +11,20 @@ from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
 from helpers.probes.answer import Notebook, probe
 
-__all__ = ["Build", "as_bytes", "build_engine", "failed_build", "failing_build", "plan_facts", "recorded_builds"]
+__all__ = [
+    "SLIPS",
+    "Build",
+    "as_bytes",
+    "build_engine",
+    "failed_build",
+    "failing_build",
+    "plan_facts",
+    "recorded_builds",
+]
 
 _FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
 _BUILDS = ("build_serialized_network", "build_engine")
-_SLIPS = (AttributeError, NameError, TypeError, UnboundLocalError)
+SLIPS = (AttributeError, NameError, TypeError, UnboundLocalError)
 
 
 @dataclass
@@ -136,7 +145,7 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
-            raised, slip = f"{type(error).__name__}: {error}", isinstance(error, _SLIPS)
+            raised, slip = f"{type(error).__name__}: {error}", isinstance(error, SLIPS)
         kept = target.is_file() and target.read_bytes() == older
     return {"raised": raised, "slip": slip, "returned_type": type(returned).__name__, "kept": kept}
 
