@@ -107,6 +107,7 @@ def run_model(files: Files, name: str, images: np.ndarray) -> np.ndarray:
     """Return ONNX Runtime's outputs [N, classes]; raise Missed where it cannot run these images."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # threads that wait for a taken core spin
     try:
         with _on_disk(files) as folder:
             session = onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
