@@ -68,9 +68,14 @@ PROMISES = (
 _ADVICE = "compare the outputs of both on random images, and raise before anything is written to dst"
 
 
+def _answer(case: Case) -> dict[str, Any]:
+    """Return what `export_model` answers for a classifier of the case's own."""
+    return case.call(export_model, seed=case.number("export.model")).require(EXPORT)
+
+
 def _exported(case: Case) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Return the files that the exporter left for the probe classifier, and what the ONNX file says of itself."""
-    files = case.call(export_model, seed=case.number("export.model")).require(EXPORT)
+    """Return the files that the exporter left for it, and what the ONNX file says of itself."""
+    files = _answer(case)["files"]
     return files, facts_of_file(files, EXPORTED, EXPORT)
 
 
@@ -81,7 +86,7 @@ def _other_opset(case: Case) -> int:
 def _exported_in_training(case: Case) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Return the same for another classifier, handed over in training mode with an opset of the case's."""
     asked = {"seed": case.number("export.training"), "training": True, "opset": _other_opset(case)}
-    files = case.call(export_model, **asked).require(EXPORT)
+    files = case.call(export_model, **asked).require(EXPORT)["files"]
     return files, facts_of_file(files, EXPORTED, EXPORT)
 
 
@@ -125,7 +130,16 @@ def inference(case: Case) -> str:
     batch = declared if isinstance(declared, int) else 2
     images = images_of(case.random("export.training.images"), batch)
     expected = torch_outputs(probe_classifier(case.number("export.training")), images)
-    return agreement(run_model(files, EXPORTED, images), expected, "evaluation mode's")
+    said = agreement(run_model(files, EXPORTED, images), expected, "evaluation mode's")
+    _model_kept(_answer(case))
+    return said
+
+
+def _model_kept(answer: dict[str, Any]) -> None:
+    if answer["training"] or not answer["weights_kept"]:
+        found = "in training mode" if answer["training"] else "with other weights, or of another type"
+        expected = "a model handed over in evaluation mode as it was, when the export is done"
+        raise Missed(expected, found, "change no weight, and leave the model in evaluation mode")
 
 
 @point("The opset is 18, or the one asked for")

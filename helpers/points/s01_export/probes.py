@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import onnx
 import onnxsim
+import torch
 from onnx import numpy_helper
 
 from helpers.points.s01_export.classifier import probe_classifier
@@ -28,12 +29,19 @@ _LARGEST_BYTES = 50 << 20
 def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None) -> dict:
     """Call `export_onnx(model, path)` on the probe classifier of `seed`; `opset` is passed where it is given.
 
-    Returns the files that it left: {file name: bytes}; the one at `path` is called EXPORTED.
+    Returns `files`, what it left ({file name: bytes}; the one at `path` is called EXPORTED), `training`, whether the
+    model is in training mode afterwards, and `weights_kept`, whether it still has its weights.
     """
     export, options = notebook["export_onnx"], {} if opset is None else {"opset": opset}
+    model, same = probe_classifier(seed, training=training), probe_classifier(seed)
     with tempfile.TemporaryDirectory() as folder:
-        export(probe_classifier(seed, training=training), Path(folder) / EXPORTED, **options)
-        return _files(Path(folder))
+        export(model, Path(folder) / EXPORTED, **options)
+        return {"files": _files(Path(folder)), "training": model.training, "weights_kept": _equal(model, same)}
+
+
+def _equal(model: torch.nn.Module, other: torch.nn.Module) -> bool:
+    found, expected = model.state_dict(), other.state_dict()
+    return found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 @probe
