@@ -2,12 +2,10 @@
 
 from helpers.feedback.accuracy import check_accuracy, check_accuracy_results
 from helpers.feedback.check import visible
-from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
-from helpers.feedback.export import check_export, check_simplify
 from helpers.feedback.inference import check_inference
 from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
-from helpers.points import s02_fp16, s04_int8, s06_benchmark
+from helpers.points import s01_export, s02_fp16, s03_dynamic, s04_int8, s06_benchmark
 
 __all__ = [
     "check_accuracy",
@@ -30,5 +28,5 @@ __all__ = [
     "progress",
 ]
 
-_ROOMS = (s02_fp16, s04_int8, s06_benchmark)
+_ROOMS = (s01_export, s02_fp16, s03_dynamic, s04_int8, s06_benchmark)
 globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})

@@ -11,9 +11,9 @@ from helpers.lab import ARTIFACTS, STEPS, artifacts_folder
 __all__ = ["CHECKS", "Progress", "progress", "remember"]
 
 CHECKS: dict[str, tuple[str, ...]] = {
-    "01_export": ("check_export", "check_simplify"),
+    "01_export": ("check_export", "check_simplify", "check_export_files"),
     "02_fp16": ("check_fp16_engine",),
-    "03_dynamic": ("check_dynamic_engine", "check_saturation"),
+    "03_dynamic": ("check_dynamic_engine", "check_images_per_second", "check_saturation"),
     "04_int8": ("check_calibration_dataset", "check_calibrator", "check_int8_engine", "check_int8_calibration"),
     "05_inference": ("check_inference",),
     "06_benchmark": ("check_latency", "check_throughput", "check_measurements"),

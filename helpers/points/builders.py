@@ -46,7 +46,8 @@ INT8_SIZE = 0.45
 
 _MOST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
 _STORED_IN_HALF = 0.8  # of a small network's ONNX file: a plan in FP16 takes 0.65, one in FP32 1.13
-NO_MODEL = b"this is not an ONNX model"
+NO_MODEL = b"garbage, no ONNX model"
+"""No parser takes it. Its first byte matters: TensorRT's reads a few others as an empty model, without an error."""
 
 
 def facts_of(plan: bytes | None, what: str) -> dict[str, Any]:
@@ -68,6 +69,7 @@ def returned_and_written(built: Built, function: str) -> str:
         advice = "return what build_serialized_network gives; None is a failed build, whose log says why"
         raise Missed(f"{function} to return the serialized engine", f"a {built['returned_type']}", advice)
     facts = facts_of(plan, f"what {function} returns")
+    _ends_kept(facts)
     if file != plan:
         found = "no file there" if file is None else f"{len(file):,} bytes in the file, {len(plan):,} returned"
         advice = "write what you return to engine_path, in binary mode"
@@ -75,6 +77,14 @@ def returned_and_written(built: Built, function: str) -> str:
     if not built.get("onnx_kept", True):
         raise Missed("the ONNX file as it was", "another content", "read it only; others build from it too")
     return f"{len(plan):,} bytes, {facts['layers']} layers, file and return value equal"
+
+
+def _ends_kept(facts: dict[str, Any]) -> None:
+    """Raise Missed where input or output are not called as in the ONNX file: whoever runs the engine asks by name."""
+    inputs, outputs = list(facts["inputs"]), list(facts["outputs"])
+    if (inputs, outputs) != (["input"], ["output"]):
+        found = f"inputs {inputs}, outputs {outputs}"
+        raise Missed("the ONNX file's `input` and `output` by these names", found, "leave the network's names alone")
 
 
 def plan_of(built: Built, function: str) -> bytes:

@@ -12,11 +12,20 @@ from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
 from helpers.probes.answer import Notebook, probe
 
-__all__ = ["Build", "as_bytes", "build_engine", "failed_build", "failing_build", "plan_facts", "recorded_builds"]
+__all__ = [
+    "SLIPS",
+    "Build",
+    "as_bytes",
+    "build_engine",
+    "failed_build",
+    "failing_build",
+    "plan_facts",
+    "recorded_builds",
+]
 
 _FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
 _BUILDS = ("build_serialized_network", "build_engine")
-_SLIPS = (AttributeError, NameError, TypeError, UnboundLocalError)
+SLIPS = (AttributeError, NameError, TypeError, UnboundLocalError)
 
 
 @dataclass
@@ -101,7 +110,7 @@ def build_engine(
 ) -> dict[str, Any]:
     """Call `function(onnx_path, engine_path, **options)`; first with the `onnx` and `options` of `before`, if given.
 
-    Both calls get the same two paths.
+    Both calls get the same two paths, as the notebooks give them: pathlib's.
 
     Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
     (the bytes at engine_path, None without a file), `onnx_kept` (whether the ONNX file is still what it was) and
@@ -114,7 +123,7 @@ def build_engine(
             if call is not None:
                 source.write_bytes(call["onnx"])
                 builds.clear()
-                returned = build(str(source), str(target), **call["options"])
+                returned = build(source, target, **call["options"])
         return {
             "returned": as_bytes(returned),
             "returned_type": type(returned).__name__,
@@ -130,7 +139,7 @@ def failing_build(notebook: Notebook, *, function: str, onnx: bytes, parsed: boo
     return failed_build(notebook[function], onnx, parsed=parsed)
 
 
-def failed_build(build: Callable[[str, str], Any], onnx: bytes, *, parsed: bool) -> dict[str, Any]:
+def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: bool) -> dict[str, Any]:
     """Call `build(onnx_path, engine_path)` where it must fail, over an older engine file.
 
     `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
@@ -143,11 +152,11 @@ def failed_build(build: Callable[[str, str], Any], onnx: bytes, *, parsed: bool)
         source.write_bytes(onnx)
         target.write_bytes(older)
         try:
-            returned = build(str(source), str(target))
+            returned = build(source, target)
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
-            raised, slip = f"{type(error).__name__}: {error}", isinstance(error, _SLIPS)
+            raised, slip = f"{type(error).__name__}: {error}", isinstance(error, SLIPS)
         kept = target.is_file() and target.read_bytes() == older
     return {"raised": raised, "slip": slip, "returned_type": type(returned).__name__, "kept": kept}
 

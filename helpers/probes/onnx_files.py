@@ -19,7 +19,8 @@ UNHEARD = "Unheard"
 def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
     """Return an ONNX model's own account, as plain data.
 
-    Keys: `opset`; `inputs` and `outputs` (name → {"shape": numbers and the names of symbolic axes, "dtype"});
+    Keys: `opset`; `inputs` and `outputs` (name → {"shape": numbers and the names of symbolic axes, "dtype"}; weights
+    that a caller may replace are inputs too);
     `nodes` (how many); `operators`; `training` (nodes in training mode); `foldable` (nodes that compute from
     constants alone); `external` (weights that are kept in other files).
 
@@ -30,11 +31,10 @@ def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
         onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(str(source), load_external_data=False)
     )
     graph = model.graph
-    weights = {tensor.name for tensor in graph.initializer}
     constants = _constants(graph)
     return {
         "opset": max((entry.version for entry in model.opset_import if entry.domain in _ML), default=0),
-        "inputs": {value.name: _tensor(value) for value in graph.input if value.name not in weights},
+        "inputs": {value.name: _tensor(value) for value in graph.input},
         "outputs": {value.name: _tensor(value) for value in graph.output},
         "nodes": len(graph.node),
         "operators": [node.op_type for node in graph.node],

@@ -11,14 +11,14 @@ def speed(case: Case) -> str:          # what only the trusted side can judge
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Point
 
-__all__ = ["CELLS", "CRITERIA", "Cell", "Claim", "Earned", "award", "claim", "claims_of"]
+__all__ = ["CELLS", "CRITERIA", "Cell", "Claim", "Earned", "award", "claim", "claims_of", "shared"]
 
 CRITERIA = ("correctness", "performance", "accuracy", "documentation")
 
@@ -68,6 +68,22 @@ class Earned:
 
 
 Judge = Callable[[Case], "str | Earned"]
+
+
+def shared(parts: Sequence[Callable[[], "str | Earned"]]) -> Earned:
+    """Run the parts of a claim: each earns the same share, and the first thing that one missed is told."""
+    found = [_part(judge) for judge in parts]
+    missed = next((part.missed for part in found if part.missed), None)
+    evidence = "; ".join(part.evidence for part in found if part.evidence)
+    return Earned(sum(part.share for part in found) / len(found), evidence, missed)
+
+
+def _part(judge: Callable[[], "str | Earned"]) -> Earned:
+    try:
+        outcome = judge()
+    except Missed as missed:
+        return Earned(0.0, "", missed)
+    return outcome if isinstance(outcome, Earned) else Earned(1.0, outcome)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,278 @@
+"""Step 1: an ONNX file equal to PyTorch at any batch size, and a simplifier that checks its own work.
+
+Reading order: probes.py calls the student's functions, models.py judges an ONNX file, here are the points.
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from helpers.lab import MODEL
+from helpers.missed import Missed
+from helpers.models import load_model
+from helpers.points.case import Case
+from helpers.points.point import Check, point
+from helpers.points.s01_export.classifier import probe_classifier
+from helpers.points.s01_export.models import (
+    agreement,
+    batch_axis_symbolic,
+    checked,
+    ends_named,
+    facts_of_file,
+    images_of,
+    one_file,
+    run_model,
+    torch_outputs,
+)
+from helpers.points.s01_export.probes import (
+    EXPORTED,
+    FAULTS,
+    SIMPLIFIED,
+    export_model,
+    refused_model,
+    simplify_model,
+)
+from helpers.probes.onnx_files import redundant_onnx, unrepeatable_onnx
+
+__all__ = [
+    "BATCHES",
+    "CHECKS",
+    "PROMISES",
+    "batch_axis",
+    "deliverables",
+    "file",
+    "folded",
+    "inference",
+    "names",
+    "opset",
+    "outputs",
+    "outputs_at",
+    "refuses",
+    "same",
+    "smaller",
+]
+
+EXPORT, SIMPLIFY = "export_onnx", "simplify_onnx"
+ARTIFACTS = {"resnet50.onnx": EXPORT, "resnet50_simplified.onnx": SIMPLIFY}
+BATCHES = (1, 3, 8)
+OPSET, OTHER_OPSETS = 18, (19, 20)
+"""The default, and what both of PyTorch's exporters can write besides."""
+
+PROMISES = (
+    f"({OPSET} or later; {OPSET} unless the caller says otherwise)",
+    "one input named input , [N, 3, 224, 224], and one output named output , [N, classes], both float32",
+)
+"""What the notebook's text says in figures."""
+
+_ADVICE = "compare the outputs of both on random images, and raise before anything is written to dst"
+
+
+def _answer(case: Case) -> dict[str, Any]:
+    """Return what `export_model` answers for a classifier of the case's own."""
+    return case.call(export_model, seed=case.number("export.model")).require(EXPORT)
+
+
+def _exported(case: Case) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return the files that the exporter left for it, and what the ONNX file says of itself."""
+    files = _answer(case)["files"]
+    return files, facts_of_file(files, EXPORTED, EXPORT)
+
+
+def _other_opset(case: Case) -> int:
+    return int(case.random("export.opset").choice(OTHER_OPSETS))
+
+
+def _exported_in_training(case: Case) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return the same for another classifier, handed over in training mode with an opset of the case's."""
+    asked = {"seed": case.number("export.training"), "training": True, "opset": _other_opset(case)}
+    files = case.call(export_model, **asked).require(EXPORT)["files"]
+    return files, facts_of_file(files, EXPORTED, EXPORT)
+
+
+@point("One self-contained ONNX file")
+def file(case: Case) -> str:
+    files, facts = _exported(case)
+    said = one_file(files, EXPORTED, facts)
+    checked(files, EXPORTED)
+    return f"{said}, {facts['nodes']} nodes, accepted by ONNX's checker"
+
+
+@point("Input `input` and output `output`, float32")
+def names(case: Case) -> str:
+    return ends_named(_exported(case)[1])
+
+
+@point("The batch axis is symbolic, and only the batch")
+def batch_axis(case: Case) -> str:
+    return batch_axis_symbolic(_exported(case)[1])
+
+
+def outputs_at(case: Case, batch: int) -> str:
+    """Return evidence that the exported file computes at `batch` what PyTorch does; raise Missed where it does not."""
+    files, images = _exported(case)[0], images_of(case.random(f"export.images.{batch}"), batch)
+    expected = torch_outputs(probe_classifier(case.number("export.model")), images)
+    return agreement(run_model(files, EXPORTED, images), expected, "PyTorch's")
+
+
+@point("Outputs equal PyTorch's at batches 1, 3 and 8")
+def outputs(case: Case) -> str:
+    return "; ".join(outputs_at(case, batch) for batch in BATCHES)
+
+
+@point("A model in training mode is exported for inference")
+def inference(case: Case) -> str:
+    files, facts = _exported_in_training(case)
+    if facts["training"]:
+        found = ", ".join(facts["training"][:4])
+        raise Missed("no node in training mode", found, "put the model into evaluation mode before you export it")
+    declared = next(iter(facts["inputs"].values()))["shape"][0]  # a batch that is fixed is another point's miss
+    batch = declared if isinstance(declared, int) else 2
+    images = images_of(case.random("export.training.images"), batch)
+    expected = torch_outputs(probe_classifier(case.number("export.training")), images)
+    said = agreement(run_model(files, EXPORTED, images), expected, "evaluation mode's")
+    _model_kept(_answer(case))
+    return said
+
+
+def _model_kept(answer: dict[str, Any]) -> None:
+    if answer["training"] or not answer["weights_kept"]:
+        found = "in training mode" if answer["training"] else "with other weights, or of another type"
+        expected = "a model handed over in evaluation mode as it was, when the export is done"
+        raise Missed(expected, found, "change no weight, and leave the model in evaluation mode")
+
+
+@point("The opset is 18, or the one asked for")
+def opset(case: Case) -> str:
+    other = _other_opset(case)
+    found = _exported(case)[1]["opset"], _exported_in_training(case)[1]["opset"]
+    if found != (OPSET, other):
+        expected = f"opset {OPSET} by default, {other} where opset={other} is passed"
+        raise Missed(expected, f"opset {found[0]} and {found[1]}", "hand your function's opset on to the exporter")
+    return f"opset {OPSET} by default, {other} where asked"
+
+
+@point("What depends on constants alone is computed once")
+def folded(case: Case) -> str:
+    facts = _exported(case)[1]
+    if facts["foldable"]:
+        advice = "leave the exporter's constant folding on, and export for inference"
+        raise Missed("no node that computes from constants alone", ", ".join(facts["foldable"][:4]), advice)
+    return f"{facts['nodes']} nodes, all of them depend on the input"
+
+
+def _source(case: Case) -> tuple[bytes, int]:
+    """Return a redundant model of the case's own, and its least number of nodes."""
+    return redundant_onnx(case.number("simplify.model"))
+
+
+def _simplified(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `simplify_model` answers for the redundant model, and what the result says of itself."""
+    answer = case.call(simplify_model, onnx=_source(case)[0]).require(SIMPLIFY)
+    return answer, facts_of_file(answer["files"], SIMPLIFIED, SIMPLIFY)
+
+
+@point("Same names, same symbolic batch, same outputs")
+def same(case: Case) -> str:
+    answer, facts = _simplified(case)
+    if not answer["source_kept"]:
+        raise Missed("src as it was", "another content, or no file", "write the result to dst only")
+    one_file(answer["files"], SIMPLIFIED, facts)
+    checked(answer["files"], SIMPLIFIED)
+    ends_named(facts)
+    batch_axis_symbolic(facts)
+    return "; ".join(_like_source(case, answer["files"], batch) for batch in BATCHES)
+
+
+def _like_source(case: Case, files: dict[str, bytes], batch: int) -> str:
+    images = images_of(case.random(f"simplify.images.{batch}"), batch)
+    expected = run_model({EXPORTED: _source(case)[0]}, EXPORTED, images)
+    return agreement(run_model(files, SIMPLIFIED, images), expected, "src's")
+
+
+@point("Redundant nodes are gone")
+def smaller(case: Case) -> str:
+    (source, least), found = _source(case), _simplified(case)[1]["nodes"]
+    before = facts_of_file({EXPORTED: source}, EXPORTED, SIMPLIFY)["nodes"]
+    if found > least:
+        expected = f"{least} nodes: constants folded, the Identity gone"
+        raise Missed(expected, f"{found} of {before} nodes", "save what the simplifier returns, not what you loaded")
+    return f"{before} nodes before, {found} after"
+
+
+@point("A result that fails validation is refused")
+def refuses(case: Case) -> str:
+    _simplified(case)  # a function that refuses everything validates nothing
+    unrepeatable = unrepeatable_onnx(case.number("simplify.unrepeatable"))
+    answer = case.call(refused_model, onnx=unrepeatable).require(SIMPLIFY)
+    if answer["raised"] is None:
+        expected = "an exception for a model whose outputs never repeat: its result cannot be compared"
+        raise Missed(expected, "no exception", _ADVICE)
+    said = _refusal(answer)
+    for fault in FAULTS:
+        _refused_or_right(case, fault)
+    return said
+
+
+def _refusal(answer: dict[str, Any]) -> str:
+    if answer["slip"]:
+        raise Missed("an exception that you raise", answer["raised"], _ADVICE)
+    if SIMPLIFIED in answer["files"]:
+        raise Missed("no file at dst after a failed validation", f"a file, and {answer['raised']}", _ADVICE)
+    return answer["raised"][:120]
+
+
+def _refused_or_right(case: Case, fault: str) -> None:
+    """Raise Missed where onnxsim's wrong result was written. Who uses another simplifier never sees the fault."""
+    answer = case.call(refused_model, onnx=_source(case)[0], fault=fault).require(SIMPLIFY)
+    if answer["raised"] is not None:
+        _refusal(answer)
+        return
+    facts_of_file(answer["files"], SIMPLIFIED, SIMPLIFY)
+    try:
+        _like_source(case, answer["files"], 3)
+    except Missed as missed:
+        expected = "an exception where the simplified model computes something else"
+        raise Missed(expected, f"no exception; {missed.found}", _ADVICE) from missed
+
+
+@cache
+def _lab_model() -> torch.nn.Module:
+    return load_model(MODEL)
+
+
+@point("Both files compute what the lab's model computes")
+def deliverables(case: Case) -> str:
+    images = images_of(case.random("export.deliverables"), 2)
+    expected, said, nodes = torch_outputs(_lab_model(), images), [], []
+    for name, function in ARTIFACTS.items():
+        files, facts = _artifact(case, name, function)
+        nodes.append(facts["nodes"])
+        said.append(f"{name}: {agreement(run_model(files, name, images), expected, 'PyTorch')}")
+    if nodes[1] > nodes[0]:
+        raise Missed("no more nodes after simplification", f"{nodes[0]} before, {nodes[1]} after", "save the result")
+    return "; ".join(said)
+
+
+def _artifact(case: Case, name: str, function: str) -> tuple[dict[str, bytes], dict[str, Any]]:
+    content = case.artifact(name)
+    if content is None:
+        raise Missed(f"{name} among the artifacts", "no such file", f"run the cell that calls {function}")
+    files = {name: content}
+    facts = facts_of_file(files, name, function)
+    one_file(files, name, facts)
+    ends_named(facts)
+    batch_axis_symbolic(facts)
+    return files, facts
+
+
+CHECKS = {
+    "check_export": Check(
+        "01_export",
+        "Export to ONNX",
+        (EXPORT,),
+        (file, names, batch_axis, outputs, inference, opset, folded),
+    ),
+    "check_simplify": Check("01_export", "Simplify the graph", (SIMPLIFY,), (same, smaller, refuses)),
+    "check_export_files": Check("01_export", "The two files", (), (deliverables,)),
+}

@@ -1,0 +1,132 @@
+"""Probes of step 1: they call the student's exporter and simplifier in an empty folder and gather what is left."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import onnx
+import onnxsim
+import torch
+from onnx import numpy_helper
+
+from helpers.points.s01_export.classifier import probe_classifier
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.builds import SLIPS
+from helpers.probes.capture import TimeLimitError
+
+__all__ = ["EXPORTED", "FAULTS", "SIMPLIFIED", "export_model", "refused_model", "simplify_model"]
+
+EXPORTED, SIMPLIFIED = "model.onnx", "simplified.onnx"
+_LARGEST_BYTES = 50 << 20
+
+
+@probe
+def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None) -> dict:
+    """Call `export_onnx(model, path)` on the probe classifier of `seed`; `opset` is passed where it is given.
+
+    Returns `files`, what it left ({file name: bytes}; the one at `path` is called EXPORTED), `training`, whether the
+    model is in training mode afterwards, and `weights_kept`, whether it still has its weights.
+    """
+    export, options = notebook["export_onnx"], {} if opset is None else {"opset": opset}
+    model, same = probe_classifier(seed, training=training), probe_classifier(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        export(model, Path(folder) / EXPORTED, **options)
+        return {"files": _files(Path(folder)), "training": model.training, "weights_kept": _equal(model, same)}
+
+
+def _equal(model: torch.nn.Module, other: torch.nn.Module) -> bool:
+    found, expected = model.state_dict(), other.state_dict()
+    return found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@probe
+def simplify_model(notebook: Notebook, *, onnx: bytes) -> dict[str, Any]:
+    """Call `simplify_onnx(src, dst)` on a sound model.
+
+    Returns `files` ({file name: bytes}; the one at `dst` is called SIMPLIFIED) and `source_kept`, whether src is as it
+    was.
+    """
+    simplify = notebook["simplify_onnx"]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / EXPORTED
+        source.write_bytes(onnx)
+        simplify(source, Path(folder) / SIMPLIFIED)
+        kept = source.is_file() and source.read_bytes() == onnx
+        return {"files": _files(Path(folder), without=EXPORTED), "source_kept": kept}
+
+
+@probe
+def refused_model(notebook: Notebook, *, onnx: bytes, fault: str = "") -> dict[str, Any]:
+    """Call `simplify_onnx(src, dst)` where it may have to refuse; with a `fault` onnxsim's result is wrong.
+
+    Returns `files` as `simplify_model`, `raised` (the exception's type and message, None without one) and `slip`,
+    whether that is an exception of a slip, not one that was raised on purpose.
+    """
+    simplify, raised, slip = notebook["simplify_onnx"], None, False
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / EXPORTED
+        source.write_bytes(onnx)
+        try:
+            with _faulty_simplifier(simplify, fault) if fault else contextlib.nullcontext():
+                simplify(source, Path(folder) / SIMPLIFIED)
+        except (TimeLimitError, NotImplementedError):
+            raise
+        except (Exception, SystemExit) as error:
+            raised, slip = f"{type(error).__name__}: {str(error)[:500]}", isinstance(error, SLIPS)
+        return {"files": _files(Path(folder), without=EXPORTED), "raised": raised, "slip": slip}
+
+
+def _files(folder: Path, without: str = "") -> dict[str, bytes]:
+    found = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != without]
+    return {path.name: path.read_bytes() for path in found if path.stat().st_size <= _LARGEST_BYTES}
+
+
+def _slight(graph: onnx.GraphProto) -> None:
+    """Make a convolution's weights 5 % larger: no other output for an image of zeros, hardly ever another class."""
+    _change(next(tensor for tensor in graph.initializer if len(tensor.dims) == 4), lambda values: values * 1.05)
+
+
+def _nan(graph: onnx.GraphProto) -> None:
+    """Make a convolution's weights no numbers."""
+    _change(next(tensor for tensor in graph.initializer if len(tensor.dims) == 4), lambda values: values * np.nan)
+
+
+def _last_classes(graph: onnx.GraphProto) -> None:
+    """Move the last two outputs apart: their mean and every other output stay."""
+    shift = np.zeros(10)
+    shift[-2:] = -0.5, 0.5
+    _change(next(tensor for tensor in graph.initializer if list(tensor.dims) == [10]), lambda values: values + shift)
+
+
+FAULTS: dict[str, Callable[[onnx.GraphProto], None]] = {"slight": _slight, "nan": _nan, "last classes": _last_classes}
+"""What a simplifier may do to a model's graph."""
+
+
+def _change(tensor: onnx.TensorProto, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    values = numpy_helper.to_array(tensor)
+    tensor.CopyFrom(numpy_helper.from_array(change(values).astype(values.dtype), tensor.name))
+
+
+def _spoiled(fault: str, model: Any, *args: Any, **kwargs: Any) -> tuple[onnx.ModelProto, bool]:
+    """Return a model with the fault, and onnxsim's word for "these are not the same"."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model if isinstance(model, onnx.ModelProto) else onnx.load(str(model)))
+    FAULTS[fault](found.graph)
+    return found, False
+
+
+@contextlib.contextmanager
+def _faulty_simplifier(function: Callable[..., Any], fault: str) -> Iterator[None]:
+    """Let `onnxsim.simplify` return a faulty model and False, by whatever name the student's module calls it."""
+    names, spoiled = getattr(function, "__globals__", {}), partial(_spoiled, fault)
+    own = {name: spoiled for name, value in names.items() if value is onnxsim.simplify}
+    homes = [home for home in (onnxsim, getattr(onnxsim, "onnx_simplifier", None)) if hasattr(home, "simplify")]
+    with mock.patch.dict(names, own), contextlib.ExitStack() as patches:
+        for home in homes:
+            patches.enter_context(mock.patch.object(home, "simplify", spoiled))
+        yield

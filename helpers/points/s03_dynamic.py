@@ -1,0 +1,283 @@
+"""Step 3: an engine for batches 1 to 32, how many images a second it does, and where more batch is of no more use."""
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from helpers.backend import trt
+from helpers.lab import PROFILE_BATCHES
+from helpers.missed import Missed
+from helpers.points import builders
+from helpers.points.case import Case
+from helpers.points.point import Check, point
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.builds import build_engine, failing_build
+from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.probes.onnx_files import unsupported_onnx
+from helpers.probes.timed import TimedModel
+
+__all__ = [
+    "CHECKS",
+    "FUNCTION",
+    "MEASURED",
+    "PROMISES",
+    "built",
+    "failures",
+    "fp32",
+    "half_precision",
+    "limits",
+    "network",
+    "parser_errors",
+    "plan",
+    "profile",
+    "rate",
+    "saturation",
+    "workspace",
+]
+
+FUNCTION, RATE, SATURATION = "build_engine_dynamic", "images_per_second", "saturation_batch"
+MEASURED = (1, 4, 16, 32)
+"""The batches that the notebook measures."""
+GAIN_PERCENT = 10
+"""From this gain on, the next larger batch is worth it."""
+
+PROMISES = (
+    "min, opt, max = batch {}, {}, {}".format(*PROFILE_BATCHES),
+    f"a workspace of {builders.WORKSPACE_GB} GB",
+    f"gains less than {GAIN_PERCENT} %",
+    f"every step gains {GAIN_PERCENT} % or more",
+)
+"""What the notebook's text says in figures."""
+
+_CLOCK = 0.01  # how far clocks of one machine differ in resolution, and what a loop costs
+_EARLIEST, _LATEST, _LATE_S = 0.9, 1.5, 0.3
+"""Measuring ends after this share of the seconds asked for, at the least, and starts no run after that, and a bit."""
+_RATE_LIMIT_S = 30.0
+_EXACT = range(470, 641, 10)
+"""Rates of which 1.1 times are a float that every usual way to write the rule calls a gain of 10 % or more."""
+
+
+def network(case: Case) -> bytes:
+    """Return a small network with weights of the case's own."""
+    return tiny_onnx(case.number("dynamic.network"))
+
+
+def built(case: Case) -> builders.Built:
+    """Return what `build_engine` answers for the case's network."""
+    return case.call(build_engine, function=FUNCTION, onnx=network(case)).require(FUNCTION)
+
+
+def _again(case: Case) -> builders.Built:
+    """Return the same of a second call, after one for another network under the same names."""
+    before = {"onnx": tiny_onnx(case.number("dynamic.other")), "options": {}}
+    return case.call(build_engine, function=FUNCTION, onnx=network(case), before=before).require(FUNCTION)
+
+
+def _twin(case: Case) -> builders.Built:
+    """Return the same for fp16=False, after a build of the same file in FP16."""
+    before, options = {"onnx": network(case), "options": {}}, {"fp16": False}
+    asked = {"function": FUNCTION, "onnx": network(case), "options": options, "before": before}
+    return case.call(build_engine, **asked).require(FUNCTION)
+
+
+@point("A serialized engine is built at each call, returned and written to engine_path")
+def plan(case: Case) -> str:
+    said = builders.returned_and_written(built(case), FUNCTION)
+    builders.asked_for(_again(case))
+    return said
+
+
+@point("One profile: batch 1 to 32, tuned for 8")
+def profile(case: Case) -> str:
+    return builders.profile_is(builders.plan_of(built(case), FUNCTION), PROFILE_BATCHES)
+
+
+@point("A batch of 32 is accepted, one of 33 refused")
+def limits(case: Case) -> str:
+    engine_plan, largest = builders.plan_of(built(case), FUNCTION), PROFILE_BATCHES[-1]
+    taken = {batch: _accepts(engine_plan, batch) for batch in (largest, largest + 1)}
+    said = ", ".join(f"{batch} {'accepted' if ok else 'refused'}" for batch, ok in taken.items())
+    if taken != {largest: True, largest + 1: False}:
+        raise Missed(f"{largest} accepted, {largest + 1} refused", said, "look at the profile's largest shape")
+    return said
+
+
+def _accepts(engine_plan: bytes, batch: int) -> bool:
+    """Whether an execution context takes this batch, asked of TensorRT itself."""
+    engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(engine_plan)
+    context = engine.create_execution_context()
+    return bool(context.set_input_shape(engine.get_tensor_name(0), (batch, 3, EDGE, EDGE)))
+
+
+@point("The layers run in half precision")
+def half_precision(case: Case) -> str:
+    return builders.in_half(built(case), network(case), FUNCTION)
+
+
+@point("The builder's workspace is limited to 2 GB")
+def workspace(case: Case) -> str:
+    return builders.workspace_limited(built(case))
+
+
+@point("fp16=False gives the same engine in FP32")
+def fp32(case: Case) -> str:
+    twin = _twin(case)
+    lower = [name for name in ("FP16", "BF16", "INT8") if builders.asked_for(twin)["flags"].get(name)]
+    found = builders.facts_of(builders.plan_of(twin, FUNCTION), "the engine")["precisions"]
+    if lower or set(found) & {"fp16", "bf16", "int8"}:
+        said = f"layers by precision: {found}; allowed: {', '.join(lower) or 'nothing else'}"
+        raise Missed("layers in FP32 only where fp16=False", said, "set the flag only if fp16")
+    builders.returned_and_written(twin, f"{FUNCTION} with fp16=False")
+    builders.profile_is(builders.plan_of(twin, FUNCTION), PROFILE_BATCHES)
+    builders.workspace_limited(twin)
+    return f"layers by precision: {found}; profile and workspace as with FP16"
+
+
+@point("A model that cannot be parsed gives an error with the parser's reason")
+def parser_errors(case: Case) -> str:
+    builders.refuses(case, failing_build, FUNCTION, None, function=FUNCTION)
+    return builders.names_parser_errors(case.call(build_engine, function=FUNCTION, onnx=unsupported_onnx()), FUNCTION)
+
+
+@point("A build that fails raises, and an earlier engine file stays")
+def failures(case: Case) -> str:
+    return builders.refuses(case, failing_build, FUNCTION, network(case), function=FUNCTION)
+
+
+@probe
+def timed_rate(
+    notebook: Notebook, *, batch: int, seconds: float, first_ms: float, runs_ms: list[float]
+) -> dict[str, Any]:
+    """Call `images_per_second` with a run that sleeps `first_ms`, then `runs_ms` over and over.
+
+    Returns `rate` (a number, or a text that says what came instead), `start_s` and `end_s` [runs] as they really were,
+    and `returned_s`, when the function had answered; one clock.
+    """
+    measure, model = notebook[RATE], TimedModel(runs_ms, first_ms=[first_ms])
+    found = measure(partial(model, np.zeros((batch, 1), np.float32)), batch, seconds)
+    returned_s, log = time.perf_counter(), model.log()
+    return {"rate": _number(found), "start_s": log["start_s"], "end_s": log["end_s"], "returned_s": returned_s}
+
+
+def _number(value: Any) -> float | str:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return f"a {type(value).__name__}"
+
+
+@point("images_per_second counts images over the time that passed, after a first run that does not count")
+def rate(case: Case) -> str:
+    draw = case.random("dynamic.rate")
+    uneven = [float(ms) for ms in draw.uniform((4, 4, 12), (5, 5, 15))]
+    for first_ms, runs_ms, seconds in ((90.0, [60.0], 0.02), (40.0, uneven, 0.25)):
+        made = {"batch": int(draw.integers(3, 64)), "seconds": seconds, "first_ms": first_ms, "runs_ms": runs_ms}
+        _check_rate(case.call(timed_rate, limit_s=_RATE_LIMIT_S, **made).require(RATE), made)
+    return f"{uneven[0]:.1f} to {uneven[-1]:.1f} ms a run, and one run that takes longer than the seconds asked for"
+
+
+def _check_rate(found: dict[str, Any], made: dict[str, Any]) -> None:
+    starts, ends, said = found["start_s"], found["end_s"], found["rate"]
+    if len(starts) < 2:
+        expected = "one run before the clock starts, then at least one that counts"
+        raise Missed(expected, f"{len(starts)} in all", "call run() once, then start the clock, then measure")
+    uncounted = [warm for warm in range(1, len(starts)) if _explains(found, made["batch"], warm)]
+    if not uncounted:
+        right = made["batch"] * (len(starts) - 1) / (ends[-1] - ends[0])
+        expected = f"about {right:.0f}: {len(starts) - 1} runs of {made['batch']} images in {ends[-1] - ends[0]:.2f} s"
+        advice = "divide the images of the runs that count by the seconds that really passed for them"
+        raise Missed(expected, said if isinstance(said, str) else f"{said:.4g}", advice)
+    began, seconds = ends[uncounted[0] - 1], made["seconds"]
+    if found["returned_s"] - began < _EARLIEST * seconds or starts[-1] - began > _LATEST * seconds + _LATE_S:
+        took = f"{ends[-1] - began:.2f} s, {len(starts) - uncounted[0]} runs"
+        raise Missed(f"runs until {seconds:g} s have passed", took, "repeat while the time since the start is shorter")
+
+
+def _explains(found: dict[str, Any], batch: int, warm: int) -> bool:
+    """Whether the rate is that of the runs after the first `warm`, by a clock read where it can only be read.
+
+    The clock starts after the last run that does not count and stops before the function answers. That bounds the time
+    from above on any machine, however busy; the time within the runs bounds it from below.
+    """
+    starts, ends, rate = found["start_s"], found["end_s"], found["rate"]
+    images = batch * (len(starts) - warm)
+    least, most = float(np.sum(ends[warm:] - starts[warm:])), found["returned_s"] - ends[warm - 1]
+    return isinstance(rate, float) and images / most * (1 - _CLOCK) <= rate <= images / least * (1 + _CLOCK)
+
+
+@probe
+def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[int | str]:
+    """Return `saturation_batch`'s answers for tables [[batch, images a second], …]; a text where it is no number."""
+    rule = notebook[SATURATION]
+    return [_whole(rule({int(batch): rate for batch, rate in table})) for table in tables]
+
+
+def _whole(value: Any) -> int | str:
+    try:
+        return int(value) if int(value) == value else f"{float(value):g}"
+    except (TypeError, ValueError):
+        return repr(value)[:60]
+
+
+@point("saturation_batch follows the rule on made-up measurements")
+def saturation(case: Case) -> str:
+    made = _made_up(case)
+    answers = case.call(saturations, tables=[table for table, _ in made]).require(SATURATION)
+    for (table, expected), found in zip(made, answers, strict=True):
+        if found != expected:
+            said = ", ".join(f"{batch}: {value:.4g}" for batch, value in table)
+            advice = f"go up in size; stop at the first batch whose next larger one gains less than {GAIN_PERCENT} %"
+            raise Missed(f"batch {expected} for {{{said}}}", str(found), advice)
+    return f"{len(made)} tables: rising, falling, one batch, a gain of exactly {GAIN_PERCENT} %"
+
+
+def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
+    """Return tables [[batch, images a second], …] in any order, each with the batch that the rule gives for it."""
+    draw = case.random("dynamic.tables")
+    much, little, less = (partial(draw.uniform, *ends) for ends in ((1.15, 1.9), (0.97, 1.08), (0.5, 0.88)))
+    below, above = draw.uniform(1.095, 1.098), draw.uniform(1.102, 1.105)
+    gains = (
+        ([much(), much(), much()], 3),
+        ([little(), much(), much()], 0),
+        ([much(), little(), much(), little(), much()], 1),
+        ([less(), much(), much()], 0),
+        ([much(), much(), less(), less()], 2),
+        ([much(), below, much()], 1),
+        ([above, above, little(), much()], 2),
+        ([draw.uniform(1.07, 1.09) for _ in range(4)], 0),
+        ([much()], 1),
+        ([], 0),
+    )
+    tables = [_table(draw, float(draw.uniform(300, 3000)) * np.cumprod([1.0, *steps]), at) for steps, at in gains]
+    exact = float(draw.choice(_EXACT))
+    return [*tables, _table(draw, np.array([exact, exact * 11 / 10, exact]), 1)]
+
+
+def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[list[list[float]], int]:
+    """Return rates, given by rising batch, as a shuffled table of batches of its own, and the batch in `place`."""
+    batches = np.sort(draw.choice(np.arange(1, 65), len(rates), replace=False))
+    rows = [[int(batch), float(value)] for batch, value in zip(batches, rates, strict=True)]
+    return [rows[index] for index in draw.permutation(len(rows))], int(batches[place])
+
+
+@probe
+def measured_table(notebook: Notebook) -> list[list[float]] | None:
+    """Return the notebook's `throughput` as [[batch, images a second], …], None where it is no such table."""
+    try:
+        return [[int(batch), float(value)] for batch, value in notebook.value("throughput").items()]
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+CHECKS = {
+    "check_dynamic_engine": Check(
+        "03_dynamic",
+        "Dynamic engine",
+        (FUNCTION,),
+        (plan, profile, limits, half_precision, workspace, fp32, parser_errors, failures),
+    ),
+    "check_images_per_second": Check("03_dynamic", "Images a second", (RATE,), (rate,)),
+    "check_saturation": Check("03_dynamic", "Where throughput saturates", (SATURATION,), (saturation,)),
+}

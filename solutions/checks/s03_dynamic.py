@@ -1,0 +1,93 @@
+"""Claims of step 3: its points on fresh networks and measurements, the engine's answers, and its speed."""
+
+import math
+from functools import partial
+
+from helpers.errors import LabError
+from helpers.missed import Missed
+from helpers.points import builders, s03_dynamic
+from helpers.points.case import Case
+from helpers.probes.networks import EDGE
+from solutions.checks.core.claim import Earned, award, claim, shared
+from solutions.checks.trusted.engine_speed import against_reference
+from solutions.checks.trusted.plans import HALF_TOLERANCE, check_outputs, same_network
+from solutions.checks.trusted.reference import reference
+from solutions.pipeline.inference import InferenceEngine
+
+CELL, SPEED_CELL = "dynamic_engine", "dynamic_speed"
+ARTIFACT = "resnet50_dynamic_fp16.engine"
+RUN_BATCHES, SPEED_BATCHES = (1, 5, 32), (8, 32)
+_FACTOR = 10.0
+"""How far a measured throughput may be from ours: a busy machine is slower, another unit or device is further off."""
+
+
+award("dynamic.plan", 0.5, s03_dynamic.plan, cell=CELL)
+award("dynamic.profile", 1.5, s03_dynamic.profile, cell=CELL)
+
+
+@claim("dynamic.outputs", cell=CELL, points=1.25, title="Batches 1, 5 and 32 give right outputs")
+def outputs(case: Case) -> Earned:
+    plan = builders.plan_of(s03_dynamic.built(case), s03_dynamic.FUNCTION)
+    return shared([partial(_outputs, plan, s03_dynamic.network(case), case, batch) for batch in RUN_BATCHES])
+
+
+award("dynamic.limits", 0.75, s03_dynamic.limits, cell=CELL)
+award("dynamic.half_precision", 0.75, s03_dynamic.half_precision, cell=CELL)
+award("dynamic.workspace", 0.25, s03_dynamic.workspace, cell=CELL)
+award("dynamic.fp32", 0.5, s03_dynamic.fp32, cell=CELL)
+award("dynamic.parser_errors", 0.25, s03_dynamic.parser_errors, cell=CELL)
+award("dynamic.failures", 0.25, s03_dynamic.failures, cell=CELL)
+
+
+def _outputs(plan: bytes, model: bytes, case: Case, batch: int) -> str:
+    images = case.random(f"dynamic.images.{batch}").standard_normal((batch, 3, EDGE, EDGE)).astype("float32")
+    return check_outputs(plan, model, images, HALF_TOLERANCE)
+
+
+@claim("dynamic.speed", cell=SPEED_CELL, points=3, title="As fast as the reference engine at batches 8 and 32")
+def speed(case: Case) -> Earned:
+    plan, model = case.artifact(ARTIFACT), reference().bytes("resnet50.onnx")
+    if plan is None:
+        advice = f"run the cell that calls {s03_dynamic.FUNCTION}"
+        raise Missed(f"{ARTIFACT} among the artifacts", "no such file", advice)
+    builders.facts_of(plan, ARTIFACT)
+    builders.small_enough(plan, model, builders.HALF_SIZE)
+    if same_network(plan, reference().bytes(ARTIFACT)):
+        return Earned(1.0, "the same compiled network as the reference engine's")
+    return shared([partial(_speed, plan, model, case, batch) for batch in SPEED_BATCHES])
+
+
+def _speed(plan: bytes, model: bytes, case: Case, batch: int) -> Earned:
+    _outputs(plan, model, case, batch)
+    advice = "check the FP16 flag and the shape that the profile is tuned for"
+    return against_reference(plan, reference().path(ARTIFACT), advice, batch)
+
+
+@claim("dynamic.measured", cell=SPEED_CELL, points=0.5, title=s03_dynamic.rate.title)
+def measured(case: Case) -> str:
+    said, ours = s03_dynamic.rate(case), _images_per_second(case.artifact(ARTIFACT))
+    if ours is None:  # that there is no such engine is what other claims say
+        return said
+    rows = case.call(s03_dynamic.measured_table).require("the measuring cell") or []
+    found, largest = dict(rows), s03_dynamic.MEASURED[-1]
+    if sorted(found) != list(s03_dynamic.MEASURED) or not all(math.isfinite(rate) for rate in found.values()):
+        expected = f"`throughput` in images a second at batches {s03_dynamic.MEASURED}"
+        raise Missed(expected, str(rows) if rows else "no such table", "run the measuring cell")
+    if not 1 / _FACTOR <= found[largest] / ours <= _FACTOR:
+        expected = f"about {ours:.0f} images a second at batch {largest}, as this engine gives here"
+        raise Missed(expected, f"{found[largest]:.4g}", "let the measuring cell fill `throughput`")
+    return f"{said}; your engine at batch {largest}: {found[largest]:.0f} images/s"
+
+
+def _images_per_second(plan: bytes | None) -> float | None:
+    """Return what a plan gives here at the largest batch measured, None where it cannot run that."""
+    batch = s03_dynamic.MEASURED[-1]
+    try:
+        with InferenceEngine(plan or b"") as engine:
+            engine.bind(batch)
+            return batch / min(engine.execute_ms() for _ in range(2)) * 1e3
+    except LabError:
+        return None
+
+
+award("dynamic.saturation", 0.5, s03_dynamic.saturation, cell=SPEED_CELL)
