@@ -1,0 +1,162 @@
+"""Judges mutants and rewrites with the bank's runner, and keeps what was decided so that it is not decided twice."""
+
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from helpers.files import read_json
+from solutions.checks.claims import CELLS, claims_of
+from tests.mutants.source import todo_cells
+from tests.submissions.bank import ROOT, Submission, notebook_cells, patched_cells
+from tests.submissions.execution import Outcome, run_all, run_submission
+
+__all__ = ["Decision", "Judge", "read_decisions", "rounds", "test_cells_after"]
+
+_TIMES = 10
+_LEAST_S = 30.0
+"""A mutant may run ten times as long as the solution, and at least this: a machine that is busy is no fault."""
+
+
+@dataclass
+class Decision:
+    """What became of a variant: `lost` claims, `failed` ones (our own mistake), how it `died`, seconds it took.
+
+    `key` stands for everything that decided: the notebook with the variant in it, and the judging code.
+    """
+
+    key: str
+    lost: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    died: str = ""
+    seconds: float = 0.0
+    visible: str = ""
+
+    @property
+    def killed(self) -> bool:
+        """Whether it lost a claim, or ended without an answer (whatever is not decided earns nothing)."""
+        return bool(self.lost or self.died)
+
+
+def read_decisions(path: Path) -> dict[str, Decision]:
+    """Return the decisions kept in a results file, by id; none where there is no file."""
+    if not path.is_file():
+        return {}
+    rows = read_json(path, "results of an earlier run")["decisions"]
+    return {name: Decision(**row) for name, row in rows.items()}
+
+
+def test_cells_after(step: str, cell: str) -> list[str]:
+    """Return the test cells with claims that come after a TODO cell of the step, in order."""
+    names = [found.metadata.get("nbgrader", {}).get("grade_id") for found in notebook_cells(step)]
+    later = names[names.index(cell) :]
+    return [name for name in later if name in CELLS and claims_of(name)]
+
+
+def rounds(step: str, cell: str) -> list[tuple[str, ...]]:
+    """Return the test cells that judge a TODO cell, cheap ones first: the nearest, then the others, timed ones last."""
+    nearest, *others = test_cells_after(step, cell)
+    timed = [name for name in others if CELLS[name].criterion == "performance"]
+    parts = ((nearest,), tuple(name for name in others if name not in timed), tuple(timed))
+    return [part for part in parts if part]
+
+
+class Judge:
+    """Decides variants of TODO cells; `decisions` are known ones, `workers` how many run beside each other."""
+
+    def __init__(self, decisions: dict[str, Decision], workers: int = 2) -> None:
+        self.decisions, self.workers = decisions, workers
+        self._limits: dict[tuple[str, tuple[str, ...]], float] = {}
+
+    def mutants(self, variants: Sequence[Submission]) -> Iterator[tuple[Submission, Decision]]:
+        """Decide each, from its nearest test cell on, until a claim is lost; yield it once it is decided."""
+        yield from self._decide(variants, stop_at_loss=True)
+
+    def rewrites(self, variants: Sequence[Submission]) -> Iterator[tuple[Submission, Decision]]:
+        """Decide each on all test cells after its TODO cell."""
+        yield from self._decide(variants, stop_at_loss=False)
+
+    def _decide(self, variants: Sequence[Submission], *, stop_at_loss: bool) -> Iterator[tuple[Submission, Decision]]:
+        waiting = []
+        for variant in variants:
+            known = self.decisions.get(variant.name)
+            if known is not None and known.key == _key(variant):
+                yield variant, known
+            else:
+                self.decisions.pop(variant.name, None)
+                waiting.append((variant, rounds(variant.step, variant.cell)))
+        so_far: dict[str, Decision] = {}
+        while waiting:
+            now = [_on(variant, parts[0]) for variant, parts in waiting]
+            self._measure_limits(now)
+            left = {variant.name: (variant, parts[1:]) for variant, parts in waiting}
+            run = functools.partial(self._run, stop_at_loss=stop_at_loss)
+            for submission, outcome in run_all(now, self.workers, run):
+                decision = _added(so_far.get(submission.name), submission, outcome)
+                so_far[submission.name] = decision
+                variant, parts = left[submission.name]
+                if not parts or (stop_at_loss and decision.killed):
+                    decision.key = _key(variant)
+                    self.decisions[variant.name] = decision
+                    del left[variant.name]
+                    yield variant, decision
+            waiting = list(left.values())
+
+    def _run(self, submission: Submission, *, stop_at_loss: bool) -> Outcome:
+        limit = self._limits[_what(submission)]
+        return run_submission(submission, limit, stop_at_loss=stop_at_loss)
+
+    def _measure_limits(self, submissions: Sequence[Submission]) -> None:
+        """Run the solution itself on what is asked for: how long it takes sets the limit.
+
+        Raises:
+            RuntimeError: it loses a claim, so that nothing can be said of its mutants.
+        """
+        solutions = {}
+        for one in submissions:
+            if _what(one) not in self._limits:
+                code = todo_cells(one.step)[one.cell]
+                solutions[_what(one)] = Submission(one.step, f"{one.cell} as it is", "rewrite", "", one.cell, {}, code, (), one.cells)
+        for solution, outcome in run_all(list(solutions.values()), self.workers):
+            if outcome.lost or outcome.died:
+                raise RuntimeError(f"the solution of {solution.step} loses {sorted(outcome.lost)} {outcome.died}; see make submissions")
+            self._limits[_what(solution)] = max(_LEAST_S, _TIMES * outcome.seconds)
+
+
+def _what(submission: Submission) -> tuple[str, tuple[str, ...]]:
+    return submission.cell, submission.cells
+
+
+def _on(variant: Submission, cells: tuple[str, ...]) -> Submission:
+    return Submission(**{**asdict(variant), "cells": cells})
+
+
+def _added(before: Decision | None, submission: Submission, outcome: Outcome) -> Decision:
+    failed = {name for name in outcome.lost if outcome.claims[name]["status"] == "error"}
+    after = before or Decision("")
+    after.lost += sorted(outcome.lost - failed)
+    after.failed += sorted(failed)
+    after.died = after.died or outcome.died
+    after.seconds = round(after.seconds + outcome.seconds, 2)
+    after.visible += "".join(text for text in outcome.visible.values() if "✗" in text)
+    if submission.kind == "rewrite":
+        after.visible += "\n".join(outcome.errors)
+    return after
+
+
+def _key(variant: Submission) -> str:
+    sources = [cell.source for cell in patched_cells(variant)]
+    return hashlib.sha256("\0".join([_judging_code(), variant.kind, *sources]).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _judging_code() -> str:
+    """Return a digest of the code that decides: checks, helpers, and how submissions are run."""
+    digest = hashlib.sha256()
+    for folder in ("helpers", "solutions"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    digest.update((ROOT / "tests" / "submissions" / "execution.py").read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,3 @@
+"""Rewrites."""
+def all_rewrites(step=None):
+    return ()
