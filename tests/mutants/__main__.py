@@ -4,6 +4,7 @@ Exit code 1 where fewer than 95 % of the mutants that are not equivalent are kil
 equivalent, or a rewrite is rejected.
 """
 
+import functools
 import os
 import time
 from pathlib import Path
@@ -71,7 +72,8 @@ def _judge(console: Console, mutants: list, variants: list, about: dict[str, Any
     waiting = [Submission(one.step, one.id, "mutant", cell=one.cell, code=one.code) for one in mutants]
     number = len(waiting) + len(variants)
     done = 0
-    for decide, submissions in ((judge.mutants, waiting), (judge.rewrites, variants)):
+    rewrites = functools.partial(judge.rewrites, everywhere=about["sample"] is None)
+    for decide, submissions in ((judge.mutants, waiting), (rewrites, variants)):
         for submission, decision in decide(submissions):
             done += 1
             # After each one: what was decided survives when the run is stopped.

@@ -15,6 +15,9 @@ from tests.submissions.execution import Outcome, run_all, run_submission
 
 __all__ = ["Decision", "Judge", "read_decisions", "rounds", "test_cells_after"]
 
+_Part = tuple[Submission, list[tuple[str, ...]]]
+"""A variant, and the test cells that are still to judge it, round by round."""
+
 _TIMES = 10
 _LEAST_S = 30.0
 """A mutant may run ten times as long as the solution, and at least this: a machine that is busy is no fault."""
@@ -72,21 +75,22 @@ class Judge:
 
     def mutants(self, variants: Sequence[Submission]) -> Iterator[tuple[Submission, Decision]]:
         """Decide each, from its nearest test cell on, until a claim is lost; yield it once it is decided."""
-        yield from self._decide(variants, stop_at_loss=True)
+        yield from self._decide([(one, rounds(one.step, one.cell)) for one in variants], stop_at_loss=True)
 
-    def rewrites(self, variants: Sequence[Submission]) -> Iterator[tuple[Submission, Decision]]:
-        """Decide each on all test cells after its TODO cell."""
-        yield from self._decide(variants, stop_at_loss=False)
+    def rewrites(self, variants: Sequence[Submission], *, everywhere: bool) -> Iterator[tuple[Submission, Decision]]:
+        """Decide each on the nearest test cell or, `everywhere`, on all that come after its TODO cell."""
+        chosen = [(one, rounds(one.step, one.cell)[: None if everywhere else 1]) for one in variants]
+        yield from self._decide(chosen, stop_at_loss=False)
 
-    def _decide(self, variants: Sequence[Submission], *, stop_at_loss: bool) -> Iterator[tuple[Submission, Decision]]:
-        waiting = []
-        for variant in variants:
+    def _decide(self, chosen: Sequence[_Part], *, stop_at_loss: bool) -> Iterator[tuple[Submission, Decision]]:
+        waiting, keys = [], {variant.name: _key(variant, parts) for variant, parts in chosen}
+        for variant, parts in chosen:
             known = self.decisions.get(variant.name)
-            if known is not None and known.key == _key(variant):
+            if known is not None and known.key == keys[variant.name]:
                 yield variant, known
             else:
                 self.decisions.pop(variant.name, None)
-                waiting.append((variant, rounds(variant.step, variant.cell)))
+                waiting.append((variant, parts))
         so_far: dict[str, Decision] = {}
         while waiting:
             now = [_on(variant, parts[0]) for variant, parts in waiting]
@@ -98,7 +102,7 @@ class Judge:
                 so_far[submission.name] = decision
                 variant, parts = left[submission.name]
                 if not parts or (stop_at_loss and decision.killed):
-                    decision.key = _key(variant)
+                    decision.key = keys[variant.name]
                     self.decisions[variant.name] = decision
                     del left[variant.name]
                     yield variant, decision
@@ -146,9 +150,9 @@ def _added(before: Decision | None, submission: Submission, outcome: Outcome) ->
     return after
 
 
-def _key(variant: Submission) -> str:
+def _key(variant: Submission, parts: list[tuple[str, ...]]) -> str:
     sources = [cell.source for cell in patched_cells(variant)]
-    return hashlib.sha256("\0".join([_judging_code(), variant.kind, *sources]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join([_judging_code(), variant.kind, str(parts), *sources]).encode()).hexdigest()[:16]
 
 
 @functools.cache
