@@ -28,7 +28,9 @@ def main(
     list_: Annotated[bool, typer.Option("--list", help="Print the ids and changes, judge nothing.")] = False,
     show: Annotated[str | None, typer.Option(help="Print the diff of the variant with this id, judge nothing.")] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
-    out: Annotated[Path, typer.Option(help="Results; what is decided there is not judged again.")] = Path("results/mutants.json"),
+    out: Annotated[Path, typer.Option(help="Results; what is decided there is not judged again.")] = Path(
+        "results/mutants.json"
+    ),
 ) -> None:
     """Judge mutants of the reference solutions, and rewrites of them, with the hidden checks."""
     os.environ.update(SETTINGS)
@@ -81,7 +83,9 @@ def _judge(console: Console, mutants: list, variants: list, about: dict[str, Any
             mutant = by_id.get(submission.name)
             word = status(mutant, decision) if mutant else "rejected" if rejected(decision) else "kept"
             why = ", ".join([*decision.lost, *decision.failed, decision.died.strip().rpartition("\n")[2]]).strip(", ")
-            console.print(f"{done:>5}/{number} {word:<10} {submission.name} ({decision.seconds:.0f} s) {why}", markup=False)
+            console.print(
+                f"{done:>5}/{number} {word:<10} {submission.name} ({decision.seconds:.0f} s) {why}", markup=False
+            )
     found = figures(mutants, variants, judge.decisions, about)
     write_json(out, found)
     _print(console, found, time.perf_counter() - started)

@@ -143,10 +143,16 @@ def _every_call(node: cst.CSTNode) -> set[str]:
     return found
 
 
+def _after_docstring(block: cst.IndentedBlock) -> int:
+    first = block.body[0]
+    simple = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Expr)
+    return int(simple and isinstance(first.body[0].value, cst.SimpleString))
+
+
 def _swap_lines(block: cst.IndentedBlock) -> Iterable[cst.CSTNode]:
     """Exchange neighbouring statements of which one waits, times, allocates, copies, runs or frees."""
     lines = block.body
-    for index in range(len(lines) - 1):
+    for index in range(_after_docstring(block), len(lines) - 1):
         pair = lines[index : index + 2]
         if not all(isinstance(line, cst.SimpleStatementLine) for line in pair):
             continue
@@ -158,10 +164,12 @@ def _swap_lines(block: cst.IndentedBlock) -> Iterable[cst.CSTNode]:
 
 def _early_release(block: cst.IndentedBlock) -> Iterable[cst.CSTNode]:
     """Move a statement that waits or frees to the start of its block."""
+    start = _after_docstring(block)
     for index, line in enumerate(block.body):
-        if index > 1 and isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Expr):
+        if index > start and isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Expr):
             if called_name(line.body[0].value) in RELEASES:
-                yield block.with_changes(body=[line, *block.body[:index], *block.body[index + 1 :]])
+                others = [*block.body[start:index], *block.body[index + 1 :]]
+                yield block.with_changes(body=[*block.body[:start], line, *others])
 
 
 FIELD: list[Operator] = [

@@ -2,10 +2,11 @@
 
 import functools
 import hashlib
+import threading
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from helpers.files import read_json
 from solutions.checks.claims import CELLS, claims_of
@@ -72,6 +73,7 @@ class Judge:
     def __init__(self, decisions: dict[str, Decision], workers: int = 2) -> None:
         self.decisions, self.workers = decisions, workers
         self._limits: dict[tuple[str, tuple[str, ...]], float] = {}
+        self._locks: dict[tuple[str, tuple[str, ...]], threading.Lock] = defaultdict(threading.Lock)
 
     def mutants(self, variants: Sequence[Submission]) -> Iterator[tuple[Submission, Decision]]:
         """Decide each, from its nearest test cell on, until a claim is lost; yield it once it is decided."""
@@ -93,8 +95,7 @@ class Judge:
                 waiting.append((variant, parts))
         so_far: dict[str, Decision] = {}
         while waiting:
-            now = [_on(variant, parts[0]) for variant, parts in waiting]
-            self._measure_limits(now)
+            now = [replace(variant, cells=parts[0]) for variant, parts in waiting]
             left = {variant.name: (variant, parts[1:]) for variant, parts in waiting}
             run = functools.partial(self._run, stop_at_loss=stop_at_loss)
             for submission, outcome in run_all(now, self.workers, run):
@@ -109,32 +110,23 @@ class Judge:
             waiting = list(left.values())
 
     def _run(self, submission: Submission, *, stop_at_loss: bool) -> Outcome:
-        limit = self._limits[_what(submission)]
-        return run_submission(submission, limit, stop_at_loss=stop_at_loss)
+        return run_submission(submission, self._limit(submission), stop_at_loss=stop_at_loss)
 
-    def _measure_limits(self, submissions: Sequence[Submission]) -> None:
-        """Run the solution itself on what is asked for: how long it takes sets the limit.
+    def _limit(self, submission: Submission) -> float:
+        """Return the seconds it may take; the solution itself is run first where it was not yet on these cells.
 
         Raises:
-            RuntimeError: it loses a claim, so that nothing can be said of its mutants.
+            RuntimeError: the solution loses a claim, so that nothing can be said of its mutants.
         """
-        solutions = {}
-        for one in submissions:
-            if _what(one) not in self._limits:
-                code = todo_cells(one.step)[one.cell]
-                solutions[_what(one)] = Submission(one.step, f"{one.cell} as it is", "rewrite", "", one.cell, {}, code, (), one.cells)
-        for solution, outcome in run_all(list(solutions.values()), self.workers):
-            if outcome.lost or outcome.died:
-                raise RuntimeError(f"the solution of {solution.step} loses {sorted(outcome.lost)} {outcome.died}; see make submissions")
-            self._limits[_what(solution)] = max(_LEAST_S, _TIMES * outcome.seconds)
-
-
-def _what(submission: Submission) -> tuple[str, tuple[str, ...]]:
-    return submission.cell, submission.cells
-
-
-def _on(variant: Submission, cells: tuple[str, ...]) -> Submission:
-    return Submission(**{**asdict(variant), "cells": cells})
+        what = submission.cell, submission.cells
+        with self._locks[what]:
+            if what not in self._limits:
+                solution = replace(submission, kind="rewrite", code=todo_cells(submission.step)[submission.cell])
+                outcome = run_submission(solution)
+                if outcome.lost or outcome.died:
+                    raise RuntimeError(f"the solution loses {sorted(outcome.lost)} of {what} {outcome.died}")
+                self._limits[what] = max(_LEAST_S, _TIMES * outcome.seconds)
+            return self._limits[what]
 
 
 def _added(before: Decision | None, submission: Submission, outcome: Outcome) -> Decision:

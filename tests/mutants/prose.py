@@ -12,8 +12,9 @@ __all__ = ["BEGIN", "END", "mutable_nodes", "solution_lines"]
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 _LOOKS = {
-    "alpha", "border", "color", "dpi", "figsize", "float_format", "fmt", "fontsize", "frameon", "ha", "indent", "layout",
-    "linestyle", "linewidth", "loc", "marker", "markersize", "na_rep", "ncols", "padding", "textcoords", "va", "width", "x", "y",
+    "alpha", "border", "color", "dpi", "figsize", "float_format", "fmt", "fontsize", "frameon", "ha", "indent",
+    "layout", "linestyle", "linewidth", "loc", "marker", "markersize", "na_rep", "ncols", "padding", "textcoords", "va",
+    "width", "x", "y",
 }  # fmt: skip
 """Keyword arguments of matplotlib, pandas and json that change only the looks."""
 
@@ -38,7 +39,10 @@ def solution_lines(source: str) -> set[int]:
 
 
 def mutable_nodes(wrapper: MetadataWrapper) -> list[cst.CSTNode]:
-    """Return the nodes that stand wholly in a student's lines and are neither prose nor looks, in order."""
+    """Return the nodes that stand wholly in a student's lines and are neither prose nor looks, in order.
+
+    A block need only end there: a function's begins with its docstring, which is given.
+    """
     positions = wrapper.resolve(PositionProvider)
     collector = _Mutable(positions, solution_lines(wrapper.module.code))
     wrapper.module.visit(collector)
@@ -53,8 +57,9 @@ class _Mutable(cst.CSTVisitor):
         if _looks_or_prose(node):
             return False
         place = self.positions.get(node)
-        if place is not None and {place.start.line, place.end.line} <= self.lines:
-            self.found.append(node)
+        if place is not None and place.end.line in self.lines:
+            if place.start.line in self.lines or isinstance(node, cst.IndentedBlock):
+                self.found.append(node)
         return True
 
 

@@ -75,7 +75,9 @@ def _locals(function: Function) -> list[str]:
     """Return the names that are bound in a function's body, nested scopes included; parameters are not among them."""
     parameters = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
     bound = [node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    shared = {name for node in ast.walk(function) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+    shared = {
+        name for node in ast.walk(function) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
+    }
     return [name for name in dict.fromkeys(bound) if name not in parameters | shared]
 
 

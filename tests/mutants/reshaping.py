@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "as_loops",
     "as_lists",
+    "as_loops",
     "as_tuples",
     "by_keyword",
     "by_position",
@@ -115,14 +115,21 @@ def _resolved(node: ast.expr, known: dict[str, Any]) -> Any:
 
 def as_loops(tree: ast.Module, known: dict[str, Any]) -> None:
     """Put a loop for every comprehension that is evaluated whenever its statement is."""
-    _each_block(tree, lambda line: [*_Hoist(line).loops, line] if isinstance(line, (ast.Assign, ast.Return)) else [line])
+    _each_block(
+        tree, lambda line: [*_Hoist(line).loops, line] if isinstance(line, (ast.Assign, ast.Return)) else [line]
+    )
 
 
 def one_line_loops(tree: ast.Module, known: dict[str, Any]) -> None:
     """Put a comprehension for every loop that only makes one call."""
 
     def short(line: ast.stmt) -> list[ast.stmt]:
-        if not isinstance(line, ast.For) or line.orelse or len(line.body) != 1 or not isinstance(line.body[0], ast.Expr):
+        if (
+            not isinstance(line, ast.For)
+            or line.orelse
+            or len(line.body) != 1
+            or not isinstance(line.body[0], ast.Expr)
+        ):
             return [line]
         generator = ast.comprehension(line.target, line.iter, [], 0)
         return [ast.Expr(ast.ListComp(line.body[0].value, [generator]))]
@@ -161,7 +168,7 @@ class _Hoist(ast.NodeTransformer):
 
     def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
         key, value = ast.unparse(node.key), ast.unparse(node.value)
-        return self._hoisted(node, ast.Dict([], []), "{kept}[%s] = {element}" % key, value)
+        return self._hoisted(node, ast.Dict([], []), f"{{kept}}[{key}] = {{element}}", value)
 
     def _hoisted(self, node: Any, empty: ast.expr, form: str, element: str) -> ast.AST:
         if len(node.generators) > 1:

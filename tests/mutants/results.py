@@ -10,7 +10,7 @@ from tests.mutants.judging import Decision
 from tests.mutants.source import Mutant
 from tests.submissions.bank import Submission
 
-__all__ = ["COUNTS", "MOST_EQUIVALENT", "LEAST_KILLED", "figures", "good_enough", "rejected", "status"]
+__all__ = ["COUNTS", "LEAST_KILLED", "MOST_EQUIVALENT", "figures", "good_enough", "rejected", "status"]
 
 COUNTS = ("mutants", "killed", "equivalent", "survived", "undecided")
 LEAST_KILLED, MOST_EQUIVALENT = 0.95, 0.10
@@ -18,7 +18,7 @@ LEAST_KILLED, MOST_EQUIVALENT = 0.95, 0.10
 
 
 def status(mutant: Mutant, decision: Decision | None) -> str:
-    """Return killed, equivalent, survived or undecided. A mutant that is listed as equivalent and yet killed is killed."""
+    """Return killed, equivalent, survived or undecided; what is listed as equivalent and yet killed is killed."""
     if decision is None:
         return "undecided"
     if decision.killed:
@@ -29,7 +29,7 @@ def status(mutant: Mutant, decision: Decision | None) -> str:
 def figures(
     mutants: Sequence[Mutant], rewrites: Sequence[Submission], decisions: dict[str, Decision], about: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what results/mutants.json holds: counts per step and per operator of what was chosen, every decision raw."""
+    """Return what results/mutants.json holds: counts by step and by operator, every decision raw."""
     rows = [(mutant, status(mutant, decisions.get(mutant.id))) for mutant in mutants]
     judged = [one for one in rewrites if one.name in decisions]
     return {
@@ -40,7 +40,10 @@ def figures(
             name: _counts([found for mutant, found in rows if mutant.operator == name])
             for name in sorted({mutant.operator for mutant, _ in rows})
         },
-        "rewrites": {"rewrites": len(judged), "rejected": [one.name for one in judged if rejected(decisions[one.name])]},
+        "rewrites": {
+            "rewrites": len(judged),
+            "rejected": [one.name for one in judged if rejected(decisions[one.name])],
+        },
         "survived": {mutant.id: mutant.diff() for mutant, found in rows if found == "survived"},
         "equivalent": {mutant.id: reason_of(mutant) for mutant, found in rows if found == "equivalent"},
         "listed_but_killed": [mutant.id for mutant, found in rows if found == "killed" and reason_of(mutant)],

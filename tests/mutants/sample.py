@@ -10,7 +10,7 @@ __all__ = ["stratified"]
 
 
 def stratified(mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
-    """Return `number` mutants in their order: one of each step and operator first, then in proportion to their counts."""
+    """Return `number` mutants in their order: one of each step and operator, then in proportion."""
     strata: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
     for mutant in mutants:
         strata[mutant.step, mutant.operator].append(mutant)

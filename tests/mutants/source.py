@@ -62,7 +62,9 @@ def todo_cells(step: str) -> dict[str, str]:
 def all_mutants(step: str | None = None) -> tuple[Mutant, ...]:
     """Return every mutant of a step, or of all steps, in order."""
     steps = [step] if step else STEPS
-    return tuple(mutant for one in steps for cell, source in todo_cells(one).items() for mutant in mutants_of(one, cell, source))
+    return tuple(
+        mutant for one in steps for cell, source in todo_cells(one).items() for mutant in mutants_of(one, cell, source)
+    )
 
 
 def normal(code: str) -> str:
