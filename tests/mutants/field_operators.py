@@ -36,7 +36,6 @@ _OTHER_NAMES = {
     "memcpy_htod_async": ("memcpy_htod",),
     "memcpy_dtoh_async": ("memcpy_dtoh",),
     "pagelocked_empty": ("pagelocked_zeros",),
-    "itemsize": ("alignment",),
     "nbytes": ("size",),
     "handle": ("synchronize",),
     "indices": ("values",),
@@ -158,8 +157,15 @@ def _swap_lines(block: cst.IndentedBlock) -> Iterable[cst.CSTNode]:
             continue
         if any(isinstance(line.body[0], (cst.Return, cst.Raise)) for line in pair):
             continue
-        if _IN_ORDER & (_every_call(pair[0]) | _every_call(pair[1])):
+        calls = [_every_call(line) for line in pair]
+        if _IN_ORDER & (calls[0] | calls[1]) and (all(calls) or any(map(_sets_attribute, pair))):
             yield block.with_changes(body=[*lines[:index], pair[1], pair[0], *lines[index + 2 :]])
+
+
+def _sets_attribute(line: cst.SimpleStatementLine) -> bool:
+    """Return whether the statement sets an attribute, which a method may use; other statements without a call wait."""
+    small = line.body[0]
+    return isinstance(small, cst.Assign) and any(isinstance(target.target, cst.Attribute) for target in small.targets)
 
 
 def _early_release(block: cst.IndentedBlock) -> Iterable[cst.CSTNode]:
