@@ -24,7 +24,8 @@ class Submission:
     """One entry. `loses` are exactly the claims that are not kept; None means every claim that is looked at.
 
     `kind` is wrong, right, solution (the notebook as it is) or skeleton (every TODO unfilled); the last two are made
-    here, for every step. `cells` are the test cells to run; empty means all of the step's.
+    here, for every step. tests/mutants makes the kinds mutant and rewrite. `cells` are the test cells to run; empty
+    means all of the step's.
     """
 
     step: str

@@ -5,10 +5,11 @@ import gc
 import io
 import multiprocessing
 import os
+import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Ag
 """The smaller model and fewer images: what a claim decides does not depend on the network's size."""
 
 LIMIT_S = 900.0
+_LOOK_S = 0.1
+_RECORDS = "records"
 _MEASURED = {
     "resnet50_fp32.engine": "fp32",
     "resnet50_dynamic_fp16.engine": "fp16",
@@ -57,46 +60,81 @@ class Outcome:
         return {name for name, result in self.claims.items() if result["status"] != "kept"}
 
 
-def run_all(submissions: list[Submission], workers: int = 2) -> Iterator[tuple[Submission, "Outcome"]]:
-    """Run submissions and yield each with its outcome: what times nothing beside each other, then the rest alone."""
+def run_all(
+    submissions: list[Submission], workers: int = 2, run: "Callable[[Submission], Outcome] | None" = None
+) -> Iterator[tuple[Submission, "Outcome"]]:
+    """Run submissions and yield each with its outcome: what times nothing beside each other, then the rest alone.
+
+    `run` is `run_submission` with other settings.
+    """
+    run = run or run_submission
     pool = ThreadPoolExecutor(workers)
     try:
-        under_way = {pool.submit(run_submission, one): one for one in submissions if not one.timed}
+        under_way = {pool.submit(run, one): one for one in submissions if not one.timed}
         for done in as_completed(under_way):
             yield under_way[done], done.result()
     finally:
         pool.shutdown(cancel_futures=True)
     for submission in submissions:
         if submission.timed:
-            yield submission, run_submission(submission)
+            yield submission, run(submission)
 
 
-def run_submission(submission: Submission, limit_s: float = LIMIT_S) -> Outcome:
+def run_submission(submission: Submission, limit_s: float = LIMIT_S, *, stop_at_loss: bool = False) -> Outcome:
     """Run a submission in a fresh process and return its outcome; one that dies or hangs says so in `died`.
 
+    With `stop_at_loss` it is ended at the first claim that it does not keep, and the outcome holds the claims so far.
     The environment must hold SETTINGS before the first call, since helpers.lab reads them when it is imported.
     """
+    with tempfile.TemporaryDirectory() as folder:
+        return _run_in(Path(folder), submission, limit_s, stop_at_loss)
+
+
+def _run_in(folder: Path, submission: Submission, limit_s: float, stop_at_loss: bool) -> Outcome:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(submission, sender), daemon=False)
+    process = context.Process(target=_child, args=(submission, folder, sender), daemon=False)
     started = time.perf_counter()
     process.start()
     sender.close()
-    outcome = Outcome(died=f"no answer within {limit_s:g} s")
-    with contextlib.suppress(EOFError):
-        if receiver.poll(limit_s):
-            outcome = receiver.recv()
-    if process.is_alive() and outcome.died:
+    outcome = _answer(receiver, folder / _RECORDS, started + limit_s, stop_at_loss)
+    if outcome is None:
+        outcome = Outcome(_decided(folder / _RECORDS))
+        if not (stop_at_loss and outcome.lost):
+            outcome.died = f"no answer within {limit_s:g} s"
         process.kill()
     process.join()
-    if outcome.died and process.exitcode not in (0, -9):
+    if outcome.died and process.exitcode not in (0, -signal.SIGKILL):
         outcome.died = f"the process ended with {process.exitcode}"
     outcome.seconds = time.perf_counter() - started
     return outcome
 
 
-def _child(submission: Submission, sender: Any) -> None:
+def _answer(receiver: Any, records: Path, deadline: float, stop_at_loss: bool) -> Outcome | None:
+    """Wait for what the process sends: None at the deadline or, with `stop_at_loss`, when a claim is lost."""
+    while time.perf_counter() < deadline:
+        try:
+            if receiver.poll(_LOOK_S):
+                return receiver.recv()
+        except EOFError:
+            return Outcome(_decided(records), died="the process ended without an answer")
+        if stop_at_loss and Outcome(_decided(records)).lost:
+            return None
+    return None
+
+
+def _decided(records: Path) -> dict[str, dict[str, Any]]:
+    """Return the claims decided so far; a record grows with each of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(records.glob("[!.]*.json")):
+        for result in read_record(path).results:
+            found[result.claim] = {"status": result.status, "title": result.title, "missed": result.missed}
+            found[result.claim] |= {"evidence": result.evidence, "seconds": result.seconds, "cell": path.stem}
+    return found
+
+
+def _child(submission: Submission, folder: Path, sender: Any) -> None:
     outcome = Outcome()
     if not submission.timed:
         torch.set_num_threads(1)  # another runs beside it, and threads that wait for a taken core spin
@@ -106,8 +144,7 @@ def _child(submission: Submission, sender: Any) -> None:
     for stream in (1, 2):
         os.dup2(silence, stream)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            _run(submission, Path(folder), outcome)
+        _run(submission, folder, outcome)
     except BaseException:
         outcome.died = traceback.format_exc()
     sender.send(outcome)
@@ -119,9 +156,9 @@ def _run(submission: Submission, folder: Path, outcome: Outcome) -> None:
     home.mkdir()
     os.chdir(home)
     os.environ["TRT_LAB_ARTIFACTS"] = str(folder / "artifacts")
-    os.environ["TRT_LAB_RECORDS"] = str(folder / "records")
+    os.environ["TRT_LAB_RECORDS"] = str(folder / _RECORDS)
     prepare(submission.step, folder / "artifacts")
-    if submission.step == "06_benchmark" and submission.kind in ("wrong", "right"):
+    if submission.step == "06_benchmark" and submission.kind not in ("solution", "skeleton"):
         _measure_small_networks(folder / "artifacts")
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
     for cell in _up_to_the_last_test(submission, patched_cells(submission)):
@@ -174,9 +211,7 @@ def _test_cell(submission: Submission, source: str, grade_id: str, namespace: di
     if failed is not None or not record.is_file():
         outcome.died = f"the test cell {grade_id} failed: {failed}"
         return
-    for result in read_record(record).results:
-        outcome.claims[result.claim] = {"status": result.status, "title": result.title, "missed": result.missed}
-        outcome.claims[result.claim] |= {"evidence": result.evidence, "seconds": result.seconds, "cell": grade_id}
+    outcome.claims |= {name: found for name, found in _decided(record.parent).items() if found["cell"] == grade_id}
     assert len(read_record(record).results) == len(claims_of(grade_id))
 
 
