@@ -26,16 +26,15 @@ PROMISES = ("Three engines and PyTorch, five batch sizes",)
 LITTLE = 1.6
 """How far images per second × seconds per batch / batch may be from 1, one batch at a time being in flight.
 
-The middle of a name's five batches is judged. Its two figures are taken one after the other, so that load changes both:
-TODO
+The middle of a name's five batches is judged. Its two figures are taken one after the other, so that load changes both.
 """
 
 Rows = dict[tuple[str, int], dict[str, float]]
 
 
-def latency_rows(case: Case) -> Rows:
-    """Return the rows of latency.json by name and batch; raise Missed where one, or a statistic, is not there."""
-    return _rows(case, "latency.json", STATISTICS)
+def latency_rows(case: Case, keys: tuple[str, ...] = STATISTICS) -> Rows:
+    """Return the rows of latency.json by name and batch; raise Missed where one, or one of `keys`, is not there."""
+    return _rows(case, "latency.json", keys)
 
 
 def throughput_rows(case: Case) -> Rows:
@@ -52,11 +51,17 @@ def _rows(case: Case, file: str, keys: tuple[str, ...]) -> Rows:
     except (ValueError, KeyError, TypeError) as error:
         found = f"{type(error).__name__}: {error}"
         raise Missed(f'{file} to hold {{"rows": [{{"name", "batch", …}}]}}', found, "run the cell again") from error
-    asked = [(name, batch) for name in NAMES for batch in BATCHES]
     return {
-        key: {name: _number(rows.get(key), name, f"{file}, {key[0]} at batch {key[1]}") for name in keys}
-        for key in asked
+        (name, batch): _numbers(rows.get((name, batch)), keys, f"{file}, {name} at batch {batch}")
+        for name in NAMES
+        for batch in BATCHES
     }
+
+
+def _numbers(row: Any, keys: tuple[str, ...], where: str) -> dict[str, float]:
+    if not isinstance(row, dict):
+        raise Missed(f"a row ({where})", "none", "measure all names and batches")
+    return {key: _number(row.get(key), key, where) for key in keys}
 
 
 def _number(value: Any, key: str, where: str) -> float:
@@ -94,7 +99,7 @@ def throughput_complete(case: Case) -> str:
 
 @point("Latency and throughput fit each other")
 def fit(case: Case) -> str:
-    latency, throughput = latency_rows(case), throughput_rows(case)
+    latency, throughput = latency_rows(case, ("mean_ms",)), throughput_rows(case)
     said = []
     for name in NAMES:
         ratios = {b: throughput[name, b]["images_per_s"] * latency[name, b]["mean_ms"] / 1e3 / b for b in BATCHES}
