@@ -1,5 +1,6 @@
 """Probes that run the student's benchmark functions on an engine, with a log of what happened on its stream."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ ENGINE_BATCH = 64 if ENGINE == "tensorrt" else 8
 """Large enough that the work lasts several times as long as it takes to ask for it."""
 
 _MOST_STARTED = 100
-_MOST_S = 20.0
+_MOST_CALLS, _MOST_S = 1000, 15.0
 _counter = time.perf_counter
 
 
@@ -25,11 +26,11 @@ class QueuedEngine:
     """An engine with input `input` and output `output` whose calls return when the execution is on the stream.
 
     The input stays as it is: nothing is copied, and what a call returns are zeros. It keeps a log, lets at most 100
-    calls be under way, as a GPU's launch queue has an end too, and raises StillRunningError when it is called for more
-    than 20 seconds. A context manager, which frees its memory.
+    calls be under way, as a GPU's launch queue has an end too, and raises StillRunningError after `most_calls`, or when
+    it is called after `most_s` seconds. A context manager, which frees its memory.
     """
 
-    def __init__(self, plan: bytes, largest: int) -> None:
+    def __init__(self, plan: bytes, largest: int, most_calls: float = math.inf, most_s: float = math.inf) -> None:
         """Raises ValueError where the plan is no engine of this TensorRT, or refuses a batch of `largest`."""
         engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
         if engine is None:
@@ -42,7 +43,7 @@ class QueuedEngine:
             self._context.set_tensor_address(name, int(self._buffers[-1]))
         cuda.memset_d8(self._buffers[0], 0, 4 * largest * int(np.prod(SHAPE)))
         self._calls: list[list[float]] = []  # images, start, return, end of the first wait after it (NaN: none)
-        self._started, self._end = 0, _counter() + _MOST_S
+        self._started, self._most_calls, self._end = 0, most_calls, _counter() + most_s
 
     def _bind(self, batch: int) -> None:
         if not self._context.set_input_shape("input", (batch, *SHAPE)):
@@ -53,7 +54,7 @@ class QueuedEngine:
         """Start on a batch [N, 3, 224, 224]; note when."""
         call = [len(batch), _counter(), np.nan, np.nan]
         self._calls.append(call)
-        if call[1] > self._end:
+        if call[1] > self._end or len(self._calls) > self._most_calls:
             raise StillRunningError
         if len(batch) != self._batch:
             self._bind(len(batch))
@@ -95,19 +96,21 @@ class QueuedEngine:
 def engine_latency(notebook: Notebook, *, plan: bytes, counts: dict[str, int], attempt: int) -> dict[str, Any]:
     """Call benchmark_latency with an engine at ENGINE_BATCH; return what `numbers` gives, `stopped` and the `log`."""
     benchmark, given = notebook["benchmark_latency"], images(ENGINE_BATCH, attempt)
-    return _on_engine(notebook, plan, lambda model: benchmark(model, given, **counts))
+    engine = QueuedEngine(plan, ENGINE_BATCH, most_calls=_MOST_CALLS)
+    return _on_engine(notebook, engine, lambda model: benchmark(model, given, **counts))
 
 
 @probe
 def engine_throughput(notebook: Notebook, *, plan: bytes, seconds: float, attempt: int) -> dict[str, Any]:
     """Call benchmark_throughput with an engine at ENGINE_BATCH; as above. `attempt` makes it another request."""
     benchmark = notebook["benchmark_throughput"]
-    return _on_engine(notebook, plan, lambda model: benchmark(model, ENGINE_BATCH, duration_sec=seconds))
+    engine = QueuedEngine(plan, ENGINE_BATCH, most_s=_MOST_S)
+    return _on_engine(notebook, engine, lambda model: benchmark(model, ENGINE_BATCH, duration_sec=seconds))
 
 
-def _on_engine(notebook: Notebook, plan: bytes, run: Callable[[Any], Any]) -> dict[str, Any]:
+def _on_engine(notebook: Notebook, queued: QueuedEngine, run: Callable[[Any], Any]) -> dict[str, Any]:
     returned, stopped = None, False
-    with QueuedEngine(plan, ENGINE_BATCH) as engine:
+    with queued as engine:
         try:
             returned = run(_as_in_the_notebook(notebook, engine))
         except StillRunningError:

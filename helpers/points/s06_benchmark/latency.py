@@ -39,7 +39,7 @@ STATISTICS = ("mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms")
 PROMISES = (
     f"benchmark_latency(model, input_data, num_iterations={ITERATIONS}, warmup={WARM_UP})",
     ", ".join(f"`{name}`" for name in STATISTICS),
-    "It must also work with num_iterations=1, with warmup=0, and with an input_data of None",
+    "It must also work with `num_iterations=1`, with `warmup=0`, and with an `input_data` of `None`",
 )
 
 TOLERANCE = 0.01

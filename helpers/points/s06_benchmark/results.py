@@ -10,7 +10,18 @@ from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s06_benchmark.latency import STATISTICS
 
-__all__ = ["BATCHES", "ENGINES", "LITTLE", "NAMES", "POINTS", "PROMISES", "fit", "latency_rows", "throughput_rows"]
+__all__ = [
+    "BATCHES",
+    "ENGINES",
+    "LITTLE",
+    "NAMES",
+    "POINTS",
+    "PROMISES",
+    "fit",
+    "in_flight",
+    "latency_rows",
+    "throughput_rows",
+]
 
 ENGINES = {
     "fp32": "resnet50_fp32.engine",
@@ -26,16 +37,15 @@ PROMISES = ("Three engines and PyTorch, five batch sizes",)
 LITTLE = 1.6
 """How far images per second × seconds per batch / batch may be from 1, one batch at a time being in flight.
 
-The middle of a name's five batches is judged. Its two figures are taken one after the other, so that load changes both:
-TODO
+The middle of a name's five batches is judged. Its two figures are taken one after the other, so that load changes both.
 """
 
 Rows = dict[tuple[str, int], dict[str, float]]
 
 
-def latency_rows(case: Case) -> Rows:
-    """Return the rows of latency.json by name and batch; raise Missed where one, or a statistic, is not there."""
-    return _rows(case, "latency.json", STATISTICS)
+def latency_rows(case: Case, keys: tuple[str, ...] = STATISTICS) -> Rows:
+    """Return the rows of latency.json by name and batch; raise Missed where one, or one of `keys`, is not there."""
+    return _rows(case, "latency.json", keys)
 
 
 def throughput_rows(case: Case) -> Rows:
@@ -52,11 +62,17 @@ def _rows(case: Case, file: str, keys: tuple[str, ...]) -> Rows:
     except (ValueError, KeyError, TypeError) as error:
         found = f"{type(error).__name__}: {error}"
         raise Missed(f'{file} to hold {{"rows": [{{"name", "batch", …}}]}}', found, "run the cell again") from error
-    asked = [(name, batch) for name in NAMES for batch in BATCHES]
     return {
-        key: {name: _number(rows.get(key), name, f"{file}, {key[0]} at batch {key[1]}") for name in keys}
-        for key in asked
+        (name, batch): _numbers(rows.get((name, batch)), keys, f"{file}, {name} at batch {batch}")
+        for name in NAMES
+        for batch in BATCHES
     }
+
+
+def _numbers(row: Any, keys: tuple[str, ...], where: str) -> dict[str, float]:
+    if not isinstance(row, dict):
+        raise Missed(f"a row ({where})", "none", "measure all names and batches")
+    return {key: _number(row.get(key), key, where) for key in keys}
 
 
 def _number(value: Any, key: str, where: str) -> float:
@@ -92,19 +108,22 @@ def throughput_complete(case: Case) -> str:
     return f"{len(rows)} rows"
 
 
+def in_flight(case: Case) -> dict[str, float]:
+    """Return images per second × seconds per batch / batch by name: Little's law, in the middle of a name's batches."""
+    latency, throughput = latency_rows(case, ("mean_ms",)), throughput_rows(case)
+    ratios = {key: row["mean_ms"] / 1e3 / key[1] * throughput[key]["images_per_s"] for key, row in latency.items()}
+    return {name: statistics.median(ratios[name, batch] for batch in BATCHES) for name in NAMES}
+
+
 @point("Latency and throughput fit each other")
 def fit(case: Case) -> str:
-    latency, throughput = latency_rows(case), throughput_rows(case)
-    said = []
-    for name in NAMES:
-        ratios = {b: throughput[name, b]["images_per_s"] * latency[name, b]["mean_ms"] / 1e3 / b for b in BATCHES}
-        middle = statistics.median(ratios.values())
-        if not 1 / LITTLE < middle < LITTLE:
-            found = f"{middle:.3g} times the batch size for {name}, in the middle of its batches"
+    found = in_flight(case)
+    for name, batches in found.items():
+        if not 1 / LITTLE < batches < LITTLE:
+            text = f"{batches:.3g} times the batch size for {name}, in the middle of its batches"
             advice = "check the unit of both, and that both count what one call does"
-            raise Missed("images per second × seconds per batch near the batch size", found, advice)
-        said.append(f"{name} {middle:.2f}")
-    return f"images/s × latency / batch: {', '.join(said)}"
+            raise Missed("images per second × seconds per batch near the batch size", text, advice)
+    return f"images/s × latency / batch: {', '.join(f'{name} {batches:.2f}' for name, batches in found.items())}"
 
 
 POINTS = (latency_complete, order, throughput_complete)

@@ -89,12 +89,7 @@ def latency_of_an_engine(case: Case) -> str:
     def measure(attempt: int) -> tuple[float, float]:
         found = _run(case, engine_latency, latency.FUNCTION, plan=plan, counts=_COUNTS, attempt=attempt)
         timed = latency.Timed(found["numbers"], found["others"], found["log"], _COUNTS["num_iterations"])
-        median, mean = timed.figure("median"), timed.figure("mean")
-        times = timed.true_ms("waited_s")[-timed.iterations :]
-        if not _as_asked(found["log"], timed.iterations) or not np.isfinite(times).all():
-            return median, 0.0
-        ratios = median / statistics.median(times.tolist()), mean / float(times.mean())
-        return median, _nearest(*ratios)
+        return timed.figure("median"), _own_latency(timed)
 
     return agrees(measure, lambda: _shortest_ms(plan), "the latency")
 
@@ -108,13 +103,20 @@ def _run(case: Case, probe: Any, function: str, **data: Any) -> dict[str, Any]:
     return found
 
 
-def _as_asked(log: dict[str, Any], last: int) -> bool:
-    """Return whether the `last` calls were there and got the whole batch."""
-    return len(log["images"]) >= last and bool((log["images"][-last:] == ENGINE_BATCH).all())
+def _own_latency(timed: latency.Timed) -> float:
+    """Return the ratio to the log's that is nearest to 1; 0 where a call was not waited for, or not of the whole batch.
 
-
-def _nearest(*ratios: float) -> float:
-    """Return the ratio nearest to 1; a wrong median beside a right mean is another claim's matter."""
+    A wrong median beside a right mean, and a wrong number of calls, are other claims' matters.
+    """
+    times, total = timed.true_ms("waited_s"), timed.calls
+    if total < timed.iterations or not (timed.log["images"][-timed.iterations :] == ENGINE_BATCH).all():
+        return 0.0
+    ratios = [0.0]
+    for last in {timed.iterations, *(total - first for first in (0, _COUNTS["warmup"], latency.WARM_UP))}:
+        chosen = times[-last:]
+        if last > 0 and np.isfinite(chosen).all():
+            ratios += [timed.figure("median") / statistics.median(chosen.tolist())]
+            ratios += [timed.figure("mean") / float(chosen.mean())]
     return min(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
 
 

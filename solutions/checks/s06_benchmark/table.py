@@ -1,6 +1,5 @@
 """Claims on latency.json and throughput.json: complete, in order, fitting each other, and measured on this machine."""
 
-import contextlib
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ from solutions.pipeline.inference import InferenceEngine
 __all__ = ["Fresh", "measured"]
 
 _CELL = "benchmark_results"
-_SLOWER, _MACHINE, _AS_FAST, _QUIET = 1.6, 10.0, 1.3, 1.15
+_SLOWER, _MACHINE, _AS_FAST, _QUIET = 1.6, 30.0, 1.3, 1.15
 _REPEATS = 8
 _RUNS = {1: 8, 4: 4, 8: 4, 16: 2, 32: 2}
 
@@ -67,10 +66,15 @@ def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
     """
     for key in sorted(saved, key=lambda key: (key[1], NAMES.index(key[0]))):
         fresh.shortest(key)
+    # Beside other programs PyTorch's threads wait for each other, and its shortest time is not found.
+    names = NAMES if fresh.quiet else tuple(ENGINES)
     for key in sorted((key for key in saved if _too_short(saved, fresh, key)), key=fresh.shortest):
-        _take_again(saved, fresh, key, what)
-    least = {name: min(saved[name, batch] / fresh.shortest((name, batch)) for batch in BATCHES) for name in NAMES}
-    most = _SLOWER if fresh.quiet and min(least.values()) < _AS_FAST else _MACHINE
+        if key[0] in names:
+            _take_again(saved, fresh, key, what)
+    ratios = {name: [saved[name, batch] / fresh.shortest((name, batch)) for batch in BATCHES] for name in NAMES}
+    least = {name: min(of_name) for name, of_name in ratios.items()}
+    undisturbed = fresh.quiet and min(map(statistics.median, ratios.values())) < _AS_FAST
+    most = _SLOWER if undisturbed else _MACHINE
     for name, ratio in least.items():
         if ratio > most:
             found = f"{ratio:.2f} times what it takes now, at every batch or more"
@@ -87,9 +91,10 @@ def _too_short(saved: Mapping[Key, float], fresh: Fresh, key: Key) -> bool:
 def _take_again(saved: Mapping[Key, float], fresh: Fresh, key: Key, what: str) -> None:
     """Measure a row again until it can have been so short; raise Missed where it cannot."""
     for _ in range(_REPEATS):
-        if not _too_short(saved, fresh, key):
-            return
-        fresh.again(key)
+        if _too_short(saved, fresh, key):
+            fresh.again(key)
+    if not _too_short(saved, fresh, key):
+        return
     name, batch = key
     expected = f"{what} of {name} at batch {batch} near {fresh.shortest(key):.4g} ms"
     found = f"{saved[key]:.4g} ms, which is less than this machine needs"
@@ -145,7 +150,7 @@ def _pytorch() -> Callable[[np.ndarray], Any]:
 
 
 def _latencies(case: Case) -> dict[Key, float]:
-    return {key: row["median_ms"] for key, row in results.latency_rows(case).items()}
+    return {key: row["median_ms"] for key, row in results.latency_rows(case, ("median_ms",)).items()}
 
 
 award("results.latency_complete", 1, results.latency_complete, cell=_CELL)
@@ -160,13 +165,16 @@ def latency_measured(case: Case) -> str:
 
 @claim("results.throughput_measured", cell=_CELL, points=0.75, title="The throughputs are this machine's")
 def throughput_measured(case: Case) -> str:
-    """Also asks whether they fit the latencies, where these can have been measured: one mistake is missed once."""
     rates = {key: row["images_per_s"] for key, row in results.throughput_rows(case).items()}
     times = {key: key[1] * 1e3 / max(rate, 1e-9) for key, rate in rates.items()}
     said = measured(times, _fresh_times(case), "the time for a batch (batch / images per second)")
-    latencies: dict[Key, float] = {}
-    with contextlib.suppress(Missed):
-        latencies = _latencies(case)
-    if not latencies or any(_too_short(latencies, _fresh_times(case), key) for key in latencies):
+    try:
+        latencies, found = _latencies(case), results.in_flight(case)
+    except Missed:  # latency.json's own matter
         return said
-    return f"{said}; {results.fit(case)}"
+    short = {key[0] for key in latencies if key[0] in ENGINES and _too_short(latencies, _fresh_times(case), key)}
+    for name in sorted(short):
+        if 1 / results.LITTLE < found[name] < results.LITTLE:
+            text = f"{rates[name, 1]:.4g} at batch 1, which fits a latency that this machine cannot reach"
+            raise Missed(f"images per second of {name} as this machine measures them", text, "write what was measured")
+    return said if short else f"{said}; {results.fit(case)}"

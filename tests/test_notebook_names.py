@@ -1,0 +1,136 @@
+"""No cell of ours overwrites a name that a student may have defined.
+
+A student's helper may have any name of one word, and any that a submission of the bank or a solution uses. What our own
+cells assign after the first TODO cell has names of two words or more that none of these uses; what needs names of one
+word does so inside a function.
+"""
+
+import ast
+import re
+from collections.abc import Iterable
+
+import nbformat
+import pytest
+
+from helpers.lab import STEPS
+from tests.submissions.bank import Submission, load_bank, notebook_cells, patched_cells
+
+KNOWN: dict[str, set[str]] = {
+    "01_export": set(
+        """
+        alone axes bars batch beside counts error expected figure folder found grade image images name
+        operators others outputs path session unfolded
+        """.split()
+    ),
+    "02_fp16": set(
+        """
+        _ axes bars batch builder colors content drawn engine figure first found grade inspector json layers
+        make model name names network parser plan ratio run second source started times timings truncated what
+        """.split()
+    ),
+    "03_dynamic": set(
+        """
+        batch batches best builder context engine figure folder grade index left name plan profile rate right
+        run started tempfile throughput
+        """.split()
+    ),
+    "04_int8": set(
+        """
+        Unnormalised activations answers axes axis bars bottom bytes_ calibrated copies counts divergence
+        divergences edges figure folder found grade header images index kept layer left lines look model name
+        number off outputs pairs picture plan_ plans raw right same scales scores session some text top value
+        values
+        """.split()
+    ),
+    "05_inference": set(
+        """
+        Image Impatient axes batch cells copy early error figure grade half hasty images model name names
+        noise path patient precision precisions prepare raw right rows samples whole
+        """.split()
+    ),
+    "07_accuracy": set(
+        """
+        ENGINES PAIRED answers axes bars figure file found gate grade high imagenet loader loss low means
+        measure model name network right row rows separate table transform transforms truth variants
+        """.split()
+    ),
+    "08_report": set(
+        """
+        artifacts axes chart cut fair figure grade large left limits memory name names needs rates report
+        right scores size small times title unequal
+        """.split()
+    ),
+}
+"""Names that cells of ours still overwrite, by step: to be mended there, and no new ones."""
+
+_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_MAGIC = re.compile(r"^\s*[%!].*$", re.MULTILINE)
+
+
+def assigned(source: str) -> set[str]:
+    """Return the names that a cell binds in the notebook's namespace: also imports, loops, `with … as`, `:=`."""
+    return set(_bound(ast.parse(_MAGIC.sub("pass", source)).body))
+
+
+def _bound(nodes: Iterable[ast.AST]) -> Iterable[str]:
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, _OWN_SCOPE):
+            yield from () if isinstance(node, ast.Lambda) else (node.name,)
+        elif isinstance(node, _COMPREHENSIONS):
+            yield from (inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr))
+        else:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+            if isinstance(node, ast.ExceptHandler) and node.name:
+                yield node.name
+            yield from _bound(ast.iter_child_nodes(node))
+
+
+def _is_todo(cell: nbformat.NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+def _ours(step: str) -> set[str]:
+    """Return the names that the step's given and test cells bind after its first TODO cell."""
+    cells = notebook_cells(step)
+    first = next(index for index, cell in enumerate(cells) if _is_todo(cell))
+    return {name for cell in cells[first + 1 :] if not _is_todo(cell) for name in assigned(cell.source)}
+
+
+def _students(submission: Submission) -> set[str]:
+    """Return the names that a submission's TODO cells bind."""
+    return {name for cell in patched_cells(submission) if _is_todo(cell) for name in assigned(cell.source)}
+
+
+def _of_one_word(name: str) -> bool:
+    return len(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)) < 2
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_no_cell_of_ours_takes_a_name_that_a_student_may_have_given(step: str) -> None:
+    students = {name for submission in load_bank(step) for name in _students(submission)}
+    taken = {name for name in _ours(step) if _of_one_word(name) or name in students}
+    assert sorted(taken - KNOWN.get(step, set())) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import os.path, numpy as np\nfrom a import b as c, d", {"os", "np", "c", "d"}),
+        ("for i, (j, k) in x:\n    l = [m for m in x if (n := m)]", {"i", "j", "k", "l", "n"}),
+        ("with a as b:\n    try:\n        pass\n    except E as e:\n        c, *d = 1, 2", {"b", "e", "c", "d"}),
+        ("def f(x):\n    y = 1\n\n\nclass G:\n    z = 1\n\nh = lambda w: w\na.b = c[0] = 1", {"f", "G", "h"}),
+        ("%matplotlib inline\nx += 1\ny: int = 2", {"x", "y"}),
+    ],
+)
+def test_what_a_cell_assigns_is_found_in_every_form(source: str, names: set[str]) -> None:
+    assert assigned(source) == names
+
+
+@pytest.mark.parametrize(("name", "one"), [("rate", True), ("ENGINES", True), ("p95", False), ("Timer", True)])
+def test_names_of_one_word(name: str, one: bool) -> None:
+    assert _of_one_word(name) is one
+    assert not _of_one_word(f"measured_{name}") and not _of_one_word("RawEngine") and not _of_one_word("PyTorchWork")
