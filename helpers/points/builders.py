@@ -147,7 +147,7 @@ def in_half(built: Built, model: bytes, function: str) -> str:
 
 
 def in_int8(built: Built, function: str) -> str:
-    """Return evidence that a small network's convolutions run in INT8; on TensorRT, which picks by timing, may do so."""
+    """Return evidence that a small network's convolutions run in INT8; on TensorRT, that they may."""
     asked = asked_for(built)
     if not asked["flags"]["INT8"]:
         raise Missed("INT8 allowed in the build", "its flag is not set", "look for the builder flag that allows INT8")

@@ -199,17 +199,17 @@ def end(case: Case) -> str:
 @point("The same calibrator serves another build")
 def again(case: Case) -> str:
     runs = _runs(case)
-    first, second = _batches(runs["first"]), runs["again"]["batches"]
-    equal = len(first) == len(second) and all(map(np.array_equal, first, second))
-    if not equal or not runs["again"]["ended"]:
-        found = f"{len(second)} batches, {len(first)} the first time" + (
-            "" if len(first) != len(second) else "; others"
-        )
+    first, second = ([_content(batch) for batch in run] for run in (_batches(runs["first"]), runs["again"]["batches"]))
+    if first != second or not runs["again"]["ended"]:
+        found = f"{len(second)} batches" + (", other ones" if len(second) == len(first) else f", {len(first)} before")
         found = runs["again"]["faults"].get("get_batch", found)
-        raise Missed(
-            "the same batches for a second build", found, "an iterator that is used up stays empty; begin anew"
-        )
+        advice = "after the last batch begin anew: an iterator that is used up stays empty"
+        raise Missed("the same batches for a second build", found, advice)
     return f"{len(second)} batches again"
+
+
+def _content(batch: np.ndarray | None) -> bytes | None:
+    return None if batch is None else batch.tobytes()
 
 
 @point("The cache on disk is what TensorRT gave")

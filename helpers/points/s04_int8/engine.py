@@ -24,6 +24,7 @@ from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import as_bytes, failed_build, plan_facts, recorded_builds
 from helpers.probes.frames import where
 from helpers.probes.networks import retrained, tiny_onnx, with_ends
+from helpers.probes.student import Reply
 
 __all__ = [
     "BATCH",
@@ -202,12 +203,15 @@ def images(case: Case, index: int, number: int = IMAGES) -> dict[str, Any]:
 
 def build(case: Case, index: int) -> Built:
     """Return what `build_int8` answers for one of the builds; raise Missed where that one raised."""
+    return _sound(_builds(case), index)
+
+
+def _builds(case: Case) -> Reply:
     builds = [{**wanted, **images(case, wanted["images"])} for wanted in _BUILDS]
-    return _sound(case, builds, index, BATCH)
+    return case.call(build_int8, models=networks(case), builds=builds, batch=BATCH)
 
 
-def _sound(case: Case, builds: list[dict[str, Any]], index: int, batch: int) -> Built:
-    reply = case.call(build_int8, models=networks(case), builds=builds, batch=batch)
+def _sound(reply: Reply, index: int) -> Built:
     built = reply.require(FUNCTION)[index]
     return replace(reply, value=built, error=built["error"]).require(FUNCTION)
 
@@ -248,7 +252,8 @@ def all_images(case: Case) -> str:
 def uses_all_images(case: Case, batch: int) -> str:
     """Return evidence that calibrators with batches of another size lose no image with this builder."""
     wanted = {**_BUILDS[0], **images(case, 0, 2 * batch)}
-    return _read_all(_sound(case, [wanted], 0, batch), 2 * batch, batch)
+    reply = case.call(build_int8, models=networks(case), builds=[wanted], batch=batch)
+    return _read_all(_sound(reply, 0), 2 * batch, batch)
 
 
 def _read_all(built: Built, number: int, batch: int) -> str:
@@ -292,8 +297,12 @@ def stale_cache(case: Case) -> str:
 
 def _calibrated_anew(case: Case, index: int, whose: str) -> str:
     """Return evidence that a build used scales of its own network; a cache of its own from earlier on is one too."""
-    built, model = build(case, index), _BUILDS[index]["model"]
-    earlier = [used(build(case, before)) for before in range(index) if _BUILDS[before]["model"] == model]
+    built, made = build(case, index), _builds(case).require(FUNCTION)[:index]
+    earlier = [
+        before["handed"]
+        for before, wanted in zip(made, _BUILDS, strict=False)
+        if wanted["model"] == _BUILDS[index]["model"]
+    ]
     scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other weights"
     advice = "keep, beside each cache, the digest of the whole ONNX file: names, paths, sizes and dates tell nothing"
     if not built["given"] and scales not in earlier:

@@ -57,7 +57,7 @@ def _needed(statements: Sequence[ast.stmt], names: set[str]) -> set[str]:
 
 
 def _changes(statement: ast.stmt) -> set[str]:
-    """Return the names that a top-level statement defines, or whose object it changes: `x = 1`, `x[1] = 2`, `x.add(3)`."""
+    """Return the names that a statement defines, or whose object it changes: `x = 1`, `x[1] = 2`, `x.add(3)`."""
     if isinstance(statement, ast.Expr):
         call = statement.value
         return _roots(call.func) if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else set()

@@ -63,7 +63,7 @@ def _computed(model: bytes, names: tuple[str, ...], pixels: bytes, shape: tuple[
     network.graph.output.extend(empty)
     session = onnxruntime.InferenceSession(network.SerializeToString(), providers=["CPUExecutionProvider"])
     images = np.frombuffer(pixels, np.float32).reshape(shape)
-    values = session.run(chosen, {session.get_inputs()[0].name: images})
+    values = session.run(chosen, {session.get_inputs()[0].name: images}) if chosen else []  # no name means all
     signatures = {name: _signature(value) for name, value in zip(chosen, values, strict=True)}
     return {"input": _signature(images), **signatures} if "input" in names else signatures
 
