@@ -76,10 +76,8 @@ def _again(case: Case) -> builders.Built:
 
 
 def _twin(case: Case) -> builders.Built:
-    """Return the same for fp16=False, after a build of the same file in FP16."""
-    before, options = {"onnx": network(case), "options": {}}, {"fp16": False}
-    asked = {"function": FUNCTION, "onnx": network(case), "options": options, "before": before}
-    return case.call(build_engine, **asked).require(FUNCTION)
+    """Return the same for fp16=False."""
+    return case.call(build_engine, function=FUNCTION, onnx=network(case), options={"fp16": False}).require(FUNCTION)
 
 
 @point("A serialized engine is built at each call, returned and written to engine_path")
@@ -171,7 +169,7 @@ def _number(value: Any) -> float | str:
 @point("images_per_second counts images over the time that passed, after a first run that does not count")
 def rate(case: Case) -> str:
     draw = case.random("dynamic.rate")
-    uneven = [float(ms) for ms in draw.uniform((4, 4, 12), (5, 5, 15))]
+    uneven = [float(ms) for ms in draw.uniform((2, 2, 2, 25), (3, 3, 3, 35))]
     for first_ms, runs_ms, seconds in ((90.0, [60.0], 0.02), (40.0, uneven, 0.25)):
         made = {"batch": int(draw.integers(3, 64)), "seconds": seconds, "first_ms": first_ms, "runs_ms": runs_ms}
         _check_rate(case.call(timed_rate, limit_s=_RATE_LIMIT_S, **made).require(RATE), made)
@@ -186,9 +184,10 @@ def _check_rate(found: dict[str, Any], made: dict[str, Any]) -> None:
     uncounted = [warm for warm in range(1, len(starts)) if _explains(found, made["batch"], warm)]
     if not uncounted:
         right = made["batch"] * (len(starts) - 1) / (ends[-1] - ends[0])
-        expected = f"about {right:.0f}: {len(starts) - 1} runs of {made['batch']} images in {ends[-1] - ends[0]:.2f} s"
+        counted = f"{len(starts) - 1} × {made['batch']} images in {ends[-1] - ends[0]:.2f} s"
         advice = "divide the images of the runs that count by the seconds that really passed for them"
-        raise Missed(expected, said if isinstance(said, str) else f"{said:.4g}", advice)
+        found_rate = said if isinstance(said, str) else f"{said:.4g}"
+        raise Missed(f"about {right:.0f} images a second, from {counted}", found_rate, advice)
     began, seconds = ends[uncounted[0] - 1], made["seconds"]
     if found["returned_s"] - began < _EARLIEST * seconds or starts[-1] - began > _LATEST * seconds + _LATE_S:
         took = f"{ends[-1] - began:.2f} s, {len(starts) - uncounted[0]} runs"
