@@ -39,7 +39,7 @@ def small_plan(
     fixed: bool = False,
 ) -> SmallPlan:
     """Build a small network with random weights; `fixed` gives a network of exactly the largest batch."""
-    onnx = tiny_onnx(seed, classes, batches[2] if fixed else "batch", edge)
+    onnx = tiny_onnx(seed, classes, batches[2] if fixed else "batch", (3, edge, edge))
     sizes = {} if fixed else dict(zip(("min_batch", "opt_batch", "max_batch"), batches, strict=True))
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "small.onnx", Path(folder) / "small.engine"
