@@ -5,7 +5,6 @@ from helpers.feedback.benchmark import check_latency, check_measurements, check_
 from helpers.feedback.check import visible
 from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
 from helpers.feedback.export import check_export, check_simplify
-from helpers.feedback.inference import check_inference
 from helpers.feedback.int8 import (
     check_calibration_dataset,
     check_calibrator,
@@ -14,7 +13,7 @@ from helpers.feedback.int8 import (
 )
 from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
-from helpers.points import s02_fp16
+from helpers.points import s02_fp16, s05_inference
 
 __all__ = [
     "check_accuracy",
@@ -37,5 +36,5 @@ __all__ = [
     "progress",
 ]
 
-_ROOMS = (s02_fp16,)
+_ROOMS = (s02_fp16, s05_inference)
 globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})
