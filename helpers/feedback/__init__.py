@@ -1,6 +1,5 @@
 """Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows the eight steps."""
 
-from helpers.feedback.accuracy import check_accuracy, check_accuracy_results
 from helpers.feedback.benchmark import check_latency, check_measurements, check_throughput
 from helpers.feedback.check import visible
 from helpers.feedback.dynamic import check_dynamic_engine, check_saturation
@@ -13,7 +12,7 @@ from helpers.feedback.int8 import (
 )
 from helpers.feedback.progress import progress
 from helpers.feedback.report import check_analysis, check_report
-from helpers.points import s02_fp16, s05_inference
+from helpers.points import s02_fp16, s05_inference, s07_accuracy
 
 __all__ = [
     "check_accuracy",
@@ -36,5 +35,5 @@ __all__ = [
     "progress",
 ]
 
-_ROOMS = (s02_fp16, s05_inference)
+_ROOMS = (s02_fp16, s05_inference, s07_accuracy)
 globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})

@@ -52,6 +52,15 @@ def _first_outputs(case: Case) -> None:
     judge(_infer(case, small, [call])["outputs"][0], small, call, "a batch of 8")
 
 
+def _computes(case: Case) -> bool:
+    """Return whether a plain batch comes out right: wrong outputs cost their own points, not those of other things."""
+    try:
+        _first_outputs(case)
+    except Missed:
+        return False
+    return True
+
+
 @point(f"Three engines give their outputs at batches 1, 7 and {MOST}")
 def outputs(case: Case) -> str:
     _first_outputs(case)
@@ -153,9 +162,10 @@ def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int]
         if not re.search(rf"(?<!\d){figure}(?!\d)" if figure else r"\S", outcome["message"]):
             raise Missed(f"an exception that names the shape it found, {shape}", said, advice)
     after = found["after"]
-    if after["error"] or not np.array_equal(after["result"], found["before"]):
-        said = after["message"] if after["error"] else "other scores than before"
-        raise Missed("the instance to work on after a refusal", said, "check before you copy")
+    if after["error"]:
+        raise Missed("the instance to work on after a refusal", after["message"], "check before you copy")
+    if _computes(case):
+        judge(after["result"], small, call, "right images after a refusal")
     return f"{len(tries)} refused, such as {given[0]}: {found['tries'][0]['message'][:80]}"
 
 
@@ -203,8 +213,8 @@ def interface(case: Case) -> str:
     small, (call,) = usual(case), calls(case, "inference.interface", 7)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
     found = case.call(probes.use_as_context, **ask).require(CLASS)
-    if not np.array_equal(found["called"], found["inferred"]):
-        raise Missed("model(images) to give what infer(images) gives", "something else", "return self.infer(images)")
+    if _computes(case):
+        judge(found["called"], small, call, "model(images) in a with block")
     if not found["passed"]:
         advice = "__exit__ that returns something true swallows the exception; return nothing"
         raise Missed("an exception in the block to go on", "it was swallowed", advice)

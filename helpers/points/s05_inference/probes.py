@@ -149,14 +149,14 @@ def infer_in_two(
 
 @probe
 def refuse(notebook: Notebook, *, plan: bytes, image: list[int], shapes: list[list[int]], call: Call) -> dict[str, Any]:
-    """Try inputs of wrong shapes on one instance. Returns `tries`, and the outcomes of `call`, `before` and `after`."""
+    """Try inputs of wrong shapes, each on one instance. Returns the `tries`, and the outcome of `call` after them."""
     with _file(plan) as path:
         model, images = notebook[CLASS](path), images_of(call, image)
-        before = _plain(model.infer(images))
+        model.infer(images.copy())
         tries = [_attempt(lambda shape=shape: model.infer(np.ones(shape, np.float32))) for shape in shapes]
         after = _attempt(lambda: model.infer(images))
         model.close()
-        return {"tries": tries, "before": before, "after": after}
+        return {"tries": tries, "after": after}
 
 
 class _LeftEarlyError(Exception):
@@ -167,14 +167,14 @@ class _LeftEarlyError(Exception):
 def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
     """Use one instance as `with … as model` and `model(images)`, another in a block that raises.
 
-    Returns `called` and `inferred`, what the two ways to call gave; `passed`, whether the exception left the block;
-    and what was alive after each block and after a `close()` that followed: `ended`, `closed`, `left`, `left_closed`.
+    Returns `called`, what the call gave; `passed`, whether the exception left the block; and what was alive after each
+    block and after a `close()` that followed it: `ended`, `closed`, `left`, `left_closed`.
     """
     images, passed = images_of(call, image), False
     with _file(plan) as path, counted() as alive:
         first, second = notebook[CLASS](path), None
         with first as model:
-            called, inferred = _plain(model(images)), _plain(model.infer(images))
+            called = _plain(model(images))
         ended, closed = alive(), _alive_after_closing(first, alive)
         try:
             second = notebook[CLASS](path)
@@ -184,8 +184,8 @@ def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: C
         except _LeftEarlyError:
             passed = True
         left, left_closed = alive(), _alive_after_closing(second, alive)
-    found = {"called": called, "inferred": inferred, "passed": passed}
-    return {**found, "ended": ended, "closed": closed, "left": left, "left_closed": left_closed}
+    found = {"ended": ended, "closed": closed, "left": left, "left_closed": left_closed}
+    return {**found, "called": called, "passed": passed}
 
 
 def _alive_after_closing(model: Any, alive: Callable[[], Alive]) -> Alive:
