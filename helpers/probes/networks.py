@@ -1,4 +1,4 @@
-"""Small classifiers with fresh random weights: input `input` [N, 3, 224, 224], output `output` [N, classes].
+"""Small classifiers with fresh random weights; input `input` [N, 3, 224, 224], output `output` [N, classes] by default.
 
 They build in well under a second, so that a check can afford a network the student has never seen.
 """
@@ -12,22 +12,29 @@ __all__ = ["EDGE", "retrained", "tiny_onnx", "with_ends"]
 EDGE = 224
 _OPSET = 17
 _IR_VERSION = 8
-_LAYERS = ((3, 16, 7, 4), (16, 32, 3, 2), (32, 32, 3, 1), (32, 64, 3, 2))
-"""(input channels, output channels, kernel, stride) of each convolution; a ReLU follows each."""
+_LAYERS = ((16, 7, 4), (32, 3, 2), (32, 3, 1), (64, 3, 2))
+"""(output channels, kernel, stride) of each convolution; a ReLU follows each."""
 
 
-def tiny_onnx(seed: int, classes: int = 10, batch: int | str = "batch", edge: int = EDGE) -> bytes:
+def tiny_onnx(
+    seed: int,
+    classes: int = 10,
+    batch: int | str = "batch",
+    image: tuple[int, int, int] = (3, EDGE, EDGE),
+    names: tuple[str, str] = ("input", "output"),
+) -> bytes:
     """Return a serialized ONNX classifier: four convolutions, global average pooling, one linear layer.
 
     Args:
         seed: decides the weights; they keep activations near one, so that half precision stays within 1 %.
         classes: outputs.
         batch: the batch axis: a name for a symbolic one, a number for a fixed one.
-        edge: height and width of the input.
+        image: channels, height and width of the input.
+        names: of the input and the output.
     """
     random = np.random.default_rng(seed)
-    nodes, weights, last = [], [], "input"
-    for index, (inputs, outputs, kernel, stride) in enumerate(_LAYERS):
+    nodes, weights, last, inputs = [], [], names[0], image[0]
+    for index, (outputs, kernel, stride) in enumerate(_LAYERS):
         scale = np.sqrt(2 / (inputs * kernel**2))
         weights.append(_tensor(f"w{index}", random.normal(0, scale, (outputs, inputs, kernel, kernel))))
         weights.append(_tensor(f"b{index}", random.normal(0, 0.1, outputs)))
@@ -43,18 +50,17 @@ def tiny_onnx(seed: int, classes: int = 10, batch: int | str = "batch", edge: in
             )
         )
         nodes.append(helper.make_node("Relu", [f"conv{index}"], [f"relu{index}"], name=f"relu{index}"))
-        last = f"relu{index}"
-    channels = _LAYERS[-1][1]
+        last, inputs = f"relu{index}", outputs
     nodes.append(helper.make_node("GlobalAveragePool", [last], ["pooled"], name="pool"))
     nodes.append(helper.make_node("Flatten", ["pooled"], ["flat"], name="flatten", axis=1))
-    weights.append(_tensor("fc.w", random.normal(0, 4 / np.sqrt(channels), (channels, classes))))
+    weights.append(_tensor("fc.w", random.normal(0, 4 / np.sqrt(inputs), (inputs, classes))))
     weights.append(_tensor("fc.b", random.normal(0, 0.1, classes)))
-    nodes.append(helper.make_node("Gemm", ["flat", "fc.w", "fc.b"], ["output"], name="fc"))
+    nodes.append(helper.make_node("Gemm", ["flat", "fc.w", "fc.b"], [names[1]], name="fc"))
     graph = helper.make_graph(
         nodes,
         "tiny",
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [batch, 3, edge, edge])],
-        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [batch, classes])],
+        [helper.make_tensor_value_info(names[0], TensorProto.FLOAT, [batch, *image])],
+        [helper.make_tensor_value_info(names[1], TensorProto.FLOAT, [batch, classes])],
         weights,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)

@@ -1,17 +1,24 @@
-"""Are the trusted figures of step 7 right, and would a bad engine's loss be seen?"""
+"""Are the points of step 7 decided rightly on any seed, are the trusted figures right, would a bad engine be seen?"""
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from helpers.lab import VALIDATION_IMAGES
 from helpers.missed import Missed
-from helpers.probes.scored import KnownScores, numbered_loader, ranked_scores
-from solutions.checks import accuracy_claims
+from helpers.points.case import Case
+from helpers.points.s07_accuracy import points
+from helpers.points.s07_accuracy.known import KnownScores, numbered_loader, ranked_scores
+from helpers.probes.student import Student
+from solutions.checks import s07_accuracy
 from solutions.checks.core.claim import claims_of
-from solutions.checks.trusted.reference_accuracy import Evaluation
+from solutions.checks.trusted.reference_accuracy import ENGINES, PYTORCH, Evaluation
+
+COUNTING = (points.top1, points.top5, points.percent, points.ragged, points.num_samples, points.ties, points.models)
 
 
 def _evaluation(wrong: int) -> Evaluation:
@@ -22,21 +29,81 @@ def _evaluation(wrong: int) -> Evaluation:
     return Evaluation(ranked_scores(random, labels, ranks, 10), labels)
 
 
-def _student(trusted: dict[str, Evaluation]) -> SimpleNamespace:
-    rows = [{"name": name, "top1": e.accuracy.top1, "top5": e.accuracy.top5} for name, e in trusted.items()]
+def _case(rows: object) -> SimpleNamespace:
     table = json.dumps({"num_samples": VALIDATION_IMAGES, "rows": rows}).encode()
     return SimpleNamespace(artifact=lambda name: table)
 
 
 def _judge(monkeypatch, claim: object, int8_wrong: int) -> object:
     trusted = {name: _evaluation(20) for name in ("pytorch-fp32", "fp32", "fp16")} | {"int8": _evaluation(int8_wrong)}
-    monkeypatch.setattr(accuracy_claims, "_trusted", lambda student, case: trusted)
-    return claim(_student(trusted), None)
+    monkeypatch.setattr(s07_accuracy, "_trusted", lambda case: trusted)
+    rows = [{"name": name, "top1": e.accuracy.top1, "top5": e.accuracy.top5} for name, e in trusted.items()]
+    return claim(_case(rows))
+
+
+def _evaluate(model, val_loader, num_samples=1000, *, give: Callable = float, beyond: bool = False):
+    """A right loop in NumPy; `beyond` one that goes on to the loader's end with batches of no images."""
+    ranks, seen = [], 0
+    for images, labels in val_loader:
+        images, labels = images[: num_samples - seen].numpy(), labels[: num_samples - seen].numpy()
+        order = np.argsort(-np.asarray(model(images)), axis=1, kind="stable")
+        ranks += np.argmax(order == labels[:, None], axis=1).tolist()
+        seen += len(labels)
+        if seen >= num_samples and not beyond:
+            break
+    return give(100 * np.mean(np.array(ranks) < 1)), give(100 * np.mean(np.array(ranks) < 5))
+
+
+def _missed(function: Callable, seed: int, asked: tuple = COUNTING) -> list[str]:
+    case, missed = Case(Student.in_process({"evaluate_accuracy": function}), seed), []
+    for one in asked:
+        try:
+            one(case)
+        except Missed as found:
+            missed.append(f"{one.judge.__name__}: {found.found}")
+    return missed
 
 
 def test_step_seven_is_worth_fifteen_points() -> None:
     claims = [*claims_of("evaluate_accuracy"), *claims_of("accuracy_results")]
     assert sum(claim.points for claim in claims) == 15
+
+
+def test_the_rows_are_those_of_the_trusted_evaluation() -> None:
+    assert (PYTORCH, *ENGINES) == points.ROWS
+
+
+@pytest.mark.parametrize("give", [float, np.float32, np.float64, np.array, torch.tensor])
+def test_numbers_of_any_kind_keep_every_point(give: Callable) -> None:
+    assert _missed(lambda *args: _evaluate(*args, give=give), 5) == []
+
+
+def test_text_is_no_number() -> None:
+    (found,) = _missed(lambda *args: _evaluate(*args, give=str), 5, (points.top1,))
+    assert found.startswith("top1: tuple ('57.")
+
+
+def test_an_empty_batch_costs_num_samples_and_nothing_else() -> None:
+    (found,) = _missed(lambda *args: _evaluate(*args, beyond=True), 5)
+    assert found.startswith("num_samples: ValueError: a batch of 0 images")
+
+
+@pytest.mark.parametrize("default", [999, 1001, 250])
+def test_another_default_is_seen(default: int) -> None:
+    def evaluate(model, val_loader, num_samples=default):
+        return _evaluate(model, val_loader, num_samples)
+
+    (found,) = _missed(evaluate, 5)
+    assert found.startswith("num_samples: ")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_ties_are_decided_alike_on_every_seed(seed: int) -> None:
+    case = Case(SimpleNamespace(call=None), seed)
+    labels = case.random("accuracy.ties").permutation(np.repeat(np.arange(10), 40))
+    guesses = np.random.default_rng(seed).permuted(np.tile(np.arange(10), (400, 1)), axis=1)
+    assert 2 <= 100 * (guesses[:, 0] == labels).mean() <= 25
+    assert 20 <= 100 * (guesses[:, :5] == labels[:, None]).any(axis=1).mean() <= 75
 
 
 def test_the_known_ranks_are_those_of_the_scores() -> None:
@@ -54,12 +121,26 @@ def test_the_model_knows_its_images_in_any_batch() -> None:
 
 
 def test_a_small_loss_is_kept(monkeypatch) -> None:
-    assert "+" in _judge(monkeypatch, accuracy_claims.int8_loss, 20 + VALIDATION_IMAGES // 200)
+    assert "+" in _judge(monkeypatch, s07_accuracy.int8_loss, 20 + VALIDATION_IMAGES // 200)
 
 
 def test_a_large_loss_is_lost(monkeypatch) -> None:
     with pytest.raises(Missed, match="under 1.5 points"):
-        _judge(monkeypatch, accuracy_claims.int8_loss, 20 + VALIDATION_IMAGES // 10)
+        _judge(monkeypatch, s07_accuracy.int8_loss, 20 + VALIDATION_IMAGES // 10)
+
+
+def test_the_visible_check_judges_the_table_by_the_same_limit() -> None:
+    rows = [{"name": name, "top1": 95.0, "top5": 99.0} for name in points.ROWS]
+    assert "+0.00" in points.int8_loss(_case(rows))
+    rows[-1]["top1"] = 95 - points.LOSS["int8"] - 100 / VALIDATION_IMAGES
+    with pytest.raises(Missed, match="under 1.5 points"):
+        points.int8_loss(_case(rows))
+
+
+@pytest.mark.parametrize("top1, top5", [(0.95, 0.99), (99.0, 95.0), (95.0, 101.0), (float("nan"), 99.0)])
+def test_what_is_no_percentage_is_lost(top1: float, top5: float) -> None:
+    with pytest.raises(Missed, match="percentages"):
+        points.table(_case([{"name": name, "top1": top1, "top5": top5} for name in points.ROWS]))
 
 
 def test_an_image_between_two_classes_is_doubtful() -> None:

@@ -3,9 +3,9 @@
 import textwrap
 
 import pytest
+from solutions.checks.claims import CELLS
 
 from helpers.lab import STEPS
-from solutions.checks.claims import CELLS
 from tests.mutants.equivalent import equivalents
 from tests.mutants.judging import Decision, rounds
 from tests.mutants.prose import solution_lines

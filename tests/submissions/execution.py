@@ -19,10 +19,12 @@ import torch
 
 from helpers import models
 from helpers.backend import ENGINE
+from helpers.probes.networks import tiny_onnx
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
-from solutions.checks.trusted.small_plans import small_plan
 from solutions.checks.trusted.workspace import prepare
+from solutions.pipeline.build import build_engine
+from solutions.pipeline.build_options import BuildOptions
 from tests.submissions.bank import Submission, patched_cells
 
 __all__ = ["SETTINGS", "Outcome", "run_all", "run_submission"]
@@ -177,7 +179,9 @@ def _measure_small_networks(artifacts: Path) -> None:
     The solution itself measures the real ones.
     """
     for seed, (name, precision) in enumerate(_MEASURED.items()):
-        (artifacts / name).write_bytes(small_plan(seed, precision).plan)
+        onnx = artifacts / "small.onnx"
+        onnx.write_bytes(tiny_onnx(seed))
+        build_engine(onnx, artifacts / name, BuildOptions(precision, min_batch=1, opt_batch=8, max_batch=32))
     models.load_model = _small_network
 
 

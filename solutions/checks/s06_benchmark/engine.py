@@ -13,8 +13,9 @@ from helpers.points.case import Case
 from helpers.points.s06_benchmark import latency, throughput
 from helpers.points.s06_benchmark.engines import ENGINE_BATCH, QueuedEngine, engine_latency, engine_throughput
 from helpers.points.s06_benchmark.timing import images
+from helpers.probes.engines import probe_engine
+from helpers.probes.networks import tiny_onnx
 from solutions.checks.core.claim import award, claim
-from solutions.checks.trusted.small_plans import small_plan
 
 __all__ = ["FASTER", "OWN", "agrees"]
 
@@ -31,7 +32,7 @@ _LATENCY, _THROUGHPUT = "benchmark_latency", "benchmark_throughput"
 
 
 def _plan(case: Case) -> bytes:
-    return small_plan(case.number("benchmark.network"), "fp32", (1, ENGINE_BATCH, ENGINE_BATCH)).plan
+    return probe_engine(tiny_onnx(case.number("benchmark.network")), (1, ENGINE_BATCH, ENGINE_BATCH))
 
 
 def _shortest_ms(plan: bytes) -> float:

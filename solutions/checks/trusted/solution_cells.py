@@ -5,7 +5,7 @@ from pathlib import Path
 
 __all__ = ["solution_cell"]
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def solution_cell(step: str, grade_id: str) -> str:

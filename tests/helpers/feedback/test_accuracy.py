@@ -1,29 +1,38 @@
-"""Does the visible check of step 7 pass a right loop, and name what a wrong one does?"""
+"""Does the visible check of step 7 pass the solution, and name what a wrong loop does?"""
 
 import numpy as np
 import pytest
+import torch
 
-from helpers.feedback import check_accuracy
-from helpers.feedback.checklist import NotYet
-
-
-def _right(model, val_loader, num_samples=1000):
-    ranks = []
-    for images, labels in val_loader:
-        order = np.argsort(-np.asarray(model(images.numpy())), axis=1, kind="stable")
-        ranks += np.argmax(order == labels.numpy()[:, None], axis=1).tolist()
-    ranks = np.array(ranks[:num_samples])
-    return 100 * np.mean(ranks < 1), 100 * np.mean(ranks < 5)
+from helpers.feedback import check_accuracy, check_accuracy_results
+from helpers.feedback.check import NotYet
+from solutions.checks.trusted.solution_cells import solution_cell
 
 
-def test_a_right_loop_passes(monkeypatch, tmp_path, capsys) -> None:
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
-    check_accuracy(_right)
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+
+
+def _solution():
+    namespace = {"np": np, "torch": torch}
+    exec(solution_cell("07_accuracy", "evaluate_accuracy_todo"), namespace)
+    return namespace["evaluate_accuracy"]
+
+
+def test_the_solution_passes(capsys) -> None:
+    check_accuracy(_solution())
     assert "✗" not in capsys.readouterr().out
 
 
-def test_fractions_are_named(monkeypatch, tmp_path, capsys) -> None:
-    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
-    with pytest.raises(NotYet):
-        check_accuracy(lambda *args: tuple(rate / 100 for rate in _right(*args)))
+def test_fractions_cost_one_line(capsys) -> None:
+    with pytest.raises(NotYet, match="1 point to mend"):
+        check_accuracy(lambda *args: tuple(rate / 100 for rate in _solution()(*args)))
     assert "(100, 100)" in capsys.readouterr().out
+
+
+def test_a_missing_table_is_said_once(capsys) -> None:
+    with pytest.raises(NotYet, match="1 point to mend"):
+        check_accuracy_results()
+    assert "run the cell that evaluates the engines" in capsys.readouterr().out

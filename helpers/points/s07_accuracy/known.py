@@ -1,12 +1,20 @@
-"""A model whose answers are known beforehand, and a loader of images that it recognises."""
+"""The student's side of step 7: its loop on a model whose answers are known beforehand, and on an engine."""
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-__all__ = ["KnownScores", "numbered_loader", "ranked_scores"]
+from helpers.lab import load_definition
+from helpers.probes.answer import Notebook, probe
+
+__all__ = ["FUNCTION", "KnownScores", "evaluate_engine", "evaluate_known", "numbered_loader", "ranked_scores"]
+
+FUNCTION = "evaluate_accuracy"
+_INFERENCE = "TensorRTInference"
 
 
 class _Numbered(Dataset):
@@ -41,13 +49,13 @@ class KnownScores:
 
     Attributes:
         wrong_inputs: what it was given besides float32 NumPy arrays [N, 3, H, W], in words.
-        images: how many images it was given in all.
+
+    It raises ValueError for a batch of no images, as an engine does.
     """
 
     def __init__(self, scores: np.ndarray, as_tensor: bool = False) -> None:
         self._scores, self._as_tensor = scores.astype(np.float32), as_tensor
         self.wrong_inputs: list[str] = []
-        self.images = 0
 
     def __call__(self, images: Any) -> Any:
         if not isinstance(images, np.ndarray):
@@ -55,7 +63,8 @@ class KnownScores:
         elif images.dtype != np.float32 or images.ndim != 4 or images.shape[1] != 3:
             self.wrong_inputs.append(f"a NumPy array of {images.dtype}, shape {images.shape}")
         numbers = np.asarray(images)[:, 0, 0, 0].astype(np.int64)
-        self.images += len(numbers)
+        if not len(numbers):
+            raise ValueError("a batch of 0 images, which no engine takes")
         found = self._scores[numbers]
         return torch.from_numpy(found) if self._as_tensor else found
 
@@ -67,9 +76,57 @@ class KnownScores:
         """Accepted; there is nothing to free."""
 
 
+@probe
+def evaluate_known(
+    notebook: Notebook,
+    *,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    batch_size: int,
+    num_samples: int | None = None,
+    as_tensor: bool = False,
+    as_list: bool = False,
+    edge: int = 224,
+) -> dict[str, Any]:
+    """Evaluate a model that gives image i row i of `scores`; `num_samples` None leaves it to the function's default.
+
+    `as_list`: the loader is a list of batches, as behind the notebook's progress bar, and no DataLoader.
+
+    Returns `top1`, `top5` and `kind` as `_pair`, and `wrong_inputs`, what the model was given by mistake.
+    """
+    model, loader = KnownScores(scores, as_tensor), numbered_loader(labels, batch_size, edge)
+    number = () if num_samples is None else (num_samples,)
+    found = _pair(notebook[FUNCTION](model, list(loader) if as_list else loader, *number))
+    return {**found, "wrong_inputs": model.wrong_inputs[:3]}
+
+
+@probe
+def evaluate_engine(
+    notebook: Notebook, *, plan: bytes, images: np.ndarray, labels: np.ndarray, batch_size: int
+) -> dict[str, Any]:
+    """Evaluate an engine on images float32 [N, 3, H, W] through the inference class that the notebook uses."""
+    data = TensorDataset(torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64)))
+    inference = notebook.value(_INFERENCE) or load_definition(_INFERENCE)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.engine"
+        path.write_bytes(plan)
+        with inference(str(path)) as model:
+            return _pair(notebook[FUNCTION](model, DataLoader(data, batch_size=batch_size), len(labels)))
+
+
+def _pair(returned: Any) -> dict[str, Any]:
+    """Return {"top1", "top5", "kind": "pair"}, or in `kind` what the function gave where that is no pair of numbers."""
+    try:
+        found = list(returned)
+        top1, top5 = (float(value) for value in found if not isinstance(value, (str, bytes)))
+        return {"top1": top1, "top5": top5, "kind": "pair"}
+    except (TypeError, ValueError):
+        return {"kind": f"{type(returned).__name__} {str(returned)[:80]}"}
+
+
 def ranked_scores(random: np.random.Generator, labels: np.ndarray, ranks: np.ndarray, classes: int) -> np.ndarray:
     """Return scores [M, classes] without ties in which exactly `ranks[i]` classes score above image i's label."""
-    scores = np.empty((len(labels), classes))
+    scores = np.empty((len(labels), classes), np.float32)
     for row, label, rank in zip(scores, labels, ranks, strict=True):
         values = np.sort(random.choice(10_000, classes, replace=False))[::-1] / 100.0 - 50.0
         others = np.delete(values, rank)

@@ -1,0 +1,93 @@
+"""The engines that step 5's points run the class on, and how results are compared with ONNX Runtime's."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.s05_inference.probes import Call, images_of
+from helpers.probes.engines import probe_engine
+from helpers.probes.networks import EDGE, tiny_onnx
+
+__all__ = ["FIXED_BATCH", "LEAST", "MOST", "Small", "calls", "fixed", "judge", "row_errors", "usual", "wide"]
+
+MOST = 32
+"""The largest batch of the profiles, as in the lab's engines from step 3 on."""
+
+LEAST = 2
+"""The smallest batch of the second engine."""
+
+FIXED_BATCH = 7
+_TOLERANCE = 5e-3  # of a row; FP32 engines were seen to differ from ONNX Runtime by 1e-6
+
+
+@dataclass(frozen=True)
+class Small:
+    """A small FP32 engine: its plan, the ONNX model that it was built from, and an image's channels, height, width."""
+
+    plan: bytes
+    onnx: bytes
+    image: tuple[int, int, int]
+
+    def expected(self, images: np.ndarray) -> np.ndarray:
+        """Return ONNX Runtime's scores [N, classes]."""
+        session = _session(self.onnx)
+        return session.run(None, {session.get_inputs()[0].name: images})[0]
+
+
+@lru_cache(maxsize=4)
+def _session(onnx: bytes) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
+
+
+def usual(case: Case) -> Small:
+    """Return an engine like the lab's: 3×224×224, ten classes, batches 1 to 32."""
+    onnx = tiny_onnx(case.number("inference.usual"))
+    return Small(probe_engine(onnx, (1, 8, MOST)), onnx, (3, EDGE, EDGE))
+
+
+def wide(case: Case) -> Small:
+    """Return an engine of one channel and another size, for batches from 2, whose scores take 16 KB a row.
+
+    Copying the scores takes as long as computing them: who reads too early reads old ones.
+    """
+    image = (1, 40, 56)
+    onnx = tiny_onnx(case.number("inference.wide"), 4096, image=image)
+    return Small(probe_engine(onnx, (LEAST, 3, MOST)), onnx, image)
+
+
+def fixed(case: Case) -> Small:
+    """Return an engine for batches of seven images of 96×96 and no others, whose tensors have other names."""
+    image = (3, 96, 96)
+    onnx = tiny_onnx(case.number("inference.fixed"), 17, FIXED_BATCH, image, ("pixels", "scores"))
+    return Small(probe_engine(onnx), onnx, image)
+
+
+def calls(case: Case, purpose: str, *numbers: int, **more: Any) -> list[Call]:
+    """Return a call for each of the numbers of images, each with images of its own."""
+    return [{"seed": case.number(f"{purpose}.{i}"), "number": number, **more} for i, number in enumerate(numbers)]
+
+
+def judge(result: Any, small: Small, call: Call, what: str) -> float:
+    """Return the largest relative error of a row; raise Missed where `result` is not the engine's outputs."""
+    expected = small.expected(images_of(call, small.image))
+    if not isinstance(result, np.ndarray) or result.shape != expected.shape:
+        found = f"an array of shape {result.shape}" if isinstance(result, np.ndarray) else f"a {result['type']}"
+        advice = "return one row of scores an image, whatever the batch"
+        raise Missed(f"{what}: a NumPy array of shape {expected.shape}", found, advice)
+    wrong = ~(row_errors(result, expected) <= _TOLERANCE)
+    if wrong.any():
+        found = f"{wrong.sum()} of {len(wrong)} rows are others, the first is row {wrong.argmax()}"
+        advice = "follow one image: host array, device buffer, execution, device buffer, wait, host array"
+        raise Missed(f"{what}: the network's outputs for these images", found, advice)
+    return float(row_errors(result, expected).max())
+
+
+def row_errors(outputs: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return each row's relative L2 error, [N]: a single wrong row must not drown among right ones."""
+    expected = expected.astype(np.float64)  # memory that was never written may hold numbers whose square overflows
+    return np.linalg.norm(outputs - expected, axis=1) / np.maximum(np.linalg.norm(expected, axis=1), 1e-12)

@@ -1,0 +1,282 @@
+"""Step 5's points: what the class computes, what it refuses, and what it leaves behind."""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s05_inference import probes
+from helpers.points.s05_inference.alive import Alive
+from helpers.points.s05_inference.engines import FIXED_BATCH, LEAST, MOST, Small, calls, fixed, judge, usual, wide
+from helpers.probes.student import Reply
+
+__all__ = [
+    "batches",
+    "closed",
+    "copies",
+    "independent",
+    "inputs",
+    "instances",
+    "interface",
+    "loading",
+    "one_instance",
+    "outputs",
+    "shapes",
+    "synchronised",
+    "two_instances",
+]
+
+CLASS = probes.CLASS
+
+_CYCLES, _WARM_UP, _CALLS = 12, 3, 24
+_LEAKED = 3
+"""Objects more than before that are a leak: a way to end an instance has a third of the 12 cycles, so leaks 4."""
+
+_BYTES_A_CYCLE = 50_000
+"""Python's and NumPy's bytes a cycle that may stay: the host buffers of one instance take 800,000."""
+
+_BYTES_A_CALL = 8_000
+"""The same for a call: its images take 45,000 bytes, its scores 82,000."""
+
+
+def _infer(case: Case, small: Small, wanted: list[probes.Call], **how: bool) -> dict[str, Any]:
+    return case.call(probes.infer, plan=small.plan, image=list(small.image), calls=wanted, **how).require(CLASS)
+
+
+def _first_outputs(case: Case) -> None:
+    """Raise Missed where one plain batch comes out wrong: whatever asks for right outputs then says the same."""
+    small, (call,) = usual(case), calls(case, "inference.first", 8)
+    judge(_infer(case, small, [call])["outputs"][0], small, call, "a batch of 8")
+
+
+def _computes(case: Case) -> bool:
+    """Return whether a plain batch comes out right: wrong outputs cost their own points, not those of other things."""
+    try:
+        _first_outputs(case)
+    except Missed:
+        return False
+    return True
+
+
+@point(f"Three engines give their outputs at batches 1, 7 and {MOST}")
+def outputs(case: Case) -> str:
+    _first_outputs(case)
+    tried = {
+        "the usual engine": (usual(case), (7, MOST, 1)),
+        "an engine of one channel, 40×56, and 4,096 classes": (wide(case), (LEAST, MOST, 7)),
+        f"an engine of fixed shape {FIXED_BATCH}×3×96×96 with other names": (fixed(case), (FIXED_BATCH, FIXED_BATCH)),
+    }
+    worst = 0.0
+    for name, (small, numbers) in tried.items():
+        wanted = calls(case, f"inference.outputs.{name}", *numbers)
+        for call, result in zip(wanted, _infer(case, small, wanted)["outputs"], strict=True):
+            worst = max(worst, judge(result, small, call, f"{name}, batch {call['number']}"))
+    return f"{len(tried)} engines, relative error {worst:.0e}"
+
+
+@point("Arrays that are not contiguous, or float64, give the same, and stay as they were")
+def inputs(case: Case) -> str:
+    _first_outputs(case)
+    small = usual(case)
+    wanted = [call | {"form": form} for form in probes.FORMS for call in calls(case, f"inference.{form}", 5)]
+    found = _infer(case, small, wanted)
+    for result, call in zip(found["outputs"], wanted, strict=True):
+        judge(result, small, call, f"images as {call['form']}")
+    for call, untouched in zip(wanted, found["untouched"], strict=True):
+        if not untouched:
+            said = f"{call['form']}: its values or flags are others"
+            raise Missed("the caller's array to stay as it was", said, "work on a copy of your own")
+    return ", ".join(probes.FORMS)
+
+
+@point("Results are float32 arrays of their own, which nothing changes later")
+def copies(case: Case) -> str:
+    wanted = calls(case, "inference.copies", 7, 7, MOST, 7)
+    found = _infer(case, usual(case), wanted)
+    for result, later in zip(found["outputs"], found["later"], strict=True):
+        if not isinstance(result, np.ndarray) or result.dtype != np.float32:
+            kind = f"an array of {result.dtype}" if isinstance(result, np.ndarray) else f"a {result['type']}"
+            raise Missed("results as NumPy arrays of float32", kind, "convert the outputs")
+        if not np.array_equal(result, later, equal_nan=True):
+            advice = "return a copy, not the buffer that the next call fills again"
+            raise Missed("a result that stays as it was returned", "a later call changed it", advice)
+    return f"{len(wanted)} results unchanged after the last call and after close()"
+
+
+@point("A result does not depend on the calls before")
+def independent(case: Case) -> str:
+    _first_outputs(case)
+    small = usual(case)
+    one, other = ({"seed": case.number(f"inference.{name}")} for name in ("one", "other"))
+    seven, alike = one | {"number": 7}, one | {"number": 7, "exchanged": True}
+    order = [seven, alike, alike, other | {"number": MOST}, seven, other | {"number": 7}, one | {"number": MOST}, seven]
+    order += [{"seed": case.number("inference.refilled"), "number": 7, "form": "refilled"}]
+    found = _infer(case, small, order, scribble=True)["outputs"]
+    for index, (result, call) in enumerate(zip(found, order, strict=True)):
+        how = "the last array again with other images in it" if call.get("form") else f"a batch of {call['number']}"
+        how = f"{how}, two images exchanged" if call.get("exchanged") else how
+        judge(result, small, call, f"{how}, after batches {[earlier['number'] for earlier in order[:index]]}")
+    return f"batches {[call['number'] for call in order]} in a row, some alike, each right"
+
+
+@point("The output is read after the stream has finished")
+def synchronised(case: Case) -> str:
+    _first_outputs(case)
+    wanted = calls(case, "inference.synchronised", *(MOST,) * 6)
+    for small in (usual(case), wide(case)):
+        for result, call in zip(_infer(case, small, wanted)["outputs"], wanted, strict=True):
+            judge(result, small, call, "new images in each call")
+    return f"{len(wanted)} batches of {MOST}, new images in each, on two engines"
+
+
+@point("Two instances work side by side, each with an engine of its own")
+def two_instances(case: Case) -> str:
+    _first_outputs(case)
+    pair = usual(case), wide(case)
+    wanted = calls(case, "inference.two", 3, 4, 5, 6, 7)
+    found = case.call(
+        probes.infer_in_two,
+        plans=[small.plan for small in pair],
+        images=[list(small.image) for small in pair],
+        seeds=[call["seed"] for call in wanted],
+        numbers=[call["number"] for call in wanted],
+    ).require(CLASS)
+    for index, (result, call) in enumerate(zip(found, wanted, strict=True)):
+        state = "after the other was closed" if index == 4 else "with another instance alive"
+        judge(result, pair[index % 2], call, f"a batch of {call['number']} {state}")
+    return "two engines that came under one path, called in turn; one closed, the other still works"
+
+
+def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int], str | None]], number: int) -> str:
+    """Return evidence that each shape is refused with its figure in the message, and that the instance works on."""
+    call, given = calls(case, purpose, number)[0], [shape for shape, _ in tries]
+    found = case.call(probes.refuse, plan=small.plan, image=list(small.image), shapes=given, call=call).require(CLASS)
+    advice = "compare the array's shape with the engine's, look at what set_input_shape returns, raise ValueError"
+    for (shape, figure), outcome in zip(tries, found["tries"], strict=True):
+        said = f"{outcome['error']}: {outcome['message'][:160]}"
+        if outcome["error"] is None:
+            raise Missed(f"an exception for images of shape {shape}", "none", advice)
+        if not re.search(rf"(?<!\d){figure}(?!\d)" if figure else r"\S", outcome["message"]):
+            raise Missed(f"an exception that names the shape it found, {shape}", said, advice)
+    after = found["after"]
+    if after["error"]:
+        raise Missed("the instance to work on after a refusal", after["message"], "check before you copy")
+    if _computes(case):
+        judge(after["result"], small, call, "right images after a refusal")
+    return f"{len(tries)} refused, such as {given[0]}: {found['tries'][0]['message'][:80]}"
+
+
+@point("Images of another shape give an exception that names it")
+def shapes(case: Case) -> str:
+    small, (_, height, width) = usual(case), usual(case).image
+    tries = [([2, 3, 200, 200], "200"), ([2, 4, height, width], "4"), ([2, height, width, 3], None)]
+    said = _refused(case, small, "inference.shapes", [*tries, ([3, height, width], None)], 7)
+    _refused(case, wide(case), "inference.turned", [([2, 1, 56, 40], None), ([2, 40, 56, 1], None)], 7)
+    return said
+
+
+@point(f"So does a batch outside the profile, such as {MOST + 1}")
+def batches(case: Case) -> str:
+    image = list(usual(case).image)
+    large = [MOST + 1, *image], str(MOST + 1)  # twice: what was refused once must be refused again
+    said = _refused(case, usual(case), "inference.batches", [large, ([0, *image], None), large], 7)
+    _refused(case, wide(case), "inference.small", [([LEAST - 1, 1, 40, 56], str(LEAST - 1))], 7)
+    _refused(case, fixed(case), "inference.other", [([FIXED_BATCH - 1, 3, 96, 96], str(FIXED_BATCH - 1))], FIXED_BATCH)
+    return said
+
+
+@point("It loads a file, and raises for one that is missing or no engine")
+def loading(case: Case) -> str:
+    small, (call,) = usual(case), calls(case, "inference.loading", 3)
+    ask = {"image": list(small.image), "call": call}
+    case.call(probes.load, plan=small.plan, **ask).require(CLASS)
+    missing = case.call(probes.load, plan=None, **ask)
+    broken = case.call(probes.load, plan=b"this is no engine" * 64, **ask)
+    return f"{_raised(missing, 'a file that is not there')}; {_raised(broken, 'a file that is no engine')}"
+
+
+def _raised(reply: Reply, what: str) -> str:
+    expected = f"an exception that is raised on purpose for {what}"
+    if reply.error is None:
+        raise Missed(expected, "none", "let open() raise, and look at what deserialize_cuda_engine returns")
+    said = f"{reply.error['type']}: {reply.error['message'][:100]}"
+    if reply.error["type"] == "NotImplementedError" or reply.slipped:
+        raise Missed(expected, said, "deserialize_cuda_engine returns None for what it cannot load: look, and raise")
+    return said
+
+
+@point("It works as model(images) and in a with block, which ends like close()")
+def interface(case: Case) -> str:
+    small, (call,) = usual(case), calls(case, "inference.interface", 7)
+    ask = {"plan": small.plan, "image": list(small.image), "call": call}
+    found = case.call(probes.use_as_context, **ask).require(CLASS)
+    if _computes(case):
+        judge(found["called"], small, call, "model(images) in a with block")
+    if not found["passed"]:
+        advice = "__exit__ that returns something true swallows the exception; return nothing"
+        raise Missed("an exception in the block to go on", "it was swallowed", advice)
+    for block, ended, done in (("", "ended", "closed"), (" that raises", "left", "left_closed")):
+        if _buffers(found[ended]) != _buffers(found[done]):
+            held = f"{_buffers(found[ended])}; after close() {_buffers(found[done])}"
+            raise Missed(f"a with block{block} to free what close() frees", held, "call close() in __exit__, always")
+    return "called inside a with block; what close() frees is free after it, also where the block raises"
+
+
+def _buffers(alive: Alive) -> str:
+    held = f"{alive['device']} device buffers, {alive['engines']} engines and {alive['contexts']} contexts"
+    return f"{held}, {alive['torch']:,} bytes of tensors" if alive["torch"] else held
+
+
+@point("close() frees buffers, context and engine; infer raises from then on")
+def closed(case: Case) -> str:
+    small, (call,) = usual(case), calls(case, "inference.closed", 7)
+    ask = {"plan": small.plan, "image": list(small.image), "call": call}
+    found = case.call(probes.close_instance, **ask).require(CLASS)
+    alive = found["alive"]
+    if any(alive[kind] for kind in ("device", "torch", "engines", "contexts")):
+        advice = "call free() on every device buffer; set context and engine to None"
+        raise Missed("nothing of a closed instance on the device", _buffers(alive), advice)
+    if found["again"]["error"]:
+        said = f"{found['again']['error']}: {found['again']['message'][:100]}"
+        raise Missed("a second close() to do nothing", said, "remember that it is closed")
+    if found["infer"]["error"] is None:
+        raise Missed("infer to raise after close()", "no exception", "remember that it is closed, and raise")
+    return f"{found['infer']['error']}: {found['infer']['message'][:80]}"
+
+
+@point(f"{_CYCLES} instances made and ended leave nothing behind")
+def instances(case: Case) -> str:
+    small, (call,) = wide(case), calls(case, "inference.memory", MOST)
+    ask = {"plan": small.plan, "image": list(small.image), "call": call}
+    found = case.call(probes.make_many, cycles=_CYCLES, warmup=_WARM_UP, **ask).require(CLASS)
+    advice = "free and let go in close(), on every way out of a with block; keep no instance, engine or array in a list"
+    return _nothing_left(found, _CYCLES * _BYTES_A_CYCLE, f"{_CYCLES} instances", advice)
+
+
+@point("One context serves all calls, and calls leave nothing behind")
+def one_instance(case: Case) -> str:
+    small = wide(case)
+    seeds = [case.number(f"inference.call.{index}") for index in range(_WARM_UP + _CALLS)]
+    ask = {"plan": small.plan, "image": list(small.image), "seeds": seeds, "number": 5, "warmup": _WARM_UP}
+    found = case.call(probes.call_many_times, **ask).require(CLASS)
+    made = found["after"]["contexts_made"]
+    if made != 1:
+        said = f"{made} made in {len(seeds)} calls"
+        raise Missed("one execution context for an instance", said, "make it in the constructor, use it in infer")
+    advice = "allocate in allocate_buffers, or free what a call allocates; keep no images, buffers or scores of a call"
+    return _nothing_left(found, _CALLS * _BYTES_A_CALL, f"{_CALLS} calls", advice)
+
+
+def _nothing_left(found: dict[str, Alive], most_bytes: int, what: str, advice: str) -> str:
+    grown = {kind: found["after"][kind] - found["before"][kind] for kind in found["after"]}
+    objects = {kind: grown[kind] for kind in ("device", "host", "engines", "contexts")}
+    held = grown["python"] + grown["torch"]
+    names = {"device": "device buffers", "host": "page-locked arrays"}
+    left = [f"{count} {names.get(kind, kind)}" for kind, count in objects.items() if count >= _LEAKED]
+    left += [f"{held / 1e6:.1f} MB of arrays and objects"] if held > most_bytes else []
+    if left:
+        raise Missed(f"nothing more than before after {what}", ", ".join(left), advice)
+    return f"{what}: {max(0, held) / 1e3:.0f} KB more, no buffer, engine or context"

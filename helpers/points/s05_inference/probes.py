@@ -1,0 +1,251 @@
+"""The student's side of step 5: instances of the class on engines that are sent, with images drawn from seeds.
+
+A call is {"seed", "number", "form", "exchanged"}: how many images, of which seed, in which form of array; `exchanged`
+swaps two in the middle. Those of form "refilled" are written into the array of the call before.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.points.s05_inference.alive import Alive, counted
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.images import varied_images
+
+__all__ = [
+    "CLASS",
+    "FORMS",
+    "Call",
+    "call_many_times",
+    "close_instance",
+    "images_of",
+    "infer",
+    "infer_in_two",
+    "load",
+    "make_many",
+    "refuse",
+    "use_as_context",
+]
+
+CLASS = "TensorRTInference"
+
+Call = dict[str, Any]
+
+
+def _read_only(images: np.ndarray) -> np.ndarray:
+    images.flags.writeable = False
+    return images
+
+
+FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "plain": lambda x: x,
+    "a channels-last view": lambda x: np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2),
+    "every second image": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "channels in reverse": lambda x: np.ascontiguousarray(x[:, ::-1])[:, ::-1],
+    "Fortran's order": np.asfortranarray,
+    "float64": lambda x: x.astype(np.float64),
+    "a read-only array": _read_only,
+}
+"""Arrays that hold the same images in another way; each function gets an array of its own."""
+
+
+def images_of(call: Call, image: Sequence[int]) -> np.ndarray:
+    """Return the images of a call, float32 [number, *image]."""
+    images = varied_images(call["seed"], call["number"], image)
+    if call.get("exchanged"):
+        images[[2, 3]] = images[[3, 2]]
+    return images
+
+
+@contextlib.contextmanager
+def _file(plan: bytes) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.engine"
+        path.write_bytes(plan)
+        yield path
+
+
+def _plain(result: Any) -> Any:
+    """Return an array's copy as it is now; what is no array is told by its type's name."""
+    return result.copy() if isinstance(result, np.ndarray) else {"type": type(result).__name__}
+
+
+def _attempt(action: Callable[[], Any]) -> dict[str, Any]:
+    """Return {"error", "message", "result"} of calling `action`; `error` is the exception's type, or None."""
+    try:
+        return {"error": None, "message": "", "result": _plain(action())}
+    except Exception as error:
+        return {"error": type(error).__name__, "message": str(error), "result": None}
+
+
+@probe
+def load(notebook: Notebook, *, plan: bytes | None, call: Call, image: list[int]) -> Any:
+    """Make an instance from a path that is a string, as the class's docstring writes it, and run one call.
+
+    `plan` None: there is no file at the path.
+    """
+    with _file(plan or b"") as path:
+        if plan is None:
+            path.unlink()
+        model = notebook[CLASS](str(path))
+        result = _plain(model.infer(images_of(call, image)))
+        model.close()
+        return result
+
+
+@probe
+def infer(
+    notebook: Notebook, *, plan: bytes, image: list[int], calls: list[Call], scribble: bool = False
+) -> dict[str, Any]:
+    """Run calls in order on one instance; `scribble` overwrites each result once it is copied, as its owner may.
+
+    Returns `outputs`, each as it was when `infer` returned it; `later`, the same arrays after the last call and after
+    `close()`; and `untouched`, whether each input was left as it was, in its values and flags.
+    """
+    with _file(plan) as path:
+        model = notebook[CLASS](path)
+        results, outputs, untouched = [], [], []
+        given = np.empty(0, np.float32)
+        for call in calls:
+            images = images_of(call, image)
+            if call.get("form") == "refilled":
+                given[...] = images
+            else:
+                given = FORMS[call.get("form", "plain")](images.copy())
+            writable = given.flags.writeable
+            results.append(model.infer(given))
+            outputs.append(_plain(results[-1]))
+            untouched.append(bool(np.array_equal(given, images)) and given.flags.writeable == writable)
+            if scribble and isinstance(results[-1], np.ndarray) and results[-1].flags.writeable:
+                results[-1].fill(0)
+        model.close()
+        return {"outputs": outputs, "later": [_plain(result) for result in results], "untouched": untouched}
+
+
+@probe
+def infer_in_two(
+    notebook: Notebook, *, plans: list[bytes], images: list[list[int]], seeds: list[int], numbers: list[int]
+) -> list[Any]:
+    """Keep an instance of each of two plans that came one after the other under one path, and call them in turn.
+
+    The second is closed before the last call, which goes to the first.
+    """
+    with _file(plans[0]) as path:
+        models = [notebook[CLASS](path)]
+        path.write_bytes(plans[1])
+        models.append(notebook[CLASS](path))
+        outputs = []
+        for index, (seed, number) in enumerate(zip(seeds, numbers, strict=True)):
+            if index == len(seeds) - 1:
+                models[1].close()
+            outputs.append(_plain(models[index % 2].infer(varied_images(seed, number, images[index % 2]))))
+        models[0].close()
+        return outputs
+
+
+@probe
+def refuse(notebook: Notebook, *, plan: bytes, image: list[int], shapes: list[list[int]], call: Call) -> dict[str, Any]:
+    """Try inputs of wrong shapes, each on one instance. Returns the `tries`, and the outcome of `call` after them."""
+    with _file(plan) as path:
+        model, images = notebook[CLASS](path), images_of(call, image)
+        model.infer(images.copy())
+        tries = [_attempt(lambda shape=shape: model.infer(np.ones(shape, np.float32))) for shape in shapes]
+        after = _attempt(lambda: model.infer(images))
+        model.close()
+        return {"tries": tries, "after": after}
+
+
+class _LeftEarlyError(Exception):
+    """Raised inside a `with` block."""
+
+
+@probe
+def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
+    """Use one instance as `with … as model` and `model(images)`, another in a block that raises.
+
+    Returns `called`, what the call gave; `passed`, whether the exception left the block; and what was alive after each
+    block and after a `close()` that followed it: `ended`, `closed`, `left`, `left_closed`.
+    """
+    images, passed = images_of(call, image), False
+    with _file(plan) as path, counted() as alive:
+        first, second = notebook[CLASS](path), None
+        with first as model:
+            called = _plain(model(images))
+        ended, closed = alive(), _alive_after_closing(first, alive)
+        try:
+            second = notebook[CLASS](path)
+            with second as model:
+                model.infer(images)
+                raise _LeftEarlyError
+        except _LeftEarlyError:
+            passed = True
+        left, left_closed = alive(), _alive_after_closing(second, alive)
+    found = {"ended": ended, "closed": closed, "left": left, "left_closed": left_closed}
+    return {**found, "called": called, "passed": passed}
+
+
+def _alive_after_closing(model: Any, alive: Callable[[], Alive]) -> Alive:
+    _attempt(model.close)
+    return alive()
+
+
+@probe
+def close_instance(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
+    """Close an instance that is kept. Returns what is `alive` then, and the outcomes of closing and calling `again`."""
+    images = images_of(call, image)
+    with _file(plan) as path, counted() as alive:
+        model = notebook[CLASS](path)
+        model.infer(images)
+        model.close()
+        held = alive()
+        return {"alive": held, "again": _attempt(model.close), "infer": _attempt(lambda: model.infer(images))}
+
+
+@probe
+def make_many(
+    notebook: Notebook, *, plan: bytes, image: list[int], call: Call, cycles: int, warmup: int
+) -> dict[str, Alive]:
+    """Make, use and end instances over and over: by `close()`, by a `with` block, by one that raises.
+
+    Returns what was alive `before` and `after` the `cycles` that follow the first `warmup`.
+    """
+    images = images_of(call, image)
+
+    def cycle(index: int) -> None:
+        if index % 3 == 0:
+            model = notebook[CLASS](path)
+            model.infer(images)
+            model.close()
+            return
+        with contextlib.suppress(_LeftEarlyError), notebook[CLASS](path) as model:
+            model.infer(images)
+            if index % 3 == 1:
+                raise _LeftEarlyError
+
+    with _file(plan) as path, counted() as alive:
+        for index in range(warmup):
+            cycle(index)
+        before = alive()
+        for index in range(cycles):
+            cycle(index)
+        return {"before": before, "after": alive()}
+
+
+@probe
+def call_many_times(
+    notebook: Notebook, *, plan: bytes, image: list[int], seeds: list[int], number: int, warmup: int
+) -> dict[str, Alive]:
+    """Call one instance with new images for each seed. Returns what was alive `before` and `after`, as `make_many`."""
+    with _file(plan) as path, counted() as alive:
+        model = notebook[CLASS](path)
+        for index, seed in enumerate(seeds):
+            if index == warmup:
+                before = alive()
+            model.infer(varied_images(seed, number, image))
+        after = alive()
+        model.close()
+        return {"before": before, "after": after}

@@ -1,0 +1,221 @@
+"""Step 7's points: an accuracy loop that counts right, and the table that it makes."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from helpers.lab import QUICK, VALIDATION_IMAGES
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s07_accuracy.known import FUNCTION, evaluate_known, ranked_scores
+from helpers.probes.student import Reply
+
+__all__ = [
+    "ARTIFACT",
+    "LOSS",
+    "NUM_SAMPLES",
+    "ROWS",
+    "as_pair",
+    "fp16_loss",
+    "in_percent",
+    "int8_loss",
+    "loss_within",
+    "models",
+    "num_samples",
+    "percent",
+    "ragged",
+    "rows",
+    "table",
+    "ties",
+    "top1",
+    "top5",
+]
+
+ARTIFACT = "accuracy.json"
+ROWS = ("pytorch-fp32", "fp32", "fp16", "int8")
+
+LOSS = {"fp16": 0.5, "int8": 1.5}
+"""Points of top-1 that an engine may lose less than, against the FP32 engine."""
+
+NUM_SAMPLES = 1000
+"""How many images count where the caller does not say."""
+
+_CLASSES = 10
+_EXACT = 6e-3
+"""Percentage points: what is rounded to two decimals is right."""
+
+
+def _known(case: Case, purpose: str, *parts: dict[int, int], classes: int = _CLASSES) -> dict[str, Any]:
+    """Return scores, labels and ranks of images whose label has `rank` classes above it: each part's, shuffled."""
+    random = case.random(purpose)
+    ranks = np.concatenate([random.permutation(np.repeat(list(part), list(part.values()))) for part in parts])
+    labels = random.integers(classes, size=len(ranks))
+    return {"scores": ranked_scores(random, labels, ranks, classes), "labels": labels, "ranks": ranks}
+
+
+def _evaluate(case: Case, known: dict[str, Any], batch_size: int, number: int | None, **how: Any) -> dict[str, Any]:
+    data = {name: known[name] for name in ("scores", "labels")}
+    return as_pair(case.call(evaluate_known, **data, batch_size=batch_size, num_samples=number, **how))
+
+
+def as_pair(reply: Reply) -> dict[str, Any]:
+    """Return what a probe answered about one evaluation; raise Missed where it gave no pair of numbers."""
+    found = reply.require(FUNCTION)
+    if found["kind"] != "pair":
+        raise Missed("a pair of numbers, (top-1, top-5)", found["kind"], "return both, top-1 first")
+    return found
+
+
+def in_percent(found: dict[str, Any]) -> tuple[float, float]:
+    """Return (top-1, top-5) in percent: that fractions came is a point of its own."""
+    unit = 100 if max(found["top1"], found["top5"]) <= 1 else 1
+    return unit * found["top1"], unit * found["top5"]
+
+
+def _rates(ranks: np.ndarray) -> tuple[float, float]:
+    return 100 * float((ranks < 1).mean()), 100 * float((ranks < 5).mean())
+
+
+def _same(name: str, rate: float, right: float, what: str, try_this: str) -> str:
+    if not abs(rate - right) <= _EXACT:
+        raise Missed(f"{name} {right:.2f} % {what}", f"{rate:.2f} %", try_this)
+    return f"{right:.2f} % {what}"
+
+
+def _both(found: dict[str, Any], ranks: np.ndarray, what: str, try_this: str) -> str:
+    pairs = zip(("top-1", "top-5"), in_percent(found), _rates(ranks), strict=True)
+    return " and ".join(_same(name, rate, right, what, try_this) for name, rate, right in pairs)
+
+
+@point("Top-1 is exact on known answers")
+def top1(case: Case) -> str:
+    known = _known(case, "accuracy.top1", {0: 23, 1: 4, 3: 3, 5: 6, 8: 4})
+    found, advice = _evaluate(case, known, 8, 40), "compare the class of each row's highest score with the label"
+    return _same("top-1", in_percent(found)[0], _rates(known["ranks"])[0], "on 40 images", advice)
+
+
+@point("Top-5 is exact on known answers")
+def top5(case: Case) -> str:
+    said = []
+    for classes in (_CLASSES, 1000):
+        known = _known(case, f"accuracy.top5.{classes}", {0: 9, 1: 5, 4: 7, 5: 6, 7: 5}, classes=classes)
+        rate = in_percent(_evaluate(case, known, 8, 32))[1]
+        advice = "an image counts where its label is among the five classes of the highest scores"
+        said.append(_same("top-5", rate, _rates(known["ranks"])[1], f"on 32 images of {classes} classes", advice))
+    return ", ".join(said)
+
+
+@point("Percent: always right is (100, 100), never right is (0, 0)")
+def percent(case: Case) -> str:
+    for rank, right, how in ((0, 100, "always"), (7, 0, "never")):
+        found = _evaluate(case, _known(case, f"accuracy.percent.{rank}", {rank: 24}), 8, 24)
+        if not max(abs(found["top1"] - right), abs(found["top5"] - right)) <= _EXACT:
+            said = f"({found['top1']:g}, {found['top5']:g})"
+            advice = "return percent: 100 times the fraction"
+            raise Missed(f"({right}, {right}) for a model that is {how} right", said, advice)
+    return "(100, 100) and (0, 0)"
+
+
+@point("A smaller last batch counts for what it holds")
+def ragged(case: Case) -> str:
+    said, advice = [], "count right images and images over all batches, and divide once at the end"
+    for number, batch in ((37, 8), (13, 4)):  # the second ends with a batch of one image
+        last = number % batch
+        known = _known(case, f"accuracy.ragged.{number}", {0: number - last - 4, 2: 4}, {6: last})
+        found = _evaluate(case, known, batch, number, as_list=number == 13)
+        said.append(_both(found, known["ranks"], f"on {number} images in batches of {batch}", advice))
+    return "; ".join(said)
+
+
+@point("Exactly the first num_samples images count")
+def num_samples(case: Case) -> str:
+    said, known = [], _known(case, "accuracy.samples", {0: 20, 2: 5, 6: 8}, {6: 23, 2: 4})
+    advice = "cut the batch in which the number is reached; where there are fewer images, divide by those"
+    for wanted in (33, 40, 100):
+        what = f"with num_samples={wanted}, batches of 10 and 60 images"
+        said.append(_both(_evaluate(case, known, 10, wanted), known["ranks"][:wanted], what, advice))
+    many = _known(case, "accuracy.default", {0: NUM_SAMPLES - 100, 3: 100}, {8: 12})
+    found, what = _evaluate(case, many, 92, None, edge=32), f"of 1,012 images, num_samples={NUM_SAMPLES} not given"
+    said.append(_both(found, many["ranks"][:NUM_SAMPLES], what, f"leave the default at {NUM_SAMPLES}"))
+    return "; ".join(said)
+
+
+@point("Equal scores for all classes are not all right")
+def ties(case: Case) -> str:
+    labels = case.random("accuracy.ties").permutation(np.repeat(np.arange(_CLASSES), 40))
+    known = {"scores": np.full((len(labels), _CLASSES), 0.25, np.float32), "labels": labels}
+    rates = in_percent(_evaluate(case, known, 8, len(labels)))  # whoever guesses is near 10 % and 50 % on so many
+    if not (2 <= rates[0] <= 25 and 20 <= rates[1] <= 75):
+        expected = "about 10 % and 50 % for a model that gives ten classes the same score"
+        advice = "pick one class, and five classes, for each image, whether or not other scores are equal to theirs"
+        raise Missed(expected, f"{rates[0]:.1f} % and {rates[1]:.1f} %", advice)
+    return f"{rates[0]:.0f} % and {rates[1]:.0f} % for a model without an opinion"
+
+
+@point("The model gets NumPy, and may answer in torch")
+def models(case: Case) -> str:
+    known = _known(case, "accuracy.models", {0: 16, 3: 7, 7: 1})
+    found = _evaluate(case, known, 8, 24, as_tensor=True)
+    if found["wrong_inputs"]:
+        advice = "convert the loader's tensors before you call the model"
+        raise Missed("the model to be given float32 NumPy arrays [N, 3, 224, 224]", found["wrong_inputs"][0], advice)
+    return _both(found, known["ranks"], "for a model that answers with torch tensors", "accept both kinds of scores")
+
+
+def rows(case: Case) -> dict[str, dict[str, float]]:
+    """Return accuracy.json's rows by name; raise Missed where it is not as the notebook writes it."""
+    content = case.artifact(ARTIFACT)
+    if content is None:
+        raise Missed(f"{ARTIFACT} among the artifacts", "no such file", "run the cell that evaluates the engines")
+    try:
+        read = json.loads(content)
+        found = {row["name"]: {key: float(row[key]) for key in ("top1", "top5")} for row in read["rows"]}
+        counted = int(read["num_samples"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        said = f"{type(error).__name__}: {str(error)[:100]}"
+        raise Missed(f"{ARTIFACT} as the notebook writes it", said, "run the cell that writes it again") from error
+    lacking = [name for name in ROWS if name not in found]
+    if lacking or counted != VALIDATION_IMAGES:
+        said = f"{counted} images" + (f", without {', '.join(lacking)}" if lacking else "")
+        raise Missed(f"rows {', '.join(ROWS)} on {VALIDATION_IMAGES} images", said, "run the cells above in order")
+    return found
+
+
+@point("accuracy.json holds four rows in percent")
+def table(case: Case) -> str:
+    found = rows(case)
+    for name, row in found.items():
+        fine = all(math.isfinite(value) and 0 <= value <= 100 for value in row.values())
+        if not fine or row["top5"] < row["top1"] or row["top5"] <= 1:
+            said = f"top-1 {row['top1']:g}, top-5 {row['top5']:g}"
+            raise Missed(f"{name}: percentages, top-5 not below top-1", said, f"look at what {FUNCTION} returns")
+    rates = ", ".join(f"{name} {row['top1']:.1f} %" for name, row in found.items())
+    return f"top-1 on {VALIDATION_IMAGES} images: {rates}"
+
+
+def loss_within(name: str, loss: float, said: str) -> str:
+    """Return evidence that the engine `name` loses less than its limit, `loss` in points of top-1."""
+    if loss >= LOSS[name]:
+        advice = "look at what made this engine, in its step"
+        raise Missed(f"a loss under {LOSS[name]} points against FP32", said, advice)
+    return f"loss {said}"
+
+
+def _loss(case: Case, name: str) -> str:
+    found = rows(case)
+    loss = found["fp32"]["top1"] - found[name]["top1"]
+    one_image = 100 / VALIDATION_IMAGES  # on a quick run's few images, one more or less must not decide
+    return loss_within(name, loss - one_image * QUICK, f"{loss:+.2f} points")
+
+
+@point(f"FP16 loses less than {LOSS['fp16']} points of top-1")
+def fp16_loss(case: Case) -> str:
+    return _loss(case, "fp16")
+
+
+@point(f"INT8 loses less than {LOSS['int8']} points of top-1")
+def int8_loss(case: Case) -> str:
+    return _loss(case, "int8")
