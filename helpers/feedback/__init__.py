@@ -13,8 +13,7 @@ from helpers.feedback.int8 import (
     check_int8_engine,
 )
 from helpers.feedback.progress import progress
-from helpers.feedback.report import check_analysis, check_report
-from helpers.points import s02_fp16
+from helpers.points import s02_fp16, s08_report
 
 __all__ = [
     "check_accuracy",
@@ -22,6 +21,7 @@ __all__ = [
     "check_analysis",
     "check_calibration_dataset",
     "check_calibrator",
+    "check_charts",
     "check_dynamic_engine",
     "check_export",
     "check_fp16_engine",
@@ -37,5 +37,5 @@ __all__ = [
     "progress",
 ]
 
-_ROOMS = (s02_fp16,)
+_ROOMS = (s02_fp16, s08_report)
 globals().update({name: visible(name, check) for room in _ROOMS for name, check in room.CHECKS.items()})
