@@ -7,10 +7,10 @@ from functools import lru_cache
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report import PARTS
-from helpers.points.s08_report.contents import as_json, built, needed
+from helpers.points.s08_report.contents import built, needed
 from helpers.points.s08_report.runs import ENGINE_FILES, MEASUREMENTS, ONNX_FILE, Run
 from solutions.checks.core.claim import Earned, claim
-from solutions.checks.trusted.report_runs import KINDS, expected_figures, expected_report, made_up
+from solutions.checks.trusted.report_runs import KINDS, made_up
 
 NUMBERS, CHARTS, ANALYSIS = "report_numbers", "report_charts", "analysis_figures"
 _ALL = range(KINDS)
@@ -44,12 +44,7 @@ _award("report.accuracy", 0.75, NUMBERS, _FILES)
 @claim("report.this_run", cell=NUMBERS, points=0.5, title="The report among the artifacts is of this run")
 def this_run(case: Case) -> str:
     contents = {name: _parsed(case, f"{name}.json") for name in MEASUREMENTS}
-    try:
-        report = expected_report(**contents)
-        run = Run(**contents, files={"onnx": ONNX_FILE, **ENGINE_FILES}, report=report, figures=expected_figures(report))
-    except (ValueError, KeyError, TypeError) as error:
-        found = f"{type(error).__name__}: {error}"
-        raise Missed("measurements in the files' format", found, "run steps 6 and 7 again") from error
+    run = Run(**contents, files={"onnx": ONNX_FILE, **ENGINE_FILES}, report={}, figures={})
     if _parsed(case, "report.json") != built(case, run):
         expected = "report.json to hold what build_report makes of the files beside it"
         raise Missed(expected, "another content", "run the cell that writes it again, after build_report's")
@@ -58,7 +53,7 @@ def this_run(case: Case) -> str:
 
 def _parsed(case: Case, name: str) -> dict:
     try:
-        return as_json(json.loads(needed(case, name)))
+        return json.loads(needed(case, name))
     except (ValueError, RecursionError) as error:
         raise Missed(f"{name} to be JSON", str(error)[:80], "run the cell that writes it again") from error
 

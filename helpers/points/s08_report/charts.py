@@ -1,4 +1,4 @@
-"""draw_charts(report) -> {name: Figure}: a reader finds each number under its own name, at its own batch, with its unit.
+"""draw_charts(report) -> {name: Figure}: a reader finds each number under its name, at its batch, with its unit.
 
 A name is read in the legend, beside a mark, at a tick or in a panel's title; a batch at a tick, or where a name may
 stand. Colours, sizes and contrast are for a person to judge.
@@ -24,6 +24,8 @@ UNITS = {"latency": "ms", "throughput": "images/s", "speedup": "×"}
 ACCURACY_UNITS = ("×", "%")
 
 _KEYS = {"latency": "latency_ms", "throughput": "throughput", "speedup": "speedup"}
+_EXAMPLES = 2
+_BARS = {"bar": "y", "barh": "x"}  # the axis along which a bar is long
 _RELATIVE = 0.005
 """How far a drawn number may lie from the report's: a tenth of what an eye can tell."""
 
@@ -33,7 +35,9 @@ _WRITTEN = {
     "×": r"×|\\times|\bx\b|\btimes\b|\bratio\b|\brelative\b",
     "%": r"%|\bper ?cent(?:age)?\b",
 }
-_BATCH = re.compile(r"(?:\bbatch(?:[ _-]?size)?\W{0,3}|^\W*)(\d+)(?:\.0+)?(?=\W*$|\W*images?\W*$|[\s,:;)])", re.IGNORECASE)
+_BATCH = re.compile(
+    r"(?:\bbatch(?:[ _-]?size)?\W{0,3}|^\W*)(\d+)(?:\.0+)?(?=\W*$|\W*images?\W*$|[\s,:;)])", re.IGNORECASE
+)
 
 Facts = dict[str, Any]
 
@@ -56,14 +60,18 @@ def has_unit(label: str, unit: str) -> bool:
 
 def name_in(text: str, names: Sequence[str]) -> str:
     """Return the one name that a text holds, however it is written: "FP16", "fp-16"; "" where it is none or several."""
-    spans = {}
-    for name in names:
-        parts = re.findall(r"[a-z]+|\d+", name)
-        pattern = r"(?:py)?torch(?:\W*fp\W?32)?" if name == BASELINE else r"[\W_]?".join(parts)
-        for match in re.finditer(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])", text.lower()):
-            spans[match.span()] = name
-    found = {name for (start, end), name in spans.items() if not any(a <= start and end <= b for a, b in spans if (a, b) != (start, end))}
-    return found.pop() if len(found) == 1 else BASELINE if found == {BASELINE, "fp32"} else ""
+    spans = {match.span(): name for name in names for match in _spelled(name).finditer(text.lower())}
+    inner = {one for one in spans for a, b in spans if (a, b) != one and a <= one[0] and one[1] <= b}
+    found = {name for span, name in spans.items() if span not in inner}
+    if found == {BASELINE, "fp32"}:  # "PyTorch, eager FP32"
+        return BASELINE
+    return found.pop() if len(found) == 1 else ""
+
+
+def _spelled(name: str) -> re.Pattern[str]:
+    parts = r"[\W_]?".join(re.findall(r"[a-z]+|\d+", name))
+    pattern = r"(?:py)?torch(?:\W*fp\W?32)?" if name == BASELINE else parts
+    return re.compile(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])")
 
 
 def batch_in(text: str, run: Run) -> str:
@@ -102,7 +110,9 @@ def _check_labels(figure: Facts, run: Run, chart: str) -> str:
     labels = {side: _labels(figure, side) for side in "xy"}
     for side, found in labels.items():
         if not found:
-            raise Missed(f"a label on both axes of {chart!r}", f"no {side} label", f"set_{side}label says what it shows")
+            raise Missed(
+                f"a label on both axes of {chart!r}", f"no {side} label", f"set_{side}label says what it shows"
+            )
     said = [", ".join(found) for found in labels.values()]
     if chart == "accuracy":
         right = any(all(map(has_unit, said, units)) for units in (ACCURACY_UNITS, ACCURACY_UNITS[::-1]))
@@ -127,16 +137,21 @@ def _check_device(figure: Facts, run: Run, chart: str) -> str:
 
 
 def _check_limits(figure: Facts, run: Run, chart: str) -> str:
-    for axes, mark in ((axes, mark) for axes in figure["axes"] for mark in axes["marks"]):
-        for side in "xy":
-            low, high = axes[side]["limits"]
-            margin = 1e-6 * (high - low)
-            if not low - margin <= mark[side] <= high + margin:
-                found = f"{mark[side]:.4g} outside {low:.4g} to {high:.4g}"
-                raise Missed(f"all that {chart!r} shows within its axes", found, "let the limits follow the numbers")
-        if mark["kind"] in ("bar", "barh"):
-            _check_bar(mark, axes["x" if mark["kind"] == "barh" else "y"], chart)
+    for axes in figure["axes"]:
+        for mark in axes["marks"]:
+            for side in "xy":
+                _check_inside(mark[side], axes[side]["limits"], chart)
+            if mark["kind"] in _BARS:
+                _check_bar(mark, axes[_BARS[mark["kind"]]], chart)
     return f"{chart}: nothing cut off"
+
+
+def _check_inside(value: float, limits: list[float], chart: str) -> None:
+    low, high = limits
+    margin = 1e-6 * (high - low)
+    if not low - margin <= value <= high + margin:
+        found = f"{value:.4g} outside {low:.4g} to {high:.4g}"
+        raise Missed(f"all that {chart!r} shows within its axes", found, "let the limits follow the numbers")
 
 
 def _check_bar(mark: Facts, axis: Facts, chart: str) -> None:
@@ -148,44 +163,45 @@ def _check_bar(mark: Facts, axis: Facts, chart: str) -> None:
 
 def _value_side(mark: Facts, axes: Facts, chart: str) -> str:
     """Return the axis that a mark's value is read at: a bar's length, else the axis whose label has the unit."""
-    if mark["kind"] in ("bar", "barh"):
-        return "x" if mark["kind"] == "barh" else "y"
+    if mark["kind"] in _BARS:
+        return _BARS[mark["kind"]]
     unit = UNITS.get(chart, "%")
     return "x" if has_unit(axes["x"]["label"], unit) and not has_unit(axes["y"]["label"], unit) else "y"
 
 
 def _beside(axes: Facts, run: Run) -> dict[int, str]:
-    """Return the text beside a mark, by the mark's index: texts with a name, each with one mark, nearest in all.
+    """Return the text beside a mark, by the mark's index. One that is alone beside a line is that of the whole line.
 
-    The sum of all distances is least for the right pairs wherever all texts are moved by the same distance.
+    Each text with a name goes to one mark, so that the sum of all distances is least: those are the right pairs
+    wherever all texts are moved by the same distance (by the triangle inequality).
     """
     notes = [note for note in axes["notes"] if name_in(note["text"], run.names)]
-    places = {tuple(np.round(mark["at"], 2)): index for index, mark in enumerate(axes["marks"])}
+    marks = axes["marks"]
+    places = {tuple(np.round(mark["at"], 2)): index for index, mark in enumerate(marks)}
     if not notes or not places:
         return {}
-    at = np.array([note["at"] for note in notes])[:, None] - np.array(list(places))[None]
-    pairs = zip(*linear_sum_assignment(np.hypot(at[..., 0], at[..., 1])), strict=True)
-    return {list(places.values())[place]: notes[note]["text"] for note, place in pairs}
+    apart = np.array([note["at"] for note in notes])[:, None] - np.array(list(places))[None]
+    pairs = zip(*linear_sum_assignment(np.hypot(apart[..., 0], apart[..., 1])), strict=True)
+    beside = {list(places.values())[place]: notes[note]["text"] for note, place in pairs}
+    by_series: dict[int, set[str]] = {}
+    for index, text in beside.items():
+        by_series.setdefault(marks[index]["series"], set()).add(text)
+    whole = {series: min(texts) for series, texts in by_series.items() if len(texts) == 1}
+    return {index: whole[mark["series"]] for index, mark in enumerate(marks) if mark["series"] in whole} | beside
 
 
 def _read(axes: Facts, run: Run, chart: str) -> Iterator[Mark]:
-    """Yield the marks of one plot as a reader takes them; of a line's marks at one tick, that which is nearest to it."""
-    beside, marks = _beside(axes, run), axes["marks"]
-    whole: dict[int, set[str]] = {}
-    for index, text in beside.items():
-        whole.setdefault(marks[index]["series"], set()).add(text)
-    nearest: dict[tuple[int, str, str], Mark] = {}
-    for index, mark in enumerate(marks):
-        side = _value_side(mark, axes, chart)
-        tick, away = mark["y_tick" if side == "x" else "x_tick"]
-        of_all = whole.get(mark["series"], set())  # a name beside the end of a line is that of the line
-        own = beside.get(index) or (min(of_all) if len(of_all) == 1 else "")
-        texts = (mark["legend"], own, tick, axes["title"])
+    """Yield the marks of a plot as a reader takes them; of a line's marks at one tick, that which is nearest to it."""
+    beside, nearest = _beside(axes, run), {}
+    for index, facts in enumerate(axes["marks"]):
+        side = _value_side(facts, axes, chart)
+        tick, away = facts["y_tick" if side == "x" else "x_tick"]
+        texts = (facts["legend"], beside.get(index, ""), tick, axes["title"])
         name = next(filter(None, (name_in(text, run.names) for text in texts)), "")
         batch = next(filter(None, (batch_in(text, run) for text in texts)), "")
-        key = (mark["series"], name, batch)
+        key = (facts["series"], name, batch)
         if key not in nearest or away < nearest[key].away:
-            nearest[key] = Mark(name, batch, mark[side], away)
+            nearest[key] = Mark(name, batch, facts[side], away)
     yield from nearest.values()
 
 
@@ -259,7 +275,7 @@ def _part(title: str, check: Callable[[Facts, Run, str], str]) -> Part:
     def judge(case: Case, runs: Sequence[Run], chart: str) -> str:
         return [check(_figure(case, run, chart), run, chart) for run in runs][0]
 
-    return Part(title, CHARTS, judge)
+    return Part(title, CHARTS, judge, _EXAMPLES)
 
 
 PARTS = {

@@ -19,6 +19,7 @@ FUNCTION = "build_report"
 DECIMALS = 3
 """Decimals that a number may be rounded to."""
 
+_EXAMPLES = 2
 _ROUNDING = 0.6 * 10**-DECIMALS
 _RELATIVE = 1e-6
 _OPTIONAL = {"speedup": (BASELINE,), "accuracy_loss": (BASELINE, "fp32")}
@@ -124,8 +125,8 @@ def equal(found: Any, expected: Any) -> bool:
     """Return whether a value is the expected one (one of a set's), numbers rounded to three decimals or more."""
     if isinstance(expected, frozenset):
         return any(equal(found, value) for value in expected)
-    if isinstance(expected, str) or isinstance(found, (str, bool)) or not isinstance(found, (int, float)):
-        return found == expected
+    if isinstance(expected, str) or type(found) not in (int, float):
+        return type(found) is type(expected) and found == expected
     return math.isclose(found, expected, rel_tol=_RELATIVE, abs_tol=_ROUNDING)
 
 
@@ -145,14 +146,14 @@ def _short(value: Any) -> str:
     return f"a dictionary of {', '.join(map(str, value))[:60]}" if isinstance(value, dict) else repr(value)[:80]
 
 
+def _part(title: str, *keys: str) -> Part:
+    return Part(title, keys, _agrees, _EXAMPLES)
+
+
 PARTS = {
-    "report.sizes": Part("The sizes are those of the files", ("sizes_bytes",), _agrees),
-    "report.memory": Part("The memory is what each engine says", ("memory_bytes",), _agrees),
-    "report.measurements": Part(
-        "Engine, model, latency and throughput are the files'", ("engine", "model", *_BY_BATCH), _agrees
-    ),
-    "report.speedup": Part("The speed-up is over PyTorch FP32 at the same batch", ("speedup",), _agrees),
-    "report.accuracy": Part(
-        "Accuracy in percent, loss in points below FP32", ("accuracy", "accuracy_loss"), _agrees
-    ),
+    "report.sizes": _part("The sizes are those of the files", "sizes_bytes"),
+    "report.memory": _part("The memory is what each engine says", "memory_bytes"),
+    "report.measurements": _part("Engine, model, latency and throughput are the files'", "engine", "model", *_BY_BATCH),
+    "report.speedup": _part("The speed-up is over PyTorch FP32 at the same batch", "speedup"),
+    "report.accuracy": _part("Accuracy in percent, loss in points below FP32", "accuracy", "accuracy_loss"),
 }

@@ -115,7 +115,18 @@ def _marks(axes: Axes) -> list[dict[str, Any]]:
 
 
 def _series(axes: Axes) -> Iterator[list[Shape]]:
-    """Yield the (kind, own label, look, x, y, base) of what belongs together, of what is placed by the axes' data."""
+    """Yield the (kind, own label, look, x, y, base) of what belongs together: a line, a group of bars, a cloud."""
+    yield from _lines(axes)
+    for bars in axes.containers:
+        if isinstance(bars, BarContainer):
+            yield [_bar(patch, bars) for patch in bars.patches if patch.get_visible()]
+    for cloud in axes.collections:
+        if isinstance(cloud, PathCollection) and cloud.get_visible():
+            yield _cloud(cloud)
+
+
+def _lines(axes: Axes) -> Iterator[list[Shape]]:
+    """Yield the lines that are placed by the axes' data (no axhline), without the caps of error bars."""
     errors = [part for part in axes.containers if isinstance(part, ErrorbarContainer)]
     caps = {id(line) for part in errors for line in part.lines[1]}
     for line in axes.get_lines():
@@ -123,22 +134,22 @@ def _series(axes: Axes) -> Iterator[list[Shape]]:
             label = next((part.get_label() for part in errors if part.lines[0] is line), line.get_label())
             points = zip(_floats(line.get_xdata(orig=False)), _floats(line.get_ydata(orig=False)), strict=True)
             yield [("line", str(label), _look(line), x, y, 0.0) for x, y in points]
-    for bars in axes.containers:
-        if isinstance(bars, BarContainer):
-            yield [_bar(patch, bars) for patch in bars.patches if patch.get_visible()]
-    for cloud in axes.collections:
-        if isinstance(cloud, PathCollection) and cloud.get_visible():
-            points, colours = _floats(cloud.get_offsets()).reshape(-1, 2), to_rgba_array(cloud.get_facecolor())
-            own = len(colours) == len(points) > 1
-            looks = [_look(cloud, colours[place] if own else None) for place in range(len(points))]
-            yield [("point", str(cloud.get_label()), look, *map(float, p), 0.0) for look, p in zip(looks, points, strict=True)]
 
 
 def _bar(patch: Any, bars: BarContainer) -> Shape:
-    x, y, width, height = (float(part) for part in (patch.get_x(), patch.get_y(), patch.get_width(), patch.get_height()))
+    label, look = str(bars.get_label()), _look(patch)
+    x, y, width, height = map(float, (patch.get_x(), patch.get_y(), patch.get_width(), patch.get_height()))
     if bars.orientation == "horizontal":
-        return "barh", str(bars.get_label()), _look(patch), x + width, y + height / 2, x
-    return "bar", str(bars.get_label()), _look(patch), x + width / 2, y + height, y
+        return "barh", label, look, x + width, y + height / 2, x
+    return "bar", label, look, x + width / 2, y + height, y
+
+
+def _cloud(cloud: PathCollection) -> list[Shape]:
+    points, colours = _floats(cloud.get_offsets()).reshape(-1, 2), to_rgba_array(cloud.get_facecolor())
+    own = len(colours) == len(points) > 1
+    looks = [_look(cloud, colours[place] if own else None) for place in range(len(points))]
+    label = str(cloud.get_label())
+    return [("point", label, look, float(x), float(y), 0.0) for look, (x, y) in zip(looks, points, strict=True)]
 
 
 def _floats(values: Any) -> np.ndarray:
@@ -147,11 +158,14 @@ def _floats(values: Any) -> np.ndarray:
 
 def _look(artist: Any, colour: Any = None) -> Look:
     """Return what a legend repeats of an artist: its colour, and its marker, line style and hatch."""
-    getters = ("get_color", "get_facecolor", "get_edgecolor")
-    colours = [colour] if colour is not None else [getattr(artist, name)() for name in getters if hasattr(artist, name)]
+    colours = [colour] if colour is not None else _asked(artist, "color", "facecolor", "edgecolor")
     rgb = next((to_rgba_array(value)[0, :3] for value in colours if len(to_rgba_array(value))), ())
-    rest = [str(getattr(artist, name)()) for name in ("get_marker", "get_linestyle", "get_hatch") if hasattr(artist, name)]
-    return tuple(np.round(rgb, 3).tolist()), " ".join(rest)
+    rest = _asked(artist, "marker", "linestyle", "hatch")
+    return tuple(np.round(rgb, 3).tolist()), " ".join(map(str, rest))
+
+
+def _asked(artist: Any, *properties: str) -> list[Any]:
+    return [getattr(artist, f"get_{name}")() for name in properties if hasattr(artist, f"get_{name}")]
 
 
 def _legend(axes: Axes) -> list[tuple[str, Look]]:

@@ -9,6 +9,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report.charts import CHARTS, batch_in, name_in
 from helpers.points.s08_report.runs import BASELINE, Part, Run
+from helpers.points.s08_report.text import NUMBER, number
 from helpers.probes.answer import Notebook, probe
 
 __all__ = ["FUNCTION", "PARTS", "page_written"]
@@ -24,7 +25,6 @@ _TABLES = {
     "speedup": ("speed-up", r"speed|×|relative"),
 }
 _TOP1 = re.compile(r"\btop\W?1\b", re.IGNORECASE)
-_NUMBER = re.compile(r"[-−+]?\d{1,3}(?:[,\u202f\u2009]\d{3})+(?:\.\d+)?|[-−+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 Rows = list[list[str]]
 
@@ -122,7 +122,8 @@ def _check_top1(page: Page, run: Run) -> str:
 
 
 def _heads(rows: Rows, run: Run) -> list[str]:
-    return [cell for row in rows for cell in row if not _NUMBER.fullmatch(cell.strip()) and not name_in(cell, run.names)]
+    cells = [cell.strip() for row in rows for cell in row]
+    return [cell for cell in cells if not re.fullmatch(NUMBER, cell) and not name_in(cell, run.names)]
 
 
 def _verified(
@@ -137,7 +138,7 @@ def _verified(
 ) -> str:
     """Return evidence that a table holds the `right` numbers by name and column; raise Missed where none does."""
     wrong = None
-    for rows in (turned for rows in tables for turned in (rows, _turned(rows))):
+    for rows in (either for table in tables for either in (table, _turned(table))):
         cells = _cells(rows, run, columns, column)
         if {name for name, _ in cells} >= set(run.names) - optional:
             off = [(key, text) for key, text in cells.items() if not _says(text, right[key[0]][key[1]])]
@@ -175,9 +176,8 @@ def _cells(rows: Rows, run: Run, columns: list[str], column: Callable[[str], str
 
 
 def _says(text: str, value: float) -> bool:
-    match = _NUMBER.search(text)
-    number = float(re.sub(r"[,\u202f\u2009]", "", match[0]).replace("−", "-")) if match else float("nan")
-    return abs(number - value) <= max(_ROUNDING, _RELATIVE * abs(value))
+    match = re.search(NUMBER, text)
+    return bool(match) and abs(number(match[0]) - value) <= max(_ROUNDING, _RELATIVE * abs(value))
 
 
 _CHECKS: dict[str, Callable[[Page, Run], str]] = {

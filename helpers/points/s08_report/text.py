@@ -12,13 +12,26 @@ from helpers.points.s08_report.contents import as_json, equal
 from helpers.points.s08_report.runs import Part, Report, Run
 from helpers.probes.answer import Notebook, probe
 
-__all__ = ["FEWEST_QUOTES", "FEWEST_UNITS", "KEYS", "PARTS", "UNITS", "WORDS", "about_report", "quotes"]
+__all__ = [
+    "FEWEST_QUOTES",
+    "FEWEST_UNITS",
+    "KEYS",
+    "NUMBER",
+    "PARTS",
+    "UNITS",
+    "WORDS",
+    "about_report",
+    "check_quotes",
+    "check_typed",
+    "number",
+    "quotes",
+]
 
 KEYS = ("fastest_name", "fastest_batch", "int8_speedup", "int8_top1_loss", "int8_saturation_batch")
 WORDS = (200, 400)
 FEWEST_QUOTES, FEWEST_UNITS = 5, 3
 
-_NUMBER = r"[-−+]?\d{1,3}(?:[,\u202f\u2009]\d{3})+(?:\.\d+)?|[-−+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+NUMBER = r"[-−+]?\d{1,3}(?:[,\u202f\u2009]\d{3})+(?:\.\d+)?|[-−+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 UNITS = {
     "×": r"×(?! ?\d)|x(?! ?\d)(?![\w-])|\\times|times(?= (?:as|faster|the|smaller|larger|higher|lower|more|less)\b)",
     "ms": r"ms(?!\w)|milliseconds?(?!\w)",
@@ -28,13 +41,17 @@ UNITS = {
     "MB": r"MB(?!\w)|megabytes?(?!\w)",
 }
 _UNIT = "|".join(f"(?P<u{place}>{pattern})" for place, pattern in enumerate(UNITS.values()))
-_QUOTE = re.compile(rf"(?<![\w.])(?P<number>{_NUMBER})[\s\u00a0*_`$-]*(?:{_UNIT})")
+_QUOTE = re.compile(rf"(?<![\w.])(?P<number>{NUMBER})[\s\u00a0*_`$-]*(?:{_UNIT})")
 _LIMIT = re.compile(
     r"(?:at most|at least|under|below|above|over|within|less than|more than|no more than|up to|limit of|budget of|"
     r"allow\w*|tolerat\w*|limit is|budget is)[\s\w]{0,12}$",
     re.IGNORECASE,
 )
-_OF_ANY_RUN = (0, 1, 100)  # true of any run somewhere: the baseline's speed-up, the loss of what nothing is lost against
+_OF_ANY_RUN = (
+    0,
+    1,
+    100,
+)  # true of any run somewhere: the baseline's speed-up, the loss of what nothing is lost against
 
 
 @probe
@@ -108,18 +125,21 @@ def quotes(text: str) -> list[Quote]:
     found = []
     for match in _QUOTE.finditer(text):
         unit = next(name for i, name in enumerate(UNITS) if match[f"u{i}"])
-        value, rounding = _value(match["number"])
+        value, rounding = number(match["number"]), _half_a_unit(match["number"])
         limit = bool(_LIMIT.search(text[max(0, match.start() - 40) : match.start()]))
         whole = unit in ("%", "points") and value % 0.5 == 0 and rounding >= 0.05
         found.append(Quote(" ".join(match[0].split()), value, unit, rounding, limit or whole))
     return found
 
 
-def _value(written: str) -> tuple[float, float]:
-    text = re.sub(r"[,\u202f\u2009]", "", written).replace("−", "-")
-    mantissa, _, exponent = text.lower().partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    return float(text), 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+def number(written: str) -> float:
+    """Return the value of a number as NUMBER finds it."""
+    return float(re.sub(r"[,\u202f\u2009]", "", written).replace("−", "-"))
+
+
+def _half_a_unit(written: str) -> float:
+    mantissa, _, exponent = written.lower().partition("e")
+    return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
 def check_quotes(text: str, report: Report) -> str:

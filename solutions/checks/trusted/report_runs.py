@@ -15,6 +15,7 @@ from helpers.points.s08_report.runs import BASELINE, ENGINE_FILES, ONNX_FILE, Ru
 __all__ = ["KINDS", "expected_figures", "expected_report", "made_up"]
 
 _NAMES = (BASELINE, *ENGINE_FILES)
+Series = dict[str, dict[int, float]]
 _OTHERS = ("bf16", "tf32", "fp8", "int4")
 _KNOWN_BATCHES = (1, 4, 8, 16, 32)
 _LEAST_GAIN = 1.1
@@ -40,8 +41,8 @@ _SHAPES = (
     _Shape((1.3, 1.12, 1.2, 1.13), "fp16", others=2),
     # Saturated at once, then large gains.
     _Shape((1.06, 1.5, 1.4), "fp32"),
-    # Six batches; saturation, then less and less.
-    _Shape((1.6, 1.4, 1.07, 0.94, 0.9), "int8", others=1),
+    # Six batches; saturation, then a large gain, then less and less.
+    _Shape((1.6, 1.07, 1.4, 0.94, 0.9), "int8", others=1),
     # It falls at once, and rises again.
     _Shape((0.7, 0.92, 1.5, 1.14), BASELINE, others=2),
 )
@@ -54,11 +55,14 @@ def made_up(seed: int, kind: int) -> Run:
     names = _shuffled(random, [*_NAMES, *map(str, random.choice(_OTHERS, shape.others, replace=False))])
     batches = list(_KNOWN_BATCHES) if shape.known else _batches(random, len(shape.gains) + 1)
     rates = _rates(random, names, batches, shape)
-    device = DEVICE if shape.known else f"TensorRT 10.{random.integers(20, 90)}, made-up device {random.integers(10**4)}"
-    head = {"engine": device, "model": MODEL if shape.known else f"made-up-net-{random.integers(100, 1000)}"}
+    number = 1000 * kind + int(random.integers(1000))  # never that of another kind
+    head = {"engine": f"TensorRT 10.{20 + kind}, made-up device {number}", "model": f"made-up-net-{number}"}
+    if shape.known:
+        head = {"engine": DEVICE, "model": MODEL}
+    speeds = [_row(name, batch, images_per_s=rate) for name, row in rates.items() for batch, rate in row.items()]
     contents = {
         "latency": {**head, "rows": _latencies(random, rates)},
-        "throughput": {**head, "rows": [_row(n, b, images_per_s=r) for n, row in rates.items() for b, r in row.items()]},
+        "throughput": {**head, "rows": speeds},
         "accuracy": {**head, "num_samples": int(random.integers(100, 5000)), "rows": _scores(random, names, kind)},
     }
     for content in contents.values():
@@ -82,7 +86,7 @@ def _batches(random: np.random.Generator, number: int) -> list[int]:
     return sorted(map(int, (*small, *middle, random.integers(100, 200))))
 
 
-def _rates(random: np.random.Generator, names: list[str], batches: list[int], shape: _Shape) -> dict[str, dict[int, float]]:
+def _rates(random: np.random.Generator, names: list[str], batches: list[int], shape: _Shape) -> Series:
     """Return images/s by name and batch; gains of INT8 vary by a hundredth, far less than they are from the limit."""
     rates = {}
     for name in names:
@@ -98,7 +102,7 @@ def _rates(random: np.random.Generator, names: list[str], batches: list[int], sh
     return {name: dict(zip(batches, map(float, rates[name]), strict=True)) for name in names}
 
 
-def _latencies(random: np.random.Generator, rates: dict[str, dict[int, float]]) -> list[dict[str, Any]]:
+def _latencies(random: np.random.Generator, rates: Series) -> list[dict[str, Any]]:
     """Return latency rows: the mean above or below the median, the median not what the throughput says."""
     rows = []
     for name, series in rates.items():
@@ -117,7 +121,8 @@ def _scores(random: np.random.Generator, names: list[str], kind: int) -> list[di
     for name in names:
         change = random.choice([-1, 1]) * random.uniform(0.7, 8)
         change = {"fp32": 0.0, "int8": (1 if kind % 2 else -1) * abs(change)}.get(name, change)
-        rows.append({"name": name, "top1": float(exact + change), "top5": float(exact + change + random.uniform(5, 15))})
+        top1 = float(exact + change)
+        rows.append({"name": name, "top1": top1, "top5": top1 + float(random.uniform(5, 15))})
     return rows
 
 
