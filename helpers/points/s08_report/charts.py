@@ -36,7 +36,7 @@ _WRITTEN = {
     "%": r"%|\bper ?cent(?:age)?\b",
 }
 _BATCH = re.compile(
-    r"(?:\bbatch(?:[ _-]?size)?\W{0,3}|^\W*)(\d+)(?:\.0+)?(?=\W*$|\W*images?\W*$|[\s,:;)])", re.IGNORECASE
+    r"(?:\b(?:batch(?:[ _-]?size)?|bs|b|n)\W{0,3}|^\W*)(\d+)(?:\.0+)?(?=\W*$|\W*images?\W*$|[\s,:;)])", re.IGNORECASE
 )
 
 Facts = dict[str, Any]
@@ -250,6 +250,7 @@ def _check_accuracy(figure: Facts, run: Run) -> str:
     batch = run.batches[-1]
     across, upright = (" ".join(_labels(figure, side)) for side in "xy")
     swapped = has_unit(across, "%") and not has_unit(upright, "%")
+    _check_batch_said(figure, batch)
     points: dict[str, list[tuple[float, float]]] = {}
     for axes in figure["axes"]:
         beside = _beside(axes, run)
@@ -265,6 +266,13 @@ def _check_accuracy(figure: Facts, run: Run) -> str:
         there = f"{name} at {found[0][0]:.4g}× and {found[0][1]:.4g} %" if found else f"no point named {name}"
         raise Missed(expected, there, f"take name, speed-up at batch {batch} and top-1 in the same pass of the loop")
     return f"accuracy: {len(run.names)} names at the speed-up of batch {batch} and their top-1"
+
+
+def _check_batch_said(figure: Facts, batch: str) -> None:
+    said = {match for text in figure["texts"] for match in re.findall(r"(?i)\bbatch\D{0,12}(\d+)", text)}
+    if wrong := said - {batch}:
+        expected = f"'accuracy' to say the batch of its speed-up, {batch}"
+        raise Missed(expected, f"batch {min(wrong)}", "take the largest batch from the report")
 
 
 def _equal(found: float, right: float) -> bool:
