@@ -7,7 +7,7 @@ OUT ?= results
 STAMP = $(VENV)/.installed
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: submissions help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
+.PHONY: submissions seeds help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
@@ -23,6 +23,7 @@ help:
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: anew)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/instructor.md"
+	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
 
@@ -53,6 +54,15 @@ release: labs
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
 	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json --messages docs/instructor.md
+
+# A seed that was decided rightly is not run again.
+SEEDS ?= 20
+seeds: $(STAMP)
+	@echo "The quick part of the bank with $(SEEDS) seeds"
+	@mkdir -p $(OUT)/seeds
+	@for seed in $$(seq $(SEEDS)); do done=$(OUT)/seeds/$$seed.json; test -f $$done || { \
+	  echo "Seed $$seed of $(SEEDS)"; \
+	  TRT_LAB_SEED=$$seed $(BIN)/python -m tests.submissions --quick --out $$done.part && mv $$done.part $$done; } || exit 1; done
 
 grade: $(STAMP)
 	@echo "Grading submitted/"
