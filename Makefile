@@ -7,7 +7,7 @@ OUT ?= results
 STAMP = $(VENV)/.installed
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: submissions mutants help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
+.PHONY: submissions seeds mutants help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
@@ -24,6 +24,7 @@ help:
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
+	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
 
@@ -58,6 +59,15 @@ submissions: $(STAMP)
 mutants: $(STAMP)
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"
 	@$(BIN)/python -m tests.mutants $(if $(ALL),--all) $(if $(STEP),--step $(STEP)) --out $(OUT)/mutants.json
+
+# A seed that was decided rightly is not run again.
+SEEDS ?= 20
+seeds: $(STAMP)
+	@echo "The quick part of the bank with $(SEEDS) seeds"
+	@mkdir -p $(OUT)/seeds
+	@for seed in $$(seq $(SEEDS)); do done=$(OUT)/seeds/$$seed.json; test -f $$done || { \
+	  echo "Seed $$seed of $(SEEDS)"; \
+	  TRT_LAB_SEED=$$seed $(BIN)/python -m tests.submissions --quick --out $$done.part && mv $$done.part $$done; } || exit 1; done
 
 grade: $(STAMP)
 	@echo "Grading submitted/"

@@ -7,20 +7,9 @@ from dataclasses import dataclass
 from helpers.errors import LabError
 from helpers.files import atomic_write
 from helpers.lab import ARTIFACTS, STEPS, artifacts_folder
+from helpers.points.rooms import CHECKS
 
-__all__ = ["CHECKS", "Progress", "progress", "remember"]
-
-CHECKS: dict[str, tuple[str, ...]] = {
-    "01_export": ("check_export", "check_simplify", "check_export_files"),
-    "02_fp16": ("check_fp16_engine",),
-    "03_dynamic": ("check_dynamic_engine", "check_images_per_second", "check_saturation"),
-    "04_int8": ("check_calibration_dataset", "check_calibrator", "check_int8_engine", "check_int8_calibration"),
-    "05_inference": ("check_inference",),
-    "06_benchmark": ("check_latency", "check_throughput", "check_measurements"),
-    "07_accuracy": ("check_accuracy", "check_accuracy_results"),
-    "08_report": ("check_report", "check_analysis"),
-}
-"""The visible checks of each step, by the names of helpers.feedback."""
+__all__ = ["Progress", "progress", "remember"]
 
 _FILE = ".progress.json"
 
@@ -53,7 +42,7 @@ def progress() -> Progress:
     passed = _read()
     rows = []
     for step in STEPS:
-        names = CHECKS[step]
+        names = [name for name, check in CHECKS.items() if check.step == step]
         files = [name for name, maker in ARTIFACTS.items() if maker == step]
         there = sum((artifacts_folder() / name).is_file() for name in files)
         rows.append((step, sum(name in passed.get(step, ()) for name in names), len(names), there, len(files)))

@@ -1,0 +1,18 @@
+"""The steps' rooms in order, and every visible check by the name that notebooks call it by."""
+
+from helpers.points import (
+    s01_export,
+    s02_fp16,
+    s03_dynamic,
+    s04_int8,
+    s05_inference,
+    s06_benchmark,
+    s07_accuracy,
+    s08_report,
+)
+from helpers.points.point import Check
+
+__all__ = ["CHECKS", "ROOMS"]
+
+ROOMS = (s01_export, s02_fp16, s03_dynamic, s04_int8, s05_inference, s06_benchmark, s07_accuracy, s08_report)
+CHECKS: dict[str, Check] = {name: check for room in ROOMS for name, check in room.CHECKS.items()}

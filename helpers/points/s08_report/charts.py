@@ -1,0 +1,295 @@
+"""draw_charts(report) -> {name: Figure}: a reader finds each number under its name, at its batch, with its unit.
+
+A name is read in the legend, beside a mark, at a tick or in a panel's title; a batch at a tick, or where a name may
+stand. Colours, sizes and contrast are for a person to judge.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.s08_report.figures import FUNCTION, charts_drawn
+from helpers.points.s08_report.runs import BASELINE, Part, Run
+
+__all__ = ["CHARTS", "FUNCTION", "PARTS", "UNITS", "name_in"]
+
+CHARTS = ("latency", "throughput", "speedup", "accuracy")
+UNITS = {"latency": "ms", "throughput": "images/s", "speedup": "×"}
+ACCURACY_UNITS = ("×", "%")
+
+_KEYS = {"latency": "latency_ms", "throughput": "throughput", "speedup": "speedup"}
+_EXAMPLES = 2
+_BARS = {"bar": "y", "barh": "x"}  # the axis along which a bar is long
+_RELATIVE = 0.005
+"""How far a drawn number may lie from the report's: a tenth of what an eye can tell."""
+
+_WRITTEN = {
+    "ms": r"\bms\b|\bmilliseconds?\b",
+    "images/s": r"(?:images?|imgs?)\s*(?:/|per|·|\s)\s*s(?:ec(?:ond)?s?)?\b|(?:images?|imgs?)\W+s\W*(?:-|−|⁻)\W*[1¹]",
+    "×": r"×|\\times|\bx\b|\btimes\b|\bratio\b|\brelative\b",
+    "%": r"%|\bper ?cent(?:age)?\b",
+}
+_BATCH = re.compile(
+    r"(?:\b(?:batch(?:[ _-]?size)?|bs|b|n)\W{0,3}|^\W*)(\d+)(?:\.0+)?(?=\W*$|\W*images?\W*$|[\s,:;)])", re.IGNORECASE
+)
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A mark as a reader takes it: the name and batch ("" where nothing says them), the value it stands for, and how
+    many pixels it is away from the tick of its batch."""
+
+    name: str
+    batch: str
+    value: float
+    away: float
+
+
+def has_unit(label: str, unit: str) -> bool:
+    """Return whether an axis label holds a unit, in any of the ways it is written."""
+    return bool(re.search(_WRITTEN[unit], label, re.IGNORECASE))
+
+
+def name_in(text: str, names: Sequence[str]) -> str:
+    """Return the one name that a text holds, however it is written: "FP16", "fp-16"; "" where it is none or several."""
+    spans = {match.span(): name for name in names for match in _spelled(name).finditer(text.lower())}
+    inner = {one for one in spans for a, b in spans if (a, b) != one and a <= one[0] and one[1] <= b}
+    found = {name for span, name in spans.items() if span not in inner}
+    if found == {BASELINE, "fp32"}:  # "PyTorch, eager FP32"
+        return BASELINE
+    return found.pop() if len(found) == 1 else ""
+
+
+def _spelled(name: str) -> re.Pattern[str]:
+    parts = r"[\W_]?".join(re.findall(r"[a-z]+|\d+", name))
+    pattern = r"(?:py)?torch(?:\W*fp\W?32)?" if name == BASELINE else parts
+    return re.compile(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])")
+
+
+def batch_in(text: str, run: Run) -> str:
+    """Return the batch that a text says, as a number alone or after the word; "" where it says none of the run's."""
+    match = _BATCH.search(text) if not name_in(text, run.names) or "batch" in text.lower() else None
+    return match[1] if match and match[1] in run.batches else ""
+
+
+def _figure(case: Case, run: Run, chart: str) -> Facts:
+    """Return what the figure of that name holds; raise Missed where there is none, or nothing in it."""
+    reply = case.call(charts_drawn, report=run.report).require(FUNCTION)
+    found = reply["charts"].get(chart)
+    if found is None:
+        expected = f"{FUNCTION} to return a dictionary with a Figure named {chart!r}"
+        there = ", ".join(reply["charts"]) or f"a {reply['returned_type']}"
+        raise Missed(expected, there, f"return {{name: figure}} for {', '.join(CHARTS)}")
+    if found["figure"] is None:
+        raise Missed(f"{chart!r} to be a matplotlib Figure", f"a {found['type']}", "axes.get_figure() gives it")
+    if found["same_as"] != chart:
+        advice = "begin each chart with a figure of its own: plt.subplots()"
+        raise Missed(f"a Figure of its own for {chart!r}", f"that of {found['same_as']!r}", advice)
+    if not any(axes["marks"] for axes in found["figure"]["axes"]):
+        raise Missed(f"lines, bars or points in {chart!r}", "an empty figure", "draw into the figure that you return")
+    return found["figure"]
+
+
+def _labels(figure: Facts, side: str) -> list[str]:
+    return [label for label in (figure[f"{side}_label"], *(axes[side]["label"] for axes in figure["axes"])) if label]
+
+
+def _check_exists(figure: Facts, run: Run, chart: str) -> str:
+    return f"{chart}: {sum(len(axes['marks']) for axes in figure['axes'])} marks"
+
+
+def _check_labels(figure: Facts, run: Run, chart: str) -> str:
+    labels = {side: _labels(figure, side) for side in "xy"}
+    for side, found in labels.items():
+        if not found:
+            raise Missed(
+                f"a label on both axes of {chart!r}", f"no {side} label", f"set_{side}label says what it shows"
+            )
+    said = [", ".join(found) for found in labels.values()]
+    if chart == "accuracy":
+        right = any(all(map(has_unit, said, units)) for units in (ACCURACY_UNITS, ACCURACY_UNITS[::-1]))
+        unit = "% in the label of one axis and × in that of the other"
+    else:
+        unit = f"{UNITS[chart]} in the label of the axis that shows it"
+        sides = {_value_side(mark, axes, chart) for axes in figure["axes"] for mark in axes["marks"]}
+        right = any(has_unit(label, UNITS[chart]) for side in sides for label in labels[side])
+    if not right:
+        raise Missed(f"{unit}, in {chart!r}", " and ".join(map(repr, said)), "write the unit into the label: … (unit)")
+    return f"{chart}: {' and '.join(said)}"
+
+
+def _check_device(figure: Facts, run: Run, chart: str) -> str:
+    engine = re.findall(r"\w+", run.report["engine"].lower())
+    for text in figure["texts"]:
+        words = re.findall(r"\w+", text.lower())
+        if any(words[place : place + len(engine)] == engine for place in range(len(words))):
+            return f"{chart} names it"
+    found = " · ".join(text for text in figure["texts"] if len(text) > 8)[:160] or "no such text"
+    raise Missed(f"{run.report['engine']!r} in {chart!r}", found, "put the report's `engine` into the title")
+
+
+def _check_limits(figure: Facts, run: Run, chart: str) -> str:
+    for axes in figure["axes"]:
+        for mark in axes["marks"]:
+            for side in "xy":
+                _check_inside(mark[side], axes[side]["limits"], chart)
+            if mark["kind"] in _BARS:
+                _check_bar(mark, axes[_BARS[mark["kind"]]], chart)
+    return f"{chart}: nothing cut off"
+
+
+def _check_inside(value: float, limits: list[float], chart: str) -> None:
+    low, high = limits
+    margin = 1e-6 * (high - low)
+    if not low - margin <= value <= high + margin:
+        found = f"{value:.4g} outside {low:.4g} to {high:.4g}"
+        raise Missed(f"all that {chart!r} shows within its axes", found, "let the limits follow the numbers")
+
+
+def _check_bar(mark: Facts, axis: Facts, chart: str) -> None:
+    low, high = axis["limits"]
+    if axis["scale"] != "linear" or mark["base"] != 0 or not low <= 0 <= high:
+        found = f"a {axis['scale']} axis from {low:.4g}, bars from {mark['base']:.4g}"
+        raise Missed(f"bars of {chart!r} that start at 0", found, "a bar's length is read as its value")
+
+
+def _value_side(mark: Facts, axes: Facts, chart: str) -> str:
+    """Return the axis that a mark's value is read at: a bar's length, else the axis whose label has the unit."""
+    if mark["kind"] in _BARS:
+        return _BARS[mark["kind"]]
+    unit = UNITS.get(chart, "%")
+    return "x" if has_unit(axes["x"]["label"], unit) and not has_unit(axes["y"]["label"], unit) else "y"
+
+
+def _beside(axes: Facts, run: Run) -> dict[int, str]:
+    """Return the text beside a mark, by the mark's index. One that is alone beside a line is that of the whole line.
+
+    Each text with a name goes to one mark, so that the sum of all distances is least: those are the right pairs
+    wherever all texts are moved by the same distance (by the triangle inequality).
+    """
+    notes = [note for note in axes["notes"] if name_in(note["text"], run.names)]
+    marks = axes["marks"]
+    places = {tuple(np.round(mark["at"], 2)): index for index, mark in enumerate(marks)}
+    if not notes or not places:
+        return {}
+    apart = np.array([note["at"] for note in notes])[:, None] - np.array(list(places))[None]
+    pairs = zip(*linear_sum_assignment(np.hypot(apart[..., 0], apart[..., 1])), strict=True)
+    beside = {list(places.values())[place]: notes[note]["text"] for note, place in pairs}
+    by_series: dict[int, set[str]] = {}
+    for index, text in beside.items():
+        by_series.setdefault(marks[index]["series"], set()).add(text)
+    whole = {series: min(texts) for series, texts in by_series.items() if len(texts) == 1}
+    return {index: whole[mark["series"]] for index, mark in enumerate(marks) if mark["series"] in whole} | beside
+
+
+def _read(axes: Facts, run: Run, chart: str) -> Iterator[Mark]:
+    """Yield the marks of a plot as a reader takes them; of a line's marks at one tick, that which is nearest to it."""
+    beside, nearest = _beside(axes, run), {}
+    for index, facts in enumerate(axes["marks"]):
+        side = _value_side(facts, axes, chart)
+        tick, away = facts["y_tick" if side == "x" else "x_tick"]
+        texts = (facts["legend"], beside.get(index, ""), tick, axes["title"])
+        name = next(filter(None, (name_in(text, run.names) for text in texts)), "")
+        batch = next(filter(None, (batch_in(text, run) for text in texts)), "")
+        key = (facts["series"], name, batch)
+        if key not in nearest or away < nearest[key].away:
+            nearest[key] = Mark(name, batch, facts[side], away)
+    yield from nearest.values()
+
+
+def _plots(figure: Facts, chart: str) -> Iterator[Facts]:
+    """Yield the plots of a figure but those whose labels say another quantity, as that of a second axis may."""
+    for axes in figure["axes"]:
+        labels = [axes[side]["label"] for side in "xy"]
+        said = {unit for unit in UNITS.values() for label in labels if has_unit(label, unit)}
+        if UNITS[chart] in said or not said:
+            yield axes
+
+
+def _check_numbers(figure: Facts, run: Run, chart: str) -> str:
+    if chart == "accuracy":
+        return _check_accuracy(figure, run)
+    shown: dict[tuple[str, str], list[float]] = {}
+    for mark in (mark for axes in _plots(figure, chart) for mark in _read(axes, run, chart)):
+        shown.setdefault((mark.name, mark.batch), []).append(mark.value)
+    wanted = {(name, batch): v for name, row in run.report[_KEYS[chart]].items() for batch, v in row.items()}
+    for (name, batch), value in wanted.items():
+        found = shown.get((name, batch), [])
+        if not found and chart == "speedup" and name == BASELINE:
+            continue
+        if not found or not all(_equal(one, value) for one in found):
+            _misread(chart, name, batch, value, found, shown)
+    return f"{chart}: {len(wanted)} numbers, each under its name and at its batch"
+
+
+def _misread(
+    chart: str, name: str, batch: str, value: float, found: list[float], shown: dict[tuple[str, str], list[float]]
+) -> None:
+    expected = f"{chart!r} to show {value:.4g} for {name} at batch {batch}"
+    wrong = [f"{one:.4g}" for one in found if not _equal(one, value)]
+    if wrong:
+        raise Missed(expected, f"{wrong[0]} is read there", "give each series its own label, each value its own place")
+    names, batches = ({key[side] for key in shown} - {""} for side in (0, 1))
+    if name not in names:
+        there = f"no name {name} in legend, ticks or beside a mark"
+        raise Missed(expected, there, "give each series a label and draw a legend, or write the name beside it")
+    if batch not in batches:
+        raise Missed(expected, f"no tick that says {batch}", "set a tick at every batch, and its number as the text")
+    raise Missed(expected, "nothing is read there", "draw every name at every batch, at the tick of that batch")
+
+
+def _check_accuracy(figure: Facts, run: Run) -> str:
+    batch = run.batches[-1]
+    across, upright = (" ".join(_labels(figure, side)) for side in "xy")
+    swapped = has_unit(across, "%") and not has_unit(upright, "%")
+    _check_batch_said(figure, batch)
+    points: dict[str, list[tuple[float, float]]] = {}
+    for axes in figure["axes"]:
+        beside = _beside(axes, run)
+        for index, mark in enumerate(axes["marks"]):
+            name = name_in(beside.get(index, ""), run.names) or name_in(mark["legend"], run.names)
+            points.setdefault(name, []).append((mark["y"], mark["x"]) if swapped else (mark["x"], mark["y"]))
+    for name in run.names:
+        right = (run.report["speedup"][name][batch], run.report["accuracy"][name]["top1"])
+        found = points.get(name, [])
+        if found and all(all(map(_equal, point, right)) for point in found) or (not found and name == BASELINE):
+            continue
+        expected = f"'accuracy' to show {name} at {right[0]:.4g}× and {right[1]:.4g} %"
+        there = f"{name} at {found[0][0]:.4g}× and {found[0][1]:.4g} %" if found else f"no point named {name}"
+        raise Missed(expected, there, f"take name, speed-up at batch {batch} and top-1 in the same pass of the loop")
+    return f"accuracy: {len(run.names)} names at the speed-up of batch {batch} and their top-1"
+
+
+def _check_batch_said(figure: Facts, batch: str) -> None:
+    said = {match for text in figure["texts"] for match in re.findall(r"(?i)\bbatch\D{0,12}(\d+)", text)}
+    if wrong := said - {batch}:
+        expected = f"'accuracy' to say the batch of its speed-up, {batch}"
+        raise Missed(expected, f"batch {min(wrong)}", "take the largest batch from the report")
+
+
+def _equal(found: float, right: float) -> bool:
+    return abs(found - right) <= _RELATIVE * abs(right)
+
+
+def _part(title: str, check: Callable[[Facts, Run, str], str]) -> Part:
+    def judge(case: Case, runs: Sequence[Run], chart: str) -> str:
+        return [check(_figure(case, run, chart), run, chart) for run in runs][0]
+
+    return Part(title, CHARTS, judge, _EXAMPLES)
+
+
+PARTS = {
+    "charts.figures": _part("Four figures that show something", _check_exists),
+    "charts.labels": _part("The axes have labels with units", _check_labels),
+    "charts.device": _part("Each chart names the engine of its report", _check_device),
+    "charts.numbers": _part("Each number stands under its name, at its batch", _check_numbers),
+    "charts.limits": _part("Nothing is cut off, and bars start at 0", _check_limits),
+}

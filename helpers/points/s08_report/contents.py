@@ -1,0 +1,159 @@
+"""build_report(latency, throughput, accuracy, files): each number is the files', or follows from them."""
+
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from helpers.backend import trt
+from helpers.lab import artifact_path, made_by
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.s08_report.runs import BASELINE, Part, Run
+from helpers.probes.answer import Notebook, probe
+
+__all__ = ["DECIMALS", "FUNCTION", "PARTS", "as_json", "built", "equal", "needed", "report_built"]
+
+FUNCTION = "build_report"
+DECIMALS = 3
+"""Decimals that a number may be rounded to."""
+
+_EXAMPLES = 2
+_ROUNDING = 0.6 * 10**-DECIMALS
+_RELATIVE = 1e-6
+_OPTIONAL = {"speedup": (BASELINE,), "accuracy_loss": (BASELINE, "fp32")}
+_BY_BATCH = ("latency_ms", "throughput")
+_MEMORY_NAMES = ("device_memory_size", "device_memory_size_v2")  # TensorRT 10 has both
+
+
+@probe
+def report_built(
+    notebook: Notebook, *, latency: Any, throughput: Any, accuracy: Any, files: dict[str, str]
+) -> dict[str, Any]:
+    """Call `build_report`; `files` names the artifact that each name stands for.
+
+    Returns `content` (what it returned, as JSON would hold it; None where it cannot) and `returned_type`.
+    """
+    paths = {name: artifact_path(file) for name, file in files.items()}
+    returned = notebook[FUNCTION](latency, throughput, accuracy, paths)
+    return {"content": as_json(returned), "returned_type": type(returned).__name__}
+
+
+def as_json(value: Any) -> Any:
+    """Return the value after a round trip through JSON, so that 8 and "8" are one key; None where there is no way."""
+    try:
+        return json.loads(json.dumps(value, default=lambda number: number.item()))
+    except (TypeError, ValueError, AttributeError):
+        return None
+
+
+def built(case: Case, run: Run) -> dict[str, Any]:
+    """Return the report that the student's function makes of a run."""
+    data = {"latency": run.latency, "throughput": run.throughput, "accuracy": run.accuracy, "files": run.files}
+    reply = case.call(report_built, **data).require(FUNCTION)
+    if not isinstance(reply["content"], dict):
+        found = f"a {reply['returned_type']} that json.dumps does not take as a dictionary"
+        raise Missed("the content of report.json, as a dictionary", found, "return the dictionary of the schema")
+    return reply["content"]
+
+
+def needed(case: Case, name: str) -> bytes:
+    """Return an artifact's bytes; raise Missed, which names the step, where it is not there."""
+    content = case.artifact(name)
+    if content is None:
+        raise Missed(f"{name} among the artifacts", "no such file", f"run step {made_by(name)}, which makes it")
+    return content
+
+
+def _expected(case: Case, run: Run, key: str) -> Any:
+    """Return what a report of the run must hold under `key`; a set holds values of which any is right."""
+    if key == "sizes_bytes":
+        return {name: len(needed(case, file)) for name, file in run.files.items()}
+    if key == "memory_bytes":
+        return {name: _memory(needed(case, file)) for name, file in run.files.items() if name != "onnx"}
+    return run.report[key]
+
+
+@lru_cache(maxsize=4)
+def _memory(plan: bytes) -> frozenset[int]:
+    """Return what an engine says of its activations, under each name that TensorRT has for that."""
+    engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+    if engine is None:
+        raise Missed("engines that this TensorRT can load", "one that it cannot", "run steps 3 and 4 again")
+    return frozenset(int(getattr(engine, name)) for name in _MEMORY_NAMES if hasattr(engine, name))
+
+
+def _agrees(case: Case, runs: Sequence[Run], key: str) -> str:
+    for run in runs:
+        content = built(case, run)
+        if wrong := _differences(content.get(key), _expected(case, run, key), key, _OPTIONAL.get(key, ())):
+            place, should, found = wrong[0]
+            more = f" (and {len(wrong) - 1} more that differ)" if len(wrong) > 1 else ""
+            raise Missed(f"{place} to be {should}", f"{found}{more}", "compare with the schema in the task")
+        if key in _BY_BATCH:
+            _check_order(content[key], run.batches, key)
+    return f"{key} right in {len(runs)} runs that were made up"
+
+
+def _check_order(table: dict[str, dict[str, float]], batches: list[str], key: str) -> None:
+    for name, series in table.items():
+        if [batch for batch in series if batch in batches] != batches:
+            expected = f"the batches of {key}[{name!r}] in rising order: {', '.join(batches)}"
+            raise Missed(expected, ", ".join(series), "sort them as numbers, not as text")
+
+
+def _differences(found: Any, expected: Any, where: str, optional: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return (place, expected, found) for every value that is missing or differs; keys that nobody asked for are free.
+
+    Keys named in `optional` may be left out, but must be right where they are there.
+    """
+    if not isinstance(expected, dict):
+        return [] if equal(found, expected) else [(where, *_shown(expected, found))]
+    if not isinstance(found, dict):
+        return [(where, f"a dictionary of {', '.join(expected)}", _short(found))]
+    lines = []
+    for key, value in expected.items():
+        if key in found:
+            lines += _differences(found[key], value, f"{where}[{key!r}]", ())
+        elif key not in optional:
+            lines.append((f"{where}[{key!r}]", _short(value), "nothing"))
+    return lines
+
+
+def equal(found: Any, expected: Any) -> bool:
+    """Return whether a value is the expected one (one of a set's), numbers rounded to three decimals or more."""
+    if isinstance(expected, frozenset):
+        return any(equal(found, value) for value in expected)
+    if isinstance(expected, str) or type(found) not in (int, float):
+        return type(found) is type(expected) and found == expected
+    return math.isclose(found, expected, rel_tol=_RELATIVE, abs_tol=_ROUNDING)
+
+
+def _shown(expected: Any, found: Any) -> tuple[str, str]:
+    """Return two values as text; numbers that differ beyond what is usually shown are shown in full."""
+    should, was = _short(expected), _short(found)
+    return (should, was) if should != was else (repr(expected), repr(found))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, frozenset):
+        return " or ".join(map(str, sorted(value)))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if value is None:
+        return "nothing"
+    return f"a dictionary of {', '.join(map(str, value))[:60]}" if isinstance(value, dict) else repr(value)[:80]
+
+
+def _part(title: str, *keys: str) -> Part:
+    return Part(title, keys, _agrees, _EXAMPLES)
+
+
+PARTS = {
+    "report.sizes": _part("The sizes are those of the files", "sizes_bytes"),
+    "report.memory": _part("The memory is what each engine says", "memory_bytes"),
+    "report.measurements": _part("Engine, model, latency and throughput are the files'", "engine", "model", *_BY_BATCH),
+    "report.speedup": _part("The speed-up is over PyTorch FP32 at the same batch", "speedup"),
+    "report.accuracy": _part("Accuracy in percent, loss in points below FP32", "accuracy", "accuracy_loss"),
+}

@@ -1,0 +1,205 @@
+"""Reads matplotlib figures as plain data: what is drawn where, under which name of a legend, at which tick.
+
+A *mark* is a point of a line or a scatter, or a bar: its place in data units and in pixels, the legend's text for it,
+and the text of the tick nearest to it on each axis. Marks that cannot be seen are left out.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgba_array
+from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation, Text
+
+from helpers.probes.answer import Notebook, probe
+
+__all__ = ["FUNCTION", "charts_drawn", "drawn"]
+
+FUNCTION = "draw_charts"
+_MOST_MARKS = 2000
+
+Look = tuple[tuple[float, ...], str]
+Shape = tuple[str, str, Look, float, float, float]
+
+
+@probe
+def charts_drawn(notebook: Notebook, *, report: dict[str, Any]) -> dict[str, Any]:
+    """Call `draw_charts(report)`; figures that it leaves open are closed.
+
+    Returns `returned_type` and `charts`: for each name `type`, `figure` (`drawn`; None where it is no Figure) and
+    `same_as`, the first name that has the same Figure.
+    """
+    import matplotlib.pyplot as plt
+
+    opened = set(plt.get_fignums())
+    try:
+        returned = notebook[FUNCTION](report)
+        found = {str(name): value for name, value in returned.items()} if isinstance(returned, dict) else {}
+        return {"returned_type": type(returned).__name__, "charts": {name: _chart(name, found) for name in found}}
+    finally:
+        for number in set(plt.get_fignums()) - opened:
+            plt.close(number)
+
+
+def _chart(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    figure = found[name]
+    first = next(other for other, value in found.items() if value is figure)
+    return {
+        "type": type(figure).__name__,
+        "figure": drawn(figure) if isinstance(figure, Figure) else None,
+        "same_as": first,
+    }
+
+
+def drawn(figure: Figure) -> dict[str, Any]:
+    """Return `texts` (all that is written in a figure), `x_label`, `y_label` (of the whole) and `axes`."""
+    figure.draw_without_rendering()
+    return {
+        "texts": [text for artist in figure.findobj(Text) if (text := _text(artist))],
+        "x_label": _text(getattr(figure, "_supxlabel", None)),
+        "y_label": _text(getattr(figure, "_supylabel", None)),
+        "axes": [_axes(axes) for axes in figure.get_axes() if axes.get_visible()],
+    }
+
+
+def _axes(axes: Axes) -> dict[str, Any]:
+    """Return the data of one plot: its two axes, `title`, `notes` (texts and the pixels they point at) and `marks`."""
+    titles = (_text(getattr(axes, part)) for part in ("title", "_left_title", "_right_title"))
+    notes = [{"text": _text(note), "at": _anchor(axes, note)} for note in axes.texts if _text(note)]
+    return {
+        "title": " ".join(filter(None, titles)),
+        "x": _axis(axes.xaxis),
+        "y": _axis(axes.yaxis),
+        "notes": [note for note in notes if note["at"] is not None],
+        "marks": _marks(axes),
+    }
+
+
+def _axis(axis: Any) -> dict[str, Any]:
+    return {
+        "label": _text(axis.label),
+        "limits": sorted(float(limit) for limit in axis.get_view_interval()),
+        "scale": axis.get_scale(),
+    }
+
+
+def _text(artist: Text | None) -> str:
+    return " ".join(artist.get_text().split()) if artist is not None and artist.get_visible() else ""
+
+
+def _anchor(axes: Axes, note: Text) -> list[float] | None:
+    """Return the pixel that a text stands at or points at."""
+    pointing = isinstance(note, Annotation) and note.xycoords == "data"
+    x, y = note.xy if pointing else note.get_position()
+    transform = axes.transData if pointing else note.get_transform()
+    try:
+        return [float(part) for part in transform.transform((note.convert_xunits(x), note.convert_yunits(y)))]
+    except (TypeError, ValueError):
+        return None
+
+
+def _marks(axes: Axes) -> list[dict[str, Any]]:
+    legend, ticks, found = _legend(axes), [_ticks(axes, side) for side in (0, 1)], []
+    for series, shapes in enumerate(_series(axes)):
+        for kind, label, look, x, y, base in shapes:
+            at = axes.transData.transform((x, y))
+            if np.isfinite([x, y, *at]).all() and len(found) < _MOST_MARKS:
+                near = {f"{name}_tick": _nearest(at[side], ticks[side]) for side, name in enumerate("xy")}
+                mark = {"series": series, "kind": kind, "x": x, "y": y, "base": base, "at": at.tolist()}
+                found.append({**mark, "legend": _named(label, look, legend), **near})
+    return found
+
+
+def _series(axes: Axes) -> Iterator[list[Shape]]:
+    """Yield the (kind, own label, look, x, y, base) of what belongs together: a line, a group of bars, a cloud."""
+    yield from _lines(axes)
+    for bars in axes.containers:
+        if isinstance(bars, BarContainer):
+            yield [_bar(patch, bars) for patch in bars.patches if patch.get_visible()]
+    for cloud in axes.collections:
+        if isinstance(cloud, PathCollection) and cloud.get_visible():
+            yield _cloud(cloud)
+
+
+def _lines(axes: Axes) -> Iterator[list[Shape]]:
+    """Yield the lines that are placed by the axes' data (no axhline), without the caps of error bars."""
+    errors = [part for part in axes.containers if isinstance(part, ErrorbarContainer)]
+    caps = {id(line) for part in errors for line in part.lines[1]}
+    for line in axes.get_lines():
+        if line.get_visible() and id(line) not in caps and line.get_transform() == axes.transData:
+            label = next((part.get_label() for part in errors if part.lines[0] is line), line.get_label())
+            points = zip(_floats(line.get_xdata(orig=False)), _floats(line.get_ydata(orig=False)), strict=True)
+            yield [("line", str(label), _look(line), x, y, 0.0) for x, y in points]
+
+
+def _bar(patch: Any, bars: BarContainer) -> Shape:
+    label, look = str(bars.get_label()), _look(patch)
+    x, y, width, height = map(float, (patch.get_x(), patch.get_y(), patch.get_width(), patch.get_height()))
+    if bars.orientation == "horizontal":
+        return "barh", label, look, x + width, y + height / 2, x
+    return "bar", label, look, x + width / 2, y + height, y
+
+
+def _cloud(cloud: PathCollection) -> list[Shape]:
+    points, colours = _floats(cloud.get_offsets()).reshape(-1, 2), to_rgba_array(cloud.get_facecolor())
+    own = len(colours) == len(points) > 1
+    looks = [_look(cloud, colours[place] if own else None) for place in range(len(points))]
+    label = str(cloud.get_label())
+    return [("point", label, look, float(x), float(y), 0.0) for look, (x, y) in zip(looks, points, strict=True)]
+
+
+def _floats(values: Any) -> np.ndarray:
+    return np.ma.filled(np.ma.asarray(values).astype(float), np.nan)
+
+
+def _look(artist: Any, colour: Any = None) -> Look:
+    """Return what a legend repeats of an artist: its colour, and its marker, line style and hatch."""
+    colours = [colour] if colour is not None else _asked(artist, "color", "facecolor", "edgecolor")
+    rgb = next((to_rgba_array(value)[0, :3] for value in colours if len(to_rgba_array(value))), ())
+    rest = _asked(artist, "marker", "linestyle", "hatch")
+    return tuple(np.round(rgb, 3).tolist()), " ".join(map(str, rest))
+
+
+def _asked(artist: Any, *properties: str) -> list[Any]:
+    return [getattr(artist, f"get_{name}")() for name in properties if hasattr(artist, f"get_{name}")]
+
+
+def _legend(axes: Axes) -> list[tuple[str, Look]]:
+    """Return the texts of the legend and how each looks: the axes' own and the figure's, else that of other axes."""
+    own = [legend for legend in (axes.get_legend(), *axes.figure.legends) if legend is not None]
+    others = [other.get_legend() for other in axes.figure.get_axes() if other.get_legend() is not None]
+    entries = []
+    for legend in own or others:
+        if legend.get_visible():
+            entries += zip(map(_text, legend.get_texts()), map(_look, legend.legend_handles), strict=False)
+    return entries
+
+
+def _named(label: str, look: Look, legend: list[tuple[str, Look]]) -> str:
+    """Return the legend's text for what looks so; where several or none look so, its own label if the legend has it."""
+    alike = {text for text, other in legend if other[0] == look[0]}
+    if len(alike) > 1:
+        alike = {text for text, other in legend if other == look}
+    if len(alike) == 1:
+        return alike.pop()
+    return label if label in {text for text, _ in legend} else ""
+
+
+def _ticks(axes: Axes, side: int) -> list[tuple[float, str]]:
+    """Return the pixel along an axis and the text of each of its ticks."""
+    axis = (axes.xaxis, axes.yaxis)[side]
+    places = axis.get_majorticklocs()
+    points = np.full((len(places), 2), [axes.get_xlim()[0], axes.get_ylim()[0]])
+    points[:, side] = places
+    pixels = axes.transData.transform(points)[:, side] if len(points) else []
+    return list(zip(map(float, pixels), map(str, axis.get_major_formatter().format_ticks(places)), strict=True))
+
+
+def _nearest(pixel: float, ticks: list[tuple[float, str]]) -> list[Any]:
+    """Return the text of the nearest tick and how many pixels away it is."""
+    distance, text = min(((abs(place - pixel), text) for place, text in ticks), default=(0.0, ""))
+    return [text, float(distance)]

@@ -1,0 +1,71 @@
+"""Claims of step 8: its parts on runs that nobody has seen, a share of the points for each piece; this run's report."""
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.s08_report import PARTS
+from helpers.points.s08_report.contents import built, needed
+from helpers.points.s08_report.runs import ENGINE_FILES, MEASUREMENTS, ONNX_FILE, Run
+from solutions.checks.core.claim import Earned, claim
+from solutions.checks.trusted.report_runs import KINDS, made_up
+
+NUMBERS, CHARTS, ANALYSIS = "report_numbers", "report_charts", "analysis_figures"
+_ALL = range(KINDS)
+_FILES = (0, 1)
+_DRAWN = (1, 4)
+"""Kinds of runs for the report, whose engines are read each time, and for charts, which take a second to draw: with
+other names and batches, an INT8 that gains accuracy and one that loses."""
+
+
+@lru_cache(maxsize=2 * KINDS)
+def _run(seed: int, kind: int) -> Run:
+    return made_up(seed, kind)
+
+
+def _award(name: str, points: float, cell: str, kinds: Sequence[int]) -> None:
+    part = PARTS[name]
+
+    @claim(name, cell=cell, points=points, title=part.title)
+    def judge(case: Case) -> Earned:
+        runs = [_run(case.number("report.runs"), kind) for kind in kinds]
+        kept, missed = part.pieces_of(case, runs)
+        return Earned(len(kept) / len(part.pieces), "; ".join(kept), missed[0] if missed else None)
+
+
+_award("report.sizes", 0.5, NUMBERS, _FILES)
+_award("report.memory", 0.5, NUMBERS, _FILES)
+_award("report.measurements", 1, NUMBERS, _FILES)
+_award("report.speedup", 0.75, NUMBERS, _FILES)
+_award("report.accuracy", 0.75, NUMBERS, _FILES)
+
+
+@claim("report.this_run", cell=NUMBERS, points=0.5, title="The report among the artifacts is of this run")
+def this_run(case: Case) -> str:
+    contents = {name: _parsed(case, f"{name}.json") for name in MEASUREMENTS}
+    run = Run(**contents, files={"onnx": ONNX_FILE, **ENGINE_FILES}, report={}, figures={})
+    if _parsed(case, "report.json") != built(case, run):
+        expected = "report.json to hold what build_report makes of the files beside it"
+        raise Missed(expected, "another content", "run the cell that writes it again, after build_report's")
+    return "report.json is what build_report makes of this run's files"
+
+
+def _parsed(case: Case, name: str) -> dict:
+    try:
+        return json.loads(needed(case, name))
+    except (ValueError, RecursionError) as error:
+        raise Missed(f"{name} to be JSON", str(error)[:80], "run the cell that writes it again") from error
+
+
+_award("charts.figures", 0.5, CHARTS, _DRAWN)
+_award("charts.labels", 0.5, CHARTS, _DRAWN)
+_award("charts.device", 0.5, CHARTS, _DRAWN)
+_award("charts.numbers", 0.75, CHARTS, _DRAWN)
+_award("charts.limits", 0.25, CHARTS, _DRAWN)
+_award("charts.page", 0.5, CHARTS, _ALL)
+
+_award("analysis.key_figures", 1, ANALYSIS, _ALL)
+_award("analysis.length", 0.25, ANALYSIS, _ALL)
+_award("analysis.quotes", 0.75, ANALYSIS, _ALL)
