@@ -9,7 +9,6 @@ def speed(case: Case) -> str:          # what only the trusted side can judge
 """
 
 import importlib
-import inspect
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -116,9 +115,7 @@ def claim(name: str, *, cell: str, points: float, title: str) -> Callable[[Judge
     def register(judge: Judge) -> Judge:
         if cell not in CELLS or name in _CLAIMS:
             raise ValueError(f"claim {name} of cell {cell}: the name is taken or the cell unknown")
-        takes_two = len(inspect.signature(judge).parameters) == 2  # the steps that have no room of their own yet
-        adapted = (lambda case: judge(case.student, case)) if takes_two else judge
-        _CLAIMS[name] = Claim(name, cell, points, title, adapted)
+        _CLAIMS[name] = Claim(name, cell, points, title, judge)
         return judge
 
     return register

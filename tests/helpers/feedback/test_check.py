@@ -1,13 +1,19 @@
 """What every visible check does: say all that is missing, with what to try, and leave nothing else behind."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers import feedback
 from helpers.feedback.card import Card, Line
-from helpers.feedback.checklist import Checklist, NotYet, visible_check
+from helpers.feedback.check import NotYet, visible
 from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import Check, point
+from helpers.points.rooms import CHECKS
+from helpers.probes.answer import Notebook, probe
 
 
 @pytest.fixture(autouse=True)
@@ -15,41 +21,58 @@ def _artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
 
 
-def _missing() -> str:
+@probe
+def run_made_up(notebook: Notebook) -> Any:
+    """Call the student's function."""
+    return notebook["made_up"]()
+
+
+@point("it runs")
+def _runs(case: Case) -> str:
+    return str(case.call(run_made_up).require("made_up"))
+
+
+@point("it counts")
+def _counts(case: Case) -> str:
+    case.call(run_made_up).require("made_up")
     raise Missed("four", "three", "count again")
 
 
-@visible_check("02_fp16", "Made up")
-def check_fp16_engine(check: Checklist, function) -> None:
-    """A check with one of everything."""
-    check.call("it runs", function)
-    check.verify("it counts", _missing)
-    check.require("it goes on after a miss that nothing depends on", lambda: "yes")
+@point("it goes on after a miss")
+def _goes_on(case: Case) -> str:
+    return "yes"
+
+
+def _check(*points: Any) -> Callable[..., None]:
+    return visible("check_fp16_engine", Check("02_fp16", "Made up", ("made_up",), points))
+
+
+check_made_up = _check(_runs, _counts, _goes_on)
 
 
 def test_a_miss_is_shown_with_expected_found_and_try_and_raises_one_line(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(NotYet, match="1 point to mend") as caught:
-        check_fp16_engine(lambda: None)
+        check_made_up(lambda: 3)
     shown = capsys.readouterr().out
     for text in (
         "✗ Made up",
-        "✓ it runs",
+        "✓ it runs: 3",
         "expected  four",
         "found     three",
         "try       count again",
-        "✓ it goes on",
+        "✓ it goes on after a miss: yes",
     ):
         assert text in shown
     assert caught.value._render_traceback_() == ["NotYet: Made up: 1 point to mend, named above"]
 
 
-def test_a_todo_that_is_still_there_is_named(capsys: pytest.CaptureFixture) -> None:
-    def build_engine_fp16() -> None:
+def test_a_todo_that_is_still_there_is_named_once(capsys: pytest.CaptureFixture) -> None:
+    def made_up() -> None:
         raise NotImplementedError
 
-    with pytest.raises(NotYet):
-        check_fp16_engine(build_engine_fp16)
-    assert "fill in build_engine_fp16 above" in capsys.readouterr().out
+    with pytest.raises(NotYet, match="1 point"):
+        check_made_up(made_up)
+    assert capsys.readouterr().out.count("fill in made_up") == 1
 
 
 def test_an_exception_is_told_with_its_line_and_what_was_printed(capsys: pytest.CaptureFixture) -> None:
@@ -58,7 +81,7 @@ def test_an_exception_is_told_with_its_line_and_what_was_printed(capsys: pytest.
         raise KeyError("input")
 
     with pytest.raises(NotYet):
-        check_fp16_engine(failing)
+        check_made_up(failing)
     shown = capsys.readouterr().out
     assert "KeyError: 'input' (line" in shown and "it printed: about to fail" in shown
 
@@ -67,8 +90,13 @@ def test_while_nbgrader_grades_visible_checks_are_silent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    assert check_fp16_engine(lambda: 1 / 0) is None
+    assert check_made_up(lambda: 1 / 0) is None
     assert capsys.readouterr().out == ""
+
+
+def test_a_call_with_other_arguments_says_what_the_check_takes() -> None:
+    with pytest.raises(TypeError, match=r"feedback.check_fp16_engine\(made_up\) takes 1, not 0"):
+        check_made_up()
 
 
 def test_html_shows_student_text_as_text() -> None:
@@ -77,21 +105,17 @@ def test_html_shows_student_text_as_text() -> None:
 
 
 def test_progress_counts_passed_checks_and_artifacts(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    @visible_check("02_fp16", "Made up")
-    def check_fp16_engine(check: Checklist) -> None:
-        check.verify("fine", lambda: None)
-
     (tmp_path / "resnet50_fp16.engine").write_bytes(b"plan")
     assert dict((row[0], row[1:]) for row in feedback.progress().rows)["02_fp16"] == (0, 1, 1, 1)
-    check_fp16_engine()
+    _check(_goes_on)(None)
     capsys.readouterr()
     assert dict((row[0], row[1:]) for row in feedback.progress().rows)["02_fp16"] == (1, 1, 1, 1)
     (tmp_path / ".progress.json").write_text("[garbage")
     assert "02_fp16" in str(feedback.progress()) and "<table>" in feedback.progress()._repr_html_()
 
 
-def test_every_check_that_progress_counts_exists() -> None:
-    from helpers.feedback.progress import CHECKS
-
-    exported = set(feedback.__all__) - {"progress"}
-    assert {name for names in CHECKS.values() for name in names} == exported
+def test_every_check_is_a_function_of_feedback_that_names_what_it_takes() -> None:
+    assert set(feedback.__all__) - {"progress"} == set(CHECKS)
+    for name, check in CHECKS.items():
+        function = getattr(feedback, name)
+        assert function.__name__ == name and all(taken in function.__doc__ for taken in check.takes)
