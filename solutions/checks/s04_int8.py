@@ -15,7 +15,7 @@ from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.s04_int8 import calibration, calibrator, dataset, engine
-from helpers.probes.calibration import read_scales
+from helpers.points.s04_int8.calibration import read_scales
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference

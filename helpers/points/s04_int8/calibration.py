@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from helpers.calibration_cache import parse_cache
 from helpers.data import load_dataset
+from helpers.errors import InputError
 from helpers.lab import CALIBRATION_IMAGES
 from helpers.missed import Missed
 from helpers.points import builders
@@ -14,7 +16,6 @@ from helpers.points.point import point
 from helpers.points.s04_int8 import engine
 from helpers.points.s04_int8.dataset import FUNCTION as DATASET
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.calibration import read_scales
 from helpers.probes.networks import EDGE
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "of_the_split",
     "plan_of",
     "print_of",
+    "read_scales",
 ]
 
 PLAN, CACHE, MODEL = "resnet50_int8.engine", "resnet50_calib.cache", "resnet50_simplified.onnx"
@@ -58,6 +60,14 @@ _RANGE = (0.5, 1.1)  # of it; calibrations of the lab's images reach 0.85 to 1.0
 _PRINT_CELLS = 8
 _MOST_IMAGES = 2000
 _ABSENT = "run the cell that calibrates, after those above it"
+
+
+def read_scales(cache: bytes) -> dict[str, float]:
+    """Return the scale of each tensor in a calibration cache; an empty dictionary where it is none."""
+    try:
+        return parse_cache(cache).scales
+    except InputError:
+        return {}
 
 
 def print_of(image: np.ndarray) -> np.ndarray:

@@ -9,9 +9,9 @@ from helpers.feedback.check import NotYet, judged
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s04_int8 import CHECKS, calibration, calibrator, dataset
+from helpers.points.s04_int8.calibration import read_scales
 from helpers.points.s04_int8.runs import play_tensorrt
 from helpers.points.s04_int8.session import in_new_session
-from helpers.probes.calibration import read_scales
 from helpers.probes.student import Student
 
 SHAPE = (2, 3, 4, 4)
