@@ -102,7 +102,8 @@ def profile_is(plan: bytes, batches: tuple[int, int, int]) -> str:
     found = [list(profile.values()) for profile in facts["profiles"]]
     if found != [[expected]]:
         advice = "the order is min, opt, max; a profile counts only once the configuration that is built has it"
-        raise Missed(f"one profile {expected}", str(found), advice)
+        said = " and ".join(str(shapes) for profile in found for shapes in profile) or "none"
+        raise Missed(f"one profile {expected}", said, advice)
     return f"min, opt, max: {expected}"
 
 
