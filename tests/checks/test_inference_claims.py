@@ -20,7 +20,7 @@ def test_step_five_is_worth_ten_points() -> None:
     assert sum(claim.points for claim in claims_of("inference_class")) == 10
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_two_images_never_have_nearly_the_same_outputs(seed: int) -> None:
     small = Small(b"", tiny_onnx(seed), (3, 224, 224))
     outputs = small.expected(varied_images(seed, 8))

@@ -44,9 +44,9 @@ def _session(onnx: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
 
 
-def usual(case: Case) -> Small:
-    """Return an engine like the lab's: 3×224×224, ten classes, batches 1 to 32."""
-    onnx = tiny_onnx(case.number("inference.usual"))
+def usual(case: Case, purpose: str = "inference.usual") -> Small:
+    """Return an engine like the lab's: 3×224×224, ten classes, batches 1 to 32; another one for each purpose."""
+    onnx = tiny_onnx(case.number(purpose))
     return Small(probe_engine(onnx, (1, 8, MOST)), onnx, (3, EDGE, EDGE))
 
 

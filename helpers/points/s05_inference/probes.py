@@ -128,7 +128,7 @@ def infer(
 
 @probe
 def infer_in_two(
-    notebook: Notebook, *, plans: list[bytes], images: list[list[int]], seeds: list[int], numbers: list[int]
+    notebook: Notebook, *, plans: list[bytes], image: list[int], seeds: list[int], numbers: list[int]
 ) -> list[Any]:
     """Keep an instance of each of two plans that came one after the other under one path, and call them in turn.
 
@@ -142,7 +142,7 @@ def infer_in_two(
         for index, (seed, number) in enumerate(zip(seeds, numbers, strict=True)):
             if index == len(seeds) - 1:
                 models[1].close()
-            outputs.append(_plain(models[index % 2].infer(varied_images(seed, number, images[index % 2]))))
+            outputs.append(_plain(models[index % 2].infer(varied_images(seed, number, image))))
         models[0].close()
         return outputs
 

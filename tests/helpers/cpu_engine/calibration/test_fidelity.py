@@ -23,7 +23,7 @@ pytestmark = [
 KINDS = sorted(fidelity.CACHE_FILES)
 TENSORS = {"minmax": 127, "entropy": 57, "entropy2": 127}
 # How many scales may differ, all of them near ties. First: TensorRT's two entropy calibrators contradict
-# each other in layer3.3's first ReLU. The others: float32 rounding decides, and differs between processors.
+# each other in layer2.1's first ReLU. The others: float32 rounding decides, and differs between processors.
 NEAR_TIES = {"entropy": 3, "entropy2": 3}
 # Rounding moves the gap between the best ranges by 0.03 % of their divergence, root mean square (helpers' histogram).
 NEAR_TIE = 1e-3
