@@ -20,6 +20,7 @@ from helpers.points.s06_benchmark.engines import ENGINE_BATCH
 from helpers.points.s06_benchmark.timing import numbers
 from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, claims_of
+from solutions.checks.s06_benchmark import table as judged_table
 from solutions.checks.s06_benchmark.engine import _own_rate, agrees
 from solutions.checks.s06_benchmark.table import Fresh, measured
 
@@ -304,6 +305,25 @@ def test_a_name_that_is_too_slow_is_refused_on_a_quiet_machine(change):
 def test_a_single_flattered_row_is_refused_on_a_quiet_machine():
     with pytest.raises(Missed, match="fp16 at batch 32"):
         measured(saved(1, 0.01, lambda key, ms: ms / 2 if key == ("fp16", 32) else ms), fresh(1, 0.01), "the latency")
+
+
+@pytest.mark.parametrize(
+    ("latency_by", "throughput_by", "refused"),
+    [(1, 1, False), (0.5, 1, False), (0.5, 2, True), (1, 2, True), (1, 0.5, True)],
+    ids=["honest", "only latencies", "both", "only throughputs", "throughputs halved"],
+)
+def test_throughputs_are_held_to_the_latencies_where_these_can_be_true(monkeypatch, latency_by, throughput_by, refused):
+    """Beside programs that make an ordinary execution five times as long now, and mostly then."""
+    busy = Fresh(lambda key: [TRUE[key] * factor for factor in (1.0, 5.0, 5.0)])
+    monkeypatch.setattr(judged_table, "_fresh_times", lambda case: busy)
+    load = 1 if latency_by < 1 else 5
+    files = {**table(load / throughput_by), "latency": table(load * latency_by)["latency"]}
+    case = Case(Folder(**files), 1)
+    if refused:
+        with pytest.raises(Missed):
+            judged_table.throughput_measured(case)
+    else:
+        assert judged_table.throughput_measured(case)
 
 
 def test_a_figure_is_held_to_the_log_of_its_own_calls_and_to_the_shortest_execution():
