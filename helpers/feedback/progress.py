@@ -18,7 +18,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "05_inference": ("check_inference",),
     "06_benchmark": ("check_latency", "check_throughput", "check_measurements"),
     "07_accuracy": ("check_accuracy", "check_accuracy_results"),
-    "08_report": ("check_report", "check_analysis"),
+    "08_report": ("check_report", "check_charts", "check_analysis"),
 }
 """The visible checks of each step, by the names of helpers.feedback."""
 
