@@ -10,10 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from helpers.lab import STEPS as STEPS_OF_THE_LAB
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # The rooms (files and folders) of a package from the ground up: each imports only from rooms that stand before it.
+STEPS = tuple(f"s{step}" for step in STEPS_OF_THE_LAB)
 FLOORS = {
+    "helpers": (
+        *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
+        *("files", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
+        *("cpu_engine", "backend", "layers", "models", "data", "lab"),
+        *("probes", "points", "feedback"),
+    ),
     "helpers.cpu_engine": (
         "api",
         "_openvino",
@@ -25,6 +34,17 @@ FLOORS = {
         "builder",
         "__init__",
     ),
+    "helpers.probes": (
+        *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
+        *("networks", "onnx_files", "timed", "engines", "answer", "builds", "student"),
+    ),
+    "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
+    "solutions": ("__init__", "pipeline", "checks", "grading"),
+    "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
+    "solutions.checks.trusted": (
+        *("__init__", "solution_cells", "stages", "speed", "plans", "same_tensors", "report_runs", "engine_speed"),
+        *("reference_images", "reference_measurements", "reference_accuracy", "reference", "workspace"),
+    ),
 }
 
 Graph = dict[str, set[str]]
@@ -33,7 +53,8 @@ Graph = dict[str, set[str]]
 def import_graph(root: Path, package: str) -> Graph:
     """Return, by module of `package` (dotted, below the folder `root`), the modules of it that it imports."""
     folder = root.joinpath(*package.split("."))
-    files = {module_name(path.relative_to(root)): path for path in folder.rglob("*.py")}
+    found = [path for path in folder.rglob("*.py") if "artifacts" not in path.parts]  # what notebooks left
+    files = {module_name(path.relative_to(root)): path for path in found}
     return {name: set(imported_by(name, path, files.keys())) - {name} for name, path in files.items()}
 
 
