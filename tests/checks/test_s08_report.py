@@ -110,7 +110,16 @@ def test_right_charts_are_right_and_mixed_up_ones_wrong_for_every_seed() -> None
 def _as_drawn(run: Run, table: dict[str, dict[str, float]], unit: str) -> dict[str, Any]:
     """Return what `drawn` says of a plot with a line for each row of the table."""
     marks = [
-        {"series": place, "kind": "line", "legend": name, "x": index, "y": value, "base": 0.0, "at": [0.0, 0.0]}
+        {
+            "series": place,
+            "kind": "line",
+            "legend": name,
+            "x": index,
+            "y": value,
+            "base": 0.0,
+            "thick": 0.0,
+            "at": [0.0, 0.0],
+        }
         | {"x_tick": [batch, 0.0], "y_tick": ["", 0.0]}
         for place, (name, row) in enumerate(table.items())
         for index, (batch, value) in enumerate(row.items())

@@ -7,6 +7,7 @@ stand. Colours, sizes and contrast are for a person to judge.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,16 @@ def _check_limits(figure: Facts, run: Run, chart: str) -> str:
                 _check_inside(mark[side], axes[side]["limits"], chart)
             if mark["kind"] in _BARS:
                 _check_bar(mark, axes[_BARS[mark["kind"]]], chart)
+        _check_apart([mark for mark in axes["marks"] if mark["kind"] in _BARS], chart)
     return f"{chart}: nothing cut off"
+
+
+def _check_apart(bars: list[Facts], chart: str) -> None:
+    ends = sorted((bar["y" if bar["kind"] == "barh" else "x"], abs(bar["thick"])) for bar in bars)
+    for (place, thick), (following, other) in pairwise(ends):
+        if following - place < 0.99 * (thick + other) / 2:
+            found = f"bars of a width of {thick:.3g} at {place:.4g} and {following:.4g}"
+            raise Missed(f"bars of {chart!r} that stand side by side", found, "move each name's bars by their width")
 
 
 def _check_inside(value: float, limits: list[float], chart: str) -> None:

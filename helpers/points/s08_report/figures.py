@@ -23,7 +23,7 @@ FUNCTION = "draw_charts"
 _MOST_MARKS = 2000
 
 Look = tuple[tuple[float, ...], str]
-Shape = tuple[str, str, Look, float, float, float]
+Shape = tuple[str, str, Look, float, float, float, float]
 
 
 @probe
@@ -105,17 +105,18 @@ def _anchor(axes: Axes, note: Text) -> list[float] | None:
 def _marks(axes: Axes) -> list[dict[str, Any]]:
     legend, ticks, found = _legend(axes), [_ticks(axes, side) for side in (0, 1)], []
     for series, shapes in enumerate(_series(axes)):
-        for kind, label, look, x, y, base in shapes:
+        for kind, label, look, x, y, base, thick in shapes:
             at = axes.transData.transform((x, y))
             if np.isfinite([x, y, *at]).all() and len(found) < _MOST_MARKS:
                 near = {f"{name}_tick": _nearest(at[side], ticks[side]) for side, name in enumerate("xy")}
                 mark = {"series": series, "kind": kind, "x": x, "y": y, "base": base, "at": at.tolist()}
+                mark["thick"] = thick
                 found.append({**mark, "legend": _named(label, look, legend), **near})
     return found
 
 
 def _series(axes: Axes) -> Iterator[list[Shape]]:
-    """Yield the (kind, own label, look, x, y, base) of what belongs together: a line, a group of bars, a cloud."""
+    """Yield (kind, own label, look, x, y, base, thickness) of what belongs together: a line, some bars, a cloud."""
     yield from _lines(axes)
     for bars in axes.containers:
         if isinstance(bars, BarContainer):
@@ -133,15 +134,15 @@ def _lines(axes: Axes) -> Iterator[list[Shape]]:
         if line.get_visible() and id(line) not in caps and line.get_transform() == axes.transData:
             label = next((part.get_label() for part in errors if part.lines[0] is line), line.get_label())
             points = zip(_floats(line.get_xdata(orig=False)), _floats(line.get_ydata(orig=False)), strict=True)
-            yield [("line", str(label), _look(line), x, y, 0.0) for x, y in points]
+            yield [("line", str(label), _look(line), x, y, 0.0, 0.0) for x, y in points]
 
 
 def _bar(patch: Any, bars: BarContainer) -> Shape:
     label, look = str(bars.get_label()), _look(patch)
     x, y, width, height = map(float, (patch.get_x(), patch.get_y(), patch.get_width(), patch.get_height()))
     if bars.orientation == "horizontal":
-        return "barh", label, look, x + width, y + height / 2, x
-    return "bar", label, look, x + width / 2, y + height, y
+        return "barh", label, look, x + width, y + height / 2, x, height
+    return "bar", label, look, x + width / 2, y + height, y, width
 
 
 def _cloud(cloud: PathCollection) -> list[Shape]:
@@ -149,7 +150,7 @@ def _cloud(cloud: PathCollection) -> list[Shape]:
     own = len(colours) == len(points) > 1
     looks = [_look(cloud, colours[place] if own else None) for place in range(len(points))]
     label = str(cloud.get_label())
-    return [("point", label, look, float(x), float(y), 0.0) for look, (x, y) in zip(looks, points, strict=True)]
+    return [("point", label, look, float(x), float(y), 0.0, 0.0) for look, (x, y) in zip(looks, points, strict=True)]
 
 
 def _floats(values: Any) -> np.ndarray:

@@ -112,13 +112,15 @@ def _check_table(page: Page, run: Run, key: str) -> str:
     return _verified(said, run, table, run.batches, lambda text: batch_in(text, run), expected, what, optional)
 
 
-def _check_top1(page: Page, run: Run) -> str:
+def _check_scores(page: Page, run: Run) -> str:
     def column(text: str) -> str:
-        return "top1" if _TOP1.search(text) else ""
+        return "top-1" if _TOP1.search(text) else "loss" if re.search(r"\bloss", text, re.I) else ""
 
-    expected = "a table with a row for each name and a column headed top-1"
+    loss = run.report["accuracy_loss"]
+    right = {name: {"top-1": score["top1"], "loss": loss[name]} for name, score in run.report["accuracy"].items()}
+    expected = "a table with a row for each name, a column headed top-1 and one headed loss"
     tables = [rows for _, rows in page.tables]
-    return _verified(tables, run, run.report["accuracy"], ["top1"], column, expected, "top-1", set())
+    return _verified(tables, run, right, ["top-1", "loss"], column, expected, "accuracy", set())
 
 
 def _heads(rows: Rows, run: Run) -> list[str]:
@@ -149,7 +151,7 @@ def _verified(
         found = f"{len(tables)} of the page's tables headed so, none with these rows and columns"
         raise Missed(expected, found, "write names and batches into the table's first row and column")
     (name, head), text = wrong
-    place = f"{what} of {name}" + (f" at batch {head}" if head in run.batches else "")
+    place = f"{what} of {name} " + (f"at batch {head}" if head in run.batches else f"under {head}")
     advice = "take names, heads and numbers from the same dictionary, in the same order"
     raise Missed(f"{place} to be {right[name][head]:,.6g} in its table", repr(text.strip()[:60]), advice)
 
@@ -184,7 +186,7 @@ _CHECKS: dict[str, Callable[[Page, Run], str]] = {
     "charts": _check_charts,
     "engine": _check_engine,
     **{key: lambda page, run, key=key: _check_table(page, run, key) for key in _TABLES},
-    "top1": _check_top1,
+    "scores": _check_scores,
 }
 
 
