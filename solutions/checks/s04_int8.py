@@ -12,6 +12,7 @@ from PIL import Image
 
 from helpers.errors import LabError
 from helpers.missed import Missed
+from helpers.outputs import relative_error
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.s04_int8 import calibration, calibrator, dataset, engine
@@ -19,7 +20,6 @@ from helpers.points.s04_int8.calibration import read_scales
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
-from solutions.checks.trusted.plans import relative_error
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences

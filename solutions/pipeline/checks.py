@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from helpers.errors import LabError
+from helpers.outputs import relative_error
 from solutions.pipeline.engine_log import LOG
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.results import CheckRow
 
-__all__ = ["TOLERANCES", "check_engine", "relative_error"]
+__all__ = ["TOLERANCES", "check_engine"]
 
 TOLERANCES: dict[str, float] = {
     "fp32": 1e-4,
@@ -36,11 +37,6 @@ def check_engine(name: str, path: Path, precision: str, images: np.ndarray, refe
             return [_outputs(name, engine, precision, images, reference), _refusal(name, engine)]
     except LabError as error:
         return [CheckRow(name, "loads and runs", False, message=str(error))]
-
-
-def relative_error(found: np.ndarray, reference: np.ndarray) -> float:
-    """Return the norm of the difference over the norm of the reference."""
-    return float(np.linalg.norm(found - reference) / max(float(np.linalg.norm(reference)), np.finfo(np.float32).tiny))
 
 
 def _outputs(name: str, engine: InferenceEngine, precision: str, images: np.ndarray, reference: np.ndarray) -> CheckRow:

@@ -9,12 +9,13 @@ import onnxruntime
 from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.missed import Missed
+from helpers.outputs import relative_error, shown_error
 from solutions.pipeline.inference import InferenceEngine
 
 if TYPE_CHECKING:
     from helpers.cpu_engine.plan import Plan
 
-__all__ = ["check_outputs", "largest_batch", "onnx_outputs", "relative_error", "run_plan", "same_network"]
+__all__ = ["check_outputs", "largest_batch", "onnx_outputs", "run_plan", "same_network"]
 
 HALF_TOLERANCE = 0.08
 INT8_TOLERANCE = 0.25
@@ -37,9 +38,9 @@ def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:
         with InferenceEngine(plan) as engine:
             return engine.infer(images)
     except LabError as error:
-        raise Missed(
-            f"the engine to run a batch of shape {images.shape}", str(error), "check its input, output and profile"
-        ) from error
+        found = str(error).partition("; ")[0]  # the rest is advice for the command line
+        asked = f"the engine to run a batch of shape {images.shape}"
+        raise Missed(asked, found, "check its input, output and profile") from error
 
 
 def largest_batch(plan: bytes, most: int = 8) -> int:
@@ -65,11 +66,6 @@ def _cpu_plan(plan: bytes) -> "Plan":
     return Plan.deserialize(plan)
 
 
-def relative_error(outputs: np.ndarray, expected: np.ndarray) -> float:
-    """Return the L2 norm of the difference over the norm of what is expected."""
-    return float(np.linalg.norm(outputs - expected) / max(np.linalg.norm(expected), 1e-12))
-
-
 def check_outputs(plan: bytes, model: bytes, images: np.ndarray, tolerance: float) -> str:
     """Return evidence that the plan computes what the ONNX model does; raise Missed where it does not."""
     outputs, expected = run_plan(plan, images), onnx_outputs(model, images)
@@ -83,7 +79,7 @@ def check_outputs(plan: bytes, model: bytes, images: np.ndarray, tolerance: floa
     if not error <= tolerance:
         raise Missed(
             f"the model's outputs within {tolerance:.0%} at batch {len(images)}",
-            f"a relative error of {error:.1%}",
+            f"a relative error of {shown_error(error)}",
             "build from the ONNX file that is passed in, with its weights unchanged",
         )
     return f"relative error {error:.2%} at batch {len(images)}"

@@ -14,8 +14,9 @@ import numpy as np
 from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, write_json
 from helpers.lab import ARTIFACTS, PROFILE_BATCHES
+from helpers.outputs import relative_error, shown_error
 from helpers.probes.networks import EDGE
-from solutions.checks.trusted.plans import INT8_TOLERANCE, onnx_outputs, relative_error
+from solutions.checks.trusted.plans import INT8_TOLERANCE, onnx_outputs
 from solutions.checks.trusted.reference import Reference, reference
 from solutions.pipeline.inference import InferenceEngine
 
@@ -105,7 +106,7 @@ def _images(number: int) -> np.ndarray:
 def _onnx_fault(path: Path, ours: Reference) -> str | None:
     images = _images(2)
     error = relative_error(onnx_outputs(path.read_bytes(), images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
-    return None if error < 1e-3 else f"another model (its outputs differ by {error:.1%})"
+    return None if error < 1e-3 else f"another model (its outputs differ by {shown_error(error)})"
 
 
 def _engine_fault(path: Path, ours: Reference) -> str | None:
@@ -114,7 +115,7 @@ def _engine_fault(path: Path, ours: Reference) -> str | None:
         if engine.min_batch > PROFILE_BATCHES[0] or engine.max_batch < PROFILE_BATCHES[-1]:
             return f"limited to batches {engine.min_batch} to {engine.max_batch}"
         error = relative_error(engine.infer(images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
-    return None if error < INT8_TOLERANCE else f"another model (its outputs differ by {error:.1%})"
+    return None if error < INT8_TOLERANCE else f"another model (its outputs differ by {shown_error(error)})"
 
 
 def _inference_fault(path: Path, ours: Reference) -> str | None:
@@ -125,7 +126,7 @@ def _inference_fault(path: Path, ours: Reference) -> str | None:
     try:
         np.save(tried / "images.npy", images)
         files = [str(path.parent), str(engine), str(tried / "images.npy"), str(tried / "outputs.npy")]
-        root = Path(__file__).resolve().parents[2]
+        root = Path(__file__).resolve().parents[3]
         done = subprocess.run(
             [sys.executable, "-c", _TRY, *files], cwd=root, capture_output=True, text=True, timeout=_TRY_SECONDS
         )
@@ -135,7 +136,7 @@ def _inference_fault(path: Path, ours: Reference) -> str | None:
         outputs = np.load(tried / "outputs.npy", allow_pickle=False)
         expected = onnx_outputs(ours.bytes("resnet50.onnx"), images)
         error = relative_error(outputs, np.concatenate([expected[:1], expected]))
-        return None if error < 1e-2 else f"wrong (its outputs differ by {error:.1%})"
+        return None if error < 1e-2 else f"wrong (its outputs differ by {shown_error(error)})"
     except subprocess.TimeoutExpired:
         return f"still running after {_TRY_SECONDS} s"
     finally:
