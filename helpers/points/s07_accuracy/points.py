@@ -87,7 +87,9 @@ def _same(name: str, rate: float, right: float, what: str, try_this: str) -> str
 
 def _both(found: dict[str, Any], ranks: np.ndarray, what: str, try_this: str) -> str:
     pairs = zip(("top-1", "top-5"), in_percent(found), _rates(ranks), strict=True)
-    return " and ".join(_same(name, rate, right, what, try_this) for name, rate, right in pairs)
+    for name, rate, right in pairs:
+        _same(name, rate, right, what, try_this)
+    return f"{_rates(ranks)[0]:.2f} % and {_rates(ranks)[1]:.2f} % {what}"
 
 
 @point("Top-1 is exact on known answers")
