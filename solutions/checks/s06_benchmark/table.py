@@ -28,6 +28,7 @@ __all__ = ["Fresh", "measured"]
 _CELL = "benchmark_results"
 _SLOWER, _MACHINE, _AS_FAST, _QUIET = 1.6, 30.0, 1.3, 1.15
 _REPEATS = 8
+_FITS_FLATTERED = 2**-0.5  # half way from throughputs that fit latencies of half the length, to true ones
 _RUNS = {1: 8, 4: 4, 8: 4, 16: 2, 32: 2}
 
 Key = tuple[str, int]
@@ -172,9 +173,12 @@ def throughput_measured(case: Case) -> str:
         latencies, found = _latencies(case), results.in_flight(case)
     except Missed:  # latency.json's own matter
         return said
-    short = {key[0] for key in latencies if key[0] in ENGINES and _too_short(latencies, _fresh_times(case), key)}
-    for name in sorted(short):
-        if 1 / results.LITTLE < found[name] < results.LITTLE:
-            text = f"{rates[name, 1]:.4g} at batch 1, which fits a latency that this machine cannot reach"
-            raise Missed(f"images per second of {name} as this machine measures them", text, "write what was measured")
-    return said if short else f"{said}; {results.fit(case)}"
+    short = sorted(
+        {key[0] for key in latencies if key[0] in ENGINES and _too_short(latencies, _fresh_times(case), key)}
+    )
+    if not short:
+        return f"{said}; {results.fit(case)}"
+    if results.together(found, short) > _FITS_FLATTERED:
+        text = f"{rates[short[0], 1]:.4g} at batch 1, which fits a latency that this machine cannot reach"
+        raise Missed(f"images per second of {short[0]} as this machine measures them", text, "write what was measured")
+    return said
