@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from solutions.checks.claims import CELLS, claims_of
+from solutions.checks.core.claim import CELLS, claims_of
 
 from helpers.files import read_json
 from tests.mutants.source import todo_cells

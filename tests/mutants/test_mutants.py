@@ -3,7 +3,7 @@
 import textwrap
 
 import pytest
-from solutions.checks.claims import CELLS
+from solutions.checks.core.claim import CELLS
 
 from helpers.lab import STEPS
 from tests.mutants.equivalent import equivalents
