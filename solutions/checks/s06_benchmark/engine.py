@@ -26,7 +26,7 @@ FASTER = 1.5
 """How many times as fast as the grader's fastest execution a figure may be: half of what flatters by a factor of 2."""
 
 _ROUNDS, _EXECUTIONS, _IN_FLIGHT = 5, 16, 4
-_LONG_GAP = 0.15  # of the time from one call to the next
+_LONG_GAP = 0.15  # of the time from one call to the next, by the least of each
 _COUNTS, _SECONDS = {"num_iterations": 15, "warmup": 3}, 0.2
 _LATENCY, _THROUGHPUT = "benchmark_latency", "benchmark_throughput"
 
@@ -152,5 +152,6 @@ def _own_rate(timed: throughput.Timed) -> float:
     low, high = timed.rates(column="waited_s")
     own = timed.images_per_s / min(max(timed.images_per_s, low), high)
     ends = np.where(log["waited_s"][:-1] <= log["start_s"][1:], log["waited_s"][:-1], log["end_s"][:-1])
-    gap, each = float((log["start_s"][1:] - ends).min()), timed.span_s / timed.calls
-    return own * (1 - gap / each) if gap > _LONG_GAP * each else own
+    gap, work = float((log["start_s"][1:] - ends).min()), float((log["waited_s"] - log["start_s"]).min())
+    share = gap / (gap + work)
+    return own * (1 - share) if share > _LONG_GAP else own
