@@ -336,7 +336,7 @@ def test_throughputs_are_held_to_the_latencies_where_these_can_be_true(monkeypat
 
 
 def test_a_figure_is_held_to_the_log_of_its_own_calls_and_to_the_shortest_execution():
-    assert agrees(lambda attempt: (10.0, 1.0 if attempt == 3 else 2.0), lambda: 9.0, "the latency")
+    assert agrees(lambda attempt: (10.0, 1.0 if attempt >= 3 else 2.0), lambda: 9.0, "the latency")
     with pytest.raises(Missed, match="log of the same calls"):
         agrees(lambda attempt: (5.0, 0.5), lambda: 9.0, "the latency")
     with pytest.raises(Missed, match="as the grader finds it"):

@@ -95,7 +95,7 @@ def timed(case: Case, attempt: int, batch: int, seconds: float | None, **model: 
         Missed: it gives no rate, does not end, or hardly calls the model.
     """
     asked_s = DURATION_S if seconds is None else seconds
-    patience_s = 5 * (asked_s + sum(model.get("first_ms", ())) / 1e3) + 2
+    patience_s = 10 * asked_s + 5
     asked = {"model": model, "batch": batch, "seconds": seconds, "patience_s": patience_s, "long": asked_s > 10}
     found = case.call(time_throughput, **asked, attempt=attempt).require(FUNCTION)
     log, known = found["log"], found["known"]

@@ -25,7 +25,7 @@ OWN = 0.10
 FASTER = 1.5
 """How many times as fast as the grader's fastest execution a figure may be: half of what flatters by a factor of 2."""
 
-_ROUNDS, _EXECUTIONS, _IN_FLIGHT = 5, 16, 4
+_ROUNDS, _STANDS, _EXECUTIONS, _IN_FLIGHT = 5, 2, 16, 4
 _LONG_GAP = 0.15  # of the time from one call to the next, by the least of each
 _COUNTS, _SECONDS = {"num_iterations": 15, "warmup": 3}, 0.2
 _LATENCY, _THROUGHPUT = "benchmark_latency", "benchmark_throughput"
@@ -49,26 +49,27 @@ def _shortest_ms(plan: bytes) -> float:
 
 
 def agrees(measure: Callable[[int], tuple[float, float]], shortest_ms: Callable[[], float], what: str) -> str:
-    """Return the evidence of the first of five rounds in which a student's figure stands both tests.
+    """Return the evidence of the second of up to five rounds in which a student's figure stands both tests.
 
     Args:
         measure: the figure as milliseconds an execution, and its ratio to the log of the same calls.
         shortest_ms: the grader's own measurement, taken in turns with it.
 
     Raises:
-        Missed: none did; what the last one lacked.
+        Missed: fewer did; what the last one lacked.
     """
-    shortest = math.inf
+    shortest, stood, off = math.inf, 0, 1.0
     for attempt in range(_ROUNDS):
         found_ms, own = measure(attempt)
         shortest = min(shortest, shortest_ms())
-        if abs(own - 1) <= OWN and found_ms >= shortest / FASTER:
+        off = own if abs(own - 1) > OWN else off
+        stood += abs(own - 1) <= OWN and found_ms >= shortest / FASTER
+        if stood == _STANDS:
             return f"{own:.3f} of the log of its own calls; the shortest execution took {shortest:.3f} ms"
-    if abs(own - 1) > OWN:
+    if off != 1.0:
+        expected = f"{what} of an engine as the log of the same calls has it, within {OWN:.0%}"
         advice = "look at the points above; nothing but the model and the wait belongs between the two clocks"
-        raise Missed(
-            f"{what} of an engine as the log of the same calls has it, within {OWN:.0%}", f"{own:.3g} times", advice
-        )
+        raise Missed(expected, f"{off:.3g} times that", advice)
     expected = f"{what} of an engine as the grader finds it: no less than {shortest / FASTER:.3f} ms an execution"
     raise Missed(expected, f"{found_ms:.3f} ms", "return what was measured")
 
@@ -152,6 +153,7 @@ def _own_rate(timed: throughput.Timed) -> float:
     low, high = timed.rates(column="waited_s")
     own = timed.images_per_s / min(max(timed.images_per_s, low), high)
     ends = np.where(log["waited_s"][:-1] <= log["start_s"][1:], log["waited_s"][:-1], log["end_s"][:-1])
-    gap, work = float((log["start_s"][1:] - ends).min()), float((log["waited_s"] - log["start_s"]).min())
+    gaps = (log["start_s"][1:] - ends)[timed.calls // 2 :]  # before these it may have been a warm-up
+    gap, work = float(gaps.min()), float((log["waited_s"] - log["start_s"]).min())
     share = gap / (gap + work)
     return own * (1 - share) if share > _LONG_GAP else own
