@@ -240,7 +240,7 @@ def test_swapped_percentiles_are_out_of_order():
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1 / 3, 3.0])
-@pytest.mark.parametrize("name", results.NAMES)
+@pytest.mark.parametrize("name", results.ENGINES)
 def test_latency_and_throughput_of_each_name_must_fit(name, factor):
     def change(row_name, batch, row):
         return {key: value * (factor if row_name == name else 1) for key, value in row.items()}
@@ -298,7 +298,7 @@ def test_a_table_that_flatters_is_refused_beside_other_programs_too(change, load
 
 
 SLOWED = {
-    "PyTorch doubled": lambda key, ms: 2 * ms if key[0] == "pytorch-fp32" else ms,
+    "FP32 doubled": lambda key, ms: 2 * ms if key[0] == "fp32" else ms,
     "PyTorch for all": lambda key, ms: 30.0 * key[1],
     "microseconds": lambda key, ms: 1e3 * ms,
 }

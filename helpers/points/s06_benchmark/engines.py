@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,9 @@ __all__ = ["ENGINE_BATCH", "QueuedEngine", "engine_latency", "engine_throughput"
 ENGINE_BATCH = 64 if ENGINE == "tensorrt" else 8
 """Large enough that the work lasts several times as long as it takes to ask for it."""
 
-_MOST_STARTED = 100
+_MOST_UNDER_WAY = 1000 if ENGINE == "tensorrt" else 40
+"""Calls that may be under way, as a GPU's launch queue has an end too; together they last a tenth of a second or so."""
+
 _MOST_CALLS, _MOST_S = 1000, 15.0
 _counter = time.perf_counter
 
@@ -25,9 +28,9 @@ _counter = time.perf_counter
 class QueuedEngine:
     """An engine with input `input` and output `output` whose calls return when the execution is on the stream.
 
-    The input stays as it is: nothing is copied, and what a call returns are zeros. It keeps a log, lets at most 100
-    calls be under way, as a GPU's launch queue has an end too, and raises StillRunningError after `most_calls`, or when
-    it is called after `most_s` seconds. A context manager, which frees its memory.
+    The input stays as it is: nothing is copied, and what a call returns are zeros. It keeps a log, waits for the oldest
+    call where too many are under way, and raises StillRunningError after `most_calls`, or when it is called after
+    `most_s` seconds. A context manager, which frees its memory.
     """
 
     def __init__(self, plan: bytes, largest: int, most_calls: float = math.inf, most_s: float = math.inf) -> None:
@@ -43,7 +46,8 @@ class QueuedEngine:
             self._context.set_tensor_address(name, int(self._buffers[-1]))
         cuda.memset_d8(self._buffers[0], 0, 4 * largest * int(np.prod(SHAPE)))
         self._calls: list[list[float]] = []  # images, start, return, end of the first wait after it (NaN: none)
-        self._started, self._most_calls, self._end = 0, most_calls, _counter() + most_s
+        self._under_way: deque[Any] = deque()
+        self._most_calls, self._end = most_calls, _counter() + most_s
 
     def _bind(self, batch: int) -> None:
         if not self._context.set_input_shape("input", (batch, *SHAPE)):
@@ -58,12 +62,12 @@ class QueuedEngine:
             raise StillRunningError
         if len(batch) != self._batch:
             self._bind(len(batch))
-        if self._started == _MOST_STARTED:
-            self._stream.synchronize()
-            self._started = 0
-        self._started += 1
+        if len(self._under_way) == _MOST_UNDER_WAY:
+            self._under_way.popleft().synchronize()
         if not self._context.execute_async_v3(self._stream.handle):
             raise RuntimeError("the engine refused to run")
+        self._under_way.append(cuda.Event())
+        self._under_way[-1].record(self._stream)
         output = np.zeros((len(batch), 10), np.float32)
         call[2] = _counter()
         return output
@@ -71,7 +75,8 @@ class QueuedEngine:
     def synchronize(self) -> None:
         """Wait for what the calls started; note when that was over."""
         self._stream.synchronize()
-        self._started, end = 0, _counter()
+        end = _counter()
+        self._under_way.clear()
         for call in reversed(self._calls):
             if not np.isnan(call[3]):
                 break

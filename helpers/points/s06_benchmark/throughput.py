@@ -167,8 +167,11 @@ class _Spans:
 
 
 def _spans(case: Case, attempt: int) -> _Spans:
-    batch, model = _batch(case, "duration"), {"durations_ms": [20.0]}
-    asked = {seconds: timed(case, attempt, batch, seconds, **model) for seconds in (_SHORT_S, _LONG_S, None)}
+    batch = _batch(case, "duration")
+    asked = {
+        seconds: timed(case, attempt, batch, seconds, durations_ms=[call_ms])
+        for seconds, call_ms in ((_SHORT_S, 20.0), (_LONG_S, 20.0), (None, 100.0))
+    }
     found = {seconds or float(DURATION_S): run.span_s for seconds, run in asked.items() if run.known}
     return _Spans(found, all(run.simulated for run in asked.values()))
 

@@ -153,7 +153,7 @@ def _own_rate(timed: throughput.Timed) -> float:
     low, high = timed.rates(column="waited_s")
     own = timed.images_per_s / min(max(timed.images_per_s, low), high)
     ends = np.where(log["waited_s"][:-1] <= log["start_s"][1:], log["waited_s"][:-1], log["end_s"][:-1])
-    gaps = (log["start_s"][1:] - ends)[timed.calls // 2 :]  # before these it may have been a warm-up
+    gaps = (log["start_s"][1:] - ends)[-(timed.calls // 4) :]  # before these it may have been a warm-up
     gap, work = float(gaps.min()), float((log["waited_s"] - log["start_s"]).min())
     share = gap / (gap + work)
     return own * (1 - share) if share > _LONG_GAP else own

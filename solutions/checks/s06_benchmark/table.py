@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import psutil
 
 from helpers import models
 from helpers.backend import ENGINE
@@ -27,7 +28,8 @@ __all__ = ["Fresh", "measured"]
 
 _CELL = "benchmark_results"
 _SLOWER, _MACHINE, _AS_FAST, _QUIET = 1.9, 30.0, 1.3, 1.15
-_REPEATS, _SHORT_BATCH = 8, 4
+_REPEATS, _SHORT_BATCH = 8, 8
+_IDLE_S, _IDLE_PERCENT = 0.5, 10.0
 _FITS_FLATTERED = 2**-0.5  # half way from throughputs that fit latencies of half the length, to true ones
 _RUNS = {1: 8, 4: 4, 8: 4, 16: 2, 32: 2}
 
@@ -37,8 +39,8 @@ Key = tuple[str, int]
 class Fresh:
     """Times in ms of names at batches, taken when they are asked for; all that were taken count."""
 
-    def __init__(self, take: Callable[[Key], list[float]]) -> None:
-        self._take = take
+    def __init__(self, take: Callable[[Key], list[float]], idle: Callable[[], bool] = lambda: True) -> None:
+        self._take, self._idle = take, idle
         self._times: dict[Key, list[float]] = {}
 
     def again(self, key: Key) -> None:
@@ -56,12 +58,13 @@ class Fresh:
 
         One of PyTorch may never be undisturbed there, since its threads wait for each other.
         """
-        return key[0] in ENGINES and (self.quiet or key[1] <= _SHORT_BATCH)
+        return key[0] in ENGINES and (key[1] <= _SHORT_BATCH or self.quiet)
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing disturbed the machine: an ordinary time is about as long as the shortest."""
-        return statistics.median(statistics.median(times) / min(times) for times in self._times.values()) < _QUIET
+        """Whether nothing disturbs the machine: times are about as long as the shortest, and its cores have time."""
+        spread = statistics.median(statistics.median(times) / min(times) for times in self._times.values())
+        return spread < _QUIET and self._idle()
 
 
 def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
@@ -70,11 +73,12 @@ def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
     Raises:
         Missed: one is shorter than what the machine can do, whatever its load (a factor of 2 in a single row shows on
             a quiet machine; one in a whole name or table also beside other programs, since it takes one row that was
-            not disturbed), or a name is longer at all its batches than the others allow, on a quiet machine.
+            not disturbed), or an engine is longer at all its batches than the others allow, on a quiet machine.
     """
     for key in sorted(saved, key=lambda key: (key[1], NAMES.index(key[0]))):
         fresh.shortest(key)
-    for key in sorted((key for key in saved if _too_short(saved, fresh, key)), key=fresh.shortest):
+    short = sorted((key for key in saved if _too_short(saved, fresh, key)), key=fresh.shortest)
+    for key in short:
         if fresh.judges(key):
             _take_again(saved, fresh, key, what)
     ratios = {name: [saved[name, batch] / fresh.shortest((name, batch)) for batch in BATCHES] for name in NAMES}
@@ -82,7 +86,7 @@ def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
     undisturbed = fresh.quiet and min(map(statistics.median, ratios.values())) < _AS_FAST
     most = _SLOWER if undisturbed else _MACHINE
     for name, ratio in least.items():
-        if ratio > most:
+        if ratio > (most if name in ENGINES else _MACHINE):
             found = f"{ratio:.2f} times what it takes now, at every batch or more"
             advice = "check the unit, and measure each engine under its own name"
             raise Missed(f"{what} of {name} as this machine measures it", found, advice)
@@ -123,8 +127,13 @@ def _fresh_times(case: Case) -> Fresh:
             runs[name](given)
             return [_ms(runs[name], given) for _ in range(_RUNS[batch])]
 
-        _fresh[case] = Fresh(take)
+        _fresh[case] = Fresh(take, _idle)
     return _fresh[case]
+
+
+def _idle() -> bool:
+    """Return whether other programs leave the processor alone, while this one waits."""
+    return psutil.cpu_percent(_IDLE_S) < _IDLE_PERCENT
 
 
 def _ms(run: Callable[[np.ndarray], Any], given: np.ndarray) -> float:
