@@ -3,9 +3,9 @@
 import textwrap
 
 import pytest
-from solutions.checks.core.claim import CELLS
 
 from helpers.lab import STEPS
+from solutions.checks.core.claim import CELLS
 from tests.mutants.equivalent import equivalents
 from tests.mutants.judging import Decision, rounds
 from tests.mutants.prose import solution_lines
@@ -137,7 +137,10 @@ def test_every_rewrite_is_a_program_other_than_the_solution(step: str) -> None:
 
 def test_every_name_of_a_notebook_is_a_local_name_somewhere() -> None:
     taken = [one.code for one in REWRITES if one.cell == "evaluate_accuracy_todo" and "to_the_notebooks" in one.name]
-    assert all(any(f"{name} = " in code for code in taken) for name in ("rows", "answers", "network", "DEVICE", "np"))
+    assert all(
+        any(f"{name} = " in code for code in taken)
+        for name in ("axes", "engine_name", "accuracy_table", "DEVICE", "PAIRED")
+    )
 
 
 def test_every_todo_cell_is_judged_by_the_nearest_test_cell_first_and_by_timed_ones_last() -> None:

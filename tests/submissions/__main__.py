@@ -18,6 +18,7 @@ def main(
     step: Annotated[str | None, typer.Option(help="Only this step, such as 02_fp16.")] = None,
     name: Annotated[str | None, typer.Option(help="Only submissions with this name.")] = None,
     quick: Annotated[bool, typer.Option(help="Only submissions that are decided in seconds.")] = False,
+    cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is made anew.")] = None,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
@@ -26,13 +27,14 @@ def main(
     os.environ.update(SETTINGS)
     from helpers.files import write_json
     from solutions.checks.trusted.reference import offered_environment
-    from tests.submissions.bank import load_bank
+    from tests.submissions.bank import covering, load_bank
     from tests.submissions.execution import run_all
     from tests.submissions.verdict import Verdict, judge, summary
 
     os.environ.update(offered_environment())
     console = Console(soft_wrap=True)
     chosen = [one for one in load_bank(step) if name in (None, one.name) and (one.quick or not quick)]
+    chosen = covering(chosen) if cover else chosen
     if not chosen:
         console.print(f"no submission named {name} in {step or 'any step'}")
         raise typer.Exit(2)

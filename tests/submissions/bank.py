@@ -1,5 +1,6 @@
 """Reads the bank: one YAML file a step, each entry a patch to one TODO cell of that step's solution notebook."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from nbgrader.preprocessors import ClearSolutions
 from helpers.lab import STEPS
 from solutions.checks.core.claim import CELLS
 
-__all__ = ["ROOT", "Submission", "load_bank", "notebook_cells", "patched_cells"]
+__all__ = ["ROOT", "Submission", "covering", "load_bank", "notebook_cells", "patched_cells"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent
@@ -77,6 +78,21 @@ def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Submiss
     if len(set(titles)) != len(titles):
         raise ValueError(f"names used twice: {sorted({title for title in titles if titles.count(title) > 1})}")
     return found
+
+
+def covering(submissions: Sequence[Submission]) -> list[Submission]:
+    """Return a part of `submissions` in which each claim that a wrong one loses is lost once, and all other kinds.
+
+    In the bank's order, the first that loses what none before it does.
+    """
+    lost: set[str] = set()
+    chosen = []
+    for submission in submissions:
+        new = set(submission.loses or ()) - lost if submission.kind == "wrong" else {submission.name}
+        if new:
+            chosen.append(submission)
+            lost |= new
+    return chosen
 
 
 def _entry(path: Path, raw: dict[str, Any]) -> Submission:

@@ -19,6 +19,12 @@ def stream() -> cuda.Stream:
 
 
 @pytest.fixture
+def memory() -> cuda.DeviceAllocation:
+    """Device memory that holds A; to be asked for before `blocked`, since a copy waits for other streams."""
+    return device_copy(A)
+
+
+@pytest.fixture
 def blocked() -> Iterator[tuple[cuda.Stream, Callable[[], None]]]:
     """A stream that does nothing until the function beside it is called."""
     stream, gate = cuda.Stream(), threading.Event()
@@ -53,9 +59,9 @@ def test_memory_is_freed_with_the_last_reference_to_its_object() -> None:
         cuda.memcpy_dtoh(np.empty(4, np.float32), address)
 
 
-def test_freeing_memory_in_use_by_a_stream_is_harmless(blocked: tuple) -> None:
+def test_freeing_memory_in_use_by_a_stream_is_harmless(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
     stream, unblock = blocked
-    memory, host = device_copy(A), np.zeros_like(A)
+    host = np.zeros_like(A)
     cuda.memcpy_dtoh_async(host, memory, stream)
     memory.free()
     unblock()

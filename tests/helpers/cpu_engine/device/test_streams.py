@@ -20,6 +20,12 @@ def stream() -> cuda.Stream:
 
 
 @pytest.fixture
+def memory() -> cuda.DeviceAllocation:
+    """Device memory that holds A; to be asked for before `blocked`, since a copy waits for other streams."""
+    return device_copy(A)
+
+
+@pytest.fixture
 def blocked() -> Iterator[tuple[cuda.Stream, Callable[[], None]]]:
     """A stream that does nothing until the function beside it is called."""
     stream, gate = cuda.Stream(), threading.Event()
@@ -44,9 +50,9 @@ def test_work_runs_in_order_on_one_thread_that_is_not_the_callers(stream: cuda.S
     assert len({thread for _, thread in seen}) == 1 and seen[0][1] != threading.get_ident()
 
 
-def test_output_read_before_synchronise_is_the_old_data(blocked: tuple) -> None:
+def test_output_read_before_synchronise_is_the_old_data(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
     stream, unblock = blocked
-    memory, host = device_copy(A), np.full_like(A, -1)
+    host = np.full_like(A, -1)
     cuda.memcpy_dtoh_async(host, memory, stream)
     assert (host == -1).all() and not stream.is_done()
     unblock()
@@ -54,9 +60,9 @@ def test_output_read_before_synchronise_is_the_old_data(blocked: tuple) -> None:
     np.testing.assert_array_equal(host, A)
 
 
-def test_pagelocked_source_is_read_when_the_stream_gets_there(blocked: tuple) -> None:
+def test_pagelocked_source_is_read_when_the_stream_gets_there(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
     stream, unblock = blocked
-    source, memory, back = cuda.pagelocked_empty(A.shape, A.dtype), device_copy(A), np.empty_like(A)
+    source, back = cuda.pagelocked_empty(A.shape, A.dtype), np.empty_like(A)
     source[:] = 1
     cuda.memcpy_htod_async(memory, source[:128], stream)
     source[:] = 2
@@ -66,9 +72,9 @@ def test_pagelocked_source_is_read_when_the_stream_gets_there(blocked: tuple) ->
     assert (back[:128] == 2).all() and (back[128:] == A[128:]).all()
 
 
-def test_pageable_source_is_copied_before_the_call_returns(blocked: tuple) -> None:
+def test_pageable_source_is_copied_before_the_call_returns(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
     stream, unblock = blocked
-    source, memory, back = np.ones_like(A), device_copy(A), np.empty_like(A)
+    source, back = np.ones_like(A), np.empty_like(A)
     cuda.memcpy_htod_async(memory, source, stream)
     source[:] = 2
     unblock()
@@ -77,9 +83,11 @@ def test_pageable_source_is_copied_before_the_call_returns(blocked: tuple) -> No
     assert (back == 1).all()
 
 
-def test_pageable_copy_on_a_blocked_stream_keeps_its_place_in_the_order(blocked: tuple) -> None:
+def test_pageable_copy_on_a_blocked_stream_keeps_its_place_in_the_order(
+    memory: cuda.DeviceAllocation, blocked: tuple
+) -> None:
     stream, unblock = blocked
-    memory, first, second = device_copy(A), np.empty_like(A), np.empty_like(A)
+    first, second = np.empty_like(A), np.empty_like(A)
     cuda.memcpy_dtoh_async(first, memory, stream)
     cuda.memcpy_htod_async(memory, 2 * A, stream)
     cuda.memcpy_dtoh_async(second, memory, stream)
@@ -89,9 +97,9 @@ def test_pageable_copy_on_a_blocked_stream_keeps_its_place_in_the_order(blocked:
     np.testing.assert_array_equal(second, 2 * A)
 
 
-def test_synchronous_copy_waits_for_blocking_streams_as_the_default_stream_does(blocked: tuple) -> None:
+def test_synchronous_copy_waits_for_blocking_streams(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
     stream, unblock = blocked
-    memory, back = device_copy(A), np.empty_like(A)
+    back = np.empty_like(A)
     cuda.memset_d8_async(memory, 0, A.nbytes, stream)
     threading.Timer(0.05, unblock).start()
     cuda.memcpy_dtoh(back, memory)
