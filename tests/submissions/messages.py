@@ -17,8 +17,8 @@ _HEAD = """# Every message a check can give
 
 What each claim, and each point of a visible check, says when it is missed, from a submission of the bank that really
 missed it. `make submissions` writes this page; it needs a machine with nothing else to do, since it measures speed.
-`make test` runs a part of the bank that is decided in seconds and loses every claim of its cells (`--quick --cover`), and
-sees that some wrong submission loses every claim.
+`make test` runs a part of the bank that is decided in seconds and loses every claim of its cells (`--quick --cover`),
+and sees that some wrong submission loses every claim.
 
 """
 _LONGEST = 160
