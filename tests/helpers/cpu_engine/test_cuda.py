@@ -1,43 +1,13 @@
 """pycuda.driver's names on the CPU engine: allocations, copies, page-locked arrays and the device."""
 
 import gc
-import threading
-from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from helpers.cpu_engine import cuda
 from helpers.errors import UnsupportedError
-
-A = np.arange(256, dtype=np.float32)
-
-
-@pytest.fixture
-def stream() -> cuda.Stream:
-    return cuda.Stream()
-
-
-@pytest.fixture
-def memory() -> cuda.DeviceAllocation:
-    """Device memory that holds A; to be asked for before `blocked`, since a copy waits for other streams."""
-    return device_copy(A)
-
-
-@pytest.fixture
-def blocked() -> Iterator[tuple[cuda.Stream, Callable[[], None]]]:
-    """A stream that does nothing until the function beside it is called."""
-    stream, gate = cuda.Stream(), threading.Event()
-    stream.submit(lambda: gate.wait(20))
-    yield stream, gate.set
-    gate.set()
-    stream.synchronize()
-
-
-def device_copy(array: np.ndarray) -> cuda.DeviceAllocation:
-    memory = cuda.mem_alloc(array.nbytes)
-    cuda.memcpy_htod(memory, array)
-    return memory
+from tests.helpers.cpu_engine.support import A
 
 
 def test_copy_past_the_end_is_refused_before_anything_is_enqueued(stream: cuda.Stream) -> None:

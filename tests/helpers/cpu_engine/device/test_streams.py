@@ -3,42 +3,13 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from helpers.cpu_engine import cuda
 from helpers.cpu_engine.device import streams
-
-A = np.arange(256, dtype=np.float32)
-
-
-@pytest.fixture
-def stream() -> cuda.Stream:
-    return cuda.Stream()
-
-
-@pytest.fixture
-def memory() -> cuda.DeviceAllocation:
-    """Device memory that holds A; to be asked for before `blocked`, since a copy waits for other streams."""
-    return device_copy(A)
-
-
-@pytest.fixture
-def blocked() -> Iterator[tuple[cuda.Stream, Callable[[], None]]]:
-    """A stream that does nothing until the function beside it is called."""
-    stream, gate = cuda.Stream(), threading.Event()
-    stream.submit(lambda: gate.wait(20))
-    yield stream, gate.set
-    gate.set()
-    stream.synchronize()
-
-
-def device_copy(array: np.ndarray) -> cuda.DeviceAllocation:
-    memory = cuda.mem_alloc(array.nbytes)
-    cuda.memcpy_htod(memory, array)
-    return memory
+from tests.helpers.cpu_engine.support import A, device_copy
 
 
 def test_work_runs_in_order_on_one_thread_that_is_not_the_callers(stream: cuda.Stream) -> None:
