@@ -59,7 +59,8 @@ def test_access_past_the_end_names_offset_and_size(address: int) -> None:
 
 def test_address_of_a_host_array_is_no_device_memory() -> None:
     host = np.zeros(16, np.float32)
-    with pytest.raises(DeviceMemoryError, match="no device memory"):
+    # The host's allocator may have given the place of freed device memory; then that is what is said.
+    with pytest.raises(DeviceMemoryError, match="no device memory|freed"):
         memory.view(host.ctypes.data, 64)
 
 
