@@ -18,8 +18,8 @@ __all__ = ["ENGINE_BATCH", "QueuedEngine", "engine_latency", "engine_throughput"
 ENGINE_BATCH = 64 if ENGINE == "tensorrt" else 8
 """Large enough that the work lasts several times as long as it takes to ask for it."""
 
-_MOST_UNDER_WAY = 1000 if ENGINE == "tensorrt" else 40
-"""Calls that may be under way, as a GPU's launch queue has an end too; together they last a tenth of a second or so."""
+_MOST_UNDER_WAY = 1000 if ENGINE == "tensorrt" else 16
+"""Calls that may be under way, as a GPU's launch queue has an end too; they last a twentieth of a second or more."""
 
 _MOST_CALLS, _MOST_S = 1000, 15.0
 _counter = time.perf_counter

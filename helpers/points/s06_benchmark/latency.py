@@ -51,7 +51,7 @@ _FEW, _MANY = (20, 15), (100, 30)
 Multiples of 20, and of 100, are where the definitions of p95, and of p99, lie between two ranks next to each other.
 """
 
-_LEAST_MS = 2.0
+_LEAST_MS, _FAR = 2.0, 10.0
 _SLOW_MS, _SLOW_CALLS = 60.0, 5
 _OUTLIERS_MS = [2.0, 40.0, 4.0, 25.0, 6.0, 3.0]
 _ASYNCHRONOUS_CALLS, _ASYNCHRONOUS_WARM_UP = 30, 4
@@ -219,7 +219,7 @@ def std(case: Case) -> str:
 
 def _milliseconds(found: Timed) -> str:
     truth, median, power = statistics.median(found.times.tolist()), found.figure("median"), found.unit
-    if power or not truth / 3 < median < truth * 3:
+    if power or not truth / _FAR < median < truth * _FAR:
         unit = f", which would be {_UNITS[power]}" if power else ""
         hint = "time.perf_counter counts seconds; a millisecond is a thousandth"
         raise Missed(f"a median near {truth:.2f}, in milliseconds", f"{median:.6g}{unit}", hint)

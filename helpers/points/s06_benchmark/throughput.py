@@ -65,13 +65,13 @@ class Timed:
         """Seconds from the first call's start to the last call's end."""
         return float(self.log["end_s"][-1] - self.log["start_s"][0])
 
-    def rates(self, after: int = 0, column: str = "end_s") -> tuple[float, float]:
+    def rates(self, after: int = 0, column: str = "end_s", share: float = _WARM_UP_SHARE) -> tuple[float, float]:
         """Return the least and largest true rate in images a second, by the call that a warm-up may end before.
 
-        It took `after` calls at least.
+        It took `after` calls at least, and at most `share` of the time or a dozen calls.
         """
         images, start, end = np.array(self.log["images"]), self.log["start_s"], self.log[column][-1]
-        warm = start - start[0] <= _WARM_UP_SHARE * (end - start[0])
+        warm = start - start[0] <= share * (end - start[0])
         last = min(max(after, int(warm.sum()) - 1, _WARM_UP_CALLS), 3 * self.calls // 4)
         rates = [images[first:].sum() / (end - start[first]) for first in range(after, max(after, last) + 1)]
         return float(min(rates)), float(max(rates))

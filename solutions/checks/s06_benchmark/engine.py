@@ -26,6 +26,7 @@ FASTER = 1.5
 """How many times as fast as the grader's fastest execution a figure may be: half of what flatters by a factor of 2."""
 
 _ROUNDS, _STANDS, _EXECUTIONS, _IN_FLIGHT = 5, 2, 16, 4
+_WARM_UP_SHARE = 0.7  # of the time: the calls of a warm-up may be queued in a moment, and then take long
 _LONG_GAP = 0.15  # of the time from one call to the next, by the least of each
 _COUNTS, _SECONDS = {"num_iterations": 15, "warmup": 3}, 0.2
 _LATENCY, _THROUGHPUT = "benchmark_latency", "benchmark_throughput"
@@ -150,7 +151,7 @@ def _own_rate(timed: throughput.Timed) -> float:
     log = timed.log
     if timed.calls < 4 or not np.isfinite(log["waited_s"]).all():
         return 0.0
-    low, high = timed.rates(column="waited_s")
+    low, high = timed.rates(column="waited_s", share=_WARM_UP_SHARE)
     own = timed.images_per_s / min(max(timed.images_per_s, low), high)
     ends = np.where(log["waited_s"][:-1] <= log["start_s"][1:], log["waited_s"][:-1], log["end_s"][:-1])
     gaps = (log["start_s"][1:] - ends)[-(timed.calls // 4) :]  # before these it may have been a warm-up

@@ -28,7 +28,7 @@ __all__ = ["Fresh", "measured"]
 
 _CELL = "benchmark_results"
 _SLOWER, _MACHINE, _AS_FAST, _QUIET = 1.9, 30.0, 1.3, 1.15
-_REPEATS, _SHORT_BATCH = 8, 8
+_REPEATS, _PAUSE_S, _SHORT_BATCH = 12, 0.25, 8
 _IDLE_S, _IDLE_PERCENT = 0.5, 10.0
 _FITS_FLATTERED = 2**-0.5  # half way from throughputs that fit latencies of half the length, to true ones
 _RUNS = {1: 8, 4: 4, 8: 4, 16: 2, 32: 2}
@@ -118,9 +118,13 @@ def _fresh_times(case: Case) -> Fresh:
     """Return times of the engines that the submission measured and of PyTorch; the same for both claims."""
     if case not in _fresh:
         runs: dict[str, Callable[[np.ndarray], Any]] = {}
+        taken: set[Key] = set()
 
         def take(key: Key) -> list[float]:
             name, batch = key
+            if key in taken:
+                time.sleep(_PAUSE_S)  # what disturbed it may be over
+            taken.add(key)
             if name not in runs:
                 runs[name] = _model(case, name)
             given = images(batch, batch)
@@ -191,7 +195,7 @@ def throughput_measured(case: Case) -> str:
     short = sorted({key[0] for key in latencies if fresh.judges(key) and _too_short(latencies, fresh, key)})
     if not short:
         return f"{said}; {results.fit(case)}"
-    if results.together(found, short) > _FITS_FLATTERED:
+    if len(short) > 1 and results.together(found, short) > _FITS_FLATTERED:
         text = f"{rates[short[0], 1]:.4g} at batch 1, which fits a latency that this machine cannot reach"
         raise Missed(f"images per second of {short[0]} as this machine measures them", text, "write what was measured")
     return said
