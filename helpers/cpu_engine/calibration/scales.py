@@ -4,13 +4,13 @@ The rules reproduce the scales that TensorRT 8.6 wrote.
 
 Held against what TensorRT wrote for the lab's model (tests/fixtures/fidelity_lab, docs/cpu-engine.md). What was
 learned on two earlier recordings, of other weights: with activations computed in float64, all but one of 354 entropy
-scales are TensorRT's; in the one, TensorRT's entropy and entropy-2 calibrators contradict each other (two ranges 0.018 % of their
-divergence apart). With float32 activations, five differ with OpenVINO, one or three with PyTorch: rounding alone
-moves the gap between the two best ranges by 0.03 % of the divergence (root mean square), so closer ties are chance.
-Summing convolutions in shorter parts does not change that, since it is the rounding of what layers pass on that
-counts. Computing the divergence in float32, or bins by division, changes no result with float64 activations;
-normalising Q by the whole mass, spreading it over empty bins too or passing over bins where Q is empty all lose
-scales.
+scales are TensorRT's; in the one, TensorRT's entropy and entropy-2 calibrators contradict each other (two ranges
+0.018 % of their divergence apart). With float32 activations, five differ with OpenVINO, one or three with PyTorch:
+rounding alone moves the gap between the two best ranges by 0.03 % of the divergence (root mean square), so closer
+ties are chance. Summing convolutions in shorter parts does not change that, since it is the rounding of what layers
+pass on that counts. Computing the divergence in float32, or bins by division, changes no result with float64
+activations; normalising Q by the whole mass, spreading it over empty bins too or passing over bins where Q is empty
+all lose scales.
 """
 
 from collections.abc import Callable
