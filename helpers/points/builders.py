@@ -12,6 +12,7 @@ from helpers.probes.answer import Probe
 from helpers.probes.builds import plan_facts
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
+from helpers.probes.retired import replacement
 from helpers.probes.student import Reply
 
 __all__ = [
@@ -203,7 +204,8 @@ def names_parser_errors(reply: Reply, function: str) -> str:
         reply.require(function)
     said = f"{reply.error['type']}: {reply.error['message']}"
     if reply.slipped:
-        raise Missed(f"an exception that you raise for {what}", said[:200], "look at what the parser returns")
+        advice = replacement(said) or "look at what the parser returns"
+        raise Missed(f"an exception that you raise for {what}", said[:200], advice)
     # TensorRT's own log repeats the reason whatever the student does.
     printed = "\n".join(line for line in reply.output.splitlines() if "[TRT]" not in line)
     if not any(reason in f"{said}\n{printed}" for reason in _parser_reasons(unsupported_onnx())):

@@ -11,6 +11,7 @@ from helpers.lab import artifacts_folder
 from helpers.missed import Missed
 from helpers.probes.answer import Probe, answer
 from helpers.probes.codec import pack, unpack
+from helpers.probes.retired import replacement
 
 __all__ = ["Reply", "Student"]
 
@@ -57,7 +58,8 @@ class Reply:
         if not where:  # none of the student's lines was running: our use of what came back failed
             raise Missed(f"{what} to give what the task names", said, "look at the type and shape of what it returns")
         printed = f"; it printed: {self.output.strip()[-300:]}" if self.output.strip() else ""
-        raise Missed(f"{what} to run without an exception", f"{said} ({where}){printed}", f"read {where} again")
+        advice = replacement(message) or f"read {where} again"
+        raise Missed(f"{what} to run without an exception", f"{said} ({where}){printed}", advice)
 
 
 class Student:

@@ -11,6 +11,7 @@ from helpers.points.point import point
 from helpers.points.s05_inference import probes
 from helpers.points.s05_inference.alive import Alive
 from helpers.points.s05_inference.engines import FIXED_BATCH, LEAST, MOST, Small, calls, fixed, judge, usual, wide
+from helpers.probes.retired import replacement
 from helpers.probes.student import Reply
 
 __all__ = [
@@ -216,7 +217,8 @@ def _raised(reply: Reply, what: str) -> str:
         raise Missed(expected, "none", "let open() raise, and look at what deserialize_cuda_engine returns")
     said = f"{reply.error['type']}: {reply.error['message'][:100]}"
     if reply.error["type"] == "NotImplementedError" or reply.slipped:
-        raise Missed(expected, said, "deserialize_cuda_engine returns None for what it cannot load: look, and raise")
+        advice = "deserialize_cuda_engine returns None for what it cannot load: look, and raise"
+        raise Missed(expected, said, replacement(said) or advice)
     return said
 
 
