@@ -1,6 +1,6 @@
 """No cell of ours overwrites a name that a student may have defined.
 
-A student's helper may have any name of one word, and any that a submission of the bank or a solution uses. What our own
+A student's helper may have any name of one word, and any that an entry of the bank or a solution uses. What our own
 cells assign after the first TODO cell has names of two words or more that none of these uses; what needs names of one
 word does so inside a function.
 """
@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from helpers.lab import STEPS
-from tests.submissions.bank import Submission, load_bank, notebook_cells, patched_cells
+from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cells
 
 KNOWN: dict[str, set[str]] = {
     "01_export": set(
@@ -100,9 +100,9 @@ def _ours(step: str) -> set[str]:
     return {name for cell in cells[first + 1 :] if not _is_todo(cell) for name in assigned(cell.source)}
 
 
-def _students(submission: Submission) -> set[str]:
-    """Return the names that a submission's TODO cells bind."""
-    return {name for cell in patched_cells(submission) if _is_todo(cell) for name in assigned(cell.source)}
+def _students(entry: Entry) -> set[str]:
+    """Return the names that an entry's TODO cells bind."""
+    return {name for cell in patched_cells(entry) if _is_todo(cell) for name in assigned(cell.source)}
 
 
 def _of_one_word(name: str) -> bool:
@@ -111,7 +111,7 @@ def _of_one_word(name: str) -> bool:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_no_cell_of_ours_takes_a_name_that_a_student_may_have_given(step: str) -> None:
-    students = {name for submission in load_bank(step) for name in _students(submission)}
+    students = {name for entry in load_bank(step) for name in _students(entry)}
     taken = {name for name in _ours(step) if _of_one_word(name) or name in students}
     assert sorted(taken - KNOWN.get(step, set())) == []
 

@@ -67,25 +67,23 @@ def _judge(console: Console, mutants: list, variants: list, about: dict[str, Any
     from helpers.files import write_json
     from tests.mutants.judging import Judge, read_decisions
     from tests.mutants.results import figures, good_enough, rejected, status
-    from tests.submissions.bank import Submission
+    from tests.submissions.bank import Entry
 
     judge = Judge(read_decisions(out), workers)
     started, by_id = time.perf_counter(), {one.id: one for one in mutants}
-    waiting = [Submission(one.step, one.id, "mutant", cell=one.cell, code=one.code) for one in mutants]
+    waiting = [Entry(one.step, one.id, "mutant", cell=one.cell, code=one.code) for one in mutants]
     number = len(waiting) + len(variants)
     done = 0
     rewrites = functools.partial(judge.rewrites, everywhere=about["sample"] is None)
-    for decide, submissions in ((judge.mutants, waiting), (rewrites, variants)):
-        for submission, decision in decide(submissions):
+    for decide, entries in ((judge.mutants, waiting), (rewrites, variants)):
+        for entry, decision in decide(entries):
             done += 1
             # After each one: what was decided survives when the run is stopped.
             write_json(out, figures(mutants, variants, judge.decisions, about))
-            mutant = by_id.get(submission.name)
+            mutant = by_id.get(entry.name)
             word = status(mutant, decision) if mutant else "rejected" if rejected(decision) else "kept"
             why = ", ".join([*decision.lost, *decision.failed, decision.died.strip().rpartition("\n")[2]]).strip(", ")
-            console.print(
-                f"{done:>5}/{number} {word:<10} {submission.name} ({decision.seconds:.0f} s) {why}", markup=False
-            )
+            console.print(f"{done:>5}/{number} {word:<10} {entry.name} ({decision.seconds:.0f} s) {why}", markup=False)
     found = figures(mutants, variants, judge.decisions, about)
     write_json(out, found)
     _print(console, found, time.perf_counter() - started)

@@ -11,12 +11,12 @@ from pathlib import Path
 from helpers.files import read_json
 from solutions.checks.core.claim import CELLS, claims_of
 from tests.mutants.source import todo_cells
-from tests.submissions.bank import ROOT, Submission, notebook_cells, patched_cells
-from tests.submissions.execution import Outcome, run_all, run_submission
+from tests.submissions.bank import ROOT, Entry, notebook_cells, patched_cells
+from tests.submissions.execution import Outcome, run_all, run_entry
 
 __all__ = ["Decision", "Judge", "read_decisions", "rounds", "test_cells_after"]
 
-_Part = tuple[Submission, list[tuple[str, ...]]]
+_Part = tuple[Entry, list[tuple[str, ...]]]
 """A variant, and the test cells that are still to judge it, round by round."""
 
 _TIMES = 10
@@ -75,16 +75,16 @@ class Judge:
         self._limits: dict[tuple[str, tuple[str, ...]], float] = {}
         self._locks: dict[tuple[str, tuple[str, ...]], threading.Lock] = defaultdict(threading.Lock)
 
-    def mutants(self, variants: Sequence[Submission]) -> Iterator[tuple[Submission, Decision]]:
+    def mutants(self, variants: Sequence[Entry]) -> Iterator[tuple[Entry, Decision]]:
         """Decide each, from its nearest test cell on, until a claim is lost; yield it once it is decided."""
         yield from self._decide([(one, rounds(one.step, one.cell)) for one in variants], stop_at_loss=True)
 
-    def rewrites(self, variants: Sequence[Submission], *, everywhere: bool) -> Iterator[tuple[Submission, Decision]]:
+    def rewrites(self, variants: Sequence[Entry], *, everywhere: bool) -> Iterator[tuple[Entry, Decision]]:
         """Decide each on the nearest test cell or, `everywhere`, on all that come after its TODO cell."""
         chosen = [(one, rounds(one.step, one.cell)[: None if everywhere else 1]) for one in variants]
         yield from self._decide(chosen, stop_at_loss=False)
 
-    def _decide(self, chosen: Sequence[_Part], *, stop_at_loss: bool) -> Iterator[tuple[Submission, Decision]]:
+    def _decide(self, chosen: Sequence[_Part], *, stop_at_loss: bool) -> Iterator[tuple[Entry, Decision]]:
         waiting, keys = [], {variant.name: _key(variant, parts) for variant, parts in chosen}
         for variant, parts in chosen:
             known = self.decisions.get(variant.name)
@@ -98,10 +98,10 @@ class Judge:
             now = [replace(variant, cells=parts[0]) for variant, parts in waiting]
             left = {variant.name: (variant, parts[1:]) for variant, parts in waiting}
             run = functools.partial(self._run, stop_at_loss=stop_at_loss)
-            for submission, outcome in run_all(now, self.workers, run):
-                decision = _added(so_far.get(submission.name), submission, outcome)
-                so_far[submission.name] = decision
-                variant, parts = left[submission.name]
+            for entry, outcome in run_all(now, self.workers, run):
+                decision = _added(so_far.get(entry.name), entry, outcome)
+                so_far[entry.name] = decision
+                variant, parts = left[entry.name]
                 if not parts or (stop_at_loss and decision.killed):
                     decision.key = keys[variant.name]
                     self.decisions[variant.name] = decision
@@ -109,27 +109,27 @@ class Judge:
                     yield variant, decision
             waiting = list(left.values())
 
-    def _run(self, submission: Submission, *, stop_at_loss: bool) -> Outcome:
-        return run_submission(submission, self._limit(submission), stop_at_loss=stop_at_loss)
+    def _run(self, entry: Entry, *, stop_at_loss: bool) -> Outcome:
+        return run_entry(entry, self._limit(entry), stop_at_loss=stop_at_loss)
 
-    def _limit(self, submission: Submission) -> float:
+    def _limit(self, entry: Entry) -> float:
         """Return the seconds it may take; the solution itself is run first where it was not yet on these cells.
 
         Raises:
             RuntimeError: the solution loses a claim, so that nothing can be said of its mutants.
         """
-        what = submission.cell, submission.cells
+        what = entry.cell, entry.cells
         with self._locks[what]:
             if what not in self._limits:
-                solution = replace(submission, kind="rewrite", code=todo_cells(submission.step)[submission.cell])
-                outcome = run_submission(solution)
+                solution = replace(entry, kind="rewrite", code=todo_cells(entry.step)[entry.cell])
+                outcome = run_entry(solution)
                 if outcome.lost or outcome.died:
                     raise RuntimeError(f"the solution loses {sorted(outcome.lost)} of {what} {outcome.died}")
                 self._limits[what] = max(_LEAST_S, _TIMES * outcome.seconds)
             return self._limits[what]
 
 
-def _added(before: Decision | None, submission: Submission, outcome: Outcome) -> Decision:
+def _added(before: Decision | None, entry: Entry, outcome: Outcome) -> Decision:
     failed = {name for name in outcome.lost if outcome.claims[name]["status"] == "error"}
     after = before or Decision("")
     after.lost += sorted(outcome.lost - failed)
@@ -137,19 +137,19 @@ def _added(before: Decision | None, submission: Submission, outcome: Outcome) ->
     after.died = after.died or outcome.died
     after.seconds = round(after.seconds + outcome.seconds, 2)
     after.visible += "".join(text for text in outcome.visible.values() if "✗" in text)
-    if submission.kind == "rewrite":
+    if entry.kind == "rewrite":
         after.visible += "\n".join(outcome.errors)
     return after
 
 
-def _key(variant: Submission, parts: list[tuple[str, ...]]) -> str:
+def _key(variant: Entry, parts: list[tuple[str, ...]]) -> str:
     sources = [cell.source for cell in patched_cells(variant)]
     return hashlib.sha256("\0".join([_judging_code(), variant.kind, str(parts), *sources]).encode()).hexdigest()[:16]
 
 
 @functools.cache
 def _judging_code() -> str:
-    """Return a digest of the code that decides: checks, helpers, and how submissions are run."""
+    """Return a digest of the code that decides: checks, helpers, and how entries are run."""
     digest = hashlib.sha256()
     for folder in ("helpers", "solutions"):
         for path in sorted((ROOT / folder).rglob("*.py")):

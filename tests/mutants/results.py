@@ -8,7 +8,7 @@ from helpers.lab import STEPS
 from tests.mutants.equivalent import reason_of
 from tests.mutants.judging import Decision
 from tests.mutants.source import Mutant
-from tests.submissions.bank import Submission
+from tests.submissions.bank import Entry
 
 __all__ = ["COUNTS", "LEAST_KILLED", "MOST_EQUIVALENT", "figures", "good_enough", "rejected", "status"]
 
@@ -27,7 +27,7 @@ def status(mutant: Mutant, decision: Decision | None) -> str:
 
 
 def figures(
-    mutants: Sequence[Mutant], rewrites: Sequence[Submission], decisions: dict[str, Decision], about: dict[str, Any]
+    mutants: Sequence[Mutant], rewrites: Sequence[Entry], decisions: dict[str, Decision], about: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what results/mutants.json holds: counts by step and by operator, every decision raw."""
     rows = [(mutant, status(mutant, decisions.get(mutant.id))) for mutant in mutants]

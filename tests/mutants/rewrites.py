@@ -9,7 +9,7 @@ from typing import Any
 from helpers.lab import STEPS
 from tests.mutants import renames, reshaping
 from tests.mutants.source import normal, todo_cells
-from tests.submissions.bank import Submission, notebook_cells
+from tests.submissions.bank import Entry, notebook_cells
 
 __all__ = ["all_rewrites", "rewrites_of"]
 
@@ -21,20 +21,20 @@ _NUMBERS_ARE_RETURNED = {"evaluate_accuracy_todo", "latency_function", "throughp
 
 
 @functools.cache
-def all_rewrites(step: str | None = None) -> tuple[Submission, ...]:
+def all_rewrites(step: str | None = None) -> tuple[Entry, ...]:
     """Return every rewrite of a step's TODO cells, or of all steps', in order."""
     steps = [step] if step else STEPS
     return tuple(one for name in steps for cell in todo_cells(name) for one in rewrites_of(name, cell))
 
 
-def rewrites_of(step: str, cell: str) -> list[Submission]:
-    """Return the rewrites of one TODO cell as submissions; those that change nothing in this cell are left out."""
+def rewrites_of(step: str, cell: str) -> list[Entry]:
+    """Return the rewrites of one TODO cell as entries; those that change nothing in this cell are left out."""
     source, seen, found = todo_cells(step)[cell], set(), []
     for name, tree in _variants(step, cell, ast.parse(source)):
         code = ast.unparse(ast.fix_missing_locations(tree))
         if normal(code) not in seen:
             seen.add(normal(code))
-            found.append(Submission(step, f"{step}/{cell}/{name}", "rewrite", cell=cell, code=code))
+            found.append(Entry(step, f"{step}/{cell}/{name}", "rewrite", cell=cell, code=code))
     return found
 
 

@@ -1,6 +1,6 @@
 """Runs the bank: `python -m tests.submissions [--step 02_fp16] [--name flag_forgotten] [--out submissions.json]`.
 
-Exit code 1 where a wrong submission is accepted, a right one rejected, or a claim lost that should have been kept.
+Exit code 1 where a wrong entry is accepted, a right one rejected, or a claim lost that should have been kept.
 """
 
 import os
@@ -16,8 +16,8 @@ from tests.submissions.execution import SETTINGS
 
 def main(
     step: Annotated[str | None, typer.Option(help="Only this step, such as 02_fp16.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only submissions with this name.")] = None,
-    quick: Annotated[bool, typer.Option(help="Only submissions that are decided in seconds.")] = False,
+    name: Annotated[str | None, typer.Option(help="Only entries with this name.")] = None,
+    quick: Annotated[bool, typer.Option(help="Only entries that are decided in seconds.")] = False,
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is made anew.")] = None,
@@ -36,18 +36,18 @@ def main(
     chosen = [one for one in load_bank(step) if name in (None, one.name) and (one.quick or not quick)]
     chosen = covering(chosen) if cover else chosen
     if not chosen:
-        console.print(f"no submission named {name} in {step or 'any step'}")
+        console.print(f"no entry named {name} in {step or 'any step'}")
         raise typer.Exit(2)
     started = time.perf_counter()
     verdicts: dict[str, Verdict] = {}
-    for submission, outcome in run_all(chosen):
-        verdicts[submission.title] = judge(submission, outcome)
+    for entry, outcome in run_all(chosen):
+        verdicts[entry.title] = judge(entry, outcome)
         # After each one: what was decided survives when the run is stopped.
         in_order = [verdicts[one.title] for one in chosen if one.title in verdicts]
         figures = summary(in_order, time.perf_counter() - started)
         write_json(out, figures)
-        _show(console, f"{len(verdicts)}/{len(chosen)}", verdicts[submission.title], verbose)
-    console.print(f"\n{figures['wrong']} wrong and {figures['right']} right submissions in {figures['seconds']:.0f} s")
+        _show(console, f"{len(verdicts)}/{len(chosen)}", verdicts[entry.title], verbose)
+    console.print(f"\n{figures['wrong']} wrong and {figures['right']} right entries in {figures['seconds']:.0f} s")
     for key in ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks"):
         console.print(f"  {key.replace('_', ' '):<18} {figures[key]}")
     console.print(f"  {figures['seen_by_visible_checks']} of the wrong ones were seen by a visible check; {out}")
@@ -65,15 +65,15 @@ def _write_messages(console: Console, document: Path, figures: dict[str, Any]) -
 
     write_messages(document, figures)
     if never := claims_without_message(figures):
-        console.print(f"[red]no submission fails: {', '.join(never)}[/]")
+        console.print(f"[red]no entry fails: {', '.join(never)}[/]")
         raise typer.Exit(1)
 
 
 def _show(console: Console, count: str, verdict: Any, verbose: bool) -> None:
-    submission, outcome = verdict.submission, verdict.outcome
+    entry, outcome = verdict.entry, verdict.outcome
     mark = "[green]✓[/]" if verdict.right else "[red]✗[/]"
     lost = ", ".join(sorted(outcome.lost)) or "nothing"
-    console.print(f"{mark} {count:>7} {submission.title} ({submission.kind}, {outcome.seconds:.0f} s) lost {lost}")
+    console.print(f"{mark} {count:>7} {entry.title} ({entry.kind}, {outcome.seconds:.0f} s) lost {lost}")
     for text, names in (
         ("kept, but must be lost", verdict.kept_wrongly),
         ("lost, but must be kept", verdict.lost_wrongly),

@@ -12,7 +12,7 @@ from nbgrader.preprocessors import ClearSolutions
 from helpers.lab import STEPS
 from solutions.checks.core.claim import CELLS
 
-__all__ = ["ROOT", "Submission", "covering", "load_bank", "notebook_cells", "patched_cells"]
+__all__ = ["ROOT", "Entry", "covering", "load_bank", "notebook_cells", "patched_cells"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent
@@ -21,7 +21,7 @@ _KEYS = {"name", "about", "cell", "replace", "code", "loses", "cells"}
 
 
 @dataclass(frozen=True)
-class Submission:
+class Entry:
     """One entry. `loses` are exactly the claims that are not kept; None means every claim that is looked at.
 
     `kind` is wrong, right, solution (the notebook as it is) or skeleton (every TODO unfilled); the last two are made
@@ -60,47 +60,47 @@ class Submission:
         return set(self.graded) <= _QUICK_CELLS
 
 
-def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Submission]:
+def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
     """Return the bank's entries in order; with `extremes`, each step's solution and skeleton come first.
 
     Raises:
         ValueError: an entry with an unknown key, a name that is taken, or neither `replace` nor `code`.
     """
-    found: list[Submission] = []
+    found: list[Entry] = []
     for path in sorted(_FOLDER.glob("*.yaml")):
         if path.stem not in STEPS or step not in (None, path.stem):
             continue
         if extremes:
-            found.append(Submission(path.stem, "solution", "solution", "The notebook as it is."))
-            found.append(Submission(path.stem, "skeleton", "skeleton", "Every TODO unfilled.", loses=None))
+            found.append(Entry(path.stem, "solution", "solution", "The notebook as it is."))
+            found.append(Entry(path.stem, "skeleton", "skeleton", "Every TODO unfilled.", loses=None))
         found += [_entry(path, raw) for raw in yaml.safe_load(path.read_text()) or []]
-    titles = [submission.title for submission in found]
+    titles = [entry.title for entry in found]
     if len(set(titles)) != len(titles):
         raise ValueError(f"names used twice: {sorted({title for title in titles if titles.count(title) > 1})}")
     return found
 
 
-def covering(submissions: Sequence[Submission]) -> list[Submission]:
-    """Return a part of `submissions` in which each claim that a wrong one loses is lost once, and all other kinds.
+def covering(entries: Sequence[Entry]) -> list[Entry]:
+    """Return a part of `entries` in which each claim that a wrong one loses is lost once, and all other kinds.
 
     In the bank's order, the first that loses what none before it does.
     """
     lost: set[str] = set()
     chosen = []
-    for submission in submissions:
-        new = set(submission.loses or ()) - lost if submission.kind == "wrong" else {submission.name}
+    for entry in entries:
+        new = set(entry.loses or ()) - lost if entry.kind == "wrong" else {entry.name}
         if new:
-            chosen.append(submission)
+            chosen.append(entry)
             lost |= new
     return chosen
 
 
-def _entry(path: Path, raw: dict[str, Any]) -> Submission:
+def _entry(path: Path, raw: dict[str, Any]) -> Entry:
     unknown = set(raw) - _KEYS
     if unknown or bool(raw.get("replace")) == bool(raw.get("code")):
         raise ValueError(f"{path.name}, {raw.get('name')}: give either replace or code; unknown keys: {unknown}")
     loses = tuple(raw["loses"])
-    return Submission(
+    return Entry(
         path.stem,
         raw["name"],
         "wrong" if loses else "right",
@@ -121,24 +121,24 @@ def notebook_cells(step: str, *, filled: bool = True) -> list[nbformat.NotebookN
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def patched_cells(submission: Submission) -> list[nbformat.NotebookNode]:
-    """Return the step's code cells with the submission's patch.
+def patched_cells(entry: Entry) -> list[nbformat.NotebookNode]:
+    """Return the step's code cells with the entry's patch.
 
     Raises:
         ValueError: the cell, or a text to replace, is not there.
     """
-    cells = notebook_cells(submission.step, filled=submission.kind != "skeleton")
-    if submission.cell:
-        cell = next((c for c in cells if c.metadata.get("nbgrader", {}).get("grade_id") == submission.cell), None)
+    cells = notebook_cells(entry.step, filled=entry.kind != "skeleton")
+    if entry.cell:
+        cell = next((c for c in cells if c.metadata.get("nbgrader", {}).get("grade_id") == entry.cell), None)
         if cell is None:
-            raise ValueError(f"{submission.title}: no cell {submission.cell} in {submission.step}")
-        cell.source = submission.code or _replaced(submission, cell.source)
+            raise ValueError(f"{entry.title}: no cell {entry.cell} in {entry.step}")
+        cell.source = entry.code or _replaced(entry, cell.source)
     return cells
 
 
-def _replaced(submission: Submission, source: str) -> str:
-    for old, new in submission.replace.items():
+def _replaced(entry: Entry, source: str) -> str:
+    for old, new in entry.replace.items():
         if old not in source:
-            raise ValueError(f"{submission.title}: cell {submission.cell} does not hold {old!r}")
+            raise ValueError(f"{entry.title}: cell {entry.cell} does not hold {old!r}")
         source = source.replace(old, new)
     return source

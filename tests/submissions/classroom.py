@@ -13,7 +13,7 @@ import typer
 
 from helpers.files import atomic_write
 from helpers.lab import STEPS
-from tests.submissions.bank import ROOT, Submission, load_bank, patched_cells
+from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 
 __all__ = ["HALF_DONE", "STUDENTS", "write_classroom"]
 
@@ -25,27 +25,27 @@ STUDENTS = ("complete", "empty", "half_done")
 
 def write_classroom(folder: str | Path) -> None:
     """Write `folder`/STUDENT/STEP/STEP.ipynb for every student and step."""
-    bank = {submission.title: submission for submission in load_bank(extremes=False)}
+    bank = {entry.title: entry for entry in load_bank(extremes=False)}
     for index, step in enumerate(STEPS):
-        solution = Submission(step, "solution", "solution")
+        solution = Entry(step, "solution", "solution")
         mistake = bank[f"{step}/{HALF_DONE[step]}"] if step in HALF_DONE else solution
-        for student, submission in (
+        for student, entry in (
             ("complete", solution),
             ("empty", None),
             ("half_done", mistake if index < len(STEPS) // 2 else None),
         ):
             target = Path(folder) / student / step / f"{step}.ipynb"
-            atomic_write(target, nbformat.writes(_handed_in(step, submission)) + "\n")
+            atomic_write(target, nbformat.writes(_handed_in(step, entry)) + "\n")
 
 
-def _handed_in(step: str, submission: Submission | None) -> nbformat.NotebookNode:
-    """Return the student's notebook of a step, its TODO cells filled as in the submission (None: left as they are)."""
+def _handed_in(step: str, entry: Entry | None) -> nbformat.NotebookNode:
+    """Return the student's notebook of a step, its TODO cells filled as in the entry (None: left as they are)."""
     notebook = nbformat.read(ROOT / "labs" / step / f"{step}.ipynb", as_version=4)
-    if submission is None:
+    if entry is None:
         return notebook
     source = nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4)
     filled = {_grade_id(cell): cell.source for cell in source.cells if _grade_id(cell)}
-    filled |= {_grade_id(cell): cell.source for cell in patched_cells(submission) if _grade_id(cell)}
+    filled |= {_grade_id(cell): cell.source for cell in patched_cells(entry) if _grade_id(cell)}
     for cell in notebook.cells:
         if cell.metadata.get("nbgrader", {}).get("solution"):
             cell.source = filled[_grade_id(cell)]

@@ -1,4 +1,4 @@
-"""Runs one submission as grading does: the notebook's cells in order, then the claims, in a process of its own."""
+"""Runs one entry as grading does: the notebook's cells in order, then the claims, in a process of its own."""
 
 import contextlib
 import gc
@@ -25,9 +25,9 @@ from solutions.checks.core.record import read_record
 from solutions.checks.trusted.workspace import prepare
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
-from tests.submissions.bank import Submission, patched_cells
+from tests.submissions.bank import Entry, patched_cells
 
-__all__ = ["SETTINGS", "Outcome", "run_all", "run_submission"]
+__all__ = ["SETTINGS", "Outcome", "run_all", "run_entry"]
 
 SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Agg"}
 """The smaller model and fewer images: what a claim decides does not depend on the network's size."""
@@ -43,12 +43,12 @@ _MEASURED = {
 _HIDDEN = "### BEGIN HIDDEN TESTS"
 _PRELOAD = ["matplotlib.pyplot", "nbformat", "onnx", "onnxruntime", "pandas", "scipy.stats", "torch", "torchvision"]
 _PRELOAD_ON_CPU = ["helpers.feedback", "solutions.checks.core.claim", "tests.submissions.bank"]
-"""What every submission imports, once: children of the fork server have it. CUDA cannot be used after a fork."""
+"""What every entry imports, once: children of the fork server have it. CUDA cannot be used after a fork."""
 
 
 @dataclass
 class Outcome:
-    """What became of a submission: every claim that was decided by name, what the visible checks said, cell errors."""
+    """What became of an entry: every claim that was decided by name, what the visible checks said, cell errors."""
 
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
     visible: dict[str, str] = field(default_factory=dict)
@@ -63,40 +63,40 @@ class Outcome:
 
 
 def run_all(
-    submissions: list[Submission], workers: int = 2, run: "Callable[[Submission], Outcome] | None" = None
-) -> Iterator[tuple[Submission, "Outcome"]]:
-    """Run submissions and yield each with its outcome: what times nothing beside each other, then the rest alone.
+    entries: list[Entry], workers: int = 2, run: "Callable[[Entry], Outcome] | None" = None
+) -> Iterator[tuple[Entry, "Outcome"]]:
+    """Run entries and yield each with its outcome: what times nothing beside each other, then the rest alone.
 
-    `run` is `run_submission` with other settings.
+    `run` is `run_entry` with other settings.
     """
-    run = run or run_submission
+    run = run or run_entry
     pool = ThreadPoolExecutor(workers)
     try:
-        under_way = {pool.submit(run, one): one for one in submissions if not one.timed}
+        under_way = {pool.submit(run, one): one for one in entries if not one.timed}
         for done in as_completed(under_way):
             yield under_way[done], done.result()
     finally:
         pool.shutdown(cancel_futures=True)
-    for submission in submissions:
-        if submission.timed:
-            yield submission, run(submission)
+    for entry in entries:
+        if entry.timed:
+            yield entry, run(entry)
 
 
-def run_submission(submission: Submission, limit_s: float = LIMIT_S, *, stop_at_loss: bool = False) -> Outcome:
-    """Run a submission in a fresh process and return its outcome; one that dies or hangs says so in `died`.
+def run_entry(entry: Entry, limit_s: float = LIMIT_S, *, stop_at_loss: bool = False) -> Outcome:
+    """Run an entry in a fresh process and return its outcome; one that dies or hangs says so in `died`.
 
     With `stop_at_loss` it is ended at the first claim that it does not keep, and the outcome holds the claims so far.
     The environment must hold SETTINGS before the first call, since helpers.lab reads them when it is imported.
     """
     with tempfile.TemporaryDirectory() as folder:
-        return _run_in(Path(folder), submission, limit_s, stop_at_loss)
+        return _run_in(Path(folder), entry, limit_s, stop_at_loss)
 
 
-def _run_in(folder: Path, submission: Submission, limit_s: float, stop_at_loss: bool) -> Outcome:
+def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool) -> Outcome:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(submission, folder, sender), daemon=False)
+    process = context.Process(target=_child, args=(entry, folder, sender), daemon=False)
     started = time.perf_counter()
     process.start()
     sender.close()
@@ -136,39 +136,39 @@ def _decided(records: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _child(submission: Submission, folder: Path, sender: Any) -> None:
+def _child(entry: Entry, folder: Path, sender: Any) -> None:
     outcome = Outcome()
-    if not submission.timed:
+    if not entry.timed:
         torch.set_num_threads(1)  # another runs beside it, and threads that wait for a taken core spin
     gc.freeze()  # the checks on memory collect garbage often, and need not look at all that the fork server imported
-    # What the submission writes, native libraries included, is none of the runner's output.
+    # What the entry writes, native libraries included, is none of the runner's output.
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)
     try:
-        _run(submission, folder, outcome)
+        _run(entry, folder, outcome)
     except BaseException:
         outcome.died = traceback.format_exc()
     sender.send(outcome)
     sender.close()
 
 
-def _run(submission: Submission, folder: Path, outcome: Outcome) -> None:
-    home = folder / submission.step
+def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
+    home = folder / entry.step
     home.mkdir()
     os.chdir(home)
     os.environ["TRT_LAB_ARTIFACTS"] = str(folder / "artifacts")
     os.environ["TRT_LAB_RECORDS"] = str(folder / _RECORDS)
-    prepare(submission.step, folder / "artifacts")
-    if submission.step == "06_benchmark" and submission.kind not in ("solution", "skeleton"):
+    prepare(entry.step, folder / "artifacts")
+    if entry.step == "06_benchmark" and entry.kind not in ("solution", "skeleton"):
         _measure_small_networks(folder / "artifacts")
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
-    for cell in _up_to_the_last_test(submission, patched_cells(submission)):
+    for cell in _up_to_the_last_test(entry, patched_cells(entry)):
         about = cell.metadata.get("nbgrader", {})
         if "explore" in cell.metadata.get("tags", []):
             continue
         if about.get("grade") and not about.get("solution"):
-            _test_cell(submission, cell.source, about["grade_id"], namespace, outcome)
+            _test_cell(entry, cell.source, about["grade_id"], namespace, outcome)
         elif _execute(cell.source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
             namespace["In"].append(cell.source)
 
@@ -190,9 +190,9 @@ def _small_network(name: str) -> torch.nn.Module:
     return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, 10))
 
 
-def _up_to_the_last_test(submission: Submission, cells: list[Any]) -> list[Any]:
+def _up_to_the_last_test(entry: Entry, cells: list[Any]) -> list[Any]:
     """Leave out what comes after the last test cell that is asked for: a later cell cannot change it."""
-    tests = [index for index, cell in enumerate(cells) if _graded_as(cell) in submission.cells]
+    tests = [index for index, cell in enumerate(cells) if _graded_as(cell) in entry.cells]
     return cells[: tests[-1] + 1] if tests else cells
 
 
@@ -201,8 +201,8 @@ def _graded_as(cell: Any) -> str | None:
     return about["grade_id"] if about.get("grade") else None
 
 
-def _test_cell(submission: Submission, source: str, grade_id: str, namespace: dict[str, Any], outcome: Outcome) -> None:
-    if submission.cells and grade_id not in submission.cells:
+def _test_cell(entry: Entry, source: str, grade_id: str, namespace: dict[str, Any], outcome: Outcome) -> None:
+    if entry.cells and grade_id not in entry.cells:
         return
     visible, _, hidden = source.partition(_HIDDEN)
     if visible.strip():

@@ -1,6 +1,6 @@
 """Writes the table of messages: what each claim, and each point of a visible check, says when it is missed.
 
-Every message comes from a submission of the bank that was really graded; none is typed by hand.
+Every message comes from an entry of the bank that was really graded; none is typed by hand.
 """
 
 import re
@@ -15,10 +15,10 @@ __all__ = ["claims_without_message", "messages", "write_messages"]
 
 _HEAD = """# Every message a check can give
 
-What each claim, and each point of a visible check, says when it is missed, from a submission of the bank that really
+What each claim, and each point of a visible check, says when it is missed, from an entry of the bank that really
 missed it. `make submissions` writes this page; it needs a machine with nothing else to do, since it measures speed.
 `make test` runs a part of the bank that is decided in seconds and loses every claim of its cells (`--quick --cover`),
-and sees that some wrong submission loses every claim.
+and sees that some wrong entry loses every claim.
 
 """
 _LONGEST = 160
@@ -32,7 +32,7 @@ def messages(figures: dict[str, Any]) -> str:
     """Return the Markdown tables, one a step, from the figures of a whole run of the bank."""
     parts = []
     for step in STEPS:
-        hidden, visible = _hidden(step, figures["submissions"]), _visible(step, figures["submissions"])
+        hidden, visible = _hidden(step, figures["entries"]), _visible(step, figures["entries"])
         if not hidden:
             continue
         parts += [f"## {step}", "", *_table("claim", hidden), ""]
@@ -42,8 +42,8 @@ def messages(figures: dict[str, Any]) -> str:
 
 
 def claims_without_message(figures: dict[str, Any]) -> list[str]:
-    """Return the claims that no wrong submission of the bank loses: checks that were never seen to fail."""
-    lost = {name for row in figures["submissions"] if row["kind"] == "wrong" for name in row["lost"]}
+    """Return the claims that no wrong entry of the bank loses: checks that were never seen to fail."""
+    lost = {name for row in figures["entries"] if row["kind"] == "wrong" for name in row["lost"]}
     return [claim.name for cell in CELLS for claim in claims_of(cell) if claim.name not in lost]
 
 
@@ -77,7 +77,7 @@ def _visible(step: str, rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def _table(first: str, rows: list[tuple[str, ...]]) -> list[str]:
-    head = [f"| {first} | submission | expected | found | try |", "|---|---|---|---|---|"]
+    head = [f"| {first} | entry | expected | found | try |", "|---|---|---|---|---|"]
     return head + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
 
 

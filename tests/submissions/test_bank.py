@@ -13,7 +13,7 @@ import pytest
 
 from solutions.checks.core.claim import CELLS, claims_of
 from solutions.checks.core.decide import SEED_VARIABLE
-from tests.submissions.bank import ROOT, Submission, load_bank, patched_cells
+from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 
 BANK = load_bank()
 SEED = "2026"
@@ -21,20 +21,20 @@ SEED = "2026"
 
 
 def test_the_bank_is_as_large_as_promised() -> None:
-    kinds = [submission.kind for submission in BANK]
+    kinds = [entry.kind for entry in BANK]
     assert kinds.count("wrong") >= 60 and kinds.count("right") >= 15
 
 
-@pytest.mark.parametrize("submission", BANK, ids=[submission.title for submission in BANK])
-def test_each_patch_fits_its_notebook_and_names_claims_of_its_cells(submission: Submission) -> None:
-    for cell in patched_cells(submission):
-        compile(cell.source, submission.title, "exec")
-    decided = {claim.name for cell in submission.graded for claim in claims_of(cell)}
-    assert set(submission.loses or ()) <= decided
+@pytest.mark.parametrize("entry", BANK, ids=[entry.title for entry in BANK])
+def test_each_patch_fits_its_notebook_and_names_claims_of_its_cells(entry: Entry) -> None:
+    for cell in patched_cells(entry):
+        compile(cell.source, entry.title, "exec")
+    decided = {claim.name for cell in entry.graded for claim in claims_of(cell)}
+    assert set(entry.loses or ()) <= decided
 
 
 def test_every_claim_is_lost_by_a_wrong_submission() -> None:
-    lost = {name for submission in BANK if submission.kind == "wrong" for name in submission.loses}
+    lost = {name for entry in BANK if entry.kind == "wrong" for name in entry.loses}
     assert [claim.name for cell in CELLS for claim in claims_of(cell) if claim.name not in lost] == []
 
 
@@ -46,7 +46,7 @@ def test_a_quick_part_of_the_bank_that_loses_every_claim_is_decided_rightly(tmp_
     figures = json.loads((tmp_path / "bank.json").read_text())
     mistakes = ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks")
     assert {key: figures[key] for key in mistakes} == dict.fromkeys(mistakes, 0)
-    quick = [submission for submission in BANK if submission.quick]
-    lost = {name for submission in quick for name in submission.loses or ()}
-    assert {name for row in figures["submissions"] for name in row["lost"]} == lost
-    assert figures["right"] == sum(submission.kind == "right" for submission in quick) > 8
+    quick = [entry for entry in BANK if entry.quick]
+    lost = {name for entry in quick for name in entry.loses or ()}
+    assert {name for row in figures["entries"] for name in row["lost"]} == lost
+    assert figures["right"] == sum(entry.kind == "right" for entry in quick) > 8

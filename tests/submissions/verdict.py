@@ -1,9 +1,9 @@
-"""Compares what a submission lost with what it must lose, and adds the bank up."""
+"""Compares what an entry lost with what it must lose, and adds the bank up."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from tests.submissions.bank import Submission
+from tests.submissions.bank import Entry
 from tests.submissions.execution import Outcome
 
 __all__ = ["Verdict", "judge", "summary"]
@@ -11,9 +11,9 @@ __all__ = ["Verdict", "judge", "summary"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One submission's outcome: claims that were kept though they must be lost, and lost though they must be kept."""
+    """One entry's outcome: claims that were kept though they must be lost, and lost though they must be kept."""
 
-    submission: Submission
+    entry: Entry
     outcome: Outcome
     kept_wrongly: tuple[str, ...]
     lost_wrongly: tuple[str, ...]
@@ -30,39 +30,39 @@ class Verdict:
         return errors + ([self.outcome.died] if self.outcome.died else [])
 
 
-def judge(submission: Submission, outcome: Outcome) -> Verdict:
-    """Compare a submission's lost claims with the bank's."""
+def judge(entry: Entry, outcome: Outcome) -> Verdict:
+    """Compare an entry's lost claims with the bank's."""
     decided = set(outcome.claims)
-    expected = decided if submission.loses is None else set(submission.loses)
+    expected = decided if entry.loses is None else set(entry.loses)
     kept = tuple(sorted(expected - outcome.lost))
-    return Verdict(submission, outcome, kept, tuple(sorted(outcome.lost - expected)))
+    return Verdict(entry, outcome, kept, tuple(sorted(outcome.lost - expected)))
 
 
 def summary(verdicts: list[Verdict], seconds: float) -> dict[str, Any]:
-    """Return the bank's figures: counts of submissions, and of the three mistakes that must not happen."""
-    wrong = [verdict for verdict in verdicts if verdict.submission.kind == "wrong"]
-    right = [verdict for verdict in verdicts if verdict.submission.kind == "right"]
-    whole = [verdict for verdict in verdicts if verdict.submission.kind in ("right", "solution")]
+    """Return the bank's figures: counts of entries, and of the three mistakes that must not happen."""
+    wrong = [verdict for verdict in verdicts if verdict.entry.kind == "wrong"]
+    right = [verdict for verdict in verdicts if verdict.entry.kind == "right"]
+    whole = [verdict for verdict in verdicts if verdict.entry.kind in ("right", "solution")]
     return {
         "wrong": len(wrong),
         "right": len(right),
-        "accepted_wrong": sum(bool(v.kept_wrongly) for v in verdicts if v.submission.kind in ("wrong", "skeleton")),
+        "accepted_wrong": sum(bool(v.kept_wrongly) for v in verdicts if v.entry.kind in ("wrong", "skeleton")),
         "rejected_right": sum(bool(verdict.lost_wrongly) for verdict in whole),
         "lost_by_mistake": sum(len(verdict.lost_wrongly) for verdict in wrong),
         "failed_checks": sum(len(verdict.failed) for verdict in verdicts),
         "seen_by_visible_checks": sum(any("✗" in text for text in v.outcome.visible.values()) for v in wrong),
         "seconds": round(seconds, 1),
-        "submissions": [_row(verdict) for verdict in verdicts],
+        "entries": [_row(verdict) for verdict in verdicts],
     }
 
 
 def _row(verdict: Verdict) -> dict[str, Any]:
-    submission, outcome = verdict.submission, verdict.outcome
+    entry, outcome = verdict.entry, verdict.outcome
     return {
-        "step": submission.step,
-        "name": submission.name,
-        "kind": submission.kind,
-        "about": submission.about,
+        "step": entry.step,
+        "name": entry.name,
+        "kind": entry.kind,
+        "about": entry.about,
         "lost": {name: outcome.claims[name]["missed"] for name in sorted(outcome.lost)},
         "kept_wrongly": list(verdict.kept_wrongly),
         "lost_wrongly": list(verdict.lost_wrongly),
