@@ -21,6 +21,7 @@ def main(
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is made anew.")] = None,
+    workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
@@ -40,7 +41,7 @@ def main(
         raise typer.Exit(2)
     started = time.perf_counter()
     verdicts: dict[str, Verdict] = {}
-    for entry, outcome in run_all(chosen):
+    for entry, outcome in run_all(chosen, workers):
         verdicts[entry.title] = judge(entry, outcome)
         # After each one: what was decided survives when the run is stopped.
         in_order = [verdicts[one.title] for one in chosen if one.title in verdicts]
