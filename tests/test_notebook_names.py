@@ -16,48 +16,23 @@ from helpers.lab import STEPS
 from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cells
 
 KNOWN: dict[str, set[str]] = {
-    "01_export": set(
-        """
-        alone axes bars batch beside counts error expected figure folder found grade image images name
-        operators others outputs path session unfolded
-        """.split()
-    ),
     "02_fp16": set(
         """
-        _ axes bars batch builder colors content drawn engine figure first found grade inspector json layers
-        make model name names network parser plan ratio run second source started times timings truncated what
+        _ axes bars batch colors content drawn engine figure first found inspector json layers make model
+        name names plan ratio run second source started times timings truncated what
         """.split()
     ),
-    "03_dynamic": set(
-        """
-        batch batches best builder context engine figure folder grade index left name plan profile rate right
-        run started tempfile throughput
-        """.split()
-    ),
-    "04_int8": set(
-        """
-        Unnormalised activations answers axes axis bars bottom bytes_ calibrated copies counts divergence
-        divergences edges figure folder found grade header images index kept layer left lines look model name
-        number off outputs pairs picture plan_ plans raw right same scales scores session some text top value
-        values
-        """.split()
-    ),
+    "03_dynamic": {"throughput"},
     "05_inference": set(
         """
-        Image Impatient axes batch cells copy early error figure grade half hasty images model name names
-        noise path patient precision precisions prepare raw right rows samples whole
+        Image Impatient axes batch early error figure half hasty images model name names path patient precision
+        precisions raw right rows
         """.split()
     ),
     "07_accuracy": set(
         """
-        ENGINES PAIRED answers axes bars figure file found gate grade high imagenet loader loss low means
-        measure model name network right row rows separate table transform transforms truth variants
-        """.split()
-    ),
-    "08_report": set(
-        """
-        artifacts axes chart cut fair figure grade large left limits memory name names needs rates report
-        right scores size small times title unequal
+        PAIRED axes bars figure found gate high imagenet loader loss low means model name right row separate
+        transform transforms truth variants
         """.split()
     ),
 }
