@@ -16,12 +16,6 @@ from helpers.lab import STEPS
 from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cells
 
 KNOWN: dict[str, set[str]] = {
-    "02_fp16": set(
-        """
-        _ axes bars batch colors content drawn engine figure first found inspector json layers make model
-        name names plan ratio run second source started times timings truncated what
-        """.split()
-    ),
     "03_dynamic": {"throughput"},
     "05_inference": set(
         """
