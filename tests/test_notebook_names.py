@@ -16,7 +16,6 @@ from helpers.lab import STEPS
 from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cells
 
 KNOWN: dict[str, set[str]] = {
-    "03_dynamic": {"throughput"},
     "05_inference": set(
         """
         Image Impatient axes batch early error figure half hasty images model name names path patient precision
