@@ -15,22 +15,6 @@ import pytest
 from helpers.lab import STEPS
 from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cells
 
-KNOWN: dict[str, set[str]] = {
-    "05_inference": set(
-        """
-        Image Impatient axes batch early error figure half hasty images model name names path patient precision
-        precisions raw right rows
-        """.split()
-    ),
-    "07_accuracy": set(
-        """
-        PAIRED axes bars figure found gate high imagenet loader loss low means model name right row separate
-        transform transforms truth variants
-        """.split()
-    ),
-}
-"""Names that cells of ours still overwrite, by step: to be mended there, and no new ones."""
-
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _MAGIC = re.compile(r"^\s*[%!].*$", re.MULTILINE)
@@ -81,7 +65,7 @@ def _of_one_word(name: str) -> bool:
 def test_no_cell_of_ours_takes_a_name_that_a_student_may_have_given(step: str) -> None:
     students = {name for entry in load_bank(step) for name in _students(entry)}
     taken = {name for name in _ours(step) if _of_one_word(name) or name in students}
-    assert sorted(taken - KNOWN.get(step, set())) == []
+    assert sorted(taken) == []
 
 
 @pytest.mark.parametrize(
