@@ -36,7 +36,7 @@ FLOORS = {
     ),
     "helpers.probes": (
         *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
-        *("networks", "onnx_files", "timed", "engines", "answer", "builds", "student"),
+        *("networks", "onnx_files", "timed", "engines", "answer", "builds", "retired", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "pipeline", "checks", "grading"),

@@ -25,6 +25,7 @@ __all__ = [
     "FUNCTION",
     "MEASURED",
     "PROMISES",
+    "TABLE",
     "built",
     "failures",
     "fp32",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 FUNCTION, RATE, SATURATION = "build_engine_dynamic", "images_per_second", "saturation_batch"
+TABLE = "measured_throughput"
+"""What the notebook calls {batch: images a second} of the FP16 engine."""
 MEASURED = (1, 4, 16, 32)
 """The batches that the notebook measures."""
 GAIN_PERCENT = 10
@@ -265,9 +268,9 @@ def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[li
 
 @probe
 def measured_table(notebook: Notebook) -> list[list[float]] | None:
-    """Return the notebook's `throughput` as [[batch, images a second], …], None where it is no such table."""
+    """Return the notebook's TABLE as [[batch, images a second], …], None where it is no such table."""
     try:
-        return [[int(batch), float(value)] for batch, value in notebook.value("throughput").items()]
+        return [[int(batch), float(value)] for batch, value in notebook.value(TABLE).items()]
     except (AttributeError, TypeError, ValueError):
         return None
 

@@ -70,19 +70,19 @@ def test_a_profile_to_16_keeps_two_thirds_of_the_outputs() -> None:
         points.half_precision(case)
 
 
-@pytest.mark.parametrize("throughput", [None, {}, {1: 5.0}, {1: 1, 4: 2, 16: float("nan"), 32: 3}, "fast", {"a": 1}])
-def test_without_four_measurements_a_good_engine_was_not_measured(throughput: Any, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("table", [None, {}, {1: 5.0}, {1: 1, 4: 2, 16: float("nan"), 32: 3}, "fast", {"a": 1}])
+def test_without_four_measurements_a_good_engine_was_not_measured(table: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(s03_dynamic, "_images_per_second", lambda plan: 100.0)
     monkeypatch.setattr(points, "rate", lambda case: "right")
     with pytest.raises(Missed, match="images a second"):
-        s03_dynamic.measured(_case(4, throughput=throughput))
+        s03_dynamic.measured(_case(4, **{points.TABLE: table}))
 
 
 @pytest.mark.parametrize(("largest", "kept"), [(11.0, True), (900.0, True), (9.0, False), (1100.0, False)])
 def test_a_measurement_may_be_ten_times_off(largest: float, kept: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(s03_dynamic, "_images_per_second", lambda plan: 100.0)
     monkeypatch.setattr(points, "rate", lambda case: "right")
-    case = _case(5, throughput={1: 10.0, 4: 20.0, 16: 30.0, 32: largest})
+    case = _case(5, **{points.TABLE: {1: 10.0, 4: 20.0, 16: 30.0, 32: largest}})
     if kept:
         assert s03_dynamic.measured(case)
     else:

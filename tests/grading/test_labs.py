@@ -126,7 +126,7 @@ def test_a_notebook_that_would_show_a_hidden_check_is_not_made(course: Course, t
     path = course.source("01_export")
     before = path.read_text()
     notebook = nbformat.reads(before, as_version=4)
-    notebook.cells[1].source = "from solutions.checks import grade"
+    notebook.cells[1].source = "from solutions.checks import grade_cell"
     try:
         nbformat.write(notebook, path)
         with pytest.raises(InputError, match="would hand out"):

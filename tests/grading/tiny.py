@@ -1,6 +1,7 @@
 """A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
 
-`grade_tiny` stands in for solutions.checks.grade in the kernel: it writes records of the same form, without engines.
+`grade_tiny` stands in for solutions.checks.grade_cell in the kernel: it writes records of the same form, without
+engines.
 """
 
 import json

@@ -14,12 +14,12 @@ from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
 from solutions.checks.core.record import ClaimResult, Record
 
-__all__ = ["SEED_VARIABLE", "decide", "grade"]
+__all__ = ["SEED_VARIABLE", "decide", "grade_cell"]
 
 SEED_VARIABLE = "TRT_LAB_SEED"
 
 
-def grade(cell: str, namespace: Mapping[str, Any]) -> float:
+def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
     """Grade one test cell and return its points; nbgrader takes the number as partial credit."""
     record = run_claims(cell, Case(Student.in_process(namespace), _seed()))
     show(record.card())
