@@ -60,9 +60,9 @@ _LONG_AGO = 1_600_000_000  # every ONNX file's date
 _BUILDS = (
     {"model": 0, "path": "model.onnx", "cache": "own.cache", "images": 0},
     {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1, "new_session": True},
-    {"model": 1, "path": "copy.onnx", "cache": "second.table", "images": 2},
+    {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2},
     {"model": 1, "path": "copy.onnx", "cache": "own.cache", "images": 2},
-    {"model": 0, "path": "other.onnx", "cache": "copied.cache", "images": 0, "copy_of": "second.table", "fails": True},
+    {"model": 0, "path": "other.onnx", "cache": "copied.cache", "images": 0, "copy_of": "own.table", "fails": True},
 )
 _REUSED, _STALE = 1, {3: "the cache of the file that was at this path before", 4: "a cache that came from elsewhere"}
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
@@ -272,7 +272,9 @@ def _read_all(built: Built, number: int, batch: int) -> str:
 def cache_reused(case: Case) -> str:
     own, again = first(case), build(case, _REUSED)
     expected = "no batch in a second build of the same content: another copy of the ONNX file, a new kernel"
-    advice = "keep in a file beside the cache what content it is of: the next kernel knows no variable of this one"
+    advice = (
+        "keep a digest of the content in a file beside the cache: a new kernel has no old variable, and another hash()"
+    )
     if again["given"]:
         raise Missed(expected, f"{again['given']} batches; {_why(again)}", advice)
     if used(again) != used(own) or again["cache"] != own["cache"]:
@@ -304,7 +306,9 @@ def _calibrated_anew(case: Case, index: int, whose: str) -> str:
         if wanted["model"] == _BUILDS[index]["model"]
     ]
     scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other weights"
-    advice = "keep, beside each cache, the digest of the whole ONNX file: names, paths, sizes and dates tell nothing"
+    advice = (
+        "keep the digest of the whole ONNX file, under each cache's whole name; names, sizes and dates tell nothing"
+    )
     if not built["given"] and scales not in earlier:
         raise Missed(expected, f"{whose} was used", advice)
     if built["cache"] not in (scales, None) and built["cache"] == built["cache_before"]:
@@ -316,4 +320,5 @@ def _calibrated_anew(case: Case, index: int, whose: str) -> str:
 def failures(case: Case) -> str:
     model = networks(case)[0]
     said = [builders.refuses(case, failing_build_int8, FUNCTION, onnx) for onnx in (None, model)]
+    builders.keeps_files(case, failing_build_int8, FUNCTION, model)
     return "; ".join(said)
