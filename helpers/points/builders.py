@@ -24,6 +24,7 @@ __all__ = [
     "facts_of",
     "in_half",
     "in_int8",
+    "keeps_files",
     "names_parser_errors",
     "plan_of",
     "profile_is",
@@ -68,7 +69,7 @@ def returned_and_written(built: Built, function: str) -> str:
     plan, file = built["returned"], built["file"]
     if plan is None:
         advice = "return what build_serialized_network gives; None is a failed build, whose log says why"
-        raise Missed(f"{function} to return the serialized engine", f"a {built['returned_type']}", advice)
+        raise Missed(f"{function} to return the serialized engine", _returned(built), advice)
     facts = facts_of(plan, f"what {function} returns")
     _ends_kept(facts)
     if file != plan:
@@ -76,7 +77,7 @@ def returned_and_written(built: Built, function: str) -> str:
         advice = "write what you return to engine_path, in binary mode"
         raise Missed("the same bytes at engine_path and returned", found, advice)
     if not built.get("onnx_kept", True):
-        raise Missed("the ONNX file as it was", "another content", "read it only; others build from it too")
+        raise Missed("the ONNX file as it was", "another content, or no file", "read it only; others build from it too")
     return f"{len(plan):,} bytes, {facts['layers']} layers, file and return value equal"
 
 
@@ -179,26 +180,46 @@ def _share(facts: dict[str, Any], *precisions: str) -> float:
 def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any) -> str:
     """Return evidence that `builder` raises on purpose where it must fail.
 
-    It must fail for a file that is no ONNX model, or, given a `model`, because its build gives None; then an older
-    engine file must stay too. `probe` answers as `failed_build` does.
+    It must fail for a file that is no ONNX model, or, given a `model`, because its build gives None. `probe` answers
+    as `failed_build` does.
     """
-    what = "a file that is no ONNX model" if model is None else "a build that gives None"
-    parsed, onnx = model is not None, NO_MODEL if model is None else model
-    failed = case.call(probe, onnx=onnx, parsed=parsed, **arguments).require(builder)
+    what, failed = _failure(case, probe, builder, model, **arguments)
     if failed["raised"] is None or failed["slip"]:
-        found = failed["raised"] or f"a {failed['returned_type']} and no exception"
+        found = failed["raised"] or f"{_returned(failed)} and no exception"
         raise Missed(f"an exception that you raise for {what}", found, "test what each call of TensorRT returns")
-    if parsed and not failed["kept"]:
-        found = f"after {what} it was another or gone"
-        raise Missed("the engine file of an earlier build as it was", found, "write the file last")
     return f"{what}: {failed['raised'][:80]}"
+
+
+def keeps_files(case: Case, probe: Probe, builder: str, model: bytes, **arguments: Any) -> None:
+    """Raise Missed where an older engine file or the ONNX file does not outlive both failures of `refuses`."""
+    for onnx in (None, model):
+        what, failed = _failure(case, probe, builder, onnx, **arguments)
+        found = f"after {what} it was another or gone"
+        if not failed["kept"]:
+            raise Missed("the engine file of an earlier build as it was", found, "write the file last")
+        if not failed["onnx_kept"]:
+            raise Missed("the ONNX file as it was", found, "read it only, also where it cannot be parsed")
+
+
+def _failure(
+    case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any
+) -> tuple[str, dict[str, Any]]:
+    """Return which failure that is, in words, and what `probe` answers for it."""
+    what, onnx = ("a file that is no ONNX model", NO_MODEL) if model is None else ("a build that gives None", model)
+    return what, case.call(probe, onnx=onnx, parsed=model is not None, **arguments).require(builder)
+
+
+def _returned(answer: dict[str, Any]) -> str:
+    """Return the type of what a builder returned, in words."""
+    name = answer["returned_type"]
+    return "None" if name == "NoneType" else f"a value of type {name}"
 
 
 def names_parser_errors(reply: Reply, function: str) -> str:
     """Return evidence that a build of `unsupported_onnx()` raised with the parser's reason, or printed it before."""
     what = "an ONNX model with an operator that TensorRT does not know"
     if reply.error is None:
-        found = f"a {reply.value['returned_type']} and no exception"
+        found = f"{_returned(reply.value)} and no exception"
         raise Missed(f"an exception for {what}", found, "look at what the parser returns, and raise with its errors")
     if reply.error["type"] in ("NotImplementedError", "MissingNameError", "TimeLimitError"):
         reply.require(function)

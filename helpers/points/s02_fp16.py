@@ -68,7 +68,9 @@ def parser_errors(case: Case) -> str:
 
 @point("A build that fails raises, and an earlier engine file stays")
 def failures(case: Case) -> str:
-    return builders.refuses(case, failing_build, FUNCTION, network(case), function=FUNCTION)
+    said = builders.refuses(case, failing_build, FUNCTION, network(case), function=FUNCTION)
+    builders.keeps_files(case, failing_build, FUNCTION, network(case), function=FUNCTION)
+    return said
 
 
 CHECKS = {

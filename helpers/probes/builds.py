@@ -128,7 +128,7 @@ def build_engine(
             "returned": as_bytes(returned),
             "returned_type": type(returned).__name__,
             "file": target.read_bytes() if target.is_file() else None,
-            "onnx_kept": source.is_file() and source.read_bytes() == onnx,
+            "onnx_kept": _holds(source, onnx),
             "builds": [asdict(found) for found in builds],
         }
 
@@ -144,7 +144,7 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
 
     `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
     message, None without one), `slip` (whether that is an exception of a slip, not one that was raised on purpose),
-    `returned_type` and `kept`, whether the older file is still there as it was.
+    `returned_type`, `kept` and `onnx_kept`: whether the older file and the ONNX file are still there as they were.
     """
     older, raised, returned, slip = b"the engine of last week", None, None, False
     with tempfile.TemporaryDirectory() as folder, recorded_builds(failing=parsed):
@@ -157,8 +157,15 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
             raise
         except (Exception, SystemExit) as error:
             raised, slip = f"{type(error).__name__}: {error}", isinstance(error, SLIPS)
-        kept = target.is_file() and target.read_bytes() == older
-    return {"raised": raised, "slip": slip, "returned_type": type(returned).__name__, "kept": kept}
+        kept = {
+            name: _holds(path, content)
+            for name, path, content in (("kept", target, older), ("onnx_kept", source, onnx))
+        }
+    return {"raised": raised, "slip": slip, "returned_type": type(returned).__name__, **kept}
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
 
 
 def as_bytes(returned: Any) -> bytes | None:

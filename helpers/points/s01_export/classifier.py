@@ -27,8 +27,13 @@ class ProbeClassifier(nn.Module):
         self.scale = nn.Parameter(torch.ones(classes, 1))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return logits [N, classes]; `head.weight * scale` is what constant folding computes once."""
-        pooled = self.dropout(self.features(images).mean((2, 3)))
+        """Return logits [N, classes].
+
+        `head.weight * scale` is what constant folding computes once; the view asks for the batch size, so that a
+        batch axis that is symbolic by name alone shows.
+        """
+        maps = self.features(images)
+        pooled = self.dropout(maps.view(maps.shape[0], maps.shape[1], -1).mean(2))
         return nn.functional.linear(pooled, self.head.weight * self.scale, self.head.bias)
 
 

@@ -13,6 +13,7 @@ import torch
 
 from helpers.missed import Missed
 from helpers.outputs import relative_error
+from helpers.points.s01_export.probes import EARLIER
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import onnx_facts
 
@@ -52,9 +53,12 @@ def torch_outputs(model: torch.nn.Module, images: np.ndarray) -> np.ndarray:
 
 def facts_of_file(files: Files, name: str, function: str) -> Facts:
     """Return `onnx_facts` of a file; raise Missed where it is missing or no ONNX model."""
-    if name not in files:
-        found = f"other files: {', '.join(files)}" if files else "no file there"
-        raise Missed(f"an ONNX file from {function} at the path it is given", found, "write to that very path")
+    if files.get(name, EARLIER) == EARLIER:
+        others = ", ".join(other for other in files if other != name)
+        left = "the earlier file, unchanged" if name in files else "no file there"
+        found = f"{left}; other files: {others}" if others else left
+        advice = "write to that very path, also where an earlier file lies"
+        raise Missed(f"an ONNX file from {function} at the path it is given", found, advice)
     try:
         return onnx_facts(files[name])
     except Exception as error:  # protobuf and onnx have classes of their own

@@ -19,15 +19,19 @@ from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import SLIPS
 from helpers.probes.capture import TimeLimitError
 
-__all__ = ["EXPORTED", "FAULTS", "SIMPLIFIED", "export_model", "refused_model", "simplify_model"]
+__all__ = ["EARLIER", "EXPORTED", "FAULTS", "SIMPLIFIED", "export_model", "refused_model", "simplify_model"]
 
 EXPORTED, SIMPLIFIED = "model.onnx", "simplified.onnx"
 _LARGEST_BYTES = 50 << 20
+EARLIER = b"the file of an earlier run"
+"""What lies where an ONNX file is to be written: notebooks are run again, so it has to be replaced."""
 
 
 @probe
 def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None) -> dict:
     """Call `export_onnx(model, path)` on the probe classifier of `seed`; `opset` is passed where it is given.
+
+    An EARLIER file lies at `path`.
 
     Returns `files`, what it left ({file name: bytes}; the one at `path` is called EXPORTED), `training`, whether the
     model is in training mode afterwards, and `weights_kept`, whether it still has its weights.
@@ -35,6 +39,7 @@ def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset
     export, options = notebook["export_onnx"], {} if opset is None else {"opset": opset}
     model, same = probe_classifier(seed, training=training), probe_classifier(seed)
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / EXPORTED).write_bytes(EARLIER)
         export(model, Path(folder) / EXPORTED, **options)
         return {"files": _files(Path(folder)), "training": model.training, "weights_kept": _equal(model, same)}
 
@@ -46,7 +51,7 @@ def _equal(model: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 @probe
 def simplify_model(notebook: Notebook, *, onnx: bytes) -> dict[str, Any]:
-    """Call `simplify_onnx(src, dst)` on a sound model.
+    """Call `simplify_onnx(src, dst)` on a sound model; an EARLIER file lies at `dst`.
 
     Returns `files` ({file name: bytes}; the one at `dst` is called SIMPLIFIED) and `source_kept`, whether src is as it
     was.
@@ -55,6 +60,7 @@ def simplify_model(notebook: Notebook, *, onnx: bytes) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / EXPORTED
         source.write_bytes(onnx)
+        (Path(folder) / SIMPLIFIED).write_bytes(EARLIER)
         simplify(source, Path(folder) / SIMPLIFIED)
         kept = source.is_file() and source.read_bytes() == onnx
         return {"files": _files(Path(folder), without=EXPORTED), "source_kept": kept}
@@ -112,17 +118,17 @@ def _change(tensor: onnx.TensorProto, change: Callable[[np.ndarray], np.ndarray]
     tensor.CopyFrom(numpy_helper.from_array(change(values).astype(values.dtype), tensor.name))
 
 
-def _spoiled(fault: str, model: Any, *args: Any, **kwargs: Any) -> tuple[onnx.ModelProto, bool]:
-    """Return a model with the fault, and onnxsim's word for "these are not the same"."""
+def _spoiled(fault: str, model: Any, check_n: int = 0, *args: Any, **kwargs: Any) -> tuple[onnx.ModelProto, bool]:
+    """Return a model with the fault, and what onnxsim says of it: all is well unless it was asked to compare."""
     found = onnx.ModelProto()
     found.CopyFrom(model if isinstance(model, onnx.ModelProto) else onnx.load(str(model)))
     FAULTS[fault](found.graph)
-    return found, False
+    return found, not check_n
 
 
 @contextlib.contextmanager
 def _faulty_simplifier(function: Callable[..., Any], fault: str) -> Iterator[None]:
-    """Let `onnxsim.simplify` return a faulty model and False, by whatever name the student's module calls it."""
+    """Let `onnxsim.simplify` return a faulty model, by whatever name the student's module calls it."""
     names, spoiled = getattr(function, "__globals__", {}), partial(_spoiled, fault)
     own = {name: spoiled for name, value in names.items() if value is onnxsim.simplify}
     homes = [home for home in (onnxsim, getattr(onnxsim, "onnx_simplifier", None)) if hasattr(home, "simplify")]

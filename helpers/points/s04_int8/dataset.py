@@ -59,7 +59,7 @@ Images = dict[str, np.ndarray]
 def read_images(notebook: Notebook, *, files: Mapping[str, bytes], times: int) -> dict[str, list[Any]]:
     """Return what each file becomes as the only image of a folder, by name: [as read first, whether it stays so].
 
-    It is read `times` times; None stands for what returns nothing.
+    It is read `times` times; a type's name stands for what is no image.
     """
     make = notebook[FUNCTION]
     found = {}
@@ -72,8 +72,9 @@ def read_images(notebook: Notebook, *, files: Mapping[str, bytes], times: int) -
     return found
 
 
-def _array(item: Any) -> np.ndarray | None:
-    return None if item is None else np.array(item)
+def _array(item: Any) -> np.ndarray | str:
+    """Return an image as an array; a text that says what came where one image was to come."""
+    return type(item).__name__ if isinstance(item, (type(None), tuple, list, dict)) else np.array(item)
 
 
 @probe
@@ -96,9 +97,9 @@ def dataset_shades(notebook: Notebook, *, files: Mapping[str, bytes], num_sample
         return {"shades": shades, "listed_otherwise": _shades(anew, len(files))}
 
 
-def _shades(dataset: Any, most: int) -> list[float | None]:
+def _shades(dataset: Any, most: int) -> list[float | str]:
     images = (_array(dataset[index]) for index in range(min(len(dataset), most)))
-    return [None if image is None else float(np.mean(image)) for image in images]
+    return [image if isinstance(image, str) else float(np.mean(image)) for image in images]
 
 
 def read(case: Case, files: Mapping[str, bytes], times: int = 1) -> dict[str, list[Any]]:
@@ -109,8 +110,10 @@ def read(case: Case, files: Mapping[str, bytes], times: int = 1) -> dict[str, li
 
 
 def _returned(images: Iterable[Any]) -> None:
-    if any(image is None for image in images):
-        raise Missed("an image from dataset[0]", "None", "does __getitem__ end with a return?")
+    for kind in (image for image in images if isinstance(image, str)):
+        none = kind == type(None).__name__
+        advice = "does __getitem__ end with a return?" if none else "return the image alone, with no class beside it"
+        raise Missed("an image from dataset[0], an array or a tensor", "None" if none else f"a {kind}", advice)
 
 
 def photos(case: Case) -> dict[str, bytes]:
@@ -257,8 +260,12 @@ def _evenly(found: list[float], shades: np.ndarray, part: int) -> str:
     counts = np.bincount([rank // 10 for rank in ranks], minlength=4)
     said = ", ".join(map(str, counts))
     if counts.max() - counts.min() > 1:
-        expected = f"{part} images of four classes of ten, {part // 4} or {-(-part // 4)} of each"
-        raise Missed(expected, said, "do not take the first files of a sorted list, nor cut a list off")
+        each = " or ".join(map(str, sorted({part // 4, -(-part // 4)})))
+        expected = f"{part} images of four classes of ten, {each} of each"
+        advice = (
+            "take files at equal steps over all of the sorted list, or the classes in turns; leave nothing to chance"
+        )
+        raise Missed(expected, said, advice)
     return f"{part}: {said}"
 
 
@@ -273,7 +280,8 @@ def _classes(case: Case, sizes: tuple[int, ...]) -> dict[str, bytes]:
 
 
 def _mixed() -> dict[str, bytes]:
-    """Return files of every ending that counts, and two that are no images."""
+    """Return files of every ending that counts, and three of others."""
     jpeg = plain_image([90, 120, 30], 256, 256, "JPEG")
+    gif = plain_image([20, 90, 60], 256, 256, "GIF")
     files = {"a/one.png": plain_png([9, 9, 9]), "a/two.jpg": jpeg, "b/three.jpeg": jpeg}
-    return {**files, "b/labels.txt": b"three: b\n", "b/Thumbs.db": b"\0"}
+    return {**files, "b/labels.txt": b"three: b\n", "b/Thumbs.db": b"\0", "b/moving.gif": gif}

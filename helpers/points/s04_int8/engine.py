@@ -59,12 +59,12 @@ _LONG_AGO = 1_600_000_000  # every ONNX file's date
 
 _BUILDS = (
     {"model": 0, "path": "model.onnx", "cache": "own.cache", "images": 0},
-    {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1, "new_session": True},
-    {"model": 1, "path": "copy.onnx", "cache": "second.table", "images": 2},
+    {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1, "engine": "0.engine", "new_session": True},
+    {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2},
+    {"model": 0, "path": "other.onnx", "cache": "else/own.cache", "images": 0, "copy_of": "own.table", "fails": True},
     {"model": 1, "path": "copy.onnx", "cache": "own.cache", "images": 2},
-    {"model": 0, "path": "other.onnx", "cache": "copied.cache", "images": 0, "copy_of": "second.table", "fails": True},
 )
-_REUSED, _STALE = 1, {3: "the cache of the file that was at this path before", 4: "a cache that came from elsewhere"}
+_REUSED, _STALE = 1, {3: "a cache that came from elsewhere", 4: "the cache of the file that was at this path before"}
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
 
 
@@ -121,9 +121,10 @@ def build_int8(
 ) -> list[dict[str, Any]]:
     """Run build_engine_int8 several times in one folder, each time with a new calibrator over a loader of `batch`.
 
-    A build is {"model": index, "path" and "cache": file names, "seed", "number", "strength": of its images}; with
-    "copy_of" the file of that name is copied to the cache first; with "fails" a build that gives None precedes it;
-    from one with "new_session" on, the functions are as a new kernel has them. Every ONNX file has the same date.
+    A build is {"model": index, "path", "cache" and perhaps "engine": file names, "seed", "number", "strength": of its
+    images}; with "copy_of" the file of that name is copied to the cache first; with "fails" a build that gives None
+    precedes it; from one with "new_session" on, the functions are as a new kernel has them. Every ONNX file has the
+    same date.
 
     Each result holds `error` (as a reply's), what `build_engine` answers, `cache_before` and `cache` (the bytes on
     disk), and the notes of what TensorRT and the calibrator said.
@@ -134,7 +135,9 @@ def build_int8(
         for number, wanted in enumerate(builds):
             if wanted.get("new_session"):
                 functions = in_new_session(functions)
-            source, cache, target = folder / wanted["path"], folder / wanted["cache"], folder / f"{number}.engine"
+            source, cache = folder / wanted["path"], folder / wanted["cache"]
+            target = folder / wanted.get("engine", f"{number}.engine")
+            cache.parent.mkdir(exist_ok=True)
             source.write_bytes(models[wanted["model"]])
             os.utime(source, (_LONG_AGO, _LONG_AGO))
             if (folder / wanted.get("copy_of", "")).is_file():
@@ -271,8 +274,11 @@ def _read_all(built: Built, number: int, batch: int) -> str:
 @point("A second build reads the cache, and asks for no batch")
 def cache_reused(case: Case) -> str:
     own, again = first(case), build(case, _REUSED)
+    builders.asked_for(again)
     expected = "no batch in a second build of the same content: another copy of the ONNX file, a new kernel"
-    advice = "keep in a file beside the cache what content it is of: the next kernel knows no variable of this one"
+    advice = (
+        "keep a digest of the content in a file beside the cache: a new kernel has no old variable, and another hash()"
+    )
     if again["given"]:
         raise Missed(expected, f"{again['given']} batches; {_why(again)}", advice)
     if used(again) != used(own) or again["cache"] != own["cache"]:
@@ -304,7 +310,9 @@ def _calibrated_anew(case: Case, index: int, whose: str) -> str:
         if wanted["model"] == _BUILDS[index]["model"]
     ]
     scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other weights"
-    advice = "keep, beside each cache, the digest of the whole ONNX file: names, paths, sizes and dates tell nothing"
+    advice = (
+        "keep the digest of the whole ONNX file, under each cache's whole name; names, sizes and dates tell nothing"
+    )
     if not built["given"] and scales not in earlier:
         raise Missed(expected, f"{whose} was used", advice)
     if built["cache"] not in (scales, None) and built["cache"] == built["cache_before"]:
@@ -316,4 +324,5 @@ def _calibrated_anew(case: Case, index: int, whose: str) -> str:
 def failures(case: Case) -> str:
     model = networks(case)[0]
     said = [builders.refuses(case, failing_build_int8, FUNCTION, onnx) for onnx in (None, model)]
+    builders.keeps_files(case, failing_build_int8, FUNCTION, model)
     return "; ".join(said)

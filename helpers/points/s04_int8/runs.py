@@ -125,10 +125,12 @@ def _bytes(found: Any) -> bytes | None:
 
 def _address(given: Any) -> int:
     if not isinstance(given, (list, tuple)):
-        raise _Fault(f"get_batch returned a {type(given).__name__}, where TensorRT takes a list of addresses")
+        raise _Fault(
+            f"get_batch returned a value of type {type(given).__name__}, where TensorRT takes a list of addresses"
+        )
     first = given[0]
     if isinstance(first, (float, str, bytes)) or not hasattr(first, "__int__"):
-        raise _Fault(f"get_batch returned a list with a {type(first).__name__}, where TensorRT takes device addresses")
+        raise _Fault(f"get_batch returned a list of type {type(first).__name__}, where TensorRT takes device addresses")
     if len(given) > 1:
         raise _Fault(f"get_batch returned {len(given)} addresses, where the network has one input")
     try:

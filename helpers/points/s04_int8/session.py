@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import symtable
 from collections.abc import Iterator, Sequence
+from numbers import Number
 from typing import Any
 
 from helpers.probes.answer import as_python
@@ -19,17 +20,21 @@ def in_new_session(functions: dict[str, Any]) -> dict[str, Any]:
     """Return functions and classes of a notebook, by name, defined anew from its cells, with all that they refer to.
 
     Only statements that define a name which they use, directly or not, are run again, in order; imports are not. What
-    no cell defines is returned as it is.
+    no cell defines is returned as it is. A process has its own hashes of texts and bytes, so `hash` gives others.
     """
     origin = _globals(functions)
     statements = [statement for cell in origin.get("In", ()) for statement in _statements(cell)]
-    needed, fresh = _needed(statements, set(functions)), dict(origin)
+    needed, fresh = _needed(statements, set(functions)), {"hash": _hash_anew, **origin}
     for statement in statements:
         if _changes(statement) & needed:
             code = compile(ast.Module([statement], []), _FILE, "exec")
             with contextlib.suppress(Exception):  # as it may have done when the cell was run
                 exec(code, fresh)
     return {name: fresh.get(name, found) for name, found in functions.items()}
+
+
+def _hash_anew(value: Any) -> int:
+    return hash(value) if isinstance(value, Number) else hash((_FILE, value))
 
 
 def _globals(functions: dict[str, Any]) -> dict[str, Any]:
