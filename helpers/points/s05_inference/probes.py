@@ -84,7 +84,7 @@ def _attempt(action: Callable[[], Any]) -> dict[str, Any]:
 
 @probe
 def load(notebook: Notebook, *, plan: bytes | None, image: list[int], call: Call | None = None) -> Any:
-    """Make an instance from a path that is a string, as the class's docstring writes it, and run `call`, if there is one.
+    """Make an instance from a path that is a string, as the class's docstring writes it, and run `call`, if given.
 
     `plan` None: there is no file at the path.
     """
@@ -167,9 +167,9 @@ class _LeftEarlyError(Exception):
 def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
     """Use one instance as `with … as model` and `model(images)`, others in blocks that raise.
 
-    Returns `called`, what the call gave; `swallowed`, the exceptions' names that did not leave their block; and what was
-    alive after the first block, after the last one, and after a `close()` that followed each: `ended`, `closed`, `left`,
-    `left_closed`.
+    Returns `called`, what the call gave; `swallowed`, the exceptions' names that did not leave their block; and what
+    was alive after the first block, after the last one, and after a `close()` that followed each: `ended`, `closed`,
+    `left`, `left_closed`.
     """
     images, swallowed = images_of(call, image), []
     with _file(plan) as path, counted() as alive:

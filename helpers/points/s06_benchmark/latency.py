@@ -48,8 +48,8 @@ TOLERANCE = 0.01
 _FEW, _MANY = (20, 15), (200, 30)
 """Numbers of latencies, and the largest of them over the least.
 
-Multiples of 20, and of 100, are where the definitions of p95, and of p99, lie between two ranks next to each other. Of a
-hundred, the upper one is the largest of all, which is no p99: so there are twice as many.
+Multiples of 20, and of 100, are where the definitions of p95, and of p99, lie between two ranks next to each other.
+Of a hundred, the upper one is the largest of all, which is no p99: so there are twice as many.
 """
 
 _LEAST_MS, _FAR = 2.0, 10.0
