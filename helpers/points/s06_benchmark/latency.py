@@ -93,7 +93,10 @@ class Timed:
         if value is None or not math.isfinite(value):
             kind = self.others.get(f"{name}_ms", self.others.get(name))
             found = f"a {kind}" if kind else f"{value}" if value is not None else f"the keys {sorted(self.numbers)}"
-            raise Missed(f"a number under {name}_ms", found, "return a dictionary with the five keys of the task")
+            advice = "return a dictionary with the five keys of the task"
+            if value is not None:
+                advice = "give a number where there is one latency only, too: its spread is 0"
+            raise Missed(f"a finite number under {name}_ms of {self.iterations} latencies", found, advice)
         return value
 
     @property
@@ -259,7 +262,8 @@ def _counted(case: Case, counts: dict[str, int], batch: int | None) -> str:
     if others:
         content = f"another content in {others} of {found.calls} calls"
         raise Missed("each call to get input_data, warm-up included", content, "pass input_data as it is")
-    found.figure("mean")
+    for name in ("mean", "std"):  # the spread of one latency is what formulas divide by nought for
+        found.figure(name)
     return f"{found.calls} call{'s' * (found.calls != 1)} with {_said(counts)}{'' if batch else ', input_data=None'}"
 
 
