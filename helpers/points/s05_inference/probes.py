@@ -83,8 +83,8 @@ def _attempt(action: Callable[[], Any]) -> dict[str, Any]:
 
 
 @probe
-def load(notebook: Notebook, *, plan: bytes | None, call: Call, image: list[int]) -> Any:
-    """Make an instance from a path that is a string, as the class's docstring writes it, and run one call.
+def load(notebook: Notebook, *, plan: bytes | None, image: list[int], call: Call | None = None) -> Any:
+    """Make an instance from a path that is a string, as the class's docstring writes it, and run `call`, if given.
 
     `plan` None: there is no file at the path.
     """
@@ -92,7 +92,7 @@ def load(notebook: Notebook, *, plan: bytes | None, call: Call, image: list[int]
         if plan is None:
             path.unlink()
         model = notebook[CLASS](str(path))
-        result = _plain(model.infer(images_of(call, image)))
+        result = _plain(model.infer(images_of(call, image))) if call else None
         model.close()
         return result
 
@@ -149,7 +149,7 @@ def infer_in_two(
 
 @probe
 def refuse(notebook: Notebook, *, plan: bytes, image: list[int], shapes: list[list[int]], call: Call) -> dict[str, Any]:
-    """Try inputs of wrong shapes, each on one instance. Returns the `tries`, and the outcome of `call` after them."""
+    """Try inputs of wrong shapes on one instance. Returns the `tries`, and the outcome of `call` after them."""
     with _file(plan) as path:
         model, images = notebook[CLASS](path), images_of(call, image)
         model.infer(images.copy())
@@ -165,27 +165,38 @@ class _LeftEarlyError(Exception):
 
 @probe
 def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
-    """Use one instance as `with … as model` and `model(images)`, another in a block that raises.
+    """Use one instance as `with … as model` and `model(images)`, others in blocks that raise.
 
-    Returns `called`, what the call gave; `passed`, whether the exception left the block; and what was alive after each
-    block and after a `close()` that followed it: `ended`, `closed`, `left`, `left_closed`.
+    Returns `called`, what the call gave; `swallowed`, the exceptions' names that did not leave their block; and what
+    was alive after the first block, after the last one, and after a `close()` that followed each: `ended`, `closed`,
+    `left`, `left_closed`.
     """
-    images, passed = images_of(call, image), False
+    images, swallowed = images_of(call, image), []
     with _file(plan) as path, counted() as alive:
         first, second = notebook[CLASS](path), None
         with first as model:
             called = _plain(model(images))
         ended, closed = alive(), _alive_after_closing(first, alive)
-        try:
+        for error in (ValueError("left"), RuntimeError("left"), _LeftEarlyError()):
             second = notebook[CLASS](path)
-            with second as model:
-                model.infer(images)
-                raise _LeftEarlyError
-        except _LeftEarlyError:
-            passed = True
+            if not _leaves(error, second, images):
+                swallowed.append(type(error).__name__)
         left, left_closed = alive(), _alive_after_closing(second, alive)
     found = {"ended": ended, "closed": closed, "left": left, "left_closed": left_closed}
-    return {**found, "called": called, "passed": passed}
+    return {**found, "called": called, "swallowed": swallowed}
+
+
+def _leaves(error: Exception, model: Any, images: np.ndarray) -> bool:
+    """Return whether `error`, raised in a block, goes on; what the class itself raises does too."""
+    try:
+        with model as entered:
+            entered.infer(images)
+            raise error
+    except type(error) as found:
+        if found is not error:
+            raise
+        return True
+    return False
 
 
 def _alive_after_closing(model: Any, alive: Callable[[], Alive]) -> Alive:

@@ -125,10 +125,13 @@ def _pair(returned: Any) -> dict[str, Any]:
 
 
 def ranked_scores(random: np.random.Generator, labels: np.ndarray, ranks: np.ndarray, classes: int) -> np.ndarray:
-    """Return scores [M, classes] without ties in which exactly `ranks[i]` classes score above image i's label."""
+    """Return scores [M, classes] without ties in which exactly `ranks[i]` classes score above image i's label.
+
+    Those of an image lie within 0.01, a multiple of 2⁻²⁰ apart: float32 holds them exactly, half precision does not.
+    """
     scores = np.empty((len(labels), classes), np.float32)
     for row, label, rank in zip(scores, labels, ranks, strict=True):
-        values = np.sort(random.choice(10_000, classes, replace=False))[::-1] / 100.0 - 50.0
+        values = random.choice((-6, -1, 2, 5)) + np.sort(random.choice(10_000, classes, replace=False))[::-1] / 2**20
         others = np.delete(values, rank)
         random.shuffle(others)
         row[:] = np.insert(others, label, values[rank])

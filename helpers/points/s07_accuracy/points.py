@@ -45,7 +45,10 @@ NUM_SAMPLES = 1000
 
 _CLASSES = 10
 _EXACT = 6e-3
-"""Percentage points: what is rounded to two decimals is right."""
+"""Percentage points: that a rate was rounded costs its own point, and not these."""
+
+_UNROUNDED = 1e-4
+"""Percentage points: float32 keeps this, three decimals do not."""
 
 
 def _known(case: Case, purpose: str, *parts: dict[int, int], classes: int = _CLASSES) -> dict[str, Any]:
@@ -118,7 +121,17 @@ def percent(case: Case) -> str:
             said = f"({found['top1']:g}, {found['top5']:g})"
             advice = "return percent: 100 times the fraction"
             raise Missed(f"({right}, {right}) for a model that is {how} right", said, advice)
+    _unrounded(case)
     return "(100, 100) and (0, 0)"
+
+
+def _unrounded(case: Case) -> None:
+    """Raise Missed where a rate is no number of images over 24: which number it is, is asked elsewhere."""
+    rates = in_percent(_evaluate(case, _known(case, "accuracy.unrounded", {0: 8, 3: 3, 7: 13}), 8, 24))
+    for rate in rates:
+        exact = 100 * round(rate * 24 / 100) / 24
+        if abs(rate - exact) > _UNROUNDED:
+            raise Missed(f"{exact:.6f} % for {rate * 24 / 100:.0f} of 24 images", f"{rate:.6f} %", "do not round")
 
 
 @point("A smaller last batch counts for what it holds")

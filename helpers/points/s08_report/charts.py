@@ -90,12 +90,15 @@ def _figure(case: Case, run: Run, chart: str) -> Facts:
         there = ", ".join(reply["charts"]) or f"a {reply['returned_type']}"
         raise Missed(expected, there, f"return {{name: figure}} for {', '.join(CHARTS)}")
     if found["figure"] is None:
-        raise Missed(f"{chart!r} to be a matplotlib Figure", f"a {found['type']}", "axes.get_figure() gives it")
+        raise Missed(
+            f"{chart!r} to be a matplotlib Figure", f"a value of the type {found['type']}", "axes.get_figure() gives it"
+        )
     if found["same_as"] != chart:
         advice = "begin each chart with a figure of its own: plt.subplots()"
         raise Missed(f"a Figure of its own for {chart!r}", f"that of {found['same_as']!r}", advice)
     if not any(axes["marks"] for axes in found["figure"]["axes"]):
-        raise Missed(f"lines, bars or points in {chart!r}", "an empty figure", "draw into the figure that you return")
+        advice = "draw into the figure that you return; a line of one point is seen by its marker"
+        raise Missed(f"lines, bars or points in {chart!r}", "nothing that can be seen", advice)
     return found["figure"]
 
 
@@ -228,7 +231,10 @@ def _check_numbers(figure: Facts, run: Run, chart: str) -> str:
     if chart == "accuracy":
         return _check_accuracy(figure, run)
     shown: dict[tuple[str, str], list[float]] = {}
-    for mark in (mark for axes in _plots(figure, chart) for mark in _read(axes, run, chart)):
+    if not (plots := list(_plots(figure, chart))):
+        said = ", ".join(map(repr, _labels(figure, "y") + _labels(figure, "x")))
+        raise Missed(f"{chart!r} to show {UNITS[chart]}", f"axes of {said}", "return each figure under its own name")
+    for mark in (mark for axes in plots for mark in _read(axes, run, chart)):
         shown.setdefault((mark.name, mark.batch), []).append(mark.value)
     wanted = {(name, batch): v for name, row in run.report[_KEYS[chart]].items() for batch, v in row.items()}
     for (name, batch), value in wanted.items():

@@ -91,16 +91,21 @@ def _agrees(case: Case, runs: Sequence[Run], key: str) -> str:
             place, should, found = wrong[0]
             more = f" (and {len(wrong) - 1} more that differ)" if len(wrong) > 1 else ""
             raise Missed(f"{place} to be {should}", f"{found}{more}", "compare with the schema in the task")
-        if key in _BY_BATCH:
+        if key in _BY_BATCH or (key == "speedup" and _misplaced(content.get("throughput"), run.batches) is None):
             _check_order(content[key], run.batches, key)
     return f"{key} right in {len(runs)} runs that were made up"
 
 
 def _check_order(table: dict[str, dict[str, float]], batches: list[str], key: str) -> None:
-    for name, series in table.items():
-        if [batch for batch in series if batch in batches] != batches:
-            expected = f"the batches of {key}[{name!r}] in rising order: {', '.join(batches)}"
-            raise Missed(expected, ", ".join(series), "sort them as numbers, not as text")
+    if name := _misplaced(table, batches):
+        expected = f"the batches of {key}[{name!r}] in rising order: {', '.join(batches)}"
+        raise Missed(expected, ", ".join(table[name]), "sort them as numbers, not as text")
+
+
+def _misplaced(table: Any, batches: list[str]) -> str | None:
+    """Return the first name of a table whose batches stand in another order, or do not all stand there."""
+    series = table if isinstance(table, dict) else {"": ()}
+    return next((name for name, row in series.items() if [batch for batch in row if batch in batches] != batches), None)
 
 
 def _differences(found: Any, expected: Any, where: str, optional: Sequence[str]) -> list[tuple[str, str, str]]:

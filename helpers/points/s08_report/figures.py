@@ -21,6 +21,8 @@ __all__ = ["FUNCTION", "charts_drawn", "drawn"]
 
 FUNCTION = "draw_charts"
 _MOST_MARKS = 2000
+_NOTHING = ("None", "none", "", " ", None)
+"""How matplotlib writes that a line has no stroke, or no marker."""
 
 Look = tuple[tuple[float, ...], str]
 Shape = tuple[str, str, Look, float, float, float, float]
@@ -120,9 +122,9 @@ def _series(axes: Axes) -> Iterator[list[Shape]]:
     yield from _lines(axes)
     for bars in axes.containers:
         if isinstance(bars, BarContainer):
-            yield [_bar(patch, bars) for patch in bars.patches if patch.get_visible()]
+            yield [_bar(patch, bars) for patch in bars.patches if _seen(patch)]
     for cloud in axes.collections:
-        if isinstance(cloud, PathCollection) and cloud.get_visible():
+        if isinstance(cloud, PathCollection) and _seen(cloud):
             yield _cloud(cloud)
 
 
@@ -130,11 +132,24 @@ def _lines(axes: Axes) -> Iterator[list[Shape]]:
     """Yield the lines that are placed by the axes' data (no axhline), without the caps of error bars."""
     errors = [part for part in axes.containers if isinstance(part, ErrorbarContainer)]
     caps = {id(line) for part in errors for line in part.lines[1]}
+    barred = {id(part.lines[0]) for part in errors if part.lines[2]}
     for line in axes.get_lines():
-        if line.get_visible() and id(line) not in caps and line.get_transform() == axes.transData:
+        shown = _seen(line) and (id(line) in barred or _draws(line))
+        if shown and id(line) not in caps and line.get_transform() == axes.transData:
             label = next((part.get_label() for part in errors if part.lines[0] is line), line.get_label())
             points = zip(_floats(line.get_xdata(orig=False)), _floats(line.get_ydata(orig=False)), strict=True)
             yield [("line", str(label), _look(line), x, y, 0.0, 0.0) for x, y in points]
+
+
+def _seen(artist: Any) -> bool:
+    alpha = artist.get_alpha()
+    return artist.get_visible() and (alpha is None or bool(np.any(np.asarray(alpha) > 0)))
+
+
+def _draws(line: Any) -> bool:
+    """Return whether a line has markers, or a stroke and two points to draw it between."""
+    stroke = line.get_linestyle() not in _NOTHING and len(line.get_xdata(orig=False)) > 1
+    return stroke or line.get_marker() not in _NOTHING
 
 
 def _bar(patch: Any, bars: BarContainer) -> Shape:
