@@ -17,8 +17,10 @@ _READ_BYTES = 1 << 20
 
 
 @contextlib.contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path, within: Path | None = None) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it onto `path` on success, remove it on any failure or interrupt.
+
+    `within` is another folder of the same disk for it, where whoever lists the folder of `path` must not find it.
 
     Raises:
         InputError: the folder cannot be written to (read-only, full, or not a folder).
@@ -27,7 +29,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}-", suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}-", suffix=path.suffix, dir=within or path.parent)
         os.close(handle)
         temporary = Path(name)
         yield temporary

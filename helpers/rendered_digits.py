@@ -76,5 +76,5 @@ def _render_file(job: tuple[Path, tuple[int, int]]) -> None:
     from PIL import Image
 
     path, (digit, variant) = job
-    with atomic_path(path) as temporary:
+    with atomic_path(path, within=path.parents[2]) as temporary:  # another process may be listing the split
         Image.fromarray(digits.render_variant(digit, variant)).save(temporary, format="PNG", compress_level=1)

@@ -95,6 +95,21 @@ def test_some_images_are_copied_into_a_folder_of_their_own(tmp_path: Path) -> No
     assert all((copied / path.parent.name / path.name).read_bytes() == path.read_bytes() for path, _ in wanted)
 
 
+def test_whoever_lists_a_split_while_it_is_rendered_finds_whole_images_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Path] = []
+
+    def render_and_look(digit: int, variant: int) -> np.ndarray:
+        seen.extend(tmp_path.rglob("validation/*/*"))
+        return render(digit, variant)
+
+    render = digits.render_variant
+    monkeypatch.setattr(digits, "render_variant", render_and_look)
+    images = {path for path, _ in load_dataset(root=tmp_path, progress=False).images("validation", limit=12)}
+    assert seen and set(seen) <= images
+
+
 @pytest.mark.usefixtures("few_digits")
 def test_an_interrupted_rendering_leaves_no_half_image_and_is_taken_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
