@@ -37,6 +37,7 @@ __all__ = [
     "profile",
     "rate",
     "saturation",
+    "twin",
     "workspace",
 ]
 
@@ -80,7 +81,7 @@ def _again(case: Case) -> builders.Built:
     return case.call(build_engine, function=FUNCTION, onnx=network(case), before=before).require(FUNCTION)
 
 
-def _twin(case: Case) -> builders.Built:
+def twin(case: Case) -> builders.Built:
     """Return the same for fp16=False."""
     return case.call(build_engine, function=FUNCTION, onnx=network(case), options={"fp16": False}).require(FUNCTION)
 
@@ -126,15 +127,15 @@ def workspace(case: Case) -> str:
 
 @point("fp16=False gives the same engine in FP32")
 def fp32(case: Case) -> str:
-    twin = _twin(case)
-    lower = [name for name in ("FP16", "BF16", "INT8") if builders.asked_for(twin)["flags"].get(name)]
-    found = builders.facts_of(builders.plan_of(twin, FUNCTION), "the engine")["precisions"]
+    built_in_fp32 = twin(case)
+    lower = [name for name in ("FP16", "BF16", "INT8") if builders.asked_for(built_in_fp32)["flags"].get(name)]
+    found = builders.facts_of(builders.plan_of(built_in_fp32, FUNCTION), "the engine")["precisions"]
     if lower or set(found) & {"fp16", "bf16", "int8"}:
         said = f"layers by precision: {found}; allowed: {', '.join(lower) or 'nothing else'}"
         raise Missed("layers in FP32 only where fp16=False", said, "set the flag only if fp16")
-    builders.returned_and_written(twin, f"{FUNCTION} with fp16=False")
-    builders.profile_is(builders.plan_of(twin, FUNCTION), PROFILE_BATCHES)
-    builders.workspace_limited(twin)
+    builders.returned_and_written(built_in_fp32, f"{FUNCTION} with fp16=False")
+    builders.profile_is(builders.plan_of(built_in_fp32, FUNCTION), PROFILE_BATCHES)
+    builders.workspace_limited(built_in_fp32)
     return f"layers by precision: {found}; profile and workspace as with FP16"
 
 

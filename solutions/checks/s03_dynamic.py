@@ -34,7 +34,15 @@ def outputs(case: Case) -> Earned:
 award("dynamic.limits", 0.75, s03_dynamic.limits, cell=CELL)
 award("dynamic.half_precision", 0.75, s03_dynamic.half_precision, cell=CELL)
 award("dynamic.workspace", 0.25, s03_dynamic.workspace, cell=CELL)
-award("dynamic.fp32", 0.5, s03_dynamic.fp32, cell=CELL)
+
+
+@claim("dynamic.fp32", cell=CELL, points=0.5, title=s03_dynamic.fp32.title)
+def fp32(case: Case) -> str:
+    said = s03_dynamic.fp32(case)
+    plan = builders.plan_of(s03_dynamic.twin(case), s03_dynamic.FUNCTION)
+    return f"{said}; {_outputs(plan, s03_dynamic.network(case), case, RUN_BATCHES[0])}"
+
+
 award("dynamic.parser_errors", 0.25, s03_dynamic.parser_errors, cell=CELL)
 award("dynamic.failures", 0.25, s03_dynamic.failures, cell=CELL)
 
