@@ -1,6 +1,9 @@
 """The exception of a point that is not met; the one thing that probes, points, visible checks and claims all raise."""
 
-__all__ = ["Missed"]
+__all__ = ["SLIPS", "Missed"]
+
+SLIPS = frozenset({"AttributeError", "NameError", "TypeError", "UnboundLocalError"})
+"""Types of exceptions that come from a slip; where a task asks for an exception, they were not raised on purpose."""
 
 
 class Missed(Exception):

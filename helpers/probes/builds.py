@@ -10,10 +10,10 @@ from typing import Any
 
 from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
+from helpers.missed import SLIPS
 from helpers.probes.answer import Notebook, probe
 
 __all__ = [
-    "SLIPS",
     "Build",
     "as_bytes",
     "build_engine",
@@ -25,7 +25,6 @@ __all__ = [
 
 _FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
 _BUILDS = ("build_serialized_network", "build_engine")
-SLIPS = (AttributeError, NameError, TypeError, UnboundLocalError)
 
 
 @dataclass
@@ -156,7 +155,7 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
-            raised, slip = f"{type(error).__name__}: {error}", isinstance(error, SLIPS)
+            raised, slip = f"{type(error).__name__}: {error}", type(error).__name__ in SLIPS
         kept = {
             name: _holds(path, content)
             for name, path, content in (("kept", target, older), ("onnx_kept", source, onnx))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.lab import artifacts_folder
-from helpers.missed import Missed
+from helpers.missed import SLIPS, Missed
 from helpers.probes.answer import Probe, answer
 from helpers.probes.codec import pack, unpack
 from helpers.probes.retired import replacement
@@ -17,8 +17,6 @@ __all__ = ["Reply", "Student"]
 
 DEFAULT_LIMIT_S = 300.0
 """Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
-
-_SLIPS = ("AttributeError", "NameError", "TypeError", "UnboundLocalError")
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Reply:
     @property
     def slipped(self) -> bool:
         """Whether the error is of a slip, not one that was raised on purpose."""
-        return self.error is not None and self.error["type"] in _SLIPS
+        return self.error is not None and self.error["type"] in SLIPS
 
     def require(self, what: str) -> Any:
         """Return the value; `what` names the function in the message.

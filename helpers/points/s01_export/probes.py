@@ -14,9 +14,9 @@ import onnxsim
 import torch
 from onnx import numpy_helper
 
+from helpers.missed import SLIPS
 from helpers.points.s01_export.classifier import probe_classifier
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.builds import SLIPS
 from helpers.probes.capture import TimeLimitError
 
 __all__ = ["EARLIER", "EXPORTED", "FAULTS", "SIMPLIFIED", "export_model", "refused_model", "simplify_model"]
@@ -83,7 +83,7 @@ def refused_model(notebook: Notebook, *, onnx: bytes, fault: str = "") -> dict[s
         except (TimeLimitError, NotImplementedError):
             raise
         except (Exception, SystemExit) as error:
-            raised, slip = f"{type(error).__name__}: {str(error)[:500]}", isinstance(error, SLIPS)
+            raised, slip = f"{type(error).__name__}: {str(error)[:500]}", type(error).__name__ in SLIPS
         return {"files": _files(Path(folder), without=EXPORTED), "raised": raised, "slip": slip}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.missed import Missed
+from helpers.missed import SLIPS, Missed
 from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s05_inference import probes
@@ -262,7 +262,10 @@ def closed(case: Case) -> str:
         raise Missed("a second close() to do nothing", said, "remember that it is closed")
     if found["infer"]["error"] is None:
         raise Missed("infer to raise after close()", "no exception", "remember that it is closed, and raise")
-    return f"{found['infer']['error']}: {found['infer']['message'][:80]}"
+    said = f"{found['infer']['error']}: {found['infer']['message'][:80]}"
+    if found["infer"]["error"] in SLIPS:
+        raise Missed("infer to raise RuntimeError after close()", said, "look whether it is closed, and raise")
+    return said
 
 
 @point(f"{_CYCLES} instances made and ended leave nothing behind")
