@@ -10,7 +10,14 @@ from typing import Any
 import libcst as cst
 from mutmut.mutation import mutators as mutmut
 
-__all__ = ["GENERAL", "Operator", "attribute_name", "called_name"]
+__all__ = ["GENERAL", "LOOKS", "Operator", "attribute_name", "called_name"]
+
+LOOKS = {
+    "alpha", "border", "color", "dpi", "figsize", "float_format", "fmt", "fontsize", "frameon", "ha", "indent",
+    "layout", "linestyle", "linewidth", "loc", "marker", "markersize", "na_rep", "ncols", "padding", "textcoords", "va",
+    "width", "x", "y",
+}  # fmt: skip
+"""Keyword arguments of matplotlib, pandas and json that change only the looks."""
 
 Make = Callable[[Any], Iterable[cst.CSTNode]]
 
@@ -81,7 +88,10 @@ def _first(make: Make) -> Make:
 def _fewer_arguments(node: cst.Call) -> Iterable[cst.Call]:
     if len(node.args) == 1 and node.args[0].keyword:
         yield node.with_changes(args=[])
-    yield from (found for found in mutmut.operator_arg_removal(node) if len(found.args) < len(node.args))
+    plain = {argument for argument in node.args if argument.keyword and argument.keyword.value in LOOKS}
+    for found in mutmut.operator_arg_removal(node):
+        if len(found.args) < len(node.args) and plain <= set(found.args):
+            yield found
 
 
 def _nothing() -> cst.SimpleStatementLine:

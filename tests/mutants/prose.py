@@ -5,18 +5,11 @@ import re
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from tests.mutants.operators import called_name
+from tests.mutants.operators import LOOKS, called_name
 
 __all__ = ["BEGIN", "END", "mutable_nodes", "solution_lines"]
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-
-_LOOKS = {
-    "alpha", "border", "color", "dpi", "figsize", "float_format", "fmt", "fontsize", "frameon", "ha", "indent",
-    "layout", "linestyle", "linewidth", "loc", "marker", "markersize", "na_rep", "ncols", "padding", "textcoords", "va",
-    "width", "x", "y",
-}  # fmt: skip
-"""Keyword arguments of matplotlib, pandas and json that change only the looks."""
 
 _STYLING = {
     "annotate", "axhline", "bar_label", "code_for_node", "grid", "legend", "margins", "set_axisbelow",
@@ -71,7 +64,7 @@ def _looks_or_prose(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.SimpleString):
         return bool(re.search(r"[\s<{%#]", str(node.evaluated_value))) or node.value.startswith('"""')
     if isinstance(node, cst.Arg):
-        return node.keyword is not None and node.keyword.value in _LOOKS
+        return node.keyword is not None and node.keyword.value in LOOKS
     if isinstance(node, cst.SimpleStatementLine):
         small = node.body[0]
         return isinstance(small, cst.Expr) and (called_name(small.value) in _STYLING or _is_docstring(small))
