@@ -92,7 +92,7 @@ check: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@echo "Unit tests"
-	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser
+	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile
 
 conformance: $(STAMP)
 	@echo "Conformance: one behavioural suite for every engine"
