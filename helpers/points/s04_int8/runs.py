@@ -130,7 +130,7 @@ def _address(given: Any) -> int:
         )
     first = given[0]
     if isinstance(first, (float, str, bytes)) or not hasattr(first, "__int__"):
-        raise _Fault(f"get_batch returned a list of type {type(first).__name__}, where TensorRT takes device addresses")
+        raise _Fault(f"get_batch's list holds a value of type {type(first).__name__}, where TensorRT takes addresses")
     if len(given) > 1:
         raise _Fault(f"get_batch returned {len(given)} addresses, where the network has one input")
     try:
