@@ -46,8 +46,9 @@ MOST_ERROR = 0.12
 LEAST_AGREEMENT = 0.95
 """Share of the images whose first class is the FP32 model's: right calibrations reach 99 to 100 %."""
 
-FAR = 0.25
-"""Median difference of the model's scales from the reference's; two samples of the images differ by 5 %."""
+FAR = 0.12
+"""Median difference of the model's scales from the reference's: 64 other images of the split change them by 1.6 to
+3.1 %, the first 8 alone by 4 to 8 %, one image by 19 %."""
 
 SAME_IMAGE = 0.3
 """Largest difference of two fingerprints of one image, in deviations: a shift by one pixel, either way of rounding,

@@ -22,7 +22,7 @@ LEAST = 2
 """The smallest batch of the second engine."""
 
 FIXED_BATCH = 7
-_TOLERANCE = 5e-3  # of a row; FP32 engines were seen to differ from ONNX Runtime by 1e-6
+_TOLERANCE = 5e-5  # of a row; FP32 engines were seen to differ from ONNX Runtime by 1e-6, scores in FP16 by 2e-4
 
 
 @dataclass(frozen=True)
