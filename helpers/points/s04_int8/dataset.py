@@ -180,7 +180,7 @@ def cropped(case: Case) -> str:
             raise Missed(
                 f"the middle of a {size} picture, its shorter side made 256, neither turned nor mirrored",
                 f"{misplaced:.0%} of the pixels are of another place",
-                "keep the ratio of the sides; Image.size is (width, height); crop takes left, top, right, bottom",
+                "keep the ratio; Image.size is (width, height), crop(left, top, right, bottom), transpose(2, 0, 1)",
             )
     return "640×320 and 320×640 → 224×224"
 
