@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import pathlib
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 __all__ = ["reversed_listings"]
 
@@ -33,14 +35,14 @@ class _Entries:
 
 @contextlib.contextmanager
 def reversed_listings() -> Iterator[None]:
-    """Let os.listdir and os.scandir give a folder's entries in descending order of their names.
-
-    Up to Python 3.10 pathlib keeps the originals and is not reached.
-    """
+    """Let os.listdir, os.scandir and pathlib give a folder's entries in descending order of their names."""
     listdir, scandir = os.listdir, os.scandir
-    os.listdir = lambda *args: sorted(listdir(*args), reverse=True)
-    os.scandir = lambda *args: _Entries(scandir(*args))
-    try:
+    backwards = {
+        "listdir": staticmethod(lambda *args: sorted(listdir(*args), reverse=True)),
+        "scandir": staticmethod(lambda *args: _Entries(scandir(*args))),
+    }
+    kept = getattr(pathlib, "_NormalAccessor", None)  # up to Python 3.10 pathlib keeps the functions there
+    with contextlib.ExitStack() as patched:
+        for home in (os, kept) if kept else (os,):
+            patched.enter_context(mock.patch.multiple(home, **backwards))
         yield
-    finally:
-        os.listdir, os.scandir = listdir, scandir

@@ -9,6 +9,7 @@ import nbformat
 import yaml
 from nbgrader.preprocessors import ClearSolutions
 
+from helpers.backend import ENGINE
 from helpers.lab import STEPS
 from solutions.checks.core.claim import CELLS
 
@@ -17,7 +18,7 @@ __all__ = ["ROOT", "Entry", "covering", "load_bank", "notebook_cells", "patched_
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent
 _QUICK_CELLS = {"evaluate_accuracy", "report_charts", "report_numbers", "analysis_figures"}
-_KEYS = {"name", "about", "cell", "replace", "code", "loses", "cells"}
+_KEYS = {"name", "about", "engine", "cell", "replace", "code", "loses", "cells"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Entry:
 
 
 def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
-    """Return the bank's entries in order; with `extremes`, each step's solution and skeleton come first.
+    """Return the bank's entries for this engine in order; with `extremes`, each step's solution and skeleton first.
 
     Raises:
         ValueError: an entry with an unknown key, a name that is taken, or neither `replace` nor `code`.
@@ -73,7 +74,8 @@ def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
         if extremes:
             found.append(Entry(path.stem, "solution", "solution", "The notebook as it is."))
             found.append(Entry(path.stem, "skeleton", "skeleton", "Every TODO unfilled.", loses=None))
-        found += [_entry(path, raw) for raw in yaml.safe_load(path.read_text()) or []]
+        raws = yaml.safe_load(path.read_text()) or []
+        found += [_entry(path, raw) for raw in raws if raw.get("engine") in (None, ENGINE)]
     titles = [entry.title for entry in found]
     if len(set(titles)) != len(titles):
         raise ValueError(f"names used twice: {sorted({title for title in titles if titles.count(title) > 1})}")
