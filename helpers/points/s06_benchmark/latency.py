@@ -152,7 +152,7 @@ def _spread(case: Case, number: int, largest: float, attempt: int) -> Timed:
     found = timed(case, attempt, batch=2, counts={"num_iterations": number, "warmup": 1}, **model)
     if found.calls < number:
         expected = f"every timed iteration to run the model: {number} calls or more"
-        raise Missed(expected, f"{found.calls} calls", "call the model inside the timed loop, once an iteration")
+        raise Missed(expected, f"{found.calls} calls", "let the timed loop call the model num_iterations times")
     return found
 
 

@@ -250,7 +250,8 @@ def synchronized(case: Case) -> str:
             raise Missed(f"{low:.0f} to {high:.0f} images/s, until the last work is done", f"{rate:.0f}", hint)
         return f"{rate:.0f} images/s, {len(found.log['waits'])} waits for {found.calls} calls"
 
-    model = {"durations_ms": [4.0], "asynchronous": True, "queue": 40}
+    # So long that the work of two calls of a warm-up shows where nobody waits for it.
+    model = {"durations_ms": [40.0], "asynchronous": True, "queue": 40}
     return settled(lambda attempt: timed(case, attempt, _batch(case, "queue"), _SHORT_S, **model), judge)
 
 

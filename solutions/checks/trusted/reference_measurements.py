@@ -5,7 +5,7 @@ from typing import Any
 
 from helpers.backend import DEVICE
 from helpers.files import write_json
-from helpers.lab import MODEL, PROFILE_BATCHES, THROUGHPUT_SECONDS, iterations
+from helpers.lab import MODEL, PROFILE_BATCHES, QUICK, THROUGHPUT_SECONDS, iterations
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.bench import BenchOptions, bench
 from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
@@ -48,7 +48,7 @@ def _latency(runners: list[Runner]) -> list[dict[str, Any]]:
 
 
 def _throughput(runners: list[Runner]) -> list[dict[str, Any]]:
-    found = measure_throughput(runners, _BATCHES, seconds=THROUGHPUT_SECONDS)
+    found = measure_throughput(runners, _BATCHES, seconds=THROUGHPUT_SECONDS, rounds=2 if QUICK else 4)
     return [{"name": result.name, "batch": result.batch, "images_per_s": result.images_per_s} for result in found]
 
 
