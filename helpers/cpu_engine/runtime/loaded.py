@@ -41,7 +41,9 @@ class LoadedPlan:
         return ProfilingVerbosity.__members__[self.plan.verbosity]
 
     def binding(self, name: str) -> Binding | None:
-        """Return an input or output, or None after logging which there are."""
+        """Return an input or output, or None after logging which there are; raise TypeError where no name is given."""
+        if not isinstance(name, str):
+            raise TypeError(f"incompatible function arguments: a tensor's name is a str, not {name!r}")
         binding = self.bindings.get(name)
         if binding is None:
             known = ", ".join(self.bindings)
