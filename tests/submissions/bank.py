@@ -22,6 +22,7 @@ _AFTER_THE_ENGINE = {"images_per_second", "saturation"}
 """Step 3's tasks that leave its engine as the solution builds it. On the CPU engine, which always compiles the same
 network from it, that need not be timed against the reference."""
 
+_ENGINES = ("cpu", "tensorrt")
 _KEYS = {"name", "about", "engine", "cell", "replace", "code", "loses", "cells"}
 
 
@@ -71,7 +72,7 @@ def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
     """Return the bank's entries for this engine in order; with `extremes`, each step's solution and skeleton first.
 
     Raises:
-        ValueError: an entry with an unknown key, a name that is taken, or neither `replace` nor `code`.
+        ValueError: an entry with an unknown key or engine, a name that is taken, or neither `replace` nor `code`.
     """
     found: list[Entry] = []
     for path in sorted(_FOLDER.glob("*.yaml")):
@@ -81,7 +82,8 @@ def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
             found.append(Entry(path.stem, "solution", "solution", "The notebook as it is."))
             found.append(Entry(path.stem, "skeleton", "skeleton", "Every TODO unfilled.", loses=None))
         raws = yaml.safe_load(path.read_text()) or []
-        found += [_entry(path, raw) for raw in raws if raw.get("engine") in (None, ENGINE)]
+        entries = [(_entry(path, raw), raw.get("engine", ENGINE)) for raw in raws]
+        found += [entry for entry, engine in entries if engine == ENGINE]
     titles = [entry.title for entry in found]
     if len(set(titles)) != len(titles):
         raise ValueError(f"names used twice: {sorted({title for title in titles if titles.count(title) > 1})}")
@@ -107,6 +109,8 @@ def _entry(path: Path, raw: dict[str, Any]) -> Entry:
     unknown = set(raw) - _KEYS
     if unknown or bool(raw.get("replace")) == bool(raw.get("code")):
         raise ValueError(f"{path.name}, {raw.get('name')}: give either replace or code; unknown keys: {unknown}")
+    if raw.get("engine", ENGINE) not in _ENGINES:
+        raise ValueError(f"{path.name}, {raw['name']}: engine is {raw['engine']!r}; choose {' or '.join(_ENGINES)}")
     loses = tuple(raw["loses"])
     return Entry(
         path.stem,

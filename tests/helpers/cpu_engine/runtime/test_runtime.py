@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from helpers import cpu_engine as trt
+from helpers.probes.engines import probe_engine
 from helpers.probes.networks import tiny_onnx
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -45,3 +47,11 @@ def test_a_plan_runs_without_the_builder_and_without_onnx(tmp_path: Path) -> Non
     only_to_build = {"onnx", "helpers.cpu_engine.builder", "helpers.cpu_engine.calibration.session"}
     assert not running & only_to_build and only_to_build <= building
     assert np.isfinite(np.load(tmp_path / "output.npy")).all()
+
+
+def test_swapped_name_and_shape_are_a_type_error() -> None:
+    plan = probe_engine(tiny_onnx(0), (1, 2, 2))
+    engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+    context = engine.create_execution_context()
+    with pytest.raises(TypeError, match="a tensor's name is a str"):
+        context.set_input_shape((2, 3, 224, 224), "input")
