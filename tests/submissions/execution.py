@@ -35,7 +35,8 @@ SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Ag
 LIMIT_S = 900.0
 _LOOK_S = 0.1
 _RECORDS = "records"
-_MEASURED = {
+_ABOUT_ENGINES = ("06_benchmark", "08_report")
+_SMALL = {
     "resnet50_fp32.engine": "fp32",
     "resnet50_dynamic_fp16.engine": "fp16",
     "resnet50_int8.engine": "fp16",
@@ -160,8 +161,8 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
     os.environ["TRT_LAB_ARTIFACTS"] = str(folder / "artifacts")
     os.environ["TRT_LAB_RECORDS"] = str(folder / _RECORDS)
     prepare(entry.step, folder / "artifacts")
-    if entry.step == "06_benchmark" and entry.kind not in ("solution", "skeleton"):
-        _measure_small_networks(folder / "artifacts")
+    if entry.step in _ABOUT_ENGINES and entry.kind not in ("solution", "skeleton"):
+        _lend_small_networks(folder / "artifacts")
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
     for cell in _up_to_the_last_test(entry, patched_cells(entry)):
         about = cell.metadata.get("nbgrader", {})
@@ -173,15 +174,16 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
             namespace["In"].append(cell.source)
 
 
-def _measure_small_networks(artifacts: Path) -> None:
-    """Replace the networks that step 6 measures: how to measure does not depend on what is measured.
+def _lend_small_networks(artifacts: Path) -> None:
+    """Replace the networks that a step measures or reports on: how to do that does not depend on which they are.
 
     The solution itself measures the real ones.
     """
-    for seed, (name, precision) in enumerate(_MEASURED.items()):
+    for seed, (name, precision) in enumerate(_SMALL.items()):
         onnx = artifacts / "small.onnx"
         onnx.write_bytes(tiny_onnx(seed))
-        build_engine(onnx, artifacts / name, BuildOptions(precision, min_batch=1, opt_batch=8, max_batch=32))
+        largest = 32 + seed  # no two of one memory
+        build_engine(onnx, artifacts / name, BuildOptions(precision, min_batch=1, opt_batch=8, max_batch=largest))
     models.load_model = _small_network
 
 
