@@ -245,7 +245,7 @@ def synchronized(case: Case) -> str:
             text = f"the last wait came after {max(found.log['waits'], default=0)} of {found.calls} calls"
             raise Missed("a wait after the last call of an asynchronous model", text, hint)
         (low, high), rate = found.rates(column="waited_s", waited=True), found.images_per_s * found.batch**steady.power
-        # Work of a warm-up under way makes it slower; two of its calls counted make it faster, and are missed in images.
+        # Work of a warm-up under way makes it slower. Two of its calls counted make it faster: missed in `images`.
         slow, fast = (0.05 + calls / found.calls for calls in (1, 2))
         if not low * (1 - slow) <= rate <= high * (1 + fast):
             raise Missed(f"{low:.0f} to {high:.0f} images/s, until the last work is done", f"{rate:.0f}", hint)
