@@ -31,6 +31,8 @@ class TimedModel:
         durations_ms: the calls' durations in order, again from the start after the last.
         first_ms: the durations of the very first calls, before those.
         asynchronous: a call returns at once and only `synchronize()` waits; else the call takes its time itself.
+        in_call: the share of its work that an asynchronous call does before it returns, by turns.
+        fails_from: the first call that raises RuntimeError once its time is over, as all after it; the log has none.
         queue: how many calls an asynchronous model keeps in flight; one more waits for the oldest, as on a GPU.
         classes: columns of the output.
     """
@@ -42,12 +44,15 @@ class TimedModel:
         *,
         first_ms: Sequence[float] = (),
         asynchronous: bool = False,
+        in_call: Sequence[float] = (0.0,),
+        fails_from: float = math.inf,
         queue: int = 8,
         classes: int = 10,
     ) -> None:
         self._clock = clock
         self._durations_ms, self._first_ms = list(durations_ms), list(first_ms)
         self._asynchronous, self._queue, self._classes = asynchronous, queue, classes
+        self._in_call, self._fails_from = list(in_call), fails_from
         self._ready: deque[float] = deque(maxlen=queue)  # when each call in flight is done
         self._calls: list[list[float]] = []  # start, end, when it had been waited for (NaN: never)
         self._shapes: list[list[int]] = []
@@ -59,11 +64,16 @@ class TimedModel:
         start = self._clock.now()
         number = len(self._calls)
         duration = self._duration_ms(number) / 1e3
+        if number >= self._fails_from:
+            self._clock.wait_until(start + duration)
+            raise RuntimeError("the device refused to run")
         if self._asynchronous:
             if len(self._ready) == self._queue:
                 self._clock.wait_until(self._ready[0])
+            share = self._in_call[number % len(self._in_call)]
+            self._clock.wait_until(self._clock.now() + share * duration)
             busy_until = max(self._clock.now(), self._ready[-1] if self._ready else 0.0)
-            self._ready.append(busy_until + duration)
+            self._ready.append(busy_until + (1 - share) * duration)
         else:
             self._clock.wait_until(start + duration)
         shape = [int(size) for size in np.shape(batch)]

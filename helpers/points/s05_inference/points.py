@@ -188,7 +188,8 @@ def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int]
 def shapes(case: Case) -> str:
     small, (_, height, width) = usual(case), usual(case).image
     tries = [([2, 3, 200, 200], "200"), ([2, 4, height, width], "4"), ([2, height, width, 3], None)]
-    said = _refused(case, small, "inference.shapes", [*tries, ([3, height, width], None)], 7)
+    tries += [(shape, None) for shape in ([3, height, width], [2, 1, height, width], [2, 3 * height * width])]
+    said = _refused(case, small, "inference.shapes", tries, 7)
     if _runs(case, wide(case), LEAST):
         _refused(case, wide(case), "inference.turned", [([2, 1, 56, 40], None), ([2, 40, 56, 1], None)], 7)
     return said
@@ -210,7 +211,7 @@ def loading(case: Case) -> str:
     small, (call,) = usual(case), calls(case, "inference.loading", 3)
     image = list(small.image)
     case.call(probes.load, plan=small.plan, image=image, call=call).require(CLASS)
-    missing = case.call(probes.load, plan=None, image=image)
+    missing = case.call(probes.load, plan=small.plan, image=image, missing=True)
     broken = case.call(probes.load, plan=b"this is no engine" * 64, image=image)
     return f"{_raised(missing, 'a file that is not there')}; {_raised(broken, 'a file that is no engine')}"
 
@@ -233,6 +234,9 @@ def interface(case: Case) -> str:
     found = case.call(probes.use_as_context, **ask).require(CLASS)
     if _computes(case):
         judge(found["called"], small, call, "model(images) in a with block")
+    by_infer, by_call = found["refused"]
+    if by_infer != by_call:
+        raise Missed(f"model(images) to end as infer: {by_infer}", f"{by_call}", "return infer(images), and no more")
     if found["swallowed"]:
         advice = "__exit__ that returns something true swallows the exception; return nothing"
         raise Missed("an exception in the block to go on", f"{found['swallowed'][0]} was swallowed", advice)
@@ -250,7 +254,7 @@ def _buffers(alive: Alive) -> str:
 
 @point("close() frees buffers, context and engine; infer raises from then on")
 def closed(case: Case) -> str:
-    small, (call,) = usual(case), calls(case, "inference.closed", 7)
+    small, (call,) = usual(case, "inference.closing"), calls(case, "inference.closed", 7)  # an engine not seen before
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
     found = case.call(probes.close_instance, **ask).require(CLASS)
     alive = found["alive"]

@@ -83,14 +83,14 @@ def _attempt(action: Callable[[], Any]) -> dict[str, Any]:
 
 
 @probe
-def load(notebook: Notebook, *, plan: bytes | None, image: list[int], call: Call | None = None) -> Any:
+def load(notebook: Notebook, *, plan: bytes, image: list[int], call: Call | None = None, missing: bool = False) -> Any:
     """Make an instance from a path that is a string, as the class's docstring writes it, and run `call`, if given.
 
-    `plan` None: there is no file at the path.
+    `missing`: there is no file at the path, but an engine beside it.
     """
-    with _file(plan or b"") as path:
-        if plan is None:
-            path.unlink()
+    with _file(plan) as path:
+        if missing:
+            path.rename(path.with_name("other.engine"))
         model = notebook[CLASS](str(path))
         result = _plain(model.infer(images_of(call, image))) if call else None
         model.close()
@@ -167,26 +167,28 @@ class _LeftEarlyError(Exception):
 def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
     """Use one instance as `with … as model` and `model(images)`, others in blocks that raise.
 
-    Returns `called`, what the call gave; `swallowed`, the exceptions' names that did not leave their block; and what
-    was alive after the first block, after the last one, and after a `close()` that followed each: `ended`, `closed`,
-    `left`, `left_closed`.
+    Returns `called`, what the call gave; `refused`, how infer and the call ended for images of another shape;
+    `swallowed`, the exceptions' names that did not leave their block; and what was alive after the first block, after
+    the last one, and after a `close()` that followed each: `ended`, `closed`, `left`, `left_closed`.
     """
     images, swallowed = images_of(call, image), []
+    other = np.ones((len(images), *image[:-1], image[-1] + 1), np.float32)
     with _file(plan) as path, counted() as alive:
         first, second = notebook[CLASS](path), None
         with first as model:
             called = _plain(model(images))
-        ended, closed = alive(), _alive_after_closing(first, alive)
-        for error in (ValueError("left"), RuntimeError("left"), _LeftEarlyError()):
+            refused = [_attempt(lambda way=way: way(other))["error"] for way in (model.infer, model)]
+        ended, closed = alive(), _alive_after_closing((first, model), alive)
+        for error in (ValueError("left"), RuntimeError("left"), _LeftEarlyError(), KeyboardInterrupt()):
             second = notebook[CLASS](path)
             if not _leaves(error, second, images):
                 swallowed.append(type(error).__name__)
-        left, left_closed = alive(), _alive_after_closing(second, alive)
+        left, left_closed = alive(), _alive_after_closing((second,), alive)
     found = {"ended": ended, "closed": closed, "left": left, "left_closed": left_closed}
-    return {**found, "called": called, "swallowed": swallowed}
+    return {**found, "called": called, "refused": refused, "swallowed": swallowed}
 
 
-def _leaves(error: Exception, model: Any, images: np.ndarray) -> bool:
+def _leaves(error: BaseException, model: Any, images: np.ndarray) -> bool:
     """Return whether `error`, raised in a block, goes on; what the class itself raises does too."""
     try:
         with model as entered:
@@ -199,8 +201,9 @@ def _leaves(error: Exception, model: Any, images: np.ndarray) -> bool:
     return False
 
 
-def _alive_after_closing(model: Any, alive: Callable[[], Alive]) -> Alive:
-    _attempt(model.close)
+def _alive_after_closing(models: Sequence[Any], alive: Callable[[], Alive]) -> Alive:
+    for model in models:
+        _attempt(model.close)
     return alive()
 
 

@@ -57,6 +57,13 @@ _LEAST_MS, _FAR = 2.0, 10.0
 _SLOW_MS, _SLOW_CALLS = 60.0, 5
 _OUTLIERS_MS = [2.0, 40.0, 4.0, 25.0, 6.0, 3.0]
 _ASYNCHRONOUS_CALLS, _ASYNCHRONOUS_WARM_UP = 30, 4
+_IN_CALL = (0.0, 0.5, 0.25, 0.5, 1.0)
+"""The share of its work that a call does itself, by turns: neither call nor wait alone, nor the longer, is its time."""
+
+_RUNS = 3
+_RAMP_MS = (8.0, 24.0)
+"""The first and the last of as many latencies as the default asks for: no part of them is a measure of all."""
+
 _UNITS = {0: "milliseconds", 1: "seconds", -1: "microseconds", -2: "nanoseconds"}
 
 
@@ -114,12 +121,12 @@ class Timed:
         return 1e3**self.unit * self.figure(name)
 
 
-def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int], **model: Any) -> Timed:
+def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int], runs: int = 1, **model: Any) -> Timed:
     """Return what benchmark_latency does with a TimedModel of these arguments; raise Missed where it gives nothing."""
     iterations, warmup = counts.get("num_iterations", ITERATIONS), counts.get("warmup", WARM_UP)
-    most_s = (sum(model.get("first_ms", ())) + (iterations + warmup) * max(model["durations_ms"])) / 1e3
+    most_s = (sum(model.get("first_ms", ())) + runs * (iterations + warmup) * max(model["durations_ms"])) / 1e3
     asked = {"model": model, "batch": batch, "counts": counts, "patience_s": 1 + 5 * most_s, "long": most_s > 10}
-    reply = case.call(time_latency, **asked, attempt=attempt)
+    reply = case.call(time_latency, **asked, runs=runs, attempt=attempt)
     found = reply.require(FUNCTION if batch else f"{FUNCTION}(model, None, {_said(counts)})")
     result = Timed(
         **{key: found[key] for key in ("numbers", "others", "log", "simulated", "known")}, iterations=iterations
@@ -190,9 +197,17 @@ def _mean_median(found: Timed) -> str:
     return f"{said}; {_compare('median', found.in_ms('median'), *_rank_range(found.times, 50), hint)}"
 
 
+def _ramp(case: Case, judge: Callable[[Timed], str]) -> str:
+    """Judge the figures of many calls, each longer than the one before. How many there were is another's matter."""
+    durations, counts = np.linspace(*_RAMP_MS, ITERATIONS), {"num_iterations": ITERATIONS, "warmup": 1}
+    model = {"durations_ms": durations.tolist(), "first_ms": [float(durations.mean())]}
+    found = timed(case, 0, batch=2, counts=counts, **model)
+    return judge(found) if found.known and found.calls > ITERATIONS else f"not tried with {ITERATIONS}"
+
+
 @point("Mean and median are right")
 def mean_median(case: Case) -> str:
-    return "; ".join(_judged(case, size, _mean_median) for size in (_FEW, _MANY))
+    return "; ".join([_judged(case, size, _mean_median) for size in (_FEW, _MANY)] + [_ramp(case, _mean_median)])
 
 
 def _percentiles(found: Timed) -> str:
@@ -209,7 +224,7 @@ def _percentiles(found: Timed) -> str:
 
 @point("p95 and p99 are right")
 def percentiles(case: Case) -> str:
-    return "; ".join(_judged(case, size, _percentiles) for size in (_FEW, _TAIL))
+    return "; ".join([_judged(case, size, _percentiles) for size in (_FEW, _TAIL)] + [_ramp(case, _percentiles)])
 
 
 def _std(found: Timed) -> str:
@@ -241,20 +256,22 @@ def calls(case: Case) -> str:
     random = case.random("latency.calls")
     iterations, warmup, batch = (int(random.integers(*bounds)) for bounds in ((15, 30), (3, 9), (2, 5)))
     asked = ({"num_iterations": iterations, "warmup": warmup}, batch), ({"num_iterations": iterations, "warmup": 0}, 1)
-    evidence = [_counted(case, counts, size) for counts, size in (*asked, ({"num_iterations": 1, "warmup": 0}, None))]
+    evidence = [_counted(case, counts, size) for counts, size in asked]
+    evidence.append(_counted(case, {"num_iterations": 1, "warmup": 0}, None, runs=_RUNS))
     evidence.append(_counted(case, {}, batch))
     return "; ".join([*evidence, settled(partial(_outliers, case), _one_more_or_less)])
 
 
-def _counted(case: Case, counts: dict[str, int], batch: int | None) -> str:
+def _counted(case: Case, counts: dict[str, int], batch: int | None, runs: int = 1) -> str:
     """Return evidence that the calls are as many as asked for, and each gets the input as it is."""
-    found = timed(case, 0, batch=batch, counts=counts, durations_ms=[40.0 if not counts else 3.0])
-    expected = counts.get("num_iterations", ITERATIONS) + counts.get("warmup", WARM_UP)
+    found = timed(case, 0, batch=batch, counts=counts, runs=runs, durations_ms=[400.0 if not counts else 3.0])
+    expected = runs * (counts.get("num_iterations", ITERATIONS) + counts.get("warmup", WARM_UP))
     if not found.known:
         return "the defaults were not tried: it reads a clock that cannot be simulated"
     if found.calls != expected:
         advice = f"warmup calls, then num_iterations timed ones; the defaults are {ITERATIONS} and {WARM_UP}"
-        raise Missed(f"{expected} calls of the model with {_said(counts)}", f"{found.calls}", advice)
+        often = f", {runs} times in a row" if runs > 1 else ""
+        raise Missed(f"{expected} calls of the model with {_said(counts)}{often}", f"{found.calls}", advice)
     wrong = [shape for shape in found.log["shapes"] if shape != ([] if batch is None else [batch, *SHAPE])]
     if wrong:
         expected_input = f"input_data {[batch, *SHAPE] if batch else None}"
@@ -304,9 +321,10 @@ def warm_up(case: Case) -> str:
     return settled(lambda attempt: timed(case, attempt, batch=1, counts=counts, **model), judge)
 
 
-def _asynchronous(case: Case, attempt: int) -> Timed:
+def _asynchronous(case: Case, attempt: int, in_call: Sequence[float] = (0.0,)) -> Timed:
     counts = {"num_iterations": _ASYNCHRONOUS_CALLS, "warmup": _ASYNCHRONOUS_WARM_UP}
-    return timed(case, attempt, batch=1, counts=counts, durations_ms=[2.5, 3.5, 3.0], asynchronous=True)
+    model = {"durations_ms": [2.5, 3.5, 3.0], "asynchronous": True, "in_call": list(in_call)}
+    return timed(case, attempt, batch=1, counts=counts, **model)
 
 
 @point("Each time ends when the work is done")
@@ -325,7 +343,8 @@ def synchronized(case: Case) -> str:
             raise Missed(truth, f"{mean:.4f} ms", hint)
         return f"mean {mean:.2f} ms, {len(found.log['waits'])} waits"
 
-    return settled(lambda attempt: _asynchronous(case, attempt), judge)
+    ways = ((0.0,), _IN_CALL)
+    return "; ".join(settled(lambda attempt, way=way: _asynchronous(case, attempt, way), judge) for way in ways)
 
 
 def _without_wait(waits: Sequence[int], first: int, last: int) -> int:

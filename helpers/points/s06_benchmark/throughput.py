@@ -41,8 +41,12 @@ _WARM_UP_SHARE, _WARM_UP_CALLS = 0.25, 12
 
 _SHORT_S, _LONG_S = 0.5, 1.1
 _SLOW_FIRST_MS = 200.0
-_UNEVEN_S, _UNEVEN_MS = 2.0, [3.0] * 367 + [9.0] * 200
-"""A model that is fast for 1.1 s and slow for 1.8 s: no part of the time is a measure of the whole."""
+_UNEVEN_S, _UNEVEN_MS = 2.0, [3.0] * 367 + [9.0] * 25 + [200.0] + [9.0] * 175
+"""A model that is fast for 1.1 s, then slow, and rests once: no part of the time is a measure of the whole."""
+
+_FAILS_FROM = 8
+_RUNS = 2
+_LARGE = (65, 97)
 
 
 @dataclass(frozen=True)
@@ -92,16 +96,16 @@ class Timed:
         return min((0, 1, -1), key=lambda power: abs(power * math.log(self.batch) - off))
 
 
-def timed(case: Case, attempt: int, batch: int, seconds: float | None, **model: Any) -> Timed:
-    """Return what benchmark_throughput does with a TimedModel of these arguments.
+def timed(case: Case, attempt: int, batch: int, seconds: float | None, runs: int = 1, **model: Any) -> Timed:
+    """Return what benchmark_throughput does with a TimedModel of these arguments, `runs` times one after the other.
 
     Raises:
         Missed: it gives no rate, does not end, or hardly calls the model.
     """
     asked_s = DURATION_S if seconds is None else seconds
-    patience_s = 10 * asked_s + 5
+    patience_s = runs * (10 * asked_s + 5)
     asked = {"model": model, "batch": batch, "seconds": seconds, "patience_s": patience_s, "long": asked_s > 10}
-    found = case.call(time_throughput, **asked, attempt=attempt).require(FUNCTION)
+    found = case.call(time_throughput, **asked, runs=runs, attempt=attempt).require(FUNCTION)
     log, known = found["log"], found["known"]
     if known and found["stopped"]:
         text = f"still calling the model after {patience_s:g} s"
@@ -173,7 +177,7 @@ def images(case: Case) -> str:
 
 @dataclass(frozen=True)
 class _Spans:
-    """Seconds that the model was busy, by the seconds asked for."""
+    """Seconds that the model was busy in a run, by the seconds asked for."""
 
     seconds: dict[float, float]
     simulated: bool
@@ -182,10 +186,10 @@ class _Spans:
 def _spans(case: Case, attempt: int) -> _Spans:
     batch = _batch(case, "duration")
     asked = {
-        seconds: timed(case, attempt, batch, seconds, durations_ms=[call_ms])
+        seconds: timed(case, attempt, batch, seconds, _RUNS, durations_ms=[call_ms])
         for seconds, call_ms in ((_SHORT_S, 20.0), (_LONG_S, 20.0), (None, 100.0))
     }
-    found = {seconds or float(DURATION_S): run.span_s for seconds, run in asked.items() if run.known}
+    found = {seconds or float(DURATION_S): run.span_s / _RUNS for seconds, run in asked.items() if run.known}
     return _Spans(found, all(run.simulated for run in asked.values()))
 
 
@@ -207,7 +211,7 @@ def duration(case: Case) -> str:
 
 @point("The model gets batches of batch_size, in float32")
 def batch_size(case: Case) -> str:
-    found = _steady(case, 0)
+    found = timed(case, 0, int(case.random("throughput.large").integers(*_LARGE)), _SHORT_S, durations_ms=[90.0])
     shape = [found.batch, *SHAPE]
     wrong = [given for given in found.log["shapes"] if given != shape]
     if wrong:
@@ -253,7 +257,22 @@ def synchronized(case: Case) -> str:
 
     # So long that the work of two calls of a warm-up shows where nobody waits for it.
     model = {"durations_ms": [40.0], "asynchronous": True, "queue": 40}
-    return settled(lambda attempt: timed(case, attempt, _batch(case, "queue"), _SHORT_S, **model), judge)
+    said = settled(lambda attempt: timed(case, attempt, _batch(case, "queue"), _SHORT_S, **model), judge)
+    return f"{said}; {_failing(case)}"
+
+
+def _failing(case: Case) -> str:
+    """Return evidence that what a failing model did not do is not counted; raise Missed where it is."""
+    batch, model = _batch(case, "failing"), {"durations_ms": [20.0], "fails_from": _FAILS_FROM}
+    ask = {"model": model, "batch": batch, "seconds": _SHORT_S, "patience_s": 10 * _SHORT_S + 5}
+    reply = case.call(time_throughput, **ask)
+    if reply.error:
+        return f"a model that fails ends it: {reply.error['type']}"
+    rate, most = rate_of(reply.value), _FAILS_FROM * batch / _SHORT_S
+    if rate > most * (1 + TOLERANCE):
+        expected = f"an exception, or {most:.0f} images/s at most: this model fails from call {_FAILS_FROM + 1} on"
+        raise Missed(expected, f"{rate:.0f}", "let the model's exception go on, and count no call that raised")
+    return f"{rate:.0f} images/s of a model that fails"
 
 
 POINTS = (images, duration, batch_size, warm_up, synchronized)
