@@ -96,6 +96,7 @@ def inputs(case: Case) -> str:
     _first_outputs(case)
     small = usual(case)
     wanted = [call | {"form": form} for form in probes.FORMS for call in calls(case, f"inference.{form}", 5)]
+    wanted += calls(case, "inference.even", 5, form="float64", even=True)
     found = _infer(case, small, wanted)
     for result, call in zip(found["outputs"], wanted, strict=True):
         judge(result, small, call, f"images as {call['form']}")

@@ -1,7 +1,8 @@
 """The student's side of step 5: instances of the class on engines that are sent, with images drawn from seeds.
 
-A call is {"seed", "number", "form", "exchanged"}: how many images, of which seed, in which form of array; `exchanged`
-swaps two in the middle. Those of form "refilled" are written into the array of the call before.
+A call is {"seed", "number", "form", "exchanged", "even"}: how many images, of which seed, in which form of array;
+`exchanged` swaps two in the middle; `even` ones are of one colour, so that a network cannot average away what a
+conversion rounds. Those of form "refilled" are written into the array of the call before, if that can be written.
 """
 
 import contextlib
@@ -56,6 +57,8 @@ FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def images_of(call: Call, image: Sequence[int]) -> np.ndarray:
     """Return the images of a call, float32 [number, *image]."""
     images = varied_images(call["seed"], call["number"], image)
+    if call.get("even"):
+        images[...] = images.mean(axis=(2, 3), keepdims=True)
     if call.get("exchanged"):
         images[[2, 3]] = images[[3, 2]]
     return images
@@ -112,7 +115,7 @@ def infer(
         given = np.empty(0, np.float32)
         for call in calls:
             images = images_of(call, image)
-            if call.get("form") == "refilled":
+            if call.get("form") == "refilled" and given.flags.writeable:
                 given[...] = images
             else:
                 given = FORMS[call.get("form", "plain")](images.copy())
