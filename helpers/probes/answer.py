@@ -50,6 +50,16 @@ class Notebook:
             raise MissingNameError(f"{name} {state if not failed else failed}")
         return found
 
+    def alone(self, name: str) -> Any:
+        """Return `name` as its cell defines it without the other cells' names; as it is where the cell is not known."""
+        found = self[name]
+        cell = _cell_of(found)
+        if not re.search(rf"^(def|class) {re.escape(name)}\b", cell, re.MULTILINE):
+            return found
+        namespace: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(cell, f"the cell of {name}", "exec"), namespace)
+        return namespace[name]
+
     def value(self, name: str) -> Any:
         """Return a variable of the notebook, or None."""
         return self._namespace.get(name)

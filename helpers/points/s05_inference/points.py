@@ -211,7 +211,11 @@ def batches(case: Case) -> str:
 def loading(case: Case) -> str:
     small, (call,) = usual(case), calls(case, "inference.loading", 3)
     image = list(small.image)
-    case.call(probes.load, plan=small.plan, image=image, call=call).require(CLASS)
+    loaded = case.call(probes.load, plan=small.plan, image=image, call=call)
+    if loaded.error and loaded.error["type"] == "NameError":
+        advice = "steps 6 and 7 load the text of this cell alone: put its imports and helpers into it"
+        raise Missed("the class to run with what its own cell defines", loaded.error["message"], advice)
+    loaded.require(CLASS)
     missing = case.call(probes.load, plan=small.plan, image=image, missing=True)
     broken = case.call(probes.load, plan=b"this is no engine" * 64, image=image)
     return f"{_raised(missing, 'a file that is not there')}; {_raised(broken, 'a file that is no engine')}"

@@ -89,12 +89,13 @@ def _attempt(action: Callable[[], Any]) -> dict[str, Any]:
 def load(notebook: Notebook, *, plan: bytes, image: list[int], call: Call | None = None, missing: bool = False) -> Any:
     """Make an instance from a path that is a string, as the class's docstring writes it, and run `call`, if given.
 
+    It has the names of its own cell only, as in the steps that load the text of that cell.
     `missing`: there is no file at the path, but an engine beside it.
     """
     with _file(plan) as path:
         if missing:
             path.rename(path.with_name("other.engine"))
-        model = notebook[CLASS](str(path))
+        model = notebook.alone(CLASS)(str(path))
         result = _plain(model.infer(images_of(call, image))) if call else None
         model.close()
         return result

@@ -134,3 +134,16 @@ def test_magics_and_other_cells_do_not_make_a_definition_old(call_it: str, newes
     namespace: dict[str, Any] = {"In": ["", GOOD, newest]}
     _run_cell(GOOD, namespace, "<cell 1>")
     assert Student.in_process(namespace).call(call_it).require("work") == 1
+
+
+def test_alone_a_definition_has_the_names_of_its_own_cell_only() -> None:
+    source, name = "import math\ndef work(number):\n    return math.sqrt(number) + other\n", "<cell of work>"
+    namespace: dict[str, Any] = {"other": 1}
+    _run_cell(source, namespace, name)
+    assert Notebook(namespace)["work"](4) == 3
+    with pytest.raises(NameError, match="other"):
+        Notebook(namespace).alone("work")(4)
+
+
+def test_what_came_from_no_cell_is_alone_what_it_is() -> None:
+    assert Notebook({"fspath": Path}).alone("fspath") is Path

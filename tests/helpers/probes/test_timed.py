@@ -68,3 +68,23 @@ def test_the_log_names_shapes_and_types(clock):
     log = model.log()
     assert log["shapes"] == [[2, 3, 8, 8], [1, 3, 8, 8], []]
     assert log["images"] == [2, 1, 0] and log["dtypes"] == ["NoneType", "float32", "float64"]
+
+
+def test_a_call_may_do_part_of_the_work_itself(clock):
+    model = TimedModel(clock, [10.0], asynchronous=True, in_call=(0.25, 1.0))
+    model(IMAGES)
+    model.synchronize()
+    model(IMAGES)
+    model.synchronize()
+    assert latencies(model) == pytest.approx([2.5, 10])
+    assert latencies(model, "waited_s") == pytest.approx([10, 10])
+
+
+def test_a_failing_model_takes_its_time_and_logs_no_call(clock):
+    model = TimedModel(clock, [10.0], fails_from=1)
+    model(IMAGES)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            model(IMAGES)
+    assert clock.now() == pytest.approx(0.030)
+    assert len(latencies(model)) == 1
