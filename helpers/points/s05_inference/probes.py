@@ -119,7 +119,7 @@ def infer(
             if call.get("form") == "refilled" and given.flags.writeable:
                 given[...] = images
             else:
-                given = FORMS[call.get("form", "plain")](images.copy())
+                given = FORMS.get(call.get("form"), FORMS["plain"])(images.copy())
             writable = given.flags.writeable
             results.append(model.infer(given))
             outputs.append(_plain(results[-1]))
