@@ -70,6 +70,7 @@ WRONG_RULES: dict[str, Callable[[dict[str, float]], int]] = {
     "largest": lambda rates: int(max(rates, key=rates.get)),
     "nine tenths of the best": lambda rates: next(int(b) for b in rates if rates[b] >= 0.9 * max(rates.values())),
     "five percent": lambda rates: _first_small_gain(rates, 1.05),
+    "tenth of the larger": lambda rates: _first_small_gain(rates, 1 / 0.9),
     "fifteen percent": lambda rates: _first_small_gain(rates, 1.15),
     "last small gain": _last_small_gain,
     "a fall is a change": _hardly_any_change,
