@@ -125,8 +125,15 @@ def _as_drawn(run: Run, table: dict[str, dict[str, float]], unit: str) -> dict[s
         for place, (name, row) in enumerate(table.items())
         for index, (batch, value) in enumerate(row.items())
     ]
-    axis = {"limits": [0.0, 1e9], "scale": "linear"}
-    plot = {"title": "", "x": {**axis, "label": "batch"}, "y": {**axis, "label": unit}, "notes": [], "marks": marks}
+    axis = {"limits": [0.0, 1e9], "scale": "linear", "ticks": [[0.0, "0"]], "offset": ""}
+    plot = {
+        "title": "",
+        "place": [],
+        "x": {**axis, "label": "batch"},
+        "y": {**axis, "label": unit},
+        "notes": [],
+        "marks": marks,
+    }
     return {"texts": [], "x_label": "", "y_label": "", "axes": [plot]}
 
 

@@ -50,7 +50,7 @@ class KnownScores:
     Attributes:
         wrong_inputs: what it was given besides float32 NumPy arrays [N, 3, H, W], in words.
 
-    It raises ValueError for a batch of no images, as an engine does, and RuntimeError for one with the image `fails_on`.
+    It raises ValueError for a batch of no images, as an engine does, and RuntimeError for one with image `fails_on`.
     """
 
     def __init__(self, scores: np.ndarray, as_tensor: bool = False, fails_on: int | None = None) -> None:
@@ -94,8 +94,8 @@ def evaluate_known(
 ) -> dict[str, Any]:
     """Evaluate a model that gives image i row i of `scores`; `num_samples` None leaves it to the function's default.
 
-    `as_list`: the loader is a list of batches, as behind the notebook's progress bar, and no DataLoader. `after_others`:
-    another model has had this loader before, and this model another loader and another number of these images.
+    `as_list`: the loader is a list of batches, as behind the notebook's progress bar, and no DataLoader.
+    `after_others`: another model has had this loader before, and this model another loader and fewer images.
     `fails_on`: the image whose batch the model raises for.
 
     Returns `top1`, `top5` and `kind` as `_pair`, and `wrong_inputs`, what the model was given by mistake.
