@@ -237,7 +237,7 @@ def _plots(figure: Facts, chart: str) -> Iterator[Facts]:
             yield axes
 
 
-def _check_scale(axes: Facts, side: str, chart: str) -> None:
+def _check_scale(axes: Facts, side: str, figure: Facts, chart: str) -> None:
     """Raise Missed where no number can be taken at an axis: its ticks say none, or not where they stand.
 
     Numbers written beside the marks do as well. Ticks in mathematical notation, with an offset, or in thousands are
@@ -247,7 +247,9 @@ def _check_scale(axes: Facts, side: str, chart: str) -> None:
     numbers = [(place, text) for place, text in axis["ticks"] if re.search(r"\d", text)]
     if not numbers and not any(re.search(rf"(?<![\w.])(?:{NUMBER})", note) for note in notes):
         raise Missed(f"numbers at the {side} axis of {chart!r}", "no tick with a number", "keep the ticks of the axis")
-    free = axis["offset"] or re.search(r"thousand|1.?000|10\S{0,3}[3³]|\bk", axis["label"], re.IGNORECASE)
+    free = axis["offset"] or re.search(
+        r"thousand|1.?000|10\S{0,3}[3³]|\bk", " ".join(_labels(figure, side)), re.IGNORECASE
+    )
     for place, text in () if free else numbers:
         plain = re.fullmatch(rf"({NUMBER})\s*(?:×|x|%|ms)?", text)
         if plain and abs(number(plain[1]) - place) > 2.02 * half_a_unit(plain[1]) + _RELATIVE * abs(place):
@@ -264,7 +266,7 @@ def _check_numbers(figure: Facts, run: Run, chart: str) -> str:
         raise Missed(f"{chart!r} to show {UNITS[chart]}", f"axes of {said}", "return each figure under its own name")
     for axes in plots:
         for side in {_value_side(mark, axes, chart) for mark in axes["marks"]}:
-            _check_scale(axes, side, chart)
+            _check_scale(axes, side, figure, chart)
         for mark in _read(axes, run, chart):
             shown.setdefault((mark.name, mark.batch), []).append(mark.value)
     wanted = {(name, batch): v for name, row in run.report[_KEYS[chart]].items() for batch, v in row.items()}
@@ -301,7 +303,7 @@ def _check_accuracy(figure: Facts, run: Run) -> str:
     points: dict[str, list[tuple[float, float]]] = {}
     for axes in (axes for axes in figure["axes"] if axes["marks"]):
         for side in "xy":
-            _check_scale(axes, side, "accuracy")
+            _check_scale(axes, side, figure, "accuracy")
         beside = _beside(axes, run)
         for index, mark in enumerate(axes["marks"]):
             name = name_in(beside.get(index, ""), run.names) or name_in(mark["legend"], run.names)
