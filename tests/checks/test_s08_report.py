@@ -213,6 +213,20 @@ def test_a_chart_that_misleads_is_told_how(form: str) -> None:
         charts._check_numbers(drawn(draw()), RUN, "latency")
 
 
+def _unread(**ticks: Any) -> Figure:
+    figure = _lines()
+    figure.axes[0].tick_params(which="both", **ticks)
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("ticks", "found"), [({"labelbottom": False}, "no tick that says"), ({"labelleft": False}, "no tick with a number")]
+)
+def test_ticks_without_texts_are_not_read(ticks: dict[str, Any], found: str) -> None:
+    with pytest.raises(Missed, match=found):
+        charts._check_numbers(drawn(_unread(**ticks)), RUN, "latency")
+
+
 def _points(names: list[str], offset: tuple[float, float]) -> Figure:
     figure, axes = plt.subplots()
     right = [(RUN.report["speedup"][n][RUN.batches[-1]], RUN.report["accuracy"][n]["top1"]) for n in RUN.names]
