@@ -19,6 +19,7 @@ import torch
 
 from helpers import models
 from helpers.backend import ENGINE
+from helpers.probes.answer import as_python
 from helpers.probes.networks import tiny_onnx
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
@@ -170,8 +171,10 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
             continue
         if about.get("grade") and not about.get("solution"):
             _test_cell(entry, cell.source, about["grade_id"], namespace, outcome)
-        elif _execute(cell.source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
-            namespace["In"].append(cell.source)
+        elif (
+            _execute(source := as_python(cell.source), about.get("grade_id", "cell"), namespace, outcome.errors) is None
+        ):
+            namespace["In"].append(source)
 
 
 def _lend_small_networks(artifacts: Path) -> None:
