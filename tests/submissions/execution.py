@@ -169,11 +169,10 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
         about = cell.metadata.get("nbgrader", {})
         if "explore" in cell.metadata.get("tags", []):
             continue
+        source = as_python(cell.source)  # as IPython compiles and remembers it
         if about.get("grade") and not about.get("solution"):
             _test_cell(entry, cell.source, about["grade_id"], namespace, outcome)
-        elif (
-            _execute(source := as_python(cell.source), about.get("grade_id", "cell"), namespace, outcome.errors) is None
-        ):
+        elif _execute(source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
             namespace["In"].append(source)
 
 
