@@ -57,14 +57,13 @@ def made_up(seed: int, kind: int) -> Run:
     rates = _rates(random, names, batches, shape)
     number = 1000 * kind + int(random.integers(1000))  # never that of another kind
     head = {"engine": f"TensorRT 10.{20 + kind}, made-up device {number}", "model": f"made-up-net-{number}"}
-    other = {name: f"{said}, not the latency's" for name, said in head.items()}
     if shape.known:
-        head = other = {"engine": DEVICE, "model": MODEL}
+        head = {"engine": DEVICE, "model": MODEL}
     speeds = [_row(name, batch, images_per_s=rate) for name, row in rates.items() for batch, rate in row.items()]
     contents = {
         "latency": {**head, "rows": _latencies(random, rates)},
-        "throughput": {**other, "rows": speeds},
-        "accuracy": {**other, "num_samples": int(random.integers(100, 5000)), "rows": _scores(random, names, kind)},
+        "throughput": {**head, "rows": speeds},
+        "accuracy": {**head, "num_samples": int(random.integers(100, 5000)), "rows": _scores(random, names, kind)},
     }
     for content in contents.values():
         content["rows"] = _mixed(random, content["rows"])
