@@ -102,6 +102,7 @@ def _faults(case: Case) -> dict[str, str]:
 
 @claim("accuracy.figures", cell=RESULTS_CELL, points=3, title="Its figures are those of these engines")
 def figures(case: Case) -> Earned:
+    points.top1(case)  # once more: what made the table must still be what was judged in its own cell
     wrong, number, missed = _faults(case), len(ENGINES) + 1, None
     if wrong:
         name, fault = next(iter(wrong.items()))

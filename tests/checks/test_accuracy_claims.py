@@ -78,6 +78,34 @@ def test_numbers_of_any_kind_keep_every_point(give: Callable) -> None:
     assert _missed(lambda *args: _evaluate(*args, give=give), 5) == []
 
 
+@pytest.mark.parametrize("kept_by", [lambda model, loader, *_: model, lambda model, loader, *_: loader])
+def test_answers_kept_between_calls_are_seen(kept_by: Callable) -> None:
+    kept: dict[object, object] = {}
+
+    def evaluate(*args):
+        key = kept_by(*args)
+        if id(key) not in kept:
+            kept[id(key)] = key, _evaluate(*args)
+        return kept[id(key)][1]
+
+    (found,) = _missed(evaluate, 5, (points.models,))
+    assert found.startswith("models: ")
+
+
+def test_a_failing_batch_may_not_be_left_out() -> None:
+    def evaluate(model, val_loader, num_samples=1000):
+        def forgiving(images):
+            try:
+                return model(images)
+            except RuntimeError:
+                return np.zeros((len(images), 10))
+
+        return _evaluate(forgiving, val_loader, num_samples)
+
+    (found,) = _missed(evaluate, 5, (points.num_samples,))
+    assert found == "num_samples: an accuracy without that batch"
+
+
 def test_text_is_no_number() -> None:
     (found,) = _missed(lambda *args: _evaluate(*args, give=str), 5, (points.top1,))
     assert found.startswith("top1: tuple ('57.")

@@ -70,6 +70,7 @@ WRONG_RULES: dict[str, Callable[[dict[str, float]], int]] = {
     "largest": lambda rates: int(max(rates, key=rates.get)),
     "nine tenths of the best": lambda rates: next(int(b) for b in rates if rates[b] >= 0.9 * max(rates.values())),
     "five percent": lambda rates: _first_small_gain(rates, 1.05),
+    "tenth of the larger": lambda rates: _first_small_gain(rates, 1 / 0.9),
     "fifteen percent": lambda rates: _first_small_gain(rates, 1.15),
     "last small gain": _last_small_gain,
     "a fall is a change": _hardly_any_change,
@@ -124,8 +125,15 @@ def _as_drawn(run: Run, table: dict[str, dict[str, float]], unit: str) -> dict[s
         for place, (name, row) in enumerate(table.items())
         for index, (batch, value) in enumerate(row.items())
     ]
-    axis = {"limits": [0.0, 1e9], "scale": "linear"}
-    plot = {"title": "", "x": {**axis, "label": "batch"}, "y": {**axis, "label": unit}, "notes": [], "marks": marks}
+    axis = {"limits": [0.0, 1e9], "scale": "linear", "ticks": [[0.0, "0"]], "offset": ""}
+    plot = {
+        "title": "",
+        "place": [],
+        "x": {**axis, "label": "batch"},
+        "y": {**axis, "label": unit},
+        "notes": [],
+        "marks": marks,
+    }
     return {"texts": [], "x_label": "", "y_label": "", "axes": [plot]}
 
 
@@ -203,6 +211,20 @@ def test_a_chart_that_misleads_is_told_how(form: str) -> None:
     draw, found = WRONG[form]
     with pytest.raises(Missed, match=found):
         charts._check_numbers(drawn(draw()), RUN, "latency")
+
+
+def _unread(**ticks: Any) -> Figure:
+    figure = _lines()
+    figure.axes[0].tick_params(which="both", **ticks)
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("ticks", "found"), [({"labelbottom": False}, "no tick that says"), ({"labelleft": False}, "no tick with a number")]
+)
+def test_ticks_without_texts_are_not_read(ticks: dict[str, Any], found: str) -> None:
+    with pytest.raises(Missed, match=found):
+        charts._check_numbers(drawn(_unread(**ticks)), RUN, "latency")
 
 
 def _points(names: list[str], offset: tuple[float, float]) -> Figure:

@@ -19,6 +19,7 @@ import torch
 
 from helpers import models
 from helpers.backend import ENGINE
+from helpers.probes.answer import as_python
 from helpers.probes.networks import tiny_onnx
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
@@ -168,10 +169,11 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
         about = cell.metadata.get("nbgrader", {})
         if "explore" in cell.metadata.get("tags", []):
             continue
+        source = as_python(cell.source)  # as IPython compiles and remembers it
         if about.get("grade") and not about.get("solution"):
             _test_cell(entry, cell.source, about["grade_id"], namespace, outcome)
-        elif _execute(cell.source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
-            namespace["In"].append(cell.source)
+        elif _execute(source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
+            namespace["In"].append(source)
 
 
 def _lend_small_networks(artifacts: Path) -> None:

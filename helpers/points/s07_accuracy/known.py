@@ -50,11 +50,11 @@ class KnownScores:
     Attributes:
         wrong_inputs: what it was given besides float32 NumPy arrays [N, 3, H, W], in words.
 
-    It raises ValueError for a batch of no images, as an engine does.
+    It raises ValueError for a batch of no images, as an engine does, and RuntimeError for one with image `fails_on`.
     """
 
-    def __init__(self, scores: np.ndarray, as_tensor: bool = False) -> None:
-        self._scores, self._as_tensor = scores.astype(np.float32), as_tensor
+    def __init__(self, scores: np.ndarray, as_tensor: bool = False, fails_on: int | None = None) -> None:
+        self._scores, self._as_tensor, self._fails_on = scores.astype(np.float32), as_tensor, fails_on
         self.wrong_inputs: list[str] = []
 
     def __call__(self, images: Any) -> Any:
@@ -65,6 +65,8 @@ class KnownScores:
         numbers = np.asarray(images)[:, 0, 0, 0].astype(np.int64)
         if not len(numbers):
             raise ValueError("a batch of 0 images, which no engine takes")
+        if self._fails_on in numbers:
+            raise RuntimeError("the model cannot run this batch")
         found = self._scores[numbers]
         return torch.from_numpy(found) if self._as_tensor else found
 
@@ -86,16 +88,24 @@ def evaluate_known(
     num_samples: int | None = None,
     as_tensor: bool = False,
     as_list: bool = False,
+    after_others: bool = False,
+    fails_on: int | None = None,
     edge: int = 224,
 ) -> dict[str, Any]:
     """Evaluate a model that gives image i row i of `scores`; `num_samples` None leaves it to the function's default.
 
     `as_list`: the loader is a list of batches, as behind the notebook's progress bar, and no DataLoader.
+    `after_others`: another model has had this loader before, and this model another loader and fewer images.
+    `fails_on`: the image whose batch the model raises for.
 
     Returns `top1`, `top5` and `kind` as `_pair`, and `wrong_inputs`, what the model was given by mistake.
     """
-    model, loader = KnownScores(scores, as_tensor), numbered_loader(labels, batch_size, edge)
+    model, loader = KnownScores(scores, as_tensor, fails_on), numbered_loader(labels, batch_size, edge)
     number = () if num_samples is None else (num_samples,)
+    if after_others:
+        for others in ((KnownScores(-scores), loader), (model, numbered_loader(labels[::-1], batch_size, edge))):
+            notebook[FUNCTION](*others, *number)
+        notebook[FUNCTION](model, loader, 1)
     found = _pair(notebook[FUNCTION](model, list(loader) if as_list else loader, *number))
     return {**found, "wrong_inputs": model.wrong_inputs[:3]}
 

@@ -17,6 +17,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report.figures import FUNCTION, charts_drawn
 from helpers.points.s08_report.runs import BASELINE, Part, Run
+from helpers.points.s08_report.text import NUMBER, half_a_unit, number
 
 __all__ = ["CHARTS", "FUNCTION", "PARTS", "UNITS", "name_in"]
 
@@ -81,9 +82,8 @@ def batch_in(text: str, run: Run) -> str:
     return match[1] if match and match[1] in run.batches else ""
 
 
-def _figure(case: Case, run: Run, chart: str) -> Facts:
+def _figure(reply: Facts, chart: str) -> Facts:
     """Return what the figure of that name holds; raise Missed where there is none, or nothing in it."""
-    reply = case.call(charts_drawn, report=run.report).require(FUNCTION)
     found = reply["charts"].get(chart)
     if found is None:
         expected = f"{FUNCTION} to return a dictionary with a Figure named {chart!r}"
@@ -117,6 +117,8 @@ def _check_labels(figure: Facts, run: Run, chart: str) -> str:
             raise Missed(
                 f"a label on both axes of {chart!r}", f"no {side} label", f"set_{side}label says what it shows"
             )
+    if any(axes["marks"] and _over_another(axes, figure) for axes in figure["axes"]):
+        raise Missed(f"a label on every axis of {chart!r}", "a second scale without one", "label it, or use one scale")
     said = [", ".join(found) for found in labels.values()]
     if chart == "accuracy":
         right = any(all(map(has_unit, said, units)) for units in (ACCURACY_UNITS, ACCURACY_UNITS[::-1]))
@@ -128,6 +130,14 @@ def _check_labels(figure: Facts, run: Run, chart: str) -> str:
     if not right:
         raise Missed(f"{unit}, in {chart!r}", " and ".join(map(repr, said)), "write the unit into the label: … (unit)")
     return f"{chart}: {' and '.join(said)}"
+
+
+def _over_another(axes: Facts, figure: Facts) -> bool:
+    """Return whether a plot without labels lies over another one of other limits, as twinx() lays it."""
+    scales = [
+        [other["x"]["limits"], other["y"]["limits"]] for other in figure["axes"] if other["place"] == axes["place"]
+    ]
+    return any(scale != scales[0] for scale in scales) and not axes["x"]["label"] and not axes["y"]["label"]
 
 
 def _check_device(figure: Facts, run: Run, chart: str) -> str:
@@ -227,6 +237,26 @@ def _plots(figure: Facts, chart: str) -> Iterator[Facts]:
             yield axes
 
 
+def _check_scale(axes: Facts, side: str, figure: Facts, chart: str) -> None:
+    """Raise Missed where no number can be taken at an axis: its ticks say none, or not where they stand.
+
+    Numbers written beside the marks do as well. Ticks in mathematical notation, with an offset, or in thousands are
+    taken to be right.
+    """
+    axis, notes = axes[side], [note["text"] for note in axes["notes"]]
+    numbers = [(place, text) for place, text in axis["ticks"] if re.search(r"\d", text)]
+    if not numbers and not any(re.search(rf"(?<![\w.])(?:{NUMBER})", note) for note in notes):
+        raise Missed(f"numbers at the {side} axis of {chart!r}", "no tick with a number", "keep the ticks of the axis")
+    free = axis["offset"] or re.search(
+        r"thousand|1.?000|10\S{0,3}[3³]|\bk", " ".join(_labels(figure, side)), re.IGNORECASE
+    )
+    for place, text in () if free else numbers:
+        plain = re.fullmatch(rf"({NUMBER})\s*(?:×|x|%|ms)?", text)
+        if plain and abs(number(plain[1]) - place) > 2.02 * half_a_unit(plain[1]) + _RELATIVE * abs(place):
+            expected = f"the {side} ticks of {chart!r} to say where they stand"
+            raise Missed(expected, f"{text!r} at {place:.4g}", "a tick's text is the value of its place")
+
+
 def _check_numbers(figure: Facts, run: Run, chart: str) -> str:
     if chart == "accuracy":
         return _check_accuracy(figure, run)
@@ -234,8 +264,11 @@ def _check_numbers(figure: Facts, run: Run, chart: str) -> str:
     if not (plots := list(_plots(figure, chart))):
         said = ", ".join(map(repr, _labels(figure, "y") + _labels(figure, "x")))
         raise Missed(f"{chart!r} to show {UNITS[chart]}", f"axes of {said}", "return each figure under its own name")
-    for mark in (mark for axes in plots for mark in _read(axes, run, chart)):
-        shown.setdefault((mark.name, mark.batch), []).append(mark.value)
+    for axes in plots:
+        for side in {_value_side(mark, axes, chart) for mark in axes["marks"]}:
+            _check_scale(axes, side, figure, chart)
+        for mark in _read(axes, run, chart):
+            shown.setdefault((mark.name, mark.batch), []).append(mark.value)
     wanted = {(name, batch): v for name, row in run.report[_KEYS[chart]].items() for batch, v in row.items()}
     for (name, batch), value in wanted.items():
         found = shown.get((name, batch), [])
@@ -268,7 +301,9 @@ def _check_accuracy(figure: Facts, run: Run) -> str:
     swapped = has_unit(across, "%") and not has_unit(upright, "%")
     _check_batch_said(figure, batch)
     points: dict[str, list[tuple[float, float]]] = {}
-    for axes in figure["axes"]:
+    for axes in (axes for axes in figure["axes"] if axes["marks"]):
+        for side in "xy":
+            _check_scale(axes, side, figure, "accuracy")
         beside = _beside(axes, run)
         for index, mark in enumerate(axes["marks"]):
             name = name_in(beside.get(index, ""), run.names) or name_in(mark["legend"], run.names)
@@ -297,7 +332,8 @@ def _equal(found: float, right: float) -> bool:
 
 def _part(title: str, check: Callable[[Facts, Run, str], str]) -> Part:
     def judge(case: Case, runs: Sequence[Run], chart: str) -> str:
-        return [check(_figure(case, run, chart), run, chart) for run in runs][0]
+        replies = case.call(charts_drawn, reports=[run.report for run in runs]).require(FUNCTION)
+        return [check(_figure(reply, chart), run, chart) for reply, run in zip(replies, runs, strict=True)][0]
 
     return Part(title, CHARTS, judge, _EXAMPLES)
 

@@ -1,7 +1,7 @@
 """Reads matplotlib figures as plain data: what is drawn where, under which name of a legend, at which tick.
 
 A *mark* is a point of a line or a scatter, or a bar: its place in data units and in pixels, the legend's text for it,
-and the text of the tick nearest to it on each axis. Marks that cannot be seen are left out.
+and the text of the tick nearest to it on each axis. Marks, texts and ticks that cannot be seen are left out.
 """
 
 from collections.abc import Iterator
@@ -29,22 +29,25 @@ Shape = tuple[str, str, Look, float, float, float, float]
 
 
 @probe
-def charts_drawn(notebook: Notebook, *, report: dict[str, Any]) -> dict[str, Any]:
-    """Call `draw_charts(report)`; figures that it leaves open are closed.
+def charts_drawn(notebook: Notebook, *, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Call `draw_charts(report)` for each report; figures that it leaves open stay so meanwhile, then they are closed.
 
-    Returns `returned_type` and `charts`: for each name `type`, `figure` (`drawn`; None where it is no Figure) and
-    `same_as`, the first name that has the same Figure.
+    Returns for each `returned_type` and `charts`: for each name `type`, `figure` (`drawn`; None where it is no Figure)
+    and `same_as`, the first name that has the same Figure.
     """
     import matplotlib.pyplot as plt
 
     opened = set(plt.get_fignums())
     try:
-        returned = notebook[FUNCTION](report)
-        found = {str(name): value for name, value in returned.items()} if isinstance(returned, dict) else {}
-        return {"returned_type": type(returned).__name__, "charts": {name: _chart(name, found) for name in found}}
+        return [_charts(notebook[FUNCTION](report)) for report in reports]
     finally:
         for number in set(plt.get_fignums()) - opened:
             plt.close(number)
+
+
+def _charts(returned: Any) -> dict[str, Any]:
+    found = {str(name): value for name, value in returned.items()} if isinstance(returned, dict) else {}
+    return {"returned_type": type(returned).__name__, "charts": {name: _chart(name, found) for name in found}}
 
 
 def _chart(name: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def drawn(figure: Figure) -> dict[str, Any]:
     """Return `texts` (all that is written in a figure), `x_label`, `y_label` (of the whole) and `axes`."""
     figure.draw_without_rendering()
     return {
-        "texts": [text for artist in figure.findobj(Text) if (text := _text(artist))],
+        "texts": [text for artist in figure.findobj(Text) if (text := _text_inside(artist))],
         "x_label": _text(getattr(figure, "_supxlabel", None)),
         "y_label": _text(getattr(figure, "_supylabel", None)),
         "axes": [_axes(axes) for axes in figure.get_axes() if axes.get_visible()],
@@ -69,11 +72,15 @@ def drawn(figure: Figure) -> dict[str, Any]:
 
 
 def _axes(axes: Axes) -> dict[str, Any]:
-    """Return the data of one plot: its two axes, `title`, `notes` (texts and the pixels they point at) and `marks`."""
+    """Return the data of one plot: its two axes, `title`, `notes` (texts and the pixels they point at) and `marks`.
+
+    `place` is where it lies in the figure: two plots at one place lie over each other.
+    """
     titles = (_text(getattr(axes, part)) for part in ("title", "_left_title", "_right_title"))
     notes = [{"text": _text(note), "at": _anchor(axes, note)} for note in axes.texts if _text(note)]
     return {
         "title": " ".join(filter(None, titles)),
+        "place": np.round(axes.get_position().bounds, 3).tolist(),
         "x": _axis(axes.xaxis),
         "y": _axis(axes.yaxis),
         "notes": [note for note in notes if note["at"] is not None],
@@ -83,14 +90,38 @@ def _axes(axes: Axes) -> dict[str, Any]:
 
 def _axis(axis: Any) -> dict[str, Any]:
     return {
-        "label": _text(axis.label),
+        "label": _text(axis.label) if _shown(axis) else "",
         "limits": sorted(float(limit) for limit in axis.get_view_interval()),
         "scale": axis.get_scale(),
+        "ticks": [list(label) for label in _tick_labels(axis)],
+        "offset": axis.get_offset_text().get_text(),
     }
 
 
+def _shown(axis: Any) -> bool:
+    return bool(axis.axes.axison and axis.get_visible())
+
+
+def _tick_labels(axis: Any) -> list[tuple[float, str]]:
+    """Return place and text of the tick labels that can be seen, where it has none of an axis that shares its scale."""
+    name, axes = axis.axis_name, axis.axes
+    for other in (axes, *getattr(axes, f"get_shared_{name}_axes")().get_siblings(axes)):
+        own = getattr(other, f"{name}axis")
+        ticks = [*own.get_major_ticks(), *own.get_minor_ticks()] if _shown(own) else []
+        labels = [(float(tick.get_loc()), _text(label)) for tick in ticks for label in (tick.label1, tick.label2)]
+        if found := [(place, text) for place, text in labels if text]:
+            return found
+    return []
+
+
 def _text(artist: Text | None) -> str:
-    return " ".join(artist.get_text().split()) if artist is not None and artist.get_visible() else ""
+    return " ".join(artist.get_text().split()) if artist is not None and _seen(artist) else ""
+
+
+def _text_inside(artist: Text) -> str:
+    """Return what a text says; "" where it lies outside of the figure, and so is not in the file."""
+    words = _text(artist)
+    return words if words and artist.get_window_extent().overlaps(artist.figure.canvas.figure.bbox) else ""
 
 
 def _anchor(axes: Axes, note: Text) -> list[float] | None:
@@ -148,8 +179,8 @@ def _seen(artist: Any) -> bool:
 
 def _draws(line: Any) -> bool:
     """Return whether a line has markers, or a stroke and two points to draw it between."""
-    stroke = line.get_linestyle() not in _NOTHING and len(line.get_xdata(orig=False)) > 1
-    return stroke or line.get_marker() not in _NOTHING
+    stroke = line.get_linestyle() not in _NOTHING and line.get_linewidth() > 0 and len(line.get_xdata(orig=False)) > 1
+    return stroke or (line.get_marker() not in _NOTHING and line.get_markersize() > 0)
 
 
 def _bar(patch: Any, bars: BarContainer) -> Shape:
@@ -191,7 +222,7 @@ def _legend(axes: Axes) -> list[tuple[str, Look]]:
     entries = []
     for legend in own or others:
         if legend.get_visible():
-            entries += zip(map(_text, legend.get_texts()), map(_look, legend.legend_handles), strict=False)
+            entries += zip(map(_text_inside, legend.get_texts()), map(_look, legend.legend_handles), strict=False)
     return entries
 
 
@@ -206,9 +237,9 @@ def _named(label: str, look: Look, legend: list[tuple[str, Look]]) -> str:
 
 
 def _ticks(axes: Axes, side: int) -> list[tuple[float, str]]:
-    """Return the pixel along an axis and the text of each of its ticks."""
+    """Return the pixel along an axis and the text of each of its ticks; nothing where no text of theirs is seen."""
     axis = (axes.xaxis, axes.yaxis)[side]
-    places = axis.get_majorticklocs()
+    places = axis.get_majorticklocs() if _tick_labels(axis) else np.empty(0)
     points = np.full((len(places), 2), [axes.get_xlim()[0], axes.get_ylim()[0]])
     points[:, side] = places
     pixels = axes.transData.transform(points)[:, side] if len(points) else []

@@ -23,6 +23,7 @@ __all__ = [
     "about_report",
     "check_quotes",
     "check_typed",
+    "half_a_unit",
     "number",
     "quotes",
 ]
@@ -125,7 +126,7 @@ def quotes(text: str) -> list[Quote]:
     found = []
     for match in _QUOTE.finditer(text):
         unit = next(name for i, name in enumerate(UNITS) if match[f"u{i}"])
-        value, rounding = number(match["number"]), _half_a_unit(match["number"])
+        value, rounding = number(match["number"]), half_a_unit(match["number"])
         limit = bool(_LIMIT.search(text[max(0, match.start() - 40) : match.start()]))
         whole = unit in ("%", "points") and value % 0.5 == 0 and rounding >= 0.05
         found.append(Quote(" ".join(match[0].split()), value, unit, rounding, limit or whole))
@@ -137,7 +138,8 @@ def number(written: str) -> float:
     return float(re.sub(r"[,\u202f\u2009]", "", written).replace("−", "-"))
 
 
-def _half_a_unit(written: str) -> float:
+def half_a_unit(written: str) -> float:
+    """Return half a unit of the last place of a number as it is written."""
     mantissa, _, exponent = written.lower().partition("e")
     return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
