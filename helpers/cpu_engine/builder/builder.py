@@ -185,8 +185,8 @@ class _Build:
         if not any(scale > 0 for scale in scales.values()):
             raise BuildError(
                 "Calibration failure occurred with no scaling factors detected. This could be due to no int8 "
-                "calibrator or insufficient custom scales for network layers: set config.int8_calibrator, or the "
-                "tensors' dynamic ranges"
+                "calibrator or insufficient custom scales for network layers: set config.int8_calibrator, to "
+                "an object that lives until the build has ended, or the tensors' dynamic ranges"
             )
         return scales
 

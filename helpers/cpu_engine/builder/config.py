@@ -1,5 +1,6 @@
 """How a network is built: `IBuilderConfig`, `IOptimizationProfile` and `ITimingCache`."""
 
+import weakref
 from collections.abc import Sequence
 
 from helpers.cpu_engine import _openvino
@@ -154,6 +155,7 @@ class IBuilderConfig(Scoped):
     __slots__ = (
         "DLA_core",
         "_calibration_profile",
+        "_calibrator",
         "_level",
         "_logger",
         "_pools",
@@ -166,7 +168,6 @@ class IBuilderConfig(Scoped):
         "engine_capability",
         "flags",
         "hardware_compatibility_level",
-        "int8_calibrator",
         "max_aux_streams",
         "plugins_to_serialize",
         "profile_stream",
@@ -177,7 +178,7 @@ class IBuilderConfig(Scoped):
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
         self.flags = 1 << int(BuilderFlag.TF32)
-        self.int8_calibrator: object | None = None
+        self._calibrator: weakref.ref[object] | None = None
         self.profiling_verbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
         self.avg_timing_iterations = 1
         self.max_aux_streams = -1
@@ -197,6 +198,15 @@ class IBuilderConfig(Scoped):
             1 << int(s) for s in (TacticSource.EDGE_MASK_CONVOLUTIONS, TacticSource.JIT_CONVOLUTIONS)
         )
         self._preview: dict[PreviewFeature, bool] = {}
+
+    @property
+    def int8_calibrator(self) -> object | None:
+        """The calibrator; None once it is gone: not every version of TensorRT keeps it alive, so this one does not."""
+        return self._calibrator() if self._calibrator else None
+
+    @int8_calibrator.setter
+    def int8_calibrator(self, calibrator: object | None) -> None:
+        self._calibrator = None if calibrator is None else weakref.ref(calibrator)
 
     def set_flag(self, flag: BuilderFlag) -> None:
         if flag in _UNSUPPORTED_FLAGS:

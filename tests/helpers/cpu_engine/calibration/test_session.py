@@ -297,6 +297,15 @@ def test_device_memory_is_free_again_after_calibration() -> None:
     assert memory.allocated_bytes() == before
 
 
+def test_a_config_keeps_no_calibrator_alive() -> None:
+    config = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_builder_config()
+    calibrator = recording()()
+    config.int8_calibrator = calibrator
+    assert config.int8_calibrator is calibrator
+    del calibrator
+    assert config.int8_calibrator is None
+
+
 def test_a_build_plans_its_calibration_once() -> None:
     log = trt.Logger(trt.Logger.ERROR)
     builder = trt.Builder(log)
@@ -304,7 +313,7 @@ def test_a_build_plans_its_calibration_once() -> None:
     assert trt.OnnxParser(network, log).parse(classifier(4).SerializeToString())
     config = builder.create_builder_config()
     config.set_flag(trt.BuilderFlag.INT8)
-    config.int8_calibrator = recording()()
+    config.int8_calibrator = calibrator = recording()()
     with mock.patch.object(onnx.shape_inference, "infer_shapes", wraps=onnx.shape_inference.infer_shapes) as infer:
         assert builder.build_serialized_network(network, config)
     assert infer.call_count == 2  # for the calibration's plan, and for the shapes of the outputs
