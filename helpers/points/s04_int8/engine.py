@@ -321,9 +321,7 @@ def _calibrated_anew(case: Case, index: int, whose: str) -> str:
         if wanted["model"] == _BUILDS[index]["model"]
     ]
     scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other weights"
-    advice = (
-        "keep the digest of the whole ONNX file, under each cache's whole name; names, sizes and dates tell nothing"
-    )
+    advice = "keep the digest of the whole ONNX file under each cache's whole name; remove both where they do not fit"
     if not built["given"] and scales not in earlier:
         raise Missed(expected, f"{whose} was used", advice)
     if built["cache"] not in (scales, None) and built["cache"] == built["cache_before"]:

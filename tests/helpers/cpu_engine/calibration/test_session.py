@@ -313,7 +313,8 @@ def test_a_build_plans_its_calibration_once() -> None:
     assert trt.OnnxParser(network, log).parse(classifier(4).SerializeToString())
     config = builder.create_builder_config()
     config.set_flag(trt.BuilderFlag.INT8)
-    config.int8_calibrator = calibrator = recording()()
+    calibrator = recording()()
+    config.int8_calibrator = calibrator
     with mock.patch.object(onnx.shape_inference, "infer_shapes", wraps=onnx.shape_inference.infer_shapes) as infer:
         assert builder.build_serialized_network(network, config)
     assert infer.call_count == 2  # for the calibration's plan, and for the shapes of the outputs
