@@ -180,7 +180,7 @@ def rate(case: Case) -> str:
     draw = case.random("dynamic.rate")
     uneven = [float(ms) for ms in draw.uniform((2, 2, 2, 25), (3, 3, 3, 35))]
     slow = (1, 180.0, [130.0], 0.02)  # 7.7 images a second: rounding to a whole number is seen
-    steady = (2, 4.0, [4.0], 0.4)  # a hundred runs alike: who stops once the rate is steady is seen
+    steady = (2, 4.0, [4.0], 0.4)  # a hundred runs: who stops after so many, or once the rate is steady, is seen
     for batch, first_ms, runs_ms, seconds in (slow, (int(draw.integers(3, 64)), 40.0, uneven, 0.25), steady):
         made = {"batch": batch, "seconds": seconds, "first_ms": first_ms, "runs_ms": runs_ms}
         _check_rate(case.call(timed_rate, limit_s=_RATE_LIMIT_S, **made).require(RATE), made)
