@@ -125,8 +125,8 @@ def photos(case: Case) -> dict[str, bytes]:
     """Return noise in pictures of several sizes, files by name, the case's own."""
     seed = case.number("dataset.photos")
     kinds = {(width, height): "JPEG" if width > 1000 else "PNG" for width, height in _SIZES}
-    return {
-        f"class/{width}x{height}.{kind.lower()}": noise_image(seed + width, width, height, kind=kind)
+    return {  # Pillow goes by the content; which endings count is asked elsewhere
+        f"class/{width}x{height}.png": noise_image(seed + width, width, height, kind=kind)
         for (width, height), kind in kinds.items()
     }
 
