@@ -73,8 +73,8 @@ def returned_and_written(built: Built, function: str) -> str:
     facts = facts_of(plan, f"what {function} returns")
     _ends_kept(facts)
     if file != plan:
-        found = "no file there" if file is None else f"{len(file):,} bytes in the file, {len(plan):,} returned"
-        advice = "write what you return to engine_path, in binary mode"
+        found = "no file there" if file is None else f"{len(file):,} other bytes in the file, {len(plan):,} returned"
+        advice = "write what you return to engine_path, in binary mode, in the place of what is there"
         raise Missed("the same bytes at engine_path and returned", found, advice)
     if not built.get("onnx_kept", True):
         raise Missed("the ONNX file as it was", "another content, or no file", "read it only; others build from it too")

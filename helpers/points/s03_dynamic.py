@@ -88,8 +88,9 @@ def twin(case: Case) -> builders.Built:
 
 @point("A serialized engine is built at each call, returned and written to engine_path")
 def plan(case: Case) -> str:
-    said = builders.returned_and_written(built(case), FUNCTION)
-    builders.asked_for(_again(case))
+    said, again = builders.returned_and_written(built(case), FUNCTION), _again(case)
+    builders.asked_for(again)
+    builders.returned_and_written(again, f"{FUNCTION}, called again for the same paths,")
     return said
 
 
@@ -179,7 +180,8 @@ def rate(case: Case) -> str:
     draw = case.random("dynamic.rate")
     uneven = [float(ms) for ms in draw.uniform((2, 2, 2, 25), (3, 3, 3, 35))]
     slow = (1, 180.0, [130.0], 0.02)  # 7.7 images a second: rounding to a whole number is seen
-    for batch, first_ms, runs_ms, seconds in (slow, (int(draw.integers(3, 64)), 40.0, uneven, 0.25)):
+    steady = (2, 4.0, [4.0], 0.4)  # a hundred runs: who stops after so many, or once the rate is steady, is seen
+    for batch, first_ms, runs_ms, seconds in (slow, (int(draw.integers(3, 64)), 40.0, uneven, 0.25), steady):
         made = {"batch": batch, "seconds": seconds, "first_ms": first_ms, "runs_ms": runs_ms}
         _check_rate(case.call(timed_rate, limit_s=_RATE_LIMIT_S, **made).require(RATE), made)
     return f"{uneven[0]:.1f} to {uneven[-1]:.1f} ms a run, and one run that takes longer than the seconds asked for"
@@ -260,7 +262,10 @@ def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
     )
     tables = [_table(draw, float(draw.uniform(300, 3000)) * np.cumprod([1.0, *steps]), at) for steps, at in gains]
     exact = float(draw.choice(_EXACT))
-    return [*tables, _table(draw, np.array([exact, exact * 11 / 10, exact]), 1)]
+    slow = 2.1 * draw.uniform(1.12, 1.18)  # 2 images a second to who cuts or rounds to whole ones, before and after
+    tables += [_table(draw, np.array(rates), 1) for rates in ([exact, exact * 11 / 10, exact], [2.1, slow])]
+    batches, rates = zip(*sorted(tables[0][0]), strict=True)  # the same batches once more, and other rates
+    return [*tables, ([list(row) for row in zip(batches, rates[::-1], strict=True)], batches[0])]
 
 
 def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[list[list[float]], int]:

@@ -1,4 +1,4 @@
-"""Image folders with known content: one folder a class, PNG files of odd sizes, fresh noise or plain colours."""
+"""Image folders with known content: one folder a class, files of odd sizes, fresh noise or plain colours."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -7,20 +7,23 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-__all__ = ["as_rgb", "framed_png", "noise_png", "plain_image", "plain_png", "write_folder"]
+__all__ = ["as_rgb", "framed_png", "noise_image", "plain_image", "plain_png", "write_folder"]
 
 _GRAIN = 5
 """Pixels a grain: fine enough that a wrong interpolation shows, coarse enough that no resizing averages it away."""
 
 
-def noise_png(seed: int, width: int, height: int, mode: str = "RGB") -> bytes:
-    """Return a PNG of `width` × `height` pixels of coloured grains; `mode` is Pillow's: RGB, L or P."""
+def noise_image(seed: int, width: int, height: int, mode: str = "RGB", kind: str = "PNG") -> bytes:
+    """Return `width` × `height` pixels of coloured grains as a file of Pillow's format `kind`.
+
+    `mode` is Pillow's too: RGB, RGBA (opaque), L or P.
+    """
     random = np.random.default_rng(seed)
     rows, columns = -(-height // _GRAIN), -(-width // _GRAIN)
     shape = (rows, columns) if mode == "L" else (rows, columns, 3)
     grains = random.integers(0, 256, shape, dtype=np.uint8)
     pixels = grains.repeat(_GRAIN, axis=0).repeat(_GRAIN, axis=1)[:height, :width]
-    return _encoded(Image.fromarray(np.ascontiguousarray(pixels)).convert(mode), "PNG")
+    return _encoded(Image.fromarray(np.ascontiguousarray(pixels)).convert(mode), kind)
 
 
 def plain_png(colour: Sequence[int], width: int = 256, height: int = 256) -> bytes:

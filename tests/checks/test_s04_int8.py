@@ -10,7 +10,7 @@ from PIL import Image
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s04_int8.dataset import TOLERANCE
-from helpers.probes.image_folders import noise_png
+from helpers.probes.image_folders import noise_image
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.student import Student
 from solutions.checks.core.claim import claims_of
@@ -28,7 +28,7 @@ def results(cell: str, **namespace: object) -> dict[str, str]:
 @pytest.mark.parametrize("size", [(300, 400), (333, 257), (641, 320)])
 def test_the_reference_preprocessing_is_torchvisions(size):
     transforms = pytest.importorskip("torchvision.transforms")
-    png = noise_png(3, *size)
+    png = noise_image(3, *size)
     steps = [transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()]
     normalise = transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
     expected = transforms.Compose([*steps, normalise])(Image.open(io.BytesIO(png))).numpy()

@@ -80,13 +80,14 @@ def print_of(image: np.ndarray) -> np.ndarray:
 
 @probe
 def loader_facts(notebook: Notebook) -> dict[str, Any]:
-    """Return what the notebook's `loader` is and gives: `type`, `batch_size`, its images' fingerprints [N, 192]."""
+    """Return what `loader` is and gives: `type`, `batch_size`, `sampler` (its type), the images' `prints` [N, 192]."""
     loader = notebook.value("loader")
     batches = loader if hasattr(loader, "__iter__") else ()
     prints = [print_of(image) for image in islice((i for batch in batches for i in np.asarray(batch)), _MOST_IMAGES)]
     return {
         "type": type(loader).__name__,
         "batch_size": getattr(loader, "batch_size", None),
+        "sampler": type(getattr(loader, "sampler", None)).__name__,
         "prints": np.stack(prints) if prints else np.empty((0, 3 * _PRINT_CELLS**2), np.float32),
     }
 
@@ -155,7 +156,10 @@ def loader_images(case: Case) -> np.ndarray:
 @point("All of the loader's images reach the engine")
 def loader_fits(case: Case) -> str:
     loader_images(case)
-    batch = case.call(loader_facts).require("loader")["batch_size"]
+    facts = case.call(loader_facts).require("loader")
+    if facts["sampler"] == "RandomSampler":
+        raise Missed("a `loader` that does not shuffle", "one with a RandomSampler", "leave `shuffle` out")
+    batch = facts["batch_size"]
     if batch == engine.BATCH:
         return f"batches of {batch}"
     if not isinstance(batch, int):

@@ -19,9 +19,12 @@ __all__ = ["FUNCTION", "again", "batches", "cache_read", "cache_written", "end",
 
 FUNCTION = "Int8EntropyCalibrator"
 
-_BATCH, _IMAGES = 3, 20
+_BATCH, _IMAGES = 5, 22
 _WHOLE, _MOST = _IMAGES // _BATCH, -(-_IMAGES // _BATCH)
-"""Six whole batches of the calibrator's loader, and a seventh one that is an image short."""
+"""Four whole batches of the calibrator's loader, and a fifth one that is less than half full."""
+
+_LONG = 60
+"""Batches of a loader that gives more images than the lab calibrates on."""
 
 _ROUNDED = 0.01  # what half precision takes off a value of a few units, at the most
 
@@ -39,9 +42,10 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
     `caches` are the bytes by what becomes of them: `first` and `second` are handed over, `older` lies there before.
 
     `first` starts without a file, `written` is the file after it. `again` is the same calibrator with an older file
-    in place, `rewritten` the file after it. `beside` runs while another calibrator is asked for its batches; `whole`
-    over a loader that holds no short batch. `found`
-    and `gone` are what one that was made before its file gives to read: with the file there, and taken away again.
+    in place, `rewritten` the file after it, `third` the same once more. `beside` runs while another calibrator is asked
+    for its batches; `long` over a loader of many batches, none short, of which one value each is read. `found`,
+    `changed` and `gone` are what one that was made before its file gives to read: with the file there, with other
+    bytes in it, and taken away again.
     `named` tells whether cache_file is the path that was given.
     """
     make, images, order = notebook[FUNCTION], _images(seed), _order(seed)
@@ -53,13 +57,15 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
         path.write_bytes(caches["older"])
         runs["again"] = play_tensorrt(calibrator, shape, _MOST, caches["second"]).plain()
         runs |= {"rewritten": file_bytes(path), "named": _same_path(calibrator, path)}
+        runs["third"] = play_tensorrt(calibrator, shape, _MOST, caches["second"]).plain()
         own, other = (make(loader_of(given, _BATCH, order), path.with_suffix(end)) for given, end in _two(images))
         beside = play_tensorrt(own, shape, _MOST, caches["first"], _asking(other))
-        whole = make(loader_of(images, _BATCH, order[: _WHOLE * _BATCH]), path.with_suffix(".whole"))
+        many = [index % _IMAGES for index in range(_LONG * _BATCH)]
+        long = make(loader_of(images, _BATCH, many), path.with_suffix(".long"))
         return {
             **runs,
             "beside": beside.plain(),
-            "whole": play_tensorrt(whole, shape, _WHOLE, caches["first"]).plain(),
+            "long": play_tensorrt(long, (1,), _LONG, caches["first"]).plain(),
             **_readings(make, loader, path.with_suffix(".later"), caches["first"]),
         }
 
@@ -84,11 +90,12 @@ def _asking(calibrator: Any) -> Callable[[], None]:
 
 def _readings(make: Any, loader: Any, path: Path, cache: bytes) -> dict[str, Any]:
     """Return what a calibrator gives to read, made before the file was there."""
-    calibrator = make(loader, path)
-    path.write_bytes(cache)
-    found = _reading(calibrator)
+    calibrator, readings = make(loader, path), {}
+    for name, content in (("found", cache), ("changed", cache[::-1])):
+        path.write_bytes(content)
+        readings[name] = _reading(calibrator)
     path.unlink()
-    return {"found": found, "gone": _reading(calibrator)}
+    return {**readings, "gone": _reading(calibrator)}
 
 
 def _reading(calibrator: Any) -> dict[str, Any]:
@@ -118,12 +125,12 @@ def _given_images(case: Case) -> np.ndarray:
 def _caches(case: Case) -> dict[str, bytes]:
     """Return three caches of a few hundred bytes; the second one handed over is the shortest."""
     scales = case.random("calibrator.cache").integers(0x3C000000, 0x3F000000, (3, 16))
-    lengths = {"first": 12, "second": 8, "older": 16}
+    lengths = {"first": (12, _NO_TEXT), "second": (8, _NO_TEXT[::-1]), "older": (16, _NO_TEXT)}
     return {
         name: b"TRT-8600-EntropyCalibration2\n"
         + b"".join(b"tensor%d: %08x\n" % (index, scale) for index, scale in enumerate(row[:length]))
-        + _NO_TEXT
-        for (name, length), row in zip(lengths.items(), scales, strict=True)
+        + end
+        for (name, (length, end)), row in zip(lengths.items(), scales, strict=True)
     }
 
 
@@ -201,19 +208,19 @@ def last_batch(case: Case) -> str:
 @point("After the last batch comes None")
 def end(case: Case) -> str:
     runs = _runs(case)
-    given = _ended(runs["first"], f"{_IMAGES} images", _MOST)
-    _ended(runs["whole"], f"{_WHOLE * _BATCH} images", _WHOLE)
+    given = _ended(runs["first"], _IMAGES)
+    _ended(runs["long"], _LONG * _BATCH)
     return f"None after {given} batches"
 
 
-def _ended(run: Run, images: str, most: int) -> int:
+def _ended(run: Run, images: int) -> int:
     """Return how many batches came before None; raise Missed where these are too few, or too many."""
-    given = len(_batches(run))
-    if not run["ended"] or not _WHOLE <= given <= most:
+    given, least, most = len(_batches(run)), images // _BATCH, -(-images // _BATCH)
+    if not run["ended"] or not least <= given <= most:
         found = f"{given} batches" + ("" if run["ended"] else " and still no end")
         found = run["faults"].get("get_batch", found)
-        counts = " or ".join(map(str, sorted({_WHOLE, most})))
-        expected = f"{counts} batches of {_BATCH}, then None, where the loader has {images}"
+        counts = " or ".join(map(str, sorted({least, most})))
+        expected = f"{counts} batches of {_BATCH}, then None, where the loader has {images} images"
         raise Missed(expected, found, "give every whole batch; return None where the loader has no more")
     return given
 
@@ -221,17 +228,18 @@ def _ended(run: Run, images: str, most: int) -> int:
 @point("The same calibrator serves another build")
 def again(case: Case) -> str:
     runs = _runs(case)
-    first, second = ([_content(batch) for batch in run] for run in (_batches(runs["first"]), runs["again"]["batches"]))
-    if first != second or not runs["again"]["ended"]:
-        found = f"{len(second)} batches" + (", other ones" if len(second) == len(first) else f", {len(first)} before")
-        found = runs["again"]["faults"].get("get_batch", found)
-        advice = "after the last batch begin anew: an iterator that is used up stays empty"
-        raise Missed("the same batches for a second build", found, advice)
-    return f"{len(second)} batches again"
+    first = _contents(_batches(runs["first"]))
+    for number, run in (("second", runs["again"]), ("third", runs["third"])):
+        given = _contents(run["batches"])
+        if given != first or not run["ended"]:
+            found = f"{len(given)} batches" + (", other ones" if len(given) == len(first) else f", {len(first)} before")
+            advice = "after the last batch begin anew: an iterator that is used up stays empty"
+            raise Missed(f"the same batches for a {number} build", run["faults"].get("get_batch", found), advice)
+    return f"{len(first)} batches again"
 
 
-def _content(batch: np.ndarray | None) -> bytes | None:
-    return None if batch is None else batch.tobytes()
+def _contents(batches: list[np.ndarray | None]) -> list[bytes | None]:
+    return [None if batch is None else batch.tobytes() for batch in batches]
 
 
 @point("The cache on disk is what TensorRT gave")
@@ -258,6 +266,7 @@ def cache_read(case: Case) -> str:
     for found, expected, when in (
         (before["first"], None, "where there is no file"),
         (runs["found"], caches["first"], "with a file that was written after the calibrator was made"),
+        (runs["changed"], caches["first"][::-1], "with other bytes in it, as many"),
         (before["again"], caches["older"], "with a file that another one wrote"),
         (runs["gone"], None, "where the file was removed"),
     ):

@@ -13,8 +13,9 @@ import numpy as np
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
+from helpers.points.s04_int8.session import in_new_session
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.image_folders import as_rgb, framed_png, noise_png, plain_image, plain_png, write_folder
+from helpers.probes.image_folders import as_rgb, framed_png, noise_image, plain_image, plain_png, write_folder
 from helpers.probes.listings import reversed_listings
 from helpers.probes.networks import EDGE
 
@@ -41,7 +42,8 @@ TOLERANCE = 1e-5
 _READS = 8
 """How often each of five images is read: a random flip stays unseen once in 2^35."""
 
-_SIZES = ((300, 400), (333, 257), (256, 256), (641, 320), (200, 181))
+_SIZES = ((240, 400), (333, 257), (256, 256), (1600, 1100), (200, 181))
+"""Shorter sides below and above 256, and below 224; the large one is a JPEG, whose decoder could make it smaller."""
 _COLOURS = {(255, 0, 0): (2.2489, -2.0357, -1.8044), (250, 120, 10): (2.1633, 0.0651, -1.6302)}
 """Plain colours, and the image that they become by channel: red, green, blue."""
 
@@ -87,18 +89,21 @@ def dataset_length(notebook: Notebook, *, files: Mapping[str, bytes], num_sample
 
 @probe
 def dataset_shades(notebook: Notebook, *, files: Mapping[str, bytes], num_samples: int) -> dict[str, list[Any]]:
-    """Return the mean of each image, in order; `listed_otherwise` in a folder that lists its files in another order."""
+    """Return the mean of each image, in order: `shades`, and `anew` in a new kernel, files listed in another order."""
     make = notebook[FUNCTION]
     with tempfile.TemporaryDirectory() as folder:
         write_folder(folder, files)
         shades = _shades(make(folder, num_samples), len(files))
+        make = in_new_session({FUNCTION: make})[FUNCTION]
+        make(folder, num_samples)  # what a generator gives next differs from its first
         with reversed_listings():
             anew = make(folder, num_samples)
-        return {"shades": shades, "listed_otherwise": _shades(anew, len(files))}
+        return {"shades": shades, "anew": _shades(anew, len(files))}
 
 
 def _shades(dataset: Any, most: int) -> list[float | str]:
-    images = (_array(dataset[index]) for index in range(min(len(dataset), most)))
+    held = [dataset[index] for index in range(min(len(dataset), most))]  # at once, as a DataLoader's batch
+    images = map(_array, held)
     return [image if isinstance(image, str) else float(np.mean(image)) for image in images]
 
 
@@ -117,9 +122,13 @@ def _returned(images: Iterable[Any]) -> None:
 
 
 def photos(case: Case) -> dict[str, bytes]:
-    """Return noise in pictures of several sizes, PNG by name, the case's own."""
+    """Return noise in pictures of several sizes, files by name, the case's own."""
     seed = case.number("dataset.photos")
-    return {f"class/{width}x{height}.png": noise_png(seed + width, width, height) for width, height in _SIZES}
+    kinds = {(width, height): "JPEG" if width > 1000 else "PNG" for width, height in _SIZES}
+    return {  # Pillow goes by the content; which endings count is asked elsewhere
+        f"class/{width}x{height}.png": noise_image(seed + width, width, height, kind=kind)
+        for (width, height), kind in kinds.items()
+    }
 
 
 def _shaped(case: Case, files: Mapping[str, bytes]) -> Images:
@@ -198,17 +207,18 @@ def steady(case: Case) -> str:
 def converted(case: Case) -> str:
     steady(case)  # what changes from reading to reading cannot be compared
     seed = case.number("dataset.grey")
-    files = {"a/grey.png": noise_png(seed, 280, 350, "L"), "b/palette.png": noise_png(seed + 1, 350, 280, "P")}
+    modes = {"a/grey.png": "L", "b/palette.png": "P", "c/rgba.png": "RGBA"}
+    files = {name: noise_image(seed + index, 350, 280, mode) for index, (name, mode) in enumerate(modes.items())}
     expected = read(case, {name: as_rgb(content) for name, content in files.items()})
     reply = case.call(read_images, files=files, times=1)
     advice = 'convert("RGB") comes first, before the image is resized'
     if reply.error is not None:
         said = f"{reply.error['type']}: {reply.error['message']}"
-        raise Missed("greyscale and palette files to be read", said[:200], advice)
+        raise Missed("greyscale, palette and RGBA files to be read", said[:200], advice)
     for name, (image, _) in read(case, files).items():
         if not _equal(image, expected[name][0]):
             raise Missed(f"{name[2:]} to become what the same picture in RGB does", "other values", advice)
-    (first, _), (second, _) = expected.values()
+    first, second, _ = (image for image, _ in expected.values())
     if _equal(first, second):
         raise Missed("other values for another picture", "the same ones", "read the file that the index stands for")
     return "as the same pictures in RGB"
@@ -247,9 +257,9 @@ def spread(case: Case) -> str:
 def _listed(case: Case, files: dict[str, bytes], part: int) -> list[float]:
     found = case.call(dataset_shades, files=files, num_samples=part).require(FUNCTION)
     _returned(found["shades"])
-    if found["listed_otherwise"] != found["shades"]:
-        what = "the same images in the same order, however the folder lists its files"
-        raise Missed(what, "others where it lists them in another order", "sort the files; choose nothing by chance")
+    if found["anew"] != found["shades"]:
+        what = "the same images in the same order in a new kernel, however the folder lists its files"
+        raise Missed(what, "others", "sort the files; choose nothing by chance, nor by hash()")
     return found["shades"]
 
 
@@ -257,7 +267,11 @@ def _evenly(found: list[float], shades: np.ndarray, part: int) -> str:
     """Return evidence that `found` are `part` different ones of the sorted `shades`, ten a class, evenly."""
     ranks = {int(np.argmin(np.abs(shades - shade))) for shade in found}
     if len(ranks) != part or len(found) != part:
-        raise Missed(f"{part} different images", f"{len(ranks)} different ones", "take each file at most once")
+        raise Missed(
+            f"{part} different images",
+            f"{len(ranks)} different ones",
+            "take each file at most once; an image is an array of its own",
+        )
     counts = np.bincount([rank // 10 for rank in ranks], minlength=4)
     said = ", ".join(map(str, counts))
     if counts.max() - counts.min() > 1:

@@ -61,10 +61,16 @@ _BUILDS = (
     {"model": 0, "path": "model.onnx", "cache": "own.cache", "images": 0},
     {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1, "engine": "0.engine", "new_session": True},
     {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2},
-    {"model": 0, "path": "other.onnx", "cache": "else/own.cache", "images": 0, "copy_of": "own.table", "fails": True},
+    {"model": 0, "path": "other.onnx", "cache": "else/own.cache", "images": 0, "copy_of": "own.table", "fails": 0},
     {"model": 1, "path": "copy.onnx", "cache": "own.cache", "images": 2},
+    {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2, "fails": 0, "late": True},
 )
-_REUSED, _STALE = 1, {3: "a cache that came from elsewhere", 4: "the cache of the file that was at this path before"}
+_REUSED = 1
+_STALE = {
+    3: "a cache that came from elsewhere",
+    4: "the cache of the file that was at this path before",
+    5: "the cache that a failed build of another file left",
+}
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
 
 
@@ -122,9 +128,9 @@ def build_int8(
     """Run build_engine_int8 several times in one folder, each time with a new calibrator over a loader of `batch`.
 
     A build is {"model": index, "path", "cache" and perhaps "engine": file names, "seed", "number", "strength": of its
-    images}; with "copy_of" the file of that name is copied to the cache first; with "fails" a build that gives None
-    precedes it; from one with "new_session" on, the functions are as a new kernel has them. Every ONNX file has the
-    same date.
+    images}; with "copy_of" the file of that name is copied to the cache first; with "fails" a build of that model's
+    index precedes it and gives None, once it has calibrated if "late"; from one with "new_session" on, the functions
+    are as a new kernel has them. Every ONNX file has the same date.
 
     Each result holds `error` (as a reply's), what `build_engine` answers, `cache_before` and `cache` (the bytes on
     disk), and the notes of what TensorRT and the calibrator said.
@@ -138,15 +144,20 @@ def build_int8(
             source, cache = folder / wanted["path"], folder / wanted["cache"]
             target = folder / wanted.get("engine", f"{number}.engine")
             cache.parent.mkdir(exist_ok=True)
-            source.write_bytes(models[wanted["model"]])
-            os.utime(source, (_LONG_AGO, _LONG_AGO))
             if (folder / wanted.get("copy_of", "")).is_file():
                 shutil.copyfile(folder / wanted["copy_of"], cache)
-            if wanted.get("fails"):
-                with recorded_builds(failing=True), suppress(Exception, SystemExit):
+            if "fails" in wanted:
+                _put(source, models[wanted["fails"]])
+                with recorded_builds(failing=True, late=wanted.get("late", False)), suppress(Exception, SystemExit):
                     _build(functions, (source, target, cache), wanted, batch, _Notes())
+            _put(source, models[wanted["model"]])
             results.append(_result(functions, (source, target, cache), wanted, batch))
     return results
+
+
+def _put(source: Path, model: bytes) -> None:
+    source.write_bytes(model)
+    os.utime(source, (_LONG_AGO, _LONG_AGO))
 
 
 def _build(
@@ -310,9 +321,7 @@ def _calibrated_anew(case: Case, index: int, whose: str) -> str:
         if wanted["model"] == _BUILDS[index]["model"]
     ]
     scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other weights"
-    advice = (
-        "keep the digest of the whole ONNX file, under each cache's whole name; names, sizes and dates tell nothing"
-    )
+    advice = "keep the digest of the whole ONNX file under each cache's whole name; remove both where they do not fit"
     if not built["given"] and scales not in earlier:
         raise Missed(expected, f"{whose} was used", advice)
     if built["cache"] not in (scales, None) and built["cache"] == built["cache_before"]:

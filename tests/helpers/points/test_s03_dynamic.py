@@ -53,6 +53,7 @@ WRONG: dict[str, Callable[[Rates], Any]] = {
     "of the larger": lambda rates: _first(rates, lambda one, two: 1 - one / two < 0.1),
     "any change": lambda rates: _first(rates, lambda one, two: abs(two / one - 1) < 0.1),
     "rounded": lambda rates: _first(rates, lambda one, two: round(100 * two / one) < 110),
+    "whole images": lambda rates: _first(rates, lambda one, two: int(two) < 1.1 * int(one)),
     "as it comes": lambda rates: next(
         (b for b, larger in zip(rates, list(rates)[1:], strict=False) if rates[larger] / rates[b] < 1.1), max(rates)
     ),
