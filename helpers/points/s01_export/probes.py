@@ -109,7 +109,17 @@ def _last_classes(graph: onnx.GraphProto) -> None:
     _change(next(tensor for tensor in graph.initializer if list(tensor.dims) == [10]), lambda values: values + shift)
 
 
-FAULTS: dict[str, Callable[[onnx.GraphProto], None]] = {"slight": _slight, "nan": _nan, "last classes": _last_classes}
+def _unusable(graph: onnx.GraphProto) -> None:
+    """Leave out the last weights, so that the model cannot be run and nothing compared."""
+    graph.initializer.pop()
+
+
+FAULTS: dict[str, Callable[[onnx.GraphProto], None]] = {
+    "slight": _slight,
+    "nan": _nan,
+    "last classes": _last_classes,
+    "unusable": _unusable,
+}
 """What a simplifier may do to a model's graph."""
 
 
