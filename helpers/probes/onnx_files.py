@@ -91,16 +91,9 @@ def redundant_onnx(seed: int) -> tuple[bytes, int]:
     graph = model.graph
     stored = next(tensor for tensor in graph.initializer if tensor.name == "fc.w")
     half = np.ascontiguousarray(numpy_helper.to_array(stored).T) / np.float32(2)
-    constants = {"fc.half": half, "two": np.float32(2), "rest": np.array([-1])}
     graph.initializer.remove(stored)
-    graph.initializer.extend([numpy_helper.from_array(value, name) for name, value in constants.items()])
-    shaped = [
-        helper.make_node("Shape", ["pooled"], ["images"], name="shape", start=0, end=1),
-        helper.make_node("Concat", ["images", "rest"], ["wanted"], name="concat", axis=0),
-        helper.make_node("Reshape", ["pooled", "wanted"], ["flat"], name="flatten"),
-    ]
-    graph.node.remove(next(node for node in graph.node if node.op_type == "Flatten"))
-    _before_last(graph, shaped, "flat")
+    graph.initializer.extend([numpy_helper.from_array(half, "fc.half"), numpy_helper.from_array(np.float32(2), "two")])
+    _shape_at_run_time(graph)
     least = len(graph.node)
     _before_last(
         graph,
@@ -112,6 +105,18 @@ def redundant_onnx(seed: int) -> tuple[bytes, int]:
         "same",
     )
     return _serialized(model), least
+
+
+def _shape_at_run_time(graph: onnx.GraphProto) -> None:
+    """Put a Reshape in the Flatten's place, to a shape that two nodes compute from the batch at hand."""
+    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "rest"))
+    graph.node.remove(next(node for node in graph.node if node.op_type == "Flatten"))
+    shaped = [
+        helper.make_node("Shape", ["pooled"], ["images"], name="shape", start=0, end=1),
+        helper.make_node("Concat", ["images", "rest"], ["wanted"], name="concat", axis=0),
+        helper.make_node("Reshape", ["pooled", "wanted"], ["flat"], name="reshape"),
+    ]
+    _before_last(graph, shaped, "flat")
 
 
 def unrepeatable_onnx(seed: int) -> bytes:
