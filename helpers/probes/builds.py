@@ -24,7 +24,8 @@ __all__ = [
 ]
 
 _FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
-_BUILDS = ("build_serialized_network", "build_engine")
+_BUILDS = ("build_serialized_network", "build_engine_with_config", "build_engine")
+_ENGINE_FILE = "model.trt"  # not the notebooks' suffix: the engine goes to the path that is asked for
 
 
 @dataclass
@@ -118,7 +119,7 @@ def build_engine(
     """
     build = notebook[function]
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as builds:
-        source, target = Path(folder) / "model.onnx", Path(folder) / "model.engine"
+        source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
         for call in (before, {"onnx": onnx, "options": options or {}}):
             if call is not None:
                 source.write_bytes(call["onnx"])
@@ -148,7 +149,7 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
     """
     older, raised, returned, slip = b"the engine of last week", None, None, False
     with tempfile.TemporaryDirectory() as folder, recorded_builds(failing=parsed):
-        source, target = Path(folder) / "model.onnx", Path(folder) / "model.engine"
+        source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
         source.write_bytes(onnx)
         target.write_bytes(older)
         try:

@@ -1,5 +1,6 @@
 """Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from helpers.probes.networks import tiny_onnx
 __all__ = ["UNHEARD", "onnx_facts", "redundant_onnx", "unrepeatable_onnx", "unsupported_onnx"]
 
 _ML = ("", "ai.onnx")
-UNHEARD = "Unheard"
-"""The operator of `unsupported_onnx`."""
+UNHEARD = ("Unheard", "Unseen")
+"""The operators of `unsupported_onnx`."""
 
 
 def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
@@ -83,14 +84,17 @@ def _name(node: onnx.NodeProto) -> str:
 def redundant_onnx(seed: int) -> tuple[bytes, int]:
     """Return `tiny_onnx` with three nodes that a simplifier removes, and how many nodes are left without them.
 
-    Two compute the last layer's weights from constants; one is an Identity.
+    Two compute the last layer's weights from constants; one is an Identity. Three others stay: they compute the shape
+    of the last layer's input from the batch size at run time, so that a batch fixed inside the graph shows.
     """
     model = onnx.load_from_string(tiny_onnx(seed))
-    least, graph = len(model.graph.node), model.graph
+    graph = model.graph
     stored = next(tensor for tensor in graph.initializer if tensor.name == "fc.w")
     half = np.ascontiguousarray(numpy_helper.to_array(stored).T) / np.float32(2)
     graph.initializer.remove(stored)
     graph.initializer.extend([numpy_helper.from_array(half, "fc.half"), numpy_helper.from_array(np.float32(2), "two")])
+    _shape_at_run_time(graph)
+    least = len(graph.node)
     _before_last(
         graph,
         [
@@ -101,6 +105,18 @@ def redundant_onnx(seed: int) -> tuple[bytes, int]:
         "same",
     )
     return _serialized(model), least
+
+
+def _shape_at_run_time(graph: onnx.GraphProto) -> None:
+    """Put a Reshape in the Flatten's place, to a shape that two nodes compute from the batch at hand."""
+    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "rest"))
+    graph.node.remove(next(node for node in graph.node if node.op_type == "Flatten"))
+    shaped = [
+        helper.make_node("Shape", ["pooled"], ["images"], name="shape", start=0, end=1),
+        helper.make_node("Concat", ["images", "rest"], ["wanted"], name="concat", axis=0),
+        helper.make_node("Reshape", ["pooled", "wanted"], ["flat"], name="reshape"),
+    ]
+    _before_last(graph, shaped, "flat")
 
 
 def unrepeatable_onnx(seed: int) -> bytes:
@@ -125,15 +141,18 @@ def unrepeatable_onnx(seed: int) -> bytes:
 
 
 def unsupported_onnx() -> bytes:
-    """Return a sound ONNX model whose one operator no engine knows, so that a parser has a reason to give."""
-    domain = "org.example"
-    node = helper.make_node(UNHEARD, ["input"], ["output"], name="mystery", domain=domain)
+    """Return a sound ONNX model of two operators that no engine knows, so that a parser has reasons to give."""
+    domain, ends = "org.example", ("input", "between", "output")
+    nodes = [
+        helper.make_node(name, [given], [made], name=f"mystery.{name}", domain=domain)
+        for name, (given, made) in zip(UNHEARD, pairwise(ends), strict=True)
+    ]
     images, logits = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
         for name, shape in (("input", ["batch", 3, 224, 224]), ("output", ["batch", 10]))
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
-    graph = helper.make_graph([node], "unsupported", [images], [logits])
+    graph = helper.make_graph(nodes, "unsupported", [images], [logits])
     return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
 

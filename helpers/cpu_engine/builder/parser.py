@@ -1,5 +1,6 @@
 """The ONNX parser: fills a network from a model, keeps its errors and never raises for a bad model."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -68,9 +69,9 @@ class ParserError(Declared):
 
 
 class _Rejected(Exception):
-    def __init__(self, error: ParserError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    def __init__(self, *errors: ParserError) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = errors
 
 
 class OnnxParser(Scoped):
@@ -116,8 +117,9 @@ class OnnxParser(Scoped):
         try:
             self._network.fill(self._checked(bytes(model), path))
         except _Rejected as rejected:
-            self._errors.append(rejected.error)
-            self._logger.log(ILogger.ERROR, f"ModelImporter: {rejected.error}")
+            for error in rejected.errors:
+                self._errors.append(error)
+                self._logger.log(ILogger.ERROR, f"ModelImporter: {error}")
             return False
         return True
 
@@ -137,8 +139,8 @@ class OnnxParser(Scoped):
             raise _Rejected(ParserError(ErrorCode.INVALID_GRAPH, "the network already holds a parsed model"))
         model = _deserialized(data)
         _load_external(model, path)
-        for index, node in enumerate(model.graph.node):
-            _check_operator(index, node)
+        if unknown := list(_unknown_operators(model)):
+            raise _Rejected(*unknown)
         _name_nodes(model)
         if self._network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED):
             self._logger.log(ILogger.INFO, "strongly typed network: the ONNX types decide the precision")
@@ -181,17 +183,13 @@ def _load_external(model: onnx.ModelProto, path: str | None) -> None:
         raise _Rejected(ParserError(ErrorCode.INVALID_GRAPH, f"Failed to read external weights: {error}")) from error
 
 
-def _check_operator(index: int, node: onnx.NodeProto) -> None:
-    if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type) or node.domain not in _DOMAINS:
-        raise _Rejected(
-            ParserError(
-                ErrorCode.UNSUPPORTED_NODE,
-                f"No importer registered for op: {node.domain + '::' if node.domain else ''}{node.op_type}",
-                index,
-                node.name,
-                node.op_type,
-            )
-        )
+def _unknown_operators(model: onnx.ModelProto) -> Iterator[ParserError]:
+    """Give an error for each node that cannot be read: TensorRT 10 looks at all of them before it gives up."""
+    for index, node in enumerate(model.graph.node):
+        if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type) or node.domain not in _DOMAINS:
+            what = f"{node.domain + '::' if node.domain else ''}{node.op_type}"
+            reason = f"No importer registered for op: {what}"
+            yield ParserError(ErrorCode.UNSUPPORTED_NODE, reason, index, node.name, node.op_type)
 
 
 _DOMAINS = ("", "ai.onnx")

@@ -9,6 +9,8 @@ __all__ = ["ProbeClassifier", "probe_classifier"]
 class ProbeClassifier(nn.Module):
     """Two convolutions with batch normalisation, dropout, and a linear layer whose weights are computed from constants.
 
+    One convolution has a bias of its own: who folds normalisation by hand must not lose it.
+
     It takes float32 [N, 3, 224, 224] and returns [N, classes].
     """
 
@@ -18,7 +20,7 @@ class ProbeClassifier(nn.Module):
             nn.Conv2d(3, 8, 7, stride=4, padding=3, bias=False),
             nn.BatchNorm2d(8),
             nn.ReLU(),
-            nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False),
+            nn.Conv2d(8, 16, 3, stride=2, padding=1),
             nn.BatchNorm2d(16),
             nn.ReLU(),
         )

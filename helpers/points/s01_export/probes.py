@@ -19,10 +19,12 @@ from helpers.points.s01_export.classifier import probe_classifier
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.capture import TimeLimitError
 
-__all__ = ["EARLIER", "EXPORTED", "FAULTS", "SIMPLIFIED", "export_model", "refused_model", "simplify_model"]
+__all__ = ["EARLIER", "EXPORTED", "FAULTS", "SIMPLIFIED", "UNUSABLE", "export_model", "refused_model", "simplify_model"]
 
 EXPORTED, SIMPLIFIED = "model.onnx", "simplified.onnx"
 _LARGEST_BYTES = 50 << 20
+UNUSABLE = "unusable"
+"""The fault after which there is nothing to compare."""
 EARLIER = b"the file of an earlier run"
 """What lies where an ONNX file is to be written: notebooks are run again, so it has to be replaced."""
 
@@ -109,7 +111,17 @@ def _last_classes(graph: onnx.GraphProto) -> None:
     _change(next(tensor for tensor in graph.initializer if list(tensor.dims) == [10]), lambda values: values + shift)
 
 
-FAULTS: dict[str, Callable[[onnx.GraphProto], None]] = {"slight": _slight, "nan": _nan, "last classes": _last_classes}
+def _unusable(graph: onnx.GraphProto) -> None:
+    """Leave out the last weights, so that the model cannot be run and nothing compared."""
+    graph.initializer.pop()
+
+
+FAULTS: dict[str, Callable[[onnx.GraphProto], None]] = {
+    "slight": _slight,
+    "nan": _nan,
+    "last classes": _last_classes,
+    UNUSABLE: _unusable,
+}
 """What a simplifier may do to a model's graph."""
 
 
