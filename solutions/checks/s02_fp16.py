@@ -9,7 +9,7 @@ from helpers.probes.builds import build_engine
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
-from solutions.checks.trusted.plans import HALF_TOLERANCE, check_outputs, largest_batch
+from solutions.checks.trusted.plans import HALF_TOLERANCE, SMALL_HALF_TOLERANCE, check_outputs, largest_batch
 from solutions.checks.trusted.reference import reference
 
 CELL, SPEED_CELL = "fp16_engine", "fp16_speed"
@@ -29,7 +29,8 @@ award("fp16.workspace", 0.75, s02_fp16.workspace, cell=CELL)
 @claim("fp16.outputs", cell=CELL, points=1.5, title="It computes what the ONNX model computes")
 def outputs(case: Case) -> str:
     plan, model = builders.plan_of(s02_fp16.built(case), s02_fp16.FUNCTION), s02_fp16.network(case)
-    return "; ".join(check_outputs(plan, model, _images(case, n), HALF_TOLERANCE) for n in (1, largest_batch(plan)))
+    batches = 1, largest_batch(plan)
+    return "; ".join(check_outputs(plan, model, _images(case, n), SMALL_HALF_TOLERANCE) for n in batches)
 
 
 award("fp16.parser_errors", 0.5, s02_fp16.parser_errors, cell=CELL)
@@ -42,7 +43,7 @@ def repeatable(case: Case) -> str:
     before = {"onnx": s02_fp16.network(case), "options": {}}
     built = case.call(build_engine, function=function, onnx=other, before=before).require(function)
     builders.asked_for(built)
-    said = check_outputs(builders.plan_of(built, function), other, _images(case, 1), HALF_TOLERANCE)
+    said = check_outputs(builders.plan_of(built, function), other, _images(case, 1), SMALL_HALF_TOLERANCE)
     return f"another model under the same names: {said}"
 
 

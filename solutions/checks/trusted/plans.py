@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["check_outputs", "largest_batch", "onnx_outputs", "run_plan", "same_network"]
 
 HALF_TOLERANCE = 0.08
+SMALL_HALF_TOLERANCE = 0.02
+"""The same for the probes' small networks, where right engines measured up to 0.1 % in FP16 and 0.6 % in BF16."""
 INT8_TOLERANCE = 0.25
 
 
