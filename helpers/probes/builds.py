@@ -47,10 +47,10 @@ class Build:
 
 
 @contextlib.contextmanager
-def recorded_builds(*, failing: bool = False, late: bool = False) -> Iterator[list[Build]]:
+def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
     """Give a list that each build inside the block adds to. Plans are built with detailed layer information.
 
-    `failing` builds answer None, as TensorRT does where no kernel fits; `late` after they have calibrated.
+    `failing` builds answer None, as TensorRT does where no kernel fits.
 
     Detailed verbosity is what lets the inspector say which precision a layer runs in. Optimization level 0 takes the
     first kernel that works: a check answers in seconds, and on so small a network timing would decide by chance which
@@ -64,8 +64,7 @@ def recorded_builds(*, failing: bool = False, late: bool = False) -> Iterator[li
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
             builds.append(_asked(network, config))
-            plan = None if failing and not late else original(builder, network, config, *args, **kwargs)
-            return None if failing else plan
+            return None if failing else original(builder, network, config, *args, **kwargs)
 
         return build
 

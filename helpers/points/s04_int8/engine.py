@@ -63,13 +63,11 @@ _BUILDS = (
     {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2},
     {"model": 0, "path": "other.onnx", "cache": "else/own.cache", "images": 0, "copy_of": "own.table", "fails": 0},
     {"model": 1, "path": "copy.onnx", "cache": "own.cache", "images": 2},
-    {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2, "fails": 0, "late": True},
 )
 _REUSED = 1
 _STALE = {
     3: "a cache that came from elsewhere",
     4: "the cache of the file that was at this path before",
-    5: "the cache that a failed build of another file left",
 }
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
 
@@ -129,7 +127,7 @@ def build_int8(
 
     A build is {"model": index, "path", "cache" and perhaps "engine": file names, "seed", "number", "strength": of its
     images}; with "copy_of" the file of that name is copied to the cache first; with "fails" a build of that model's
-    index precedes it and gives None, once it has calibrated if "late"; from one with "new_session" on, the functions
+    index precedes it and gives None; from one with "new_session" on, the functions
     are as a new kernel has them. Every ONNX file has the same date.
 
     Each result holds `error` (as a reply's), what `build_engine` answers, `cache_before` and `cache` (the bytes on
@@ -148,7 +146,7 @@ def build_int8(
                 shutil.copyfile(folder / wanted["copy_of"], cache)
             if "fails" in wanted:
                 _put(source, models[wanted["fails"]])
-                with recorded_builds(failing=True, late=wanted.get("late", False)), suppress(Exception, SystemExit):
+                with recorded_builds(failing=True), suppress(Exception, SystemExit):
                     _build(functions, (source, target, cache), wanted, batch, _Notes())
             _put(source, models[wanted["model"]])
             results.append(_result(functions, (source, target, cache), wanted, batch))
