@@ -39,8 +39,11 @@ class ProbeClassifier(nn.Module):
         return nn.functional.linear(pooled, self.head.weight * self.scale, self.head.bias)
 
 
-def probe_classifier(seed: int, classes: int = 10, training: bool = False) -> ProbeClassifier:
-    """Return the classifier whose weights `seed` decides, in training mode if asked for, on the CPU."""
+def probe_classifier(seed: int, classes: int = 13, training: bool = False) -> ProbeClassifier:
+    """Return the classifier whose weights `seed` decides, in training mode if asked for, on the CPU.
+
+    It has not as many classes as the lab's model by default.
+    """
     random = torch.Generator().manual_seed(seed)
     model = ProbeClassifier(classes)
     with torch.no_grad():

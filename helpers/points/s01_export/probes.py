@@ -21,7 +21,7 @@ from helpers.probes.capture import TimeLimitError
 
 __all__ = ["EARLIER", "EXPORTED", "FAULTS", "SIMPLIFIED", "UNUSABLE", "export_model", "refused_model", "simplify_model"]
 
-EXPORTED, SIMPLIFIED = "model.onnx", "simplified.onnx"
+EXPORTED, SIMPLIFIED = "model.v1.onnx", "simplified.v1.onnx"
 _LARGEST_BYTES = 50 << 20
 UNUSABLE = "unusable"
 """The fault after which there is nothing to compare."""
@@ -36,14 +36,18 @@ def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset
     An EARLIER file lies at `path`.
 
     Returns `files`, what it left ({file name: bytes}; the one at `path` is called EXPORTED), `training`, whether the
-    model is in training mode afterwards, and `weights_kept`, whether it still has its weights.
+    model or a part of it is in training mode afterwards, and `weights_kept`, whether it still has its weights.
     """
     export, options = notebook["export_onnx"], {} if opset is None else {"opset": opset}
     model, same = probe_classifier(seed, training=training), probe_classifier(seed)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / EXPORTED).write_bytes(EARLIER)
         export(model, Path(folder) / EXPORTED, **options)
-        return {"files": _files(Path(folder)), "training": model.training, "weights_kept": _equal(model, same)}
+        return {"files": _files(Path(folder)), "training": _trains(model), "weights_kept": _equal(model, same)}
+
+
+def _trains(model: torch.nn.Module) -> bool:
+    return any(part.training for part in model.modules())
 
 
 def _equal(model: torch.nn.Module, other: torch.nn.Module) -> bool:

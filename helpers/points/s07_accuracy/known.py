@@ -18,13 +18,13 @@ _INFERENCE = "TensorRTInference"
 
 
 class _Numbered(Dataset):
-    """Images that carry their own number in their first pixel, with labels."""
+    """Images that carry their own number in their first pixel, with labels; image i is at `order.index(i)`."""
 
-    def __init__(self, labels: np.ndarray, edge: int, places: np.ndarray) -> None:
-        self._labels, self._edge, self._numbers = labels, edge, np.argsort(places)
+    def __init__(self, labels: np.ndarray, edge: int, order: np.ndarray) -> None:
+        self._labels, self._edge, self._numbers = labels, edge, order % len(labels)
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self._numbers)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if index >= len(self):
@@ -35,13 +35,18 @@ class _Numbered(Dataset):
         return image, int(self._labels[number])
 
 
-def numbered_loader(labels: np.ndarray, batch_size: int, edge: int = 224) -> DataLoader:
+def numbered_loader(labels: np.ndarray, batch_size: int, edge: int = 224, unused: int = 0) -> DataLoader:
     """Return a PyTorch loader of (images float32 [N, 3, edge, edge], labels int64 [N]), in the order of `labels`.
 
-    The data set holds them in another order, which the loader's sampler undoes.
+    The data set holds them in another order, which the loader's sampler undoes, and `unused` more images.
     """
-    places = np.random.default_rng(len(labels)).permutation(len(labels))
-    return DataLoader(_Numbered(labels, edge, places), batch_size=batch_size, sampler=places.tolist())
+    order = np.random.default_rng(len(labels)).permutation(len(labels) + unused)
+    places = np.argsort(order)[: len(labels)]
+    return DataLoader(_Numbered(labels, edge, order), batch_size=batch_size, sampler=places.tolist())
+
+
+class _ModelError(RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError):
+    """What a model may raise, in one: who catches any of these catches it."""
 
 
 class KnownScores:
@@ -50,7 +55,8 @@ class KnownScores:
     Attributes:
         wrong_inputs: what it was given besides float32 NumPy arrays [N, 3, H, W], in words.
 
-    It raises ValueError for a batch of no images, as an engine does, and RuntimeError for one with image `fails_on`.
+    It raises ValueError for a batch of no images, as an engine does, or of
+    others than the loader's, and an error of many kinds for one with image `fails_on`.
     """
 
     def __init__(self, scores: np.ndarray, as_tensor: bool = False, fails_on: int | None = None) -> None:
@@ -65,8 +71,10 @@ class KnownScores:
         numbers = np.asarray(images)[:, 0, 0, 0].astype(np.int64)
         if not len(numbers):
             raise ValueError("a batch of 0 images, which no engine takes")
+        if numbers.max() >= len(self._scores):
+            raise ValueError("images whose pixels are not those of the loader's images")
         if self._fails_on in numbers:
-            raise RuntimeError("the model cannot run this batch")
+            raise _ModelError("the model cannot run this batch")
         found = self._scores[numbers]
         return torch.from_numpy(found) if self._as_tensor else found
 
@@ -91,16 +99,17 @@ def evaluate_known(
     after_others: bool = False,
     fails_on: int | None = None,
     edge: int = 224,
+    unused: int = 0,
 ) -> dict[str, Any]:
     """Evaluate a model that gives image i row i of `scores`; `num_samples` None leaves it to the function's default.
 
     `as_list`: the loader is a list of batches, as behind the notebook's progress bar, and no DataLoader.
     `after_others`: another model has had this loader before, and this model another loader and fewer images.
-    `fails_on`: the image whose batch the model raises for.
+    `fails_on`: the image whose batch the model raises for; `unused`: images in the loader's data set besides.
 
     Returns `top1`, `top5` and `kind` as `_pair`, and `wrong_inputs`, what the model was given by mistake.
     """
-    model, loader = KnownScores(scores, as_tensor, fails_on), numbered_loader(labels, batch_size, edge)
+    model, loader = KnownScores(scores, as_tensor, fails_on), numbered_loader(labels, batch_size, edge, unused)
     number = () if num_samples is None else (num_samples,)
     if after_others:
         for others in ((KnownScores(-scores), loader), (model, numbered_loader(labels[::-1], batch_size, edge))):
@@ -137,11 +146,12 @@ def _pair(returned: Any) -> dict[str, Any]:
 def ranked_scores(random: np.random.Generator, labels: np.ndarray, ranks: np.ndarray, classes: int) -> np.ndarray:
     """Return scores [M, classes] without ties in which exactly `ranks[i]` classes score above image i's label.
 
-    Those of an image lie within 0.01, a multiple of 2⁻²⁰ apart: float32 holds them exactly, half precision does not.
+    Those of an image lie within 0.02, a multiple of 2⁻¹⁷ apart: float32 holds them exactly, half precision does not.
+    Some are so large that float32 does not hold their exponential.
     """
     scores = np.empty((len(labels), classes), np.float32)
     for row, label, rank in zip(scores, labels, ranks, strict=True):
-        values = random.choice((-6, -1, 2, 5)) + np.sort(random.choice(10_000, classes, replace=False))[::-1] / 2**20
+        values = random.choice((-96, -6, 2, 96)) + np.sort(random.choice(2_000, classes, replace=False))[::-1] / 2**17
         others = np.delete(values, rank)
         random.shuffle(others)
         row[:] = np.insert(others, label, values[rank])
