@@ -61,9 +61,13 @@ def _known(case: Case, purpose: str, *parts: dict[int, int], classes: int = _CLA
     return {"scores": ranked_scores(random, labels, ranks, classes), "labels": labels, "ranks": ranks}
 
 
-def _evaluate(case: Case, known: dict[str, Any], batch_size: int, number: int | None, **how: Any) -> dict[str, Any]:
+def _reply(case: Case, known: dict[str, Any], batch_size: int, number: int | None, **how: Any) -> Reply:
     data = {name: known[name] for name in ("scores", "labels")}
-    return as_pair(case.call(evaluate_known, **data, batch_size=batch_size, num_samples=number, **how))
+    return case.call(evaluate_known, **data, batch_size=batch_size, num_samples=number, **how)
+
+
+def _evaluate(*asked: Any, **how: Any) -> dict[str, Any]:
+    return as_pair(_reply(*asked, **how))
 
 
 def as_pair(reply: Reply) -> dict[str, Any]:
@@ -171,8 +175,7 @@ def num_samples(case: Case) -> str:
 
 def _lets_errors_through(case: Case, known: dict[str, Any]) -> None:
     """Raise Missed where figures come out although the model failed on one of the images that count."""
-    data = {name: known[name] for name in ("scores", "labels")}
-    if case.call(evaluate_known, **data, batch_size=10, num_samples=40, fails_on=13).error is None:
+    if _reply(case, known, 10, 40, fails_on=13).error is None:
         expected, found = "the error of a model that fails on a batch", "an accuracy without that batch"
         raise Missed(expected, found, "let the model's error through: images without scores cannot be left out")
 
@@ -181,8 +184,7 @@ def _leaves_none_out(case: Case) -> None:
     """Raise Missed where images whose scores are NaN are not among those that count. To refuse them is as right."""
     known = _known(case, "accuracy.nan", {0: 8, 7: 16})
     known["scores"][-7:] = np.nan
-    data = {name: known[name] for name in ("scores", "labels")}
-    reply = case.call(evaluate_known, **data, batch_size=8, num_samples=24)
+    reply = _reply(case, known, 8, 24)
     for rate, _ in _no_share_of(24, as_pair(reply), _EXACT) if reply.error is None else ():
         said = f"{rate:.4f} %, which no number of 24 images is"
         raise Missed("every image to count, also one whose scores are NaN", said, "leave no image out")
