@@ -142,7 +142,7 @@ def _usable_batch(facts: dict[str, Any]) -> int:
 
 def _model_kept(answer: dict[str, Any]) -> None:
     if answer["training"] or not answer["weights_kept"]:
-        found = "in training mode" if answer["training"] else "with other weights, or of another type"
+        found = "in training mode, whole or in part" if answer["training"] else "with other weights, or of another type"
         expected = "a model handed over in evaluation mode as it was, when the export is done"
         raise Missed(expected, found, "change no weight, and leave the model in evaluation mode")
 
