@@ -10,10 +10,10 @@ from typing import Any
 
 from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
-from helpers.missed import SLIPS
 from helpers.probes.answer import Notebook, probe
 
 __all__ = [
+    "OLDER",
     "Build",
     "as_bytes",
     "build_engine",
@@ -26,6 +26,9 @@ __all__ = [
 _FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
 _BUILDS = ("build_serialized_network", "build_engine_with_config", "build_engine")
 _ENGINE_FILE = "model.trt"  # not the notebooks' suffix: the engine goes to the path that is asked for
+
+OLDER = b"the engine of last week " * 100_000
+"""What lies at engine_path before a first build; longer than a small network's engine: none of its end may stay."""
 
 
 @dataclass
@@ -50,7 +53,8 @@ class Build:
 def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
     """Give a list that each build inside the block adds to. Plans are built with detailed layer information.
 
-    `failing` builds answer None, as TensorRT does where no kernel fits.
+    With `failing` the first of them answers None, as TensorRT does where no kernel fits; a second one, in its place,
+    would work.
 
     Detailed verbosity is what lets the inspector say which precision a layer runs in. Optimization level 0 takes the
     first kernel that works: a check answers in seconds, and on so small a network timing would decide by chance which
@@ -64,7 +68,7 @@ def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
             builds.append(_asked(network, config))
-            return None if failing else original(builder, network, config, *args, **kwargs)
+            return None if failing and len(builds) == 1 else original(builder, network, config, *args, **kwargs)
 
         return build
 
@@ -110,7 +114,7 @@ def build_engine(
 ) -> dict[str, Any]:
     """Call `function(onnx_path, engine_path, **options)`; first with the `onnx` and `options` of `before`, if given.
 
-    Both calls get the same two paths, as the notebooks give them: pathlib's.
+    Both calls get the same two paths, as the notebooks give them: pathlib's. `OLDER` lies at engine_path at first.
 
     Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
     (the bytes at engine_path, None without a file), `onnx_kept` (whether the ONNX file is still what it was) and
@@ -119,6 +123,7 @@ def build_engine(
     build = notebook[function]
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as builds:
         source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
+        target.write_bytes(OLDER)
         for call in (before, {"onnx": onnx, "options": options or {}}):
             if call is not None:
                 source.write_bytes(call["onnx"])
@@ -143,25 +148,25 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
     """Call `build(onnx_path, engine_path)` where it must fail, over an older engine file.
 
     `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
-    message, None without one), `slip` (whether that is an exception of a slip, not one that was raised on purpose),
-    `returned_type`, `kept` and `onnx_kept`: whether the older file and the ONNX file are still there as they were.
+    message, None without one), `as_asked` (whether it is the RuntimeError that the task asks for), `returned_type`,
+    `kept` and `onnx_kept`: whether the older file and the ONNX file are still there as they were.
     """
-    older, raised, returned, slip = b"the engine of last week", None, None, False
+    raised, returned, as_asked = None, None, False
     with tempfile.TemporaryDirectory() as folder, recorded_builds(failing=parsed):
         source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
         source.write_bytes(onnx)
-        target.write_bytes(older)
+        target.write_bytes(OLDER)
         try:
             returned = build(source, target)
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
-            raised, slip = f"{type(error).__name__}: {error}", type(error).__name__ in SLIPS
+            raised, as_asked = f"{type(error).__name__}: {error}", isinstance(error, RuntimeError)
         kept = {
             name: _holds(path, content)
-            for name, path, content in (("kept", target, older), ("onnx_kept", source, onnx))
+            for name, path, content in (("kept", target, OLDER), ("onnx_kept", source, onnx))
         }
-    return {"raised": raised, "slip": slip, "returned_type": type(returned).__name__, **kept}
+    return {"raised": raised, "as_asked": as_asked, "returned_type": type(returned).__name__, **kept}
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -5,6 +5,7 @@ A print to stderr, or a value that reaches the display hook, would decide the po
 
 import contextlib
 import io
+import logging
 import os
 import signal
 import sys
@@ -33,15 +34,19 @@ class Output:
 def captured() -> Iterator[Output]:
     """Keep stdout, stderr (Python's and the process's own), warnings and the display hook away from the cell."""
     output, printed = Output(), io.StringIO()
-    hooks = sys.displayhook, sys.excepthook
+    hooks, root = (sys.displayhook, sys.excepthook), logging.getLogger()
+    handlers = root.handlers
     with tempfile.TemporaryFile() as file, _descriptors_to(file.fileno()):
         try:
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 sys.displayhook = lambda value: None
+                # A handler keeps the stream that it was made with: the notebook's, or that of an earlier block.
+                root.handlers = [logging.StreamHandler(printed)] if handlers else []
                 yield output
         finally:
             sys.displayhook, sys.excepthook = hooks
+            root.handlers = handlers
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _KEPT_BYTES))
             output.text = printed.getvalue()[-_KEPT_BYTES:] + file.read().decode(errors="replace")

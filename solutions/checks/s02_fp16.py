@@ -9,7 +9,7 @@ from helpers.probes.builds import build_engine
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
-from solutions.checks.trusted.plans import HALF_TOLERANCE, SMALL_HALF_TOLERANCE, check_outputs, largest_batch
+from solutions.checks.trusted.plans import HALF_TOLERANCE, as_exact_as, check_outputs, largest_batch
 from solutions.checks.trusted.reference import reference
 
 CELL, SPEED_CELL = "fp16_engine", "fp16_speed"
@@ -30,7 +30,7 @@ award("fp16.workspace", 0.75, s02_fp16.workspace, cell=CELL)
 def outputs(case: Case) -> str:
     plan, model = builders.plan_of(s02_fp16.built(case), s02_fp16.FUNCTION), s02_fp16.network(case)
     batches = 1, largest_batch(plan)
-    return "; ".join(check_outputs(plan, model, _images(case, n), SMALL_HALF_TOLERANCE) for n in batches)
+    return "; ".join(check_outputs(plan, model, _images(case, n), HALF_TOLERANCE) for n in batches)
 
 
 award("fp16.parser_errors", 0.5, s02_fp16.parser_errors, cell=CELL)
@@ -43,7 +43,7 @@ def repeatable(case: Case) -> str:
     before = {"onnx": s02_fp16.network(case), "options": {}}
     built = case.call(build_engine, function=function, onnx=other, before=before).require(function)
     builders.asked_for(built)
-    said = check_outputs(builders.plan_of(built, function), other, _images(case, 1), SMALL_HALF_TOLERANCE)
+    said = check_outputs(builders.plan_of(built, function), other, _images(case, 1), HALF_TOLERANCE)
     return f"another model under the same names: {said}"
 
 
@@ -52,7 +52,7 @@ def _artifact(case: Case) -> bytes:
     if plan is None:
         raise Missed(f"{ARTIFACT} among the artifacts", "no such file", f"run the cell that calls {s02_fp16.FUNCTION}")
     builders.facts_of(plan, ARTIFACT)
-    check_outputs(plan, reference().bytes("resnet50.onnx"), _images(case, 1), HALF_TOLERANCE)
+    as_exact_as(reference().bytes(ARTIFACT), plan, reference().bytes("resnet50.onnx"), _images(case, s02_fp16.BATCH))
     return plan
 
 
