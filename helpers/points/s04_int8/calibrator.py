@@ -48,8 +48,8 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
     `first` starts without a file, `written` is the file after it. `again` is the same calibrator with an older file
     in place, `rewritten` the file after it, `third` the same once more, asked for batches alone. `beside` runs while
     another calibrator is asked for its batches; `long` over a loader of many batches, none short, of which one value
-    each is read; `few` over one of less than a batch. `found`, `changed` and `gone` are what one that was made before
-    its file gives to read: with the file there, with other bytes in it, and taken away again.
+    each is read; `few` is asked for its size alone, over less than a batch. `found`, `changed` and `gone` are what one
+    that was made before its file gives to read: with the file there, with other bytes in it, and taken away again.
     `named` tells whether cache_file is the path that was given.
     """
     make, images, order = notebook[FUNCTION], _images(seed), _order(seed)
@@ -71,7 +71,7 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
         few = make(loader_of(images, _BATCH, order[:_FEW]), path.with_suffix(".few"))
         return {
             **runs,
-            "few": play_tensorrt(few, shape, 1, caches["first"]).plain(),
+            "few": play_tensorrt(SimpleNamespace(get_batch_size=few.get_batch_size), shape, 1, b"").plain(),
             **_readings(make, loader, path.with_suffix(".later"), caches["first"]),
         }
 
