@@ -16,11 +16,11 @@ _GRAIN = 5
 def noise_image(seed: int, width: int, height: int, mode: str = "RGB", kind: str = "PNG") -> bytes:
     """Return `width` × `height` pixels of coloured grains as a file of Pillow's format `kind`.
 
-    `mode` is Pillow's too: RGB, RGBA (opaque), L or P.
+    `mode` is Pillow's too: RGB, RGBA (of every opacity), L or P.
     """
     random = np.random.default_rng(seed)
     rows, columns = -(-height // _GRAIN), -(-width // _GRAIN)
-    shape = (rows, columns) if mode == "L" else (rows, columns, 3)
+    shape = (rows, columns) if mode == "L" else (rows, columns, 4 if mode == "RGBA" else 3)
     grains = random.integers(0, 256, shape, dtype=np.uint8)
     pixels = grains.repeat(_GRAIN, axis=0).repeat(_GRAIN, axis=1)[:height, :width]
     return _encoded(Image.fromarray(np.ascontiguousarray(pixels)).convert(mode), kind)

@@ -135,7 +135,9 @@ def artifact(case: Case) -> str:
 def images(case: Case) -> str:
     fits, prints = calibration.loader_fits(case), calibration.loader_images(case)
     splits = [np.load(reference().path(f"{name}_prints.npy"), allow_pickle=False) for name in _SPLITS]
-    return f"{calibration.of_the_split(prints, *splits)}; {fits}"
+    said = calibration.of_the_split(prints, *splits)
+    calibration.none_held_out(case, *splits)
+    return f"{said}; {fits}"
 
 
 _SPLITS = ("calibration", "validation")

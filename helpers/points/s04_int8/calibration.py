@@ -1,6 +1,7 @@
 """The run on the lab's model: the engine and cache that it left, and the images that the notebook's `loader` gives."""
 
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s04_int8 import engine
 from helpers.points.s04_int8.dataset import FUNCTION as DATASET
+from helpers.points.s04_int8.dataset import SHAPE
+from helpers.points.s04_int8.runs import play_tensorrt
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.networks import EDGE
 
@@ -32,6 +35,7 @@ __all__ = [
     "is_int8",
     "loader_fits",
     "loader_images",
+    "none_held_out",
     "of_the_split",
     "plan_of",
     "print_of",
@@ -90,6 +94,14 @@ def loader_facts(notebook: Notebook) -> dict[str, Any]:
         "sampler": type(getattr(loader, "sampler", None)).__name__,
         "prints": np.stack(prints) if prints else np.empty((0, 3 * _PRINT_CELLS**2), np.float32),
     }
+
+
+@probe
+def calibrator_prints(notebook: Notebook) -> np.ndarray:
+    """Return the fingerprints [N, 192] of the images that the notebook's `calibrator` puts on the device."""
+    asked = SimpleNamespace(get_batch=notebook.value("calibrator").get_batch)  # its cache is left alone
+    run = play_tensorrt(asked, (engine.BATCH, *SHAPE), CALIBRATION_IMAGES // engine.BATCH, b"")
+    return np.stack([print_of(image) for batch in run.batches if batch is not None for image in batch])
 
 
 @probe
@@ -196,6 +208,16 @@ def of_the_split(prints: np.ndarray, calibration: np.ndarray, validation: np.nda
         found = f"{different} different ones of {len(prints)}"
         raise Missed(f"{CALIBRATION_IMAGES} calibration images", found, "use CALIBRATION_IMAGES of them")
     return f"{different} images, all of the calibration split"
+
+
+def none_held_out(case: Case, calibration: np.ndarray, validation: np.ndarray) -> None:
+    """Raise Missed where `calibrator` gives images of the validation split; its other faults show elsewhere."""
+    given = case.call(calibrator_prints).value
+    if given is None:
+        return
+    own, held_out = _nearest(given, calibration)[1], _nearest(given, validation)[1]
+    if (held_out < np.minimum(own, SAME_IMAGE)).any():
+        raise Missed("a `calibrator` with that `loader`", "one with images of the validation split", "give it `loader`")
 
 
 def _nearest(prints: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

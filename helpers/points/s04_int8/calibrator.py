@@ -4,6 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ FUNCTION = "Int8EntropyCalibrator"
 _BATCH, _IMAGES = 5, 22
 _WHOLE, _MOST = _IMAGES // _BATCH, -(-_IMAGES // _BATCH)
 """Four whole batches of the calibrator's loader, and a fifth one that is less than half full."""
+
+_FEW = 3
+"""Images of a loader that has less than a batch."""
 
 _LONG = 60
 """Batches of a loader that gives more images than the lab calibrates on."""
@@ -42,10 +46,10 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
     `caches` are the bytes by what becomes of them: `first` and `second` are handed over, `older` lies there before.
 
     `first` starts without a file, `written` is the file after it. `again` is the same calibrator with an older file
-    in place, `rewritten` the file after it, `third` the same once more. `beside` runs while another calibrator is asked
-    for its batches; `long` over a loader of many batches, none short, of which one value each is read. `found`,
-    `changed` and `gone` are what one that was made before its file gives to read: with the file there, with other
-    bytes in it, and taken away again.
+    in place, `rewritten` the file after it, `third` the same once more, asked for batches alone. `beside` runs while
+    another calibrator is asked for its batches; `long` over a loader of many batches, none short, of which one value
+    each is read; `few` is asked for its size alone, over less than a batch. `found`, `changed` and `gone` are what one
+    that was made before its file gives to read: with the file there, with other bytes in it, and taken away again.
     `named` tells whether cache_file is the path that was given.
     """
     make, images, order = notebook[FUNCTION], _images(seed), _order(seed)
@@ -57,15 +61,17 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
         path.write_bytes(caches["older"])
         runs["again"] = play_tensorrt(calibrator, shape, _MOST, caches["second"]).plain()
         runs |= {"rewritten": file_bytes(path), "named": _same_path(calibrator, path)}
-        runs["third"] = play_tensorrt(calibrator, shape, _MOST, caches["second"]).plain()
+        only_batches = SimpleNamespace(get_batch=calibrator.get_batch)
+        runs["third"] = play_tensorrt(only_batches, shape, _MOST, caches["second"]).plain()
         own, other = (make(loader_of(given, _BATCH, order), path.with_suffix(end)) for given, end in _two(images))
         beside = play_tensorrt(own, shape, _MOST, caches["first"], _asking(other))
         many = [index % _IMAGES for index in range(_LONG * _BATCH)]
         long = make(loader_of(images, _BATCH, many), path.with_suffix(".long"))
+        runs |= {"beside": beside.plain(), "long": play_tensorrt(long, (1,), _LONG, caches["first"]).plain()}
+        few = make(loader_of(images, _BATCH, order[:_FEW]), path.with_suffix(".few"))
         return {
             **runs,
-            "beside": beside.plain(),
-            "long": play_tensorrt(long, (1,), _LONG, caches["first"]).plain(),
+            "few": play_tensorrt(SimpleNamespace(get_batch_size=few.get_batch_size), shape, 1, b"").plain(),
             **_readings(make, loader, path.with_suffix(".later"), caches["first"]),
         }
 
@@ -150,10 +156,12 @@ def _batches(run: Run) -> list[np.ndarray | None]:
 @point("The batches reach the device unchanged")
 def batches(case: Case) -> str:
     runs, images = _runs(case), _given_images(case)
-    given, size = _batches(runs["first"]), runs["first"]["batch_size"]
-    if size != _BATCH:
-        found = runs["first"]["faults"].get("get_batch_size", f"{size}")
-        raise Missed(f"get_batch_size() to return the loader's batch size, {_BATCH}", found, "look at get_batch_size")
+    given = _batches(runs["first"])
+    for run, number in ((runs["first"], _IMAGES), (runs["few"], _FEW)):
+        if run["batch_size"] != _BATCH:
+            expected = f"get_batch_size() to return the loader's batch size, {_BATCH}, where it has {number} images"
+            found = run["faults"].get("get_batch_size", f"{run['batch_size']}")
+            raise Missed(expected, found, "look at get_batch_size")
     _compare(runs["first"], given, images, "copy a contiguous float32 array to memory that the calibrator keeps")
     advice = "another calibrator was asked for a batch before TensorRT read this one: keep buffer and iterator in self"
     _compare(runs["beside"], runs["beside"]["batches"], images, advice)
@@ -233,7 +241,7 @@ def again(case: Case) -> str:
         given = _contents(run["batches"])
         if given != first or not run["ended"]:
             found = f"{len(given)} batches" + (", other ones" if len(given) == len(first) else f", {len(first)} before")
-            advice = "after the last batch begin anew: an iterator that is used up stays empty"
+            advice = "after the last batch begin anew, in get_batch itself: an iterator that is used up stays empty"
             raise Missed(f"the same batches for a {number} build", run["faults"].get("get_batch", found), advice)
     return f"{len(first)} batches again"
 

@@ -1,7 +1,6 @@
 """build_engine_int8(onnx_path, engine_path, calibrator): an INT8 engine, never with the scales of another model."""
 
 import os
-import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +22,7 @@ from helpers.points.s04_int8.session import in_new_session
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import as_bytes, failed_build, plan_facts, recorded_builds
 from helpers.probes.frames import where
-from helpers.probes.networks import retrained, tiny_onnx, with_ends
+from helpers.probes.networks import retrained, rewired, tiny_onnx, with_ends
 from helpers.probes.student import Reply
 
 __all__ = [
@@ -55,19 +54,26 @@ BATCH = BATCHES[1]
 IMAGES = 2 * BATCH
 _SPARE_BATCHES = 8  # a calibrator that gives more than its loader holds is stopped, else the build never ends
 _ENDS = 1 << 20  # bytes before and behind a network's weights that are the same in both files
-_LONG_AGO = 1_600_000_000  # every ONNX file's date
+_LONG_AGO = 1_600_000_000  # the date of every ONNX file but one
 
 _BUILDS = (
     {"model": 0, "path": "model.onnx", "cache": "own.cache", "images": 0},
     {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1, "engine": "0.engine", "new_session": True},
-    {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2},
-    {"model": 0, "path": "other.onnx", "cache": "else/own.cache", "images": 0, "copy_of": "own.table", "fails": 0},
+    {"model": 1, "path": "copy.onnx", "cache": "own.table", "images": 2, "times": 2},
+    {"model": 0, "path": "other.onnx", "cache": "else/own.cache", "images": 0, "copy_of": 2, "fails": 0},
     {"model": 1, "path": "copy.onnx", "cache": "own.cache", "images": 2},
+    {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1},
+    {"model": 1, "path": "moved.onnx", "cache": "own.table", "images": 0, "date": _LONG_AGO + 1},
+    {"model": 2, "path": "copy.onnx", "cache": "own.table", "images": 1},
+    {"model": 0, "path": "copy.onnx", "cache": "own.table", "images": 0, "gone": True},
 )
-_REUSED = 1
+_REUSED, _TWICE = (1, 6), 2
 _STALE = {
     3: "a cache that came from elsewhere",
     4: "the cache of the file that was at this path before",
+    5: "the cache of the file that was built between two builds of this one",
+    7: "the cache of a file with the same weights and another graph",
+    8: "a cache that was removed",
 }
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
 
@@ -86,7 +92,7 @@ class _Notes:
     """What TensorRT and a calibrator said to each other in one build.
 
     `given` counts the batches, `endless` tells that there would be more; `read` is the first cache that was read,
-    `there` whether its file lay there then; `handed` the cache that TensorRT wrote.
+    `there` whether its file lay there then; `handed` the cache that TensorRT wrote, `calibrations` how often.
     """
 
     given: int = 0
@@ -94,6 +100,7 @@ class _Notes:
     there: bool = False
     read: bytes | None = None
     handed: bytes | None = None
+    calibrations: int = 0
 
 
 def _watched(make: Any, notes: _Notes, most: int, file: Path) -> Any:
@@ -112,7 +119,7 @@ def _watched(make: Any, notes: _Notes, most: int, file: Path) -> Any:
         return found
 
     def write_calibration_cache(self: Any, cache: Any) -> Any:
-        notes.handed = as_bytes(cache)
+        notes.handed, notes.calibrations = as_bytes(cache), notes.calibrations + 1
         return make.write_calibration_cache(self, cache)
 
     methods = (get_batch, read_calibration_cache, write_calibration_cache)
@@ -126,9 +133,9 @@ def build_int8(
     """Run build_engine_int8 several times in one folder, each time with a new calibrator over a loader of `batch`.
 
     A build is {"model": index, "path", "cache" and perhaps "engine": file names, "seed", "number", "strength": of its
-    images}; with "copy_of" the file of that name is copied to the cache first; with "fails" a build of that model's
-    index precedes it and gives None; from one with "new_session" on, the functions
-    are as a new kernel has them. Every ONNX file has the same date.
+    images}; with "copy_of" what that build calibrated is put in the cache first, with "gone" the cache is removed; with
+    "fails" a build of that model's index precedes it and gives None; with "times" it is done so often, with one
+    calibrator; from one with "new_session" on, the functions are as a new kernel has them. "date" is the ONNX file's.
 
     Each result holds `error` (as a reply's), what `build_engine` answers, `cache_before` and `cache` (the bytes on
     disk), and the notes of what TensorRT and the calibrator said.
@@ -142,20 +149,22 @@ def build_int8(
             source, cache = folder / wanted["path"], folder / wanted["cache"]
             target = folder / wanted.get("engine", f"{number}.engine")
             cache.parent.mkdir(exist_ok=True)
-            if (folder / wanted.get("copy_of", "")).is_file():
-                shutil.copyfile(folder / wanted["copy_of"], cache)
+            if "copy_of" in wanted:
+                cache.write_bytes(results[wanted["copy_of"]]["handed"] or b"")
+            if "gone" in wanted:
+                cache.unlink(missing_ok=True)
             if "fails" in wanted:
                 _put(source, models[wanted["fails"]])
                 with recorded_builds(failing=True), suppress(Exception, SystemExit):
                     _build(functions, (source, target, cache), wanted, batch, _Notes())
-            _put(source, models[wanted["model"]])
+            _put(source, models[wanted["model"]], wanted.get("date", _LONG_AGO))
             results.append(_result(functions, (source, target, cache), wanted, batch))
     return results
 
 
-def _put(source: Path, model: bytes) -> None:
+def _put(source: Path, model: bytes, date: int = _LONG_AGO) -> None:
     source.write_bytes(model)
-    os.utime(source, (_LONG_AGO, _LONG_AGO))
+    os.utime(source, (date, date))
 
 
 def _build(
@@ -164,7 +173,8 @@ def _build(
     source, target, cache = paths
     loader = loader_of(random_images(wanted["seed"], wanted["number"], wanted["strength"]), batch)
     make = _watched(functions[CALIBRATOR], notes, len(loader) + _SPARE_BATCHES, cache)
-    return functions[FUNCTION](source, target, make(loader, cache))
+    calibrator = make(loader, cache)
+    return [functions[FUNCTION](source, target, calibrator) for _ in range(wanted.get("times", 1))][-1]
 
 
 def _result(
@@ -203,9 +213,10 @@ def failing_build_int8(notebook: Notebook, *, onnx: bytes, parsed: bool) -> dict
 
 
 def networks(case: Case) -> list[bytes]:
-    """Return a network and the same one after more training: equal names, size, first and last megabyte."""
+    """Return a network, one with other weights, and that with another graph: equal names, size, first and last MB."""
     trained = tiny_onnx(case.number("int8.network"))
-    return [with_ends(model, _ENDS) for model in (trained, retrained(trained, case.number("int8.retrained")))]
+    other = retrained(trained)
+    return [with_ends(model, _ENDS) for model in (trained, other, rewired(other))]
 
 
 def images(case: Case, index: int, number: int = IMAGES) -> dict[str, Any]:
@@ -282,22 +293,33 @@ def _read_all(built: Built, number: int, batch: int) -> str:
 
 @point("A second build reads the cache, and asks for no batch")
 def cache_reused(case: Case) -> str:
-    own, again = first(case), build(case, _REUSED)
-    builders.asked_for(again)
-    expected = "no batch in a second build of the same content: another copy of the ONNX file, a new kernel"
-    advice = (
-        "keep a digest of the content in a file beside the cache: a new kernel has no old variable, and another hash()"
-    )
-    if again["given"]:
-        raise Missed(expected, f"{again['given']} batches; {_why(again)}", advice)
-    if used(again) != used(own) or again["cache"] != own["cache"]:
-        raise Missed("the same cache in and after the second build", "another one", "leave a cache that fits alone")
+    first(case)
+    for index in _REUSED:
+        _reused(case, index)
+    if build(case, _TWICE)["calibrations"] > 1:
+        advice = "its methods stay as they are, and it reads the file at each call: it may serve another build"
+        raise Missed("one calibration for two builds with one calibrator", "one for each", advice)
     return "no batch asked for, cache unchanged"
+
+
+def _reused(case: Case, index: int) -> None:
+    """Raise Missed where a build asked for batches, or used scales that no earlier build of its network got."""
+    again = build(case, index)
+    if builders.asked_for(again)["calibrator"] is None:
+        raise Missed("the calibrator in each build's configuration", "none", "it reads the cache: TensorRT asks it")
+    if again["given"]:
+        expected = "no batch where the cache is of the same content: in a new kernel, whatever the paths and dates"
+        advice = (
+            "keep a digest of the content in a file beside each cache; a new kernel has no old variable, another hash()"
+        )
+        raise Missed(expected, f"{again['given']} batches; {_why(again)}", advice)
+    if used(again) not in _own_scales(case, index) or again["cache"] != again["cache_before"]:
+        raise Missed("the same cache in and after another build", "another one", "leave a cache that fits alone")
 
 
 def _why(built: Built) -> str:
     if built["cache_before"] is None:
-        return "the first build left no cache"
+        return "the build before left no cache"
     if not built["there"]:
         return "the cache was removed before TensorRT asked for it"
     return "TensorRT could not use what was read" if built["read"] else "read_calibration_cache did not give it"
@@ -312,19 +334,20 @@ def stale_cache(case: Case) -> str:
 
 def _calibrated_anew(case: Case, index: int, whose: str) -> str:
     """Return evidence that a build used scales of its own network; a cache of its own from earlier on is one too."""
-    built, made = build(case, index), _builds(case).require(FUNCTION)[:index]
-    earlier = [
-        before["handed"]
-        for before, wanted in zip(made, _BUILDS, strict=False)
-        if wanted["model"] == _BUILDS[index]["model"]
-    ]
-    scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other weights"
+    built = build(case, index)
+    scales, expected = used(built), "a new calibration for an ONNX file of the same names and size, with other content"
     advice = "keep the digest of the whole ONNX file under each cache's whole name; remove both where they do not fit"
-    if not built["given"] and scales not in earlier:
+    if not built["given"] and scales not in _own_scales(case, index):
         raise Missed(expected, f"{whose} was used", advice)
     if built["cache"] not in (scales, None) and built["cache"] == built["cache_before"]:
         raise Missed("the new scales in the place of the old", "the old cache", "let the calibrator write its file")
     return f"{whose}: {built['given']} batches"
+
+
+def _own_scales(case: Case, index: int) -> list[bytes]:
+    """Return the caches that TensorRT wrote in the builds of the same network before this one."""
+    made, model = _builds(case).require(FUNCTION)[:index], _BUILDS[index]["model"]
+    return [built["handed"] for built, wanted in zip(made, _BUILDS, strict=False) if wanted["model"] == model]
 
 
 @point("A build that fails raises, and an earlier engine file stays")
