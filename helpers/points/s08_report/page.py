@@ -167,7 +167,7 @@ def _verified(
                 return f"{what}: {len(cells)} numbers"
             wrong = wrong or off[0]
     if wrong is None:
-        found = f"none of the {len(tables)} tables in question has these rows and columns"
+        found = f"{len(tables)} tables in question, none with these rows and columns"
         raise Missed(expected, found, "write names and heads into the table's first row and column")
     (name, head), text = wrong
     place = f"{what} of {name} " + (f"at batch {head}" if head in run.batches else f"under {head}")
