@@ -233,6 +233,7 @@ def _points(names: list[str], offset: tuple[float, float]) -> Figure:
     axes.scatter(*zip(*right, strict=True))
     for name, (x, y) in zip(names, right, strict=True):
         axes.text(x + offset[0], y + offset[1], name)
+    axes.margins(0.5)
     axes.set(xlabel="speed-up (×)", ylabel="top-1 (%)")
     return figure
 

@@ -77,7 +77,7 @@ def _axes(axes: Axes) -> dict[str, Any]:
     `place` is where it lies in the figure: two plots at one place lie over each other.
     """
     titles = (_text(getattr(axes, part)) for part in ("title", "_left_title", "_right_title"))
-    notes = [{"text": _text(note), "at": _anchor(axes, note)} for note in axes.texts if _text(note)]
+    notes = [{"text": text, "at": _anchor(axes, note)} for note in axes.texts if (text := _text_inside(note))]
     return {
         "title": " ".join(filter(None, titles)),
         "place": np.round(axes.get_position().bounds, 3).tolist(),

@@ -24,6 +24,8 @@ _TABLES = {
     "throughput": ("throughput", r"throughput|images? ?(?:/|per) ?s"),
     "speedup": ("speed-up", r"speed|×|relative"),
 }
+_HIDING = ("script", "style", "template", "title")
+_EMPTY = ("area", "br", "col", "hr", "img", "input", "link", "meta", "wbr")  # elements that have no end
 _TOP1 = re.compile(r"\btop\W?1\b", re.IGNORECASE)
 
 Rows = list[list[str]]
@@ -39,7 +41,7 @@ def page_written(notebook: Notebook, *, report: dict) -> str | None:
 class Page(HTMLParser):
     """A web page's visible text, the sources of its pictures, and its tables: heading and rows of cells, all texts.
 
-    A table's heading is what stands between it and the table before it, and its caption.
+    What an element hides is left out. A table's heading is its caption and what stands between it and the one before.
     """
 
     def __init__(self, source: str) -> None:
@@ -48,12 +50,16 @@ class Page(HTMLParser):
         self.tables: list[tuple[list[str], Rows]] = []
         self.text = ""
         self._before: list[str] = []
-        self._in_table, self._in_cell, self._unseen = False, False, 0
+        self._in_table, self._in_cell = False, False
+        self._unseen: list[str] = []
         self.feed(source)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._unseen += tag in ("style", "script", "title")
+        if self._unseen or _hidden(tag, attrs):
+            if tag not in _EMPTY and tag in (self._unseen or [tag]):
+                self._unseen.append(tag)
+            return
         if tag == "img":
             self.pictures.append((dict(attrs).get("src") or "").removeprefix("./"))
         elif tag == "table":
@@ -67,7 +73,8 @@ class Page(HTMLParser):
         self._in_cell = tag in ("td", "th") or (self._in_cell and tag not in ("table", "tr", "caption"))
 
     def handle_endtag(self, tag: str) -> None:
-        self._unseen -= tag in ("style", "script", "title") and self._unseen > 0
+        if tag in self._unseen:
+            self._unseen.pop()
         self._in_cell = self._in_cell and tag not in ("td", "th", "tr", "table")
         self._in_table = self._in_table and tag != "table"
 
@@ -79,6 +86,13 @@ class Page(HTMLParser):
             self.tables[-1][1][-1][-1] += data
         else:
             (self.tables[-1][0] if self._in_table else self._before).append(data)
+
+
+def _hidden(tag: str, attrs: list[tuple[str, str | None]]) -> bool:
+    """Return whether a browser shows nothing of an element. What style sheets do is for a person to see."""
+    said = {name: value or "" for name, value in attrs}
+    style = re.sub(r"\s", "", said.get("style", "")).lower()
+    return tag in _HIDING or "hidden" in said or bool(re.search(r"display:none|visibility:hidden", style))
 
 
 def _page(case: Case, run: Run) -> Page:
@@ -105,8 +119,13 @@ def _check_engine(page: Page, run: Run) -> str:
 
 def _check_table(page: Page, run: Run, key: str) -> str:
     what, heading = _TABLES[key]
-    said = [rows for before, rows in page.tables if re.search(heading, " ".join([*before, *_heads(rows, run)]), re.I)]
-    expected = f"a table of {what}, headed so, with a row for each name and a column for each batch"
+    texts = [" ".join([*before, *_heads(rows, run)]) for before, rows in page.tables]
+    said = [
+        rows
+        for text, (_, rows) in zip(texts, page.tables, strict=True)
+        if texts.count(text) == 1 and re.search(heading, text, re.I)  # one that stands twice does not say which it is
+    ]
+    expected = f"a table of {what}, headed so and as no other one, with a row for each name and a column for each batch"
     table = run.report[key]
     optional = {BASELINE} if key == "speedup" else set()
     return _verified(said, run, table, run.batches, lambda text: batch_in(text, run), expected, what, optional)
@@ -148,8 +167,8 @@ def _verified(
                 return f"{what}: {len(cells)} numbers"
             wrong = wrong or off[0]
     if wrong is None:
-        found = f"{len(tables)} of the page's tables headed so, none with these rows and columns"
-        raise Missed(expected, found, "write names and batches into the table's first row and column")
+        found = f"{len(tables)} tables in question, none with these rows and columns"
+        raise Missed(expected, found, "write names and heads into the table's first row and column")
     (name, head), text = wrong
     place = f"{what} of {name} " + (f"at batch {head}" if head in run.batches else f"under {head}")
     advice = "take names, heads and numbers from the same dictionary, in the same order"

@@ -83,7 +83,7 @@ def _texts(case: Case, runs: Sequence[Run]) -> list[str]:
         text = case.call(about_report, function="write_analysis", report=run.report).require("write_analysis")
         if not isinstance(text, str):
             raise Missed("the analysis as text", f"a {type(text).__name__}", "return the text itself")
-        texts.append(text)
+        texts.append(re.sub(r"<!--.*?-->", " ", text, flags=re.DOTALL))
     return texts
 
 
