@@ -23,7 +23,7 @@ def _builder(*batches: int, half: bool = True) -> Any:
         network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
         parser = trt.OnnxParser(network, logger)
         if not parser.parse(onnx_path.read_bytes()):
-            raise ValueError([parser.get_error(index).desc() for index in range(parser.num_errors)])
+            raise RuntimeError([parser.get_error(index).desc() for index in range(parser.num_errors)])
         config = builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 2 << 30)
         if fp16 and half:
@@ -32,7 +32,8 @@ def _builder(*batches: int, half: bool = True) -> Any:
         profile.set_shape("input", *((batch, 3, 224, 224) for batch in batches))
         config.add_optimization_profile(profile)
         plan = builder.build_serialized_network(network, config)
-        assert plan is not None
+        if plan is None:
+            raise RuntimeError("no engine")
         engine_path.write_bytes(plan)
         return plan
 
