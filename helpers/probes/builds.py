@@ -25,7 +25,7 @@ __all__ = [
 
 _FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
 _BUILDS = ("build_serialized_network", "build_engine_with_config", "build_engine")
-_ENGINE_FILE = "model.trt"  # not the notebooks' suffix: the engine goes to the path that is asked for
+_ENGINE_FILE = "engines/model.trt"  # neither the ONNX file's folder nor its suffix: the path that is asked for
 
 OLDER = b"the engine of last week " * 100_000
 """What lies at engine_path before a first build; longer than a small network's engine: none of its end may stay."""
@@ -123,6 +123,7 @@ def build_engine(
     build = notebook[function]
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as builds:
         source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
+        target.parent.mkdir()
         target.write_bytes(OLDER)
         for call in (before, {"onnx": onnx, "options": options or {}}):
             if call is not None:
@@ -155,6 +156,7 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
     with tempfile.TemporaryDirectory() as folder, recorded_builds(failing=parsed):
         source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
         source.write_bytes(onnx)
+        target.parent.mkdir()
         target.write_bytes(OLDER)
         try:
             returned = build(source, target)

@@ -147,8 +147,9 @@ def build_int8(
             if wanted.get("new_session"):
                 functions = in_new_session(functions)
             source, cache = folder / wanted["path"], folder / wanted["cache"]
-            target = folder / wanted.get("engine", f"{number}.engine")
-            cache.parent.mkdir(exist_ok=True)
+            target = folder / "engines" / wanted.get("engine", f"{number}.engine")
+            for path in (target, cache):
+                path.parent.mkdir(exist_ok=True)
             if "copy_of" in wanted:
                 cache.write_bytes(results[wanted["copy_of"]]["handed"] or b"")
             if "gone" in wanted:
