@@ -43,12 +43,12 @@ class _Ledger:
 
     def recording(self, kind: str, make: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            found = make(*args, **kwargs)
-            found = args[0] if make.__name__ == "__init__" else found
+            returned = make(*args, **kwargs)
+            found = args[0] if make.__name__ == "__init__" else returned
             if found is not None:
                 self._made[kind][id(_owner(found))] = _owner(found)
                 self._contexts_made += kind == "contexts"
-            return found
+            return returned
 
         return recorded
 

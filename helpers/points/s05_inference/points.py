@@ -218,7 +218,7 @@ def shapes(case: Case) -> str:
 @point(f"So does a batch outside the profile, such as {MOST + 1}")
 def batches(case: Case) -> str:
     image = list(usual(case).image)
-    tries = [([MOST + 1, *image], str(MOST + 1)), ([0, *image], None)]
+    tries = [([0, *image], None), ([MOST + 1, *image], str(MOST + 1))]
     said = _refused(case, usual(case), "inference.batches", tries, 7, MOST)
     for small, number, last in ((wide(case), LEAST, MOST), (fixed(case), FIXED_BATCH, FIXED_BATCH)):
         if _runs(case, small, number):
@@ -279,7 +279,8 @@ def _buffers(alive: Alive) -> str:
 
 @point("close() frees buffers, context and engine; infer raises from then on")
 def closed(case: Case) -> str:
-    small = usual(case, "inference.closing", MOST - 1)  # an engine, and buffers of a size, not seen before
+    largest = MOST + 1 + case.number("inference.largest") % 64
+    small = usual(case, "inference.closing", largest)  # an engine, and buffers of a size, not seen before
     (call,) = calls(case, "inference.closed", 7)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
     found = case.call(probes.close_instance, **ask).require(CLASS)
