@@ -18,9 +18,7 @@ import numpy as np
 
 from helpers.probes.clock import Clock
 
-__all__ = ["TimedModel", "content_sum"]
-
-_SUMMED = 64
+__all__ = ["TimedModel"]
 
 
 class TimedModel:
@@ -57,7 +55,7 @@ class TimedModel:
         self._calls: list[list[float]] = []  # start, end, when it had been waited for (NaN: never)
         self._shapes: list[list[int]] = []
         self._types: set[str] = set()
-        self._sums: list[float] = []
+        self._inputs: list[int] = []
         self._waits: list[int] = []  # calls made before each wait
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
@@ -79,7 +77,7 @@ class TimedModel:
         shape = [int(size) for size in np.shape(batch)]
         self._shapes.append(shape)
         self._types.add(str(getattr(batch, "dtype", type(batch).__name__)))
-        self._sums.append(content_sum(batch))
+        self._inputs.append(id(batch))
         output = np.zeros((shape[0] if shape else 0, self._classes), np.float32)
         self._calls.append([start, self._clock.now(), np.nan])
         return output
@@ -104,7 +102,7 @@ class TimedModel:
         """Return the log as plain data.
 
         Keys: `start_s`, `end_s` and `waited_s` [calls] (when a call came, when it returned, when the first wait after
-        it ended; NaN where nobody waited), `shapes`, `images` and `sums` (`content_sum`) of the calls, `dtypes`, and
+        it ended; NaN where nobody waited), `shapes`, `images` and `inputs` (`id`) of the calls, `dtypes`, and
         `waits`: for each wait, the number of calls before it.
         """
         times = np.array(self._calls, dtype=np.float64).reshape(-1, 3)
@@ -114,15 +112,7 @@ class TimedModel:
             "waited_s": times[:, 2],
             "shapes": [list(shape) for shape in self._shapes],
             "images": [shape[0] if shape else 0 for shape in self._shapes],
-            "sums": list(self._sums),
+            "inputs": list(self._inputs),
             "dtypes": sorted(self._types),
             "waits": list(self._waits),
         }
-
-
-def content_sum(batch: Any) -> float:
-    """Return the sum of a batch's first values, which tells one input from another; NaN for what is no array."""
-    try:
-        return float(np.asarray(batch).reshape(-1)[:_SUMMED].sum(dtype=np.float64))
-    except (TypeError, ValueError, RuntimeError):
-        return math.nan

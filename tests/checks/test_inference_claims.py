@@ -84,6 +84,14 @@ def test_engines_and_contexts_count_until_nobody_has_them() -> None:
         assert alive()["engines"] == 0
 
 
+def test_streams_and_events_count_until_nobody_has_them() -> None:
+    with counted() as alive:
+        kept = [cuda.Stream(), cuda.Event()]
+        assert alive()["streams"] == 2
+        del kept
+        assert alive()["streams"] == 0
+
+
 def test_python_bytes_are_those_of_arrays_that_are_kept() -> None:
     with counted() as alive:
         before = alive()["python"]

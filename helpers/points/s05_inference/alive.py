@@ -19,7 +19,8 @@ from helpers.backend import cuda, trt
 __all__ = ["Alive", "counted"]
 
 Alive = dict[str, int]
-"""How many objects are alive by kind: `device` and `host` (page-locked) buffers, `engines`, `contexts`; the bytes of
+"""How many objects are alive by kind: `device` and `host` (page-locked) buffers, `engines`, `contexts`, `streams` (and
+events); the bytes of
 `torch` tensors on the GPU and of what `python` and NumPy allocated; and `contexts_made`, whether alive or not."""
 
 _MADE_BY = (
@@ -28,6 +29,8 @@ _MADE_BY = (
     ("host", cuda, "pagelocked_zeros"),
     ("engines", trt.Runtime, "deserialize_cuda_engine"),
     ("contexts", trt.ICudaEngine, "create_execution_context"),
+    ("streams", cuda.Stream, "__init__"),
+    ("streams", cuda.Event, "__init__"),
 )
 
 
@@ -40,11 +43,12 @@ class _Ledger:
 
     def recording(self, kind: str, make: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            found = make(*args, **kwargs)
+            returned = make(*args, **kwargs)
+            found = args[0] if make.__name__ == "__init__" else returned
             if found is not None:
                 self._made[kind][id(_owner(found))] = _owner(found)
                 self._contexts_made += kind == "contexts"
-            return found
+            return returned
 
         return recorded
 

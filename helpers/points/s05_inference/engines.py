@@ -11,9 +11,9 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s05_inference.probes import Call, images_of
 from helpers.probes.engines import probe_engine
-from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.probes.networks import EDGE, retrained, tiny_onnx
 
-__all__ = ["FIXED_BATCH", "LEAST", "MOST", "Small", "calls", "fixed", "judge", "row_errors", "usual", "wide"]
+__all__ = ["FIXED_BATCH", "LEAST", "MOST", "Small", "alike", "calls", "fixed", "judge", "row_errors", "usual", "wide"]
 
 MOST = 32
 """The largest batch of the profiles, as in the lab's engines from step 3 on."""
@@ -44,10 +44,18 @@ def _session(onnx: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
 
 
-def usual(case: Case, purpose: str = "inference.usual") -> Small:
-    """Return an engine like the lab's: 3×224×224, ten classes, batches 1 to 32; another one for each purpose."""
-    onnx = tiny_onnx(case.number(purpose))
-    return Small(probe_engine(onnx, (1, 8, MOST)), onnx, (3, EDGE, EDGE))
+def usual(case: Case, purpose: str = "inference.usual", most: int = MOST) -> Small:
+    """Return an engine like the lab's: 3×224×224, ten classes, batches 1 to `most`; another one for each purpose."""
+    return _usual(tiny_onnx(case.number(purpose)), most)
+
+
+def alike(case: Case) -> Small:
+    """Return the usual engine with other weights, so that its plan has the same size."""
+    return _usual(retrained(usual(case).onnx, case.number("inference.alike")), MOST)
+
+
+def _usual(onnx: bytes, most: int) -> Small:
+    return Small(probe_engine(onnx, (1, 8, most)), onnx, (3, EDGE, EDGE))
 
 
 def wide(case: Case) -> Small:

@@ -10,7 +10,18 @@ from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s05_inference import probes
 from helpers.points.s05_inference.alive import Alive
-from helpers.points.s05_inference.engines import FIXED_BATCH, LEAST, MOST, Small, calls, fixed, judge, usual, wide
+from helpers.points.s05_inference.engines import (
+    FIXED_BATCH,
+    LEAST,
+    MOST,
+    Small,
+    alike,
+    calls,
+    fixed,
+    judge,
+    usual,
+    wide,
+)
 from helpers.probes.retired import replacement
 from helpers.probes.student import Reply
 
@@ -150,7 +161,7 @@ def synchronised(case: Case) -> str:
 @point("Two instances work side by side, each with an engine of its own")
 def two_instances(case: Case) -> str:
     _first_outputs(case)
-    pair = usual(case), usual(case, "inference.second")
+    pair = usual(case), alike(case)
     wanted = calls(case, "inference.two", 3, 4, 5, 6, 7)
     found = case.call(
         probes.infer_in_two,
@@ -165,11 +176,16 @@ def two_instances(case: Case) -> str:
     return "two engines that came under one path, called in turn; one closed, the other still works"
 
 
-def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int], str | None]], number: int) -> str:
-    """Return evidence that each shape is refused with its figure in the message, and that the instance works on."""
+def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int], str | None]], *numbers: int) -> str:
+    """Return evidence that each shape is refused with its figure in the message, and that the instance works on.
+
+    It runs a batch of the first of the numbers before, and one of the last after.
+    """
     tries = [attempt for attempt in tries for _ in range(2)]  # what was refused once must be refused again
-    call, given = calls(case, purpose, number)[0], [shape for shape, _ in tries]
-    found = case.call(probes.refuse, plan=small.plan, image=list(small.image), shapes=given, call=call).require(CLASS)
+    first, call = calls(case, purpose, numbers[0], numbers[-1])
+    given = [shape for shape, _ in tries]
+    ask = {"plan": small.plan, "image": list(small.image), "first": first, "call": call}
+    found = case.call(probes.refuse, shapes=given, **ask).require(CLASS)
     advice = "compare the array's shape with the engine's, look at what set_input_shape returns, raise ValueError"
     for (shape, figure), outcome in zip(tries, found["tries"], strict=True):
         said = f"{outcome['error']}: {outcome['message'][:160]}"
@@ -189,8 +205,11 @@ def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int]
 def shapes(case: Case) -> str:
     small, (_, height, width) = usual(case), usual(case).image
     tries = [([2, 3, 200, 200], "200"), ([2, 4, height, width], "4"), ([2, height, width, 3], None)]
-    tries += [(shape, None) for shape in ([3, height, width], [2, 1, height, width], [2, 3 * height * width])]
-    said = _refused(case, small, "inference.shapes", tries, 7)
+    tries += [
+        (shape, None)
+        for shape in ([3, height, width], [2, 1, height, width], [2, 3 * height * width], [2, 3, height, width, 1])
+    ]
+    said = _refused(case, small, "inference.shapes", tries, 7, MOST)
     if _runs(case, wide(case), LEAST):
         _refused(case, wide(case), "inference.turned", [([2, 1, 56, 40], None), ([2, 40, 56, 1], None)], 7)
     return said
@@ -199,11 +218,12 @@ def shapes(case: Case) -> str:
 @point(f"So does a batch outside the profile, such as {MOST + 1}")
 def batches(case: Case) -> str:
     image = list(usual(case).image)
-    tries = [([MOST + 1, *image], str(MOST + 1)), ([0, *image], None)]
-    said = _refused(case, usual(case), "inference.batches", tries, 7)
-    for small, number, other in ((wide(case), LEAST, LEAST - 1), (fixed(case), FIXED_BATCH, FIXED_BATCH - 1)):
+    tries = [([0, *image], None), ([MOST + 1, *image], str(MOST + 1))]
+    said = _refused(case, usual(case), "inference.batches", tries, 7, MOST)
+    for small, number, last in ((wide(case), LEAST, MOST), (fixed(case), FIXED_BATCH, FIXED_BATCH)):
         if _runs(case, small, number):
-            _refused(case, small, f"inference.{other}", [([other, *small.image], str(other))], number)
+            tries = [([number - 1, *small.image], str(number - 1))]
+            _refused(case, small, f"inference.{number - 1}", tries, number, last)
     return said
 
 
@@ -259,7 +279,9 @@ def _buffers(alive: Alive) -> str:
 
 @point("close() frees buffers, context and engine; infer raises from then on")
 def closed(case: Case) -> str:
-    small, (call,) = usual(case, "inference.closing"), calls(case, "inference.closed", 7)  # an engine not seen before
+    largest = MOST + 1 + case.number("inference.largest") % 64
+    small = usual(case, "inference.closing", largest)  # an engine, and buffers of a size, not seen before
+    (call,) = calls(case, "inference.closed", 7)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
     found = case.call(probes.close_instance, **ask).require(CLASS)
     alive = found["alive"]
@@ -302,9 +324,9 @@ def one_instance(case: Case) -> str:
 
 def _nothing_left(found: dict[str, Alive], most_bytes: int, what: str, advice: str) -> str:
     grown = {kind: found["after"][kind] - found["before"][kind] for kind in found["after"]}
-    objects = {kind: grown[kind] for kind in ("device", "host", "engines", "contexts")}
+    objects = {kind: grown[kind] for kind in ("device", "host", "engines", "contexts", "streams")}
     held = grown["python"] + grown["torch"]
-    names = {"device": "device buffers", "host": "page-locked arrays"}
+    names = {"device": "device buffers", "host": "page-locked arrays", "streams": "streams and events"}
     left = [f"{count} {names.get(kind, kind)}" for kind, count in objects.items() if count >= _LEAKED]
     left += [f"{held / 1e6:.1f} MB of arrays and objects"] if held > most_bytes else []
     if left:

@@ -38,19 +38,19 @@ class QueuedEngine:
         engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
         if engine is None:
             raise ValueError("the plan cannot be deserialized here")
-        self._engine, self._context, self._stream = engine, engine.create_execution_context(), cuda.Stream()
+        self.engine, self.context, self.stream = engine, engine.create_execution_context(), cuda.Stream()
         self._bind(largest)
         self._buffers = []
         for name in ("input", "output"):
-            self._buffers.append(cuda.mem_alloc(4 * trt.volume(self._context.get_tensor_shape(name))))
-            self._context.set_tensor_address(name, int(self._buffers[-1]))
+            self._buffers.append(cuda.mem_alloc(4 * trt.volume(self.context.get_tensor_shape(name))))
+            self.context.set_tensor_address(name, int(self._buffers[-1]))
         cuda.memset_d8(self._buffers[0], 0, 4 * largest * int(np.prod(SHAPE)))
         self._calls: list[list[float]] = []  # images, start, return, end of the first wait after it (NaN: none)
         self._under_way: deque[Any] = deque()
         self._most_calls, self._end = most_calls, _counter() + most_s
 
     def _bind(self, batch: int) -> None:
-        if not self._context.set_input_shape("input", (batch, *SHAPE)):
+        if not self.context.set_input_shape("input", (batch, *SHAPE)):
             raise ValueError(f"the engine refuses a batch of {batch}")
         self._batch = batch
 
@@ -64,17 +64,17 @@ class QueuedEngine:
             self._bind(len(batch))
         if len(self._under_way) == _MOST_UNDER_WAY:
             self._under_way.popleft().synchronize()
-        if not self._context.execute_async_v3(self._stream.handle):
+        if not self.context.execute_async_v3(self.stream.handle):
             raise RuntimeError("the engine refused to run")
         self._under_way.append(cuda.Event())
-        self._under_way[-1].record(self._stream)
+        self._under_way[-1].record(self.stream)
         output = np.zeros((len(batch), 10), np.float32)
         call[2] = _counter()
         return output
 
     def synchronize(self) -> None:
         """Wait for what the calls started; note when that was over."""
-        self._stream.synchronize()
+        self.stream.synchronize()
         end = _counter()
         self._under_way.clear()
         for call in reversed(self._calls):
@@ -91,8 +91,8 @@ class QueuedEngine:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._stream.synchronize()
-        self._context = self._engine = None
+        self.stream.synchronize()
+        self.context = self.engine = None
         for buffer in self._buffers:
             buffer.free()
 
@@ -125,11 +125,22 @@ def _on_engine(notebook: Notebook, queued: QueuedEngine, run: Callable[[Any], An
 
 
 def _as_in_the_notebook(notebook: Notebook, engine: QueuedEngine) -> Any:
-    """Return the engine as an object of the notebook's EngineModel: a function must treat it as it treats those."""
-    base = notebook.value("EngineModel")
+    """Return the engine as an object of the notebook's EngineModel: a function must treat it as it treats those.
+
+    It has a TensorRTInference inside, whose context, stream and names are real too: whoever runs that is not logged.
+    """
+    model = _like(notebook.value("EngineModel"), engine, synchronize=lambda self: engine.synchronize())
+    if model is not engine:
+        model.inference = _like(notebook.value("TensorRTInference"), engine, close=lambda self: None)
+    return model
+
+
+def _like(base: Any, engine: QueuedEngine, **methods: Callable[..., Any]) -> Any:
+    """Return an object of a class like `base` that runs the engine; the engine itself where there is no such class."""
     if not isinstance(base, type):
         return engine
-    methods = {"__call__": lambda self, batch: engine(batch), "synchronize": lambda self: engine.synchronize()}
-    model = type(base.__name__, (base,), methods | {"__init__": lambda self: None})()
-    model.inference = engine
-    return model
+    methods["__call__"] = methods["infer"] = lambda self, batch: engine(batch)
+    found = type(base.__name__, (base,), methods | {"__init__": lambda self: None})()
+    found.__dict__.update(engine=engine.engine, context=engine.context, stream=engine.stream)
+    found.__dict__.update(input_name="input", output_name="output")
+    return found

@@ -61,8 +61,9 @@ _IN_CALL = (0.0, 0.5, 0.25, 0.5, 1.0)
 """The share of its work that a call does itself, by turns: neither call nor wait alone, nor the longer, is its time."""
 
 _RUNS = 3
-_RAMP_MS = (8.0, 24.0)
-"""The first and the last of as many latencies as the default asks for: no part of them is a measure of all."""
+_RAMP_MS, _DISTURBED = (8.0, 24.0), [100, 400, 700]
+"""The first and the last of as many latencies as the default asks for, so that no part of them is a measure of all; and
+which of them are `_FAR` times as long: they count too."""
 
 _UNITS = {0: "milliseconds", 1: "seconds", -1: "microseconds", -2: "nanoseconds"}
 
@@ -198,8 +199,12 @@ def _mean_median(found: Timed) -> str:
 
 
 def _ramp(case: Case, judge: Callable[[Timed], str]) -> str:
-    """Judge the figures of many calls, each longer than the one before. How many there were is another's matter."""
+    """Judge the figures of many calls, each longer than the one before, but for the few that something disturbed.
+
+    How many there were is another's matter.
+    """
     durations, counts = np.linspace(*_RAMP_MS, ITERATIONS), {"num_iterations": ITERATIONS, "warmup": 1}
+    durations[_DISTURBED] *= _FAR
     model = {"durations_ms": durations.tolist(), "first_ms": [float(durations.mean())]}
     found = timed(case, 0, batch=2, counts=counts, **model)
     return judge(found) if found.known and found.calls > ITERATIONS else f"not tried with {ITERATIONS}"
@@ -243,6 +248,9 @@ def _milliseconds(found: Timed) -> str:
         unit = f", which would be {_UNITS[power]}" if power else ""
         hint = "time.perf_counter counts seconds; a millisecond is a thousandth"
         raise Missed(f"a median near {truth:.2f}, in milliseconds", f"{median:.6g}{unit}", hint)
+    if round(median, 2) == median:  # the calls take random times
+        advice = "do not round: a call of a small network on a GPU takes a fraction of a millisecond"
+        raise Missed(f"the median as it was computed, near {truth:.4f} ms", f"{median:.4f}", advice)
     return f"median {median:.3f} ms"
 
 
@@ -257,13 +265,14 @@ def calls(case: Case) -> str:
     iterations, warmup, batch = (int(random.integers(*bounds)) for bounds in ((15, 30), (3, 9), (2, 5)))
     asked = ({"num_iterations": iterations, "warmup": warmup}, batch), ({"num_iterations": iterations, "warmup": 0}, 1)
     evidence = [_counted(case, counts, size) for counts, size in asked]
-    evidence.append(_counted(case, {"num_iterations": 1, "warmup": 0}, None, runs=_RUNS))
+    evidence.append(_counted(case, {"num_iterations": 1, "warmup": 0}, None))
     evidence.append(_counted(case, {}, batch))
     return "; ".join([*evidence, settled(partial(_outliers, case), _one_more_or_less)])
 
 
-def _counted(case: Case, counts: dict[str, int], batch: int | None, runs: int = 1) -> str:
-    """Return evidence that the calls are as many as asked for, and each gets the input as it is."""
+def _counted(case: Case, counts: dict[str, int], batch: int | None) -> str:
+    """Return evidence that the calls are as many as asked for, each time, and each gets the input as it is."""
+    runs = _RUNS if counts else 1
     found = timed(case, 0, batch=batch, counts=counts, runs=runs, durations_ms=[400.0 if not counts else 3.0])
     expected = runs * (counts.get("num_iterations", ITERATIONS) + counts.get("warmup", WARM_UP))
     if not found.known:
@@ -276,10 +285,10 @@ def _counted(case: Case, counts: dict[str, int], batch: int | None, runs: int = 
     if wrong:
         expected_input = f"input_data {[batch, *SHAPE] if batch else None}"
         raise Missed(f"each call to get {expected_input}", f"an input of shape {wrong[0]}", "pass input_data as it is")
-    others = sum(total != found.log["given"] for total in found.log["sums"]) if batch else 0
+    others = sum(one != found.log["given"] for one in found.log["inputs"])
     if others:
-        content = f"another content in {others} of {found.calls} calls"
-        raise Missed("each call to get input_data, warm-up included", content, "pass input_data as it is")
+        text = f"another object, such as a copy, in {others} of {found.calls} calls"
+        raise Missed("each call to get input_data, warm-up included", text, "pass input_data as it is")
     found.figure("mean")
     return f"{found.calls} call{'s' * (found.calls != 1)} with {_said(counts)}{'' if batch else ', input_data=None'}"
 
