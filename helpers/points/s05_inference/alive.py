@@ -19,8 +19,9 @@ from helpers.backend import cuda, trt
 __all__ = ["Alive", "counted"]
 
 Alive = dict[str, int]
-"""How many objects are alive by kind: `device` and `host` (page-locked) buffers, `engines`, `contexts`, `streams` (events
-too); the bytes of `torch` tensors on the GPU and of what `python` and NumPy allocated; and `contexts_made`, alive or not."""
+"""How many objects are alive by kind: `device` and `host` (page-locked) buffers, `engines`, `contexts`, `streams`
+(events too); the bytes of `torch` tensors on the GPU and of what `python` and NumPy allocated; and `contexts_made`, alive or
+not."""
 
 _MADE_BY = (
     ("device", cuda, "mem_alloc"),
