@@ -20,8 +20,8 @@ __all__ = ["Alive", "counted"]
 
 Alive = dict[str, int]
 """How many objects are alive by kind: `device` and `host` (page-locked) buffers, `engines`, `contexts`, `streams`
-(events too); the bytes of `torch` tensors on the GPU and of what `python` and NumPy allocated; and `contexts_made`, alive or
-not."""
+(events too); the bytes of `torch` tensors on the GPU and of what `python` and NumPy allocated; and `contexts_made`,
+whether alive or not."""
 
 _MADE_BY = (
     ("device", cuda, "mem_alloc"),
