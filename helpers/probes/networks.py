@@ -3,11 +3,13 @@
 They build in well under a second, so that a check can afford a network the student has never seen.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["EDGE", "retrained", "rewired", "tiny_onnx", "with_ends"]
+__all__ = ["EDGE", "retrained", "rewired", "shuffled", "tiny_onnx", "with_ends"]
 
 EDGE = 224
 _OPSET = 17
@@ -70,14 +72,27 @@ def tiny_onnx(
 
 def retrained(model: bytes) -> bytes:
     """Return a `tiny_onnx` file with the two nearest weights in its middle exchanged: sums, roundings, size stay."""
-    trained = onnx.load_from_string(model)
-    layer = next(tensor for tensor in trained.graph.initializer if tensor.name == "w2")
-    values = numpy_helper.to_array(layer).ravel().copy()
-    distinct, places = np.unique(values, return_index=True)
-    nearest = int(np.diff(distinct).argmin())
-    values[places[nearest : nearest + 2]] = distinct[nearest : nearest + 2][::-1]
+
+    def exchanged(values: np.ndarray) -> np.ndarray:
+        distinct, places = np.unique(values, return_index=True)
+        nearest = int(np.diff(distinct).argmin())
+        values[places[nearest : nearest + 2]] = distinct[nearest : nearest + 2][::-1]
+        return values
+
+    return _with_middle(model, exchanged)
+
+
+def shuffled(model: bytes, seed: int) -> bytes:
+    """Return a `tiny_onnx` file that answers otherwise: the weights in its middle in another order; the size stays."""
+    return _with_middle(model, np.random.default_rng(seed).permutation)
+
+
+def _with_middle(model: bytes, change: Callable[[np.ndarray], np.ndarray]) -> bytes:
+    changed = onnx.load_from_string(model)
+    layer = next(tensor for tensor in changed.graph.initializer if tensor.name == "w2")
+    values = change(numpy_helper.to_array(layer).ravel().copy())
     layer.CopyFrom(_tensor("w2", values.reshape(tuple(layer.dims))))
-    return trained.SerializeToString()
+    return changed.SerializeToString()
 
 
 def rewired(model: bytes) -> bytes:

@@ -11,7 +11,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s05_inference.probes import Call, images_of
 from helpers.probes.engines import probe_engine
-from helpers.probes.networks import EDGE, retrained, tiny_onnx
+from helpers.probes.networks import EDGE, shuffled, tiny_onnx
 
 __all__ = ["FIXED_BATCH", "LEAST", "MOST", "Small", "alike", "calls", "fixed", "judge", "row_errors", "usual", "wide"]
 
@@ -51,7 +51,7 @@ def usual(case: Case, purpose: str = "inference.usual", most: int = MOST) -> Sma
 
 def alike(case: Case) -> Small:
     """Return the usual engine with other weights, so that its plan has the same size."""
-    return _usual(retrained(usual(case).onnx, case.number("inference.alike")), MOST)
+    return _usual(shuffled(usual(case).onnx, case.number("inference.alike")), MOST)
 
 
 def _usual(onnx: bytes, most: int) -> Small:
