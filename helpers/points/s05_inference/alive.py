@@ -75,6 +75,7 @@ def counted() -> Iterator[Callable[[], Alive]]:
             stack.enter_context(_replaced(owner, name, ledger.recording(kind, getattr(owner, name))))
         stack.enter_context(_replaced(allocation, "free", ledger.freeing(allocation.free)))
         stack.enter_context(_tracing())
+        stack.enter_context(_frozen())
         yield ledger.now
 
 
@@ -93,6 +94,16 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def _frozen() -> Iterator[None]:
+    """Leave what exists already out of the collections inside the block: there is much of it, and none is counted."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextlib.contextmanager
