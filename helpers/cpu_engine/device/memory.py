@@ -189,10 +189,17 @@ def pagelocked_buffer(nbytes: int) -> np.ndarray:
     return buffer
 
 
+class _Range:
+    """Bytes at an address, for NumPy."""
+
+    def __init__(self, buffer: np.ndarray) -> None:
+        data = buffer.ctypes.data, False
+        self.__array_interface__ = {"data": data, "shape": buffer.shape, "typestr": "|u1", "version": 3}
+
+
 def _without_owner(buffer: np.ndarray) -> np.ndarray:
     """Return the same bytes without a reference to their owner: the registry must not keep them alive."""
-    interface = {"data": (buffer.ctypes.data, False), "shape": buffer.shape, "typestr": "|u1", "version": 3}
-    return np.asarray(type("_Range", (), {"__array_interface__": interface})())
+    return np.asarray(_Range(buffer))
 
 
 def is_pagelocked(address: int) -> bool:

@@ -133,3 +133,10 @@ def test_pagelocked_memory_counts_as_such_while_a_view_of_it_lives() -> None:
     del inside
     gc.collect()
     assert not memory.is_pagelocked(start)
+
+
+def test_pagelocked_memory_leaves_no_class_behind() -> None:
+    before = len(object.__subclasses__())
+    kept = [memory.pagelocked_buffer(64) for _ in range(8)]
+    assert len(object.__subclasses__()) == before
+    del kept
