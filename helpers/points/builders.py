@@ -188,7 +188,8 @@ def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **argum
     what, failed = _failure(case, probe, builder, model, **arguments)
     if not failed["as_asked"]:
         found = failed["raised"] or f"{_returned(failed)} and no exception"
-        raise Missed(f"a RuntimeError that you raise for {what}", found, "test what each call of TensorRT returns")
+        advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
+        raise Missed(f"a RuntimeError that you raise for {what}", found, advice)
     return f"{what}: {failed['raised'][:80]}"
 
 

@@ -106,10 +106,8 @@ def _both(found: dict[str, Any], ranks: np.ndarray, what: str, try_this: str) ->
 def top1(case: Case) -> str:
     known = _known(case, "accuracy.top1", {0: 23, 1: 4, 3: 3, 5: 6, 8: 4})
     known["scores"] += 96  # still exact; only their exponentials are too large for float32
-    found, advice = (
-        _evaluate(case, known, 8, 40),
-        "compare the class of each row's highest score, as it comes, with the label",
-    )
+    found = _evaluate(case, known, 8, 40)
+    advice = "compare the class of each row's highest score, as it comes, with the label"
     return _same("top-1", in_percent(found)[0], _rates(known["ranks"])[0], "on 40 images", advice)
 
 
