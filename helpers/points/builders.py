@@ -95,7 +95,8 @@ def plan_of(built: Built, function: str) -> bytes:
     """Return the engine that was returned, else the one in the file: which of them is missing is a point of its own."""
     found = [plan for plan in (built["returned"], built["file"]) if plan and plan_facts(plan)]
     if not found:
-        raise Missed(f"an engine from {function}", "neither returned nor in the file", "look at the first point")
+        nowhere = "none that can be loaded, neither returned nor in the file"
+        raise Missed(f"an engine from {function}", nowhere, "look at the first point")
     return found[0]
 
 
@@ -199,7 +200,7 @@ def keeps_files(case: Case, probe: Probe, builder: str, model: bytes, **argument
         what, failed = _failure(case, probe, builder, onnx, **arguments)
         found = f"after {what} it was another or gone"
         if not failed["kept"]:
-            raise Missed("the engine file of an earlier build as it was", found, "write the file last")
+            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
         if not failed["onnx_kept"]:
             raise Missed("the ONNX file as it was", found, "read it only, also where it cannot be parsed")
 

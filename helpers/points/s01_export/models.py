@@ -88,7 +88,7 @@ def ends_named(facts: Facts) -> str:
     inputs, outputs = list(facts["inputs"]), list(facts["outputs"])
     if inputs != ["input"] or outputs != ["output"]:
         found = f"inputs {inputs[:6]}, outputs {outputs[:6]}"
-        advice = "pass input_names and output_names when you export; a simplifier keeps them"
+        advice = "pass input_names and output_names when you export; weights are no inputs, simplifiers keep names"
         raise Missed("one input named `input` and one output named `output`", found, advice)
     kinds = {facts["inputs"]["input"]["dtype"], facts["outputs"]["output"]["dtype"]}
     if kinds != {"FLOAT"}:
@@ -102,7 +102,7 @@ def batch_axis_symbolic(facts: Facts) -> str:
     symbolic = all(shape and isinstance(shape[0], str) for shape in (images, logits))
     if not symbolic or images[1:] != _SAMPLE or [type(size) for size in logits[1:]] != [int]:
         expected = f"input ['batch', 3, {EDGE}, {EDGE}] and output ['batch', classes]; the axis may have any name"
-        advice = "declare axis 0 of both as dynamic, and no other axis"
+        advice = f"export with images [N, 3, {EDGE}, {EDGE}]; declare axis 0 of both as dynamic, and no other axis"
         raise Missed(expected, f"input {images}, output {logits}", advice)
     return f"input {images}, output {logits}"
 
@@ -130,7 +130,7 @@ def agreement(outputs: np.ndarray, expected: np.ndarray, of_what: str) -> str:
         raise Missed(f"outputs of shape {expected.shape}", str(outputs.shape), "keep the batch axis and the classes")
     error = relative_error(outputs, expected)
     if not error <= TOLERANCE:
-        advice = "compare the two yourself on the same random images, in evaluation mode"
+        advice = "compare the two yourself on the same random images; training mode gives other outputs"
         raise Missed(
             f"{of_what} outputs within {TOLERANCE:g} at batch {batch}", f"a relative error of {error:.2g}", advice
         )

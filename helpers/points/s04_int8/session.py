@@ -24,7 +24,8 @@ def in_new_session(functions: dict[str, Any]) -> dict[str, Any]:
     """
     origin = _globals(functions)
     statements = [statement for cell in origin.get("In", ()) for statement in _statements(cell)]
-    needed, fresh = _needed(statements, set(functions)), {"hash": _hash_anew, **origin}
+    needed, set_by_functions = _needed(statements, set(functions)), _declared_global(statements)
+    fresh = {"hash": _hash_anew} | {name: value for name, value in origin.items() if name not in set_by_functions}
     for statement in statements:
         if _changes(statement) & needed:
             code = compile(ast.Module([statement], []), _FILE, "exec")
@@ -59,6 +60,12 @@ def _needed(statements: Sequence[ast.stmt], names: set[str]) -> set[str]:
             if _changes(statement) & needed:
                 names |= _used(statement)
     return needed
+
+
+def _declared_global(statements: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that functions declare `global`: their values are of this session."""
+    nodes = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Global))
+    return {name for node in nodes for name in node.names}
 
 
 def _changes(statement: ast.stmt) -> set[str]:

@@ -1,5 +1,6 @@
 """write_page(report) -> HTML: the four charts, the engine, and tables in which a reader finds each number."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
@@ -167,11 +168,15 @@ def _verified(
                 return f"{what}: {len(cells)} numbers"
             wrong = wrong or off[0]
     if wrong is None:
+        if not tables:
+            raise Missed(expected, "no table headed so", "say what a table shows in its caption or right before it")
         found = f"{len(tables)} tables in question, none with these rows and columns"
         raise Missed(expected, found, "write names and heads into the table's first row and column")
     (name, head), text = wrong
     place = f"{what} of {name} " + (f"at batch {head}" if head in run.batches else f"under {head}")
     advice = "take names, heads and numbers from the same dictionary, in the same order"
+    if "." not in text and abs(_number_in(text) - right[name][head]) < 1:
+        advice = f"write at least {DECIMALS} decimal"
     raise Missed(f"{place} to be {right[name][head]:,.6g} in its table", repr(text.strip()[:60]), advice)
 
 
@@ -197,8 +202,12 @@ def _cells(rows: Rows, run: Run, columns: list[str], column: Callable[[str], str
 
 
 def _says(text: str, value: float) -> bool:
+    return abs(_number_in(text) - value) <= max(_ROUNDING, _RELATIVE * abs(value))
+
+
+def _number_in(text: str) -> float:
     match = re.search(NUMBER, text)
-    return bool(match) and abs(number(match[0]) - value) <= max(_ROUNDING, _RELATIVE * abs(value))
+    return number(match[0]) if match else math.nan
 
 
 _CHECKS: dict[str, Callable[[Page, Run], str]] = {

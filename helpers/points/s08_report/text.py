@@ -204,7 +204,12 @@ def _gaps(values: list[float]) -> list[float]:
 
 
 def _matches(quote: Quote, values: Sequence[float]) -> bool:
-    """Return whether the quoted figure is one of `values`, rounded (or cut) to the places that are written."""
+    """Return whether the quoted figure is one of `values`, rounded (or cut) to the places that are written.
+
+    A minus may say that something shrank, but no ratio has one.
+    """
+    if quote.unit == "×" and quote.value < 0:
+        return False
     return any(abs(abs(quote.value) - abs(value)) <= 2.02 * quote.rounding + 1e-9 for value in values)
 
 

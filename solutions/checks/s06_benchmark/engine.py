@@ -69,7 +69,7 @@ def agrees(measure: Callable[[int], tuple[float, float]], shortest_ms: Callable[
             return f"{own:.3f} of the log of its own calls; the shortest execution took {shortest:.3f} ms"
     if off != 1.0:
         expected = f"{what} of an engine as the log of the same calls has it, within {OWN:.0%}"
-        advice = "look at the points above; nothing but the model and the wait belongs between the two clocks"
+        advice = "only the model and the wait belong between the two clocks, and in what is counted"
         raise Missed(expected, f"{off:.3g} times that", advice)
     expected = f"{what} of an engine as the grader finds it: no less than {shortest / FASTER:.3f} ms an execution"
     raise Missed(expected, f"{found_ms:.3f} ms", "return what was measured")

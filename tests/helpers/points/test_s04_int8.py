@@ -103,6 +103,10 @@ REMEMBERS = "def build(key):\n    kept = key in {store}\n    {store}.append(key)
         [REMEMBERS.format(store="known()"), "SEEN = []\ndef known():\n    return SEEN"],
         [REMEMBERS.format(store="build.seen"), "build.seen = []"],
         ["def make():\n    return []\nSEEN = make()", REMEMBERS.format(store="SEEN")],
+        [
+            REMEMBERS.format(store="known()"),
+            "def known():\n    global seen\n    if 'seen' not in globals():\n        seen = []\n    return seen",
+        ],
     ],
 )
 def test_a_new_session_has_forgotten_what_variables_knew(cells):
