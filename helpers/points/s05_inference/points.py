@@ -205,10 +205,9 @@ def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int]
 def shapes(case: Case) -> str:
     small, (_, height, width) = usual(case), usual(case).image
     tries = [([2, 3, 200, 200], "200"), ([2, 4, height, width], "4"), ([2, height, width, 3], None)]
-    tries += [
-        (shape, None)
-        for shape in ([3, height, width], [2, 1, height, width], [2, 3 * height * width], [2, 3, height, width, 1])
-    ]
+    flat = [3, height, width], [2, 3 * height * width], [2, 3, height, width, 1]
+    broadcast = [2, 1, height, width], [2, 3, 1, 1], [2, 3, height, 1]  # np.copyto takes them
+    tries += [(shape, None) for shape in (*flat, *broadcast)]
     said = _refused(case, small, "inference.shapes", tries, 7, MOST)
     if _runs(case, wide(case), LEAST):
         _refused(case, wide(case), "inference.turned", [([2, 1, 56, 40], None), ([2, 40, 56, 1], None)], 7)
