@@ -17,6 +17,7 @@ __all__ = [
     "ARTIFACTS",
     "CALIBRATION_IMAGES",
     "MODEL",
+    "ONNX_FILE",
     "PROFILE_BATCHES",
     "QUICK",
     "STEPS",
@@ -58,9 +59,12 @@ STEPS = (
     "08_report",
 )
 
+ONNX_FILE = "resnet50_simplified.onnx"
+"""What every engine of the lab is built from."""
+
 ARTIFACTS = {
     "resnet50.onnx": "01_export",
-    "resnet50_simplified.onnx": "01_export",
+    ONNX_FILE: "01_export",
     "resnet50_fp16.engine": "02_fp16",
     "resnet50_dynamic_fp16.engine": "03_dynamic",
     "resnet50_fp32.engine": "03_dynamic",

@@ -7,10 +7,11 @@ from collections import Counter
 from typing import Any
 
 from helpers.backend import ENGINE, trt
+from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.probes.answer import Probe
-from helpers.probes.builds import OLDER, plan_facts
+from helpers.probes.builds import OLDER, build_engine, plan_facts
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
 from helpers.probes.retired import replacement
@@ -22,6 +23,7 @@ __all__ = [
     "WORKSPACE_BYTES",
     "WORKSPACE_GB",
     "asked_for",
+    "built_again",
     "facts_of",
     "in_half",
     "in_int8",
@@ -118,6 +120,18 @@ def asked_for(built: Built) -> dict[str, Any]:
         found = "an engine that was not built now"
         raise Missed("a build for each call", found, "call build_serialized_network, do not hand out an earlier engine")
     return built["builds"][-1]
+
+
+def built_again(case: Case, before: bytes, model: bytes, function: str) -> Built:
+    """Return what `build_engine` answers for a model after another one under the same names, which are the lab's own.
+
+    Raises:
+        Missed: nothing was built for the second model.
+    """
+    asked = {"function": function, "before": before, "onnx": model, "name": ONNX_FILE}
+    built = case.call(build_engine, **asked).require(function)
+    asked_for(built)
+    return built
 
 
 def workspace_limited(built: Built) -> str:

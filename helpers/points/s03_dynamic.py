@@ -76,12 +76,6 @@ def built(case: Case) -> builders.Built:
     return case.call(build_engine, function=FUNCTION, onnx=network(case)).require(FUNCTION)
 
 
-def _again(case: Case) -> builders.Built:
-    """Return the same of a second call, after one for another network under the same names."""
-    before = {"onnx": tiny_onnx(case.number("dynamic.other")), "options": {}}
-    return case.call(build_engine, function=FUNCTION, onnx=network(case), before=before).require(FUNCTION)
-
-
 def twin(case: Case) -> builders.Built:
     """Return the same for fp16=False."""
     return case.call(build_engine, function=FUNCTION, onnx=network(case), options={"fp16": False}).require(FUNCTION)
@@ -89,7 +83,7 @@ def twin(case: Case) -> builders.Built:
 
 @point("A serialized engine is built at each call, returned and written to engine_path")
 def plan(case: Case) -> str:
-    builders.asked_for(_again(case))
+    builders.built_again(case, tiny_onnx(case.number("dynamic.other")), network(case), FUNCTION)
     return builders.returned_and_written(built(case), FUNCTION)
 
 

@@ -110,11 +110,13 @@ def build_engine(
     function: str,
     onnx: bytes,
     options: dict[str, Any] | None = None,
-    before: dict[str, Any] | None = None,
+    before: bytes | None = None,
+    name: str = "model.onnx",
 ) -> dict[str, Any]:
-    """Call `function(onnx_path, engine_path, **options)`; first with the `onnx` and `options` of `before`, if given.
+    """Call `function(onnx_path, engine_path, **options)`; first for the network `before`, if given.
 
-    Both calls get the same two paths, as the notebooks give them: pathlib's. `OLDER` lies at engine_path at first.
+    Both calls get the same two paths, as the notebooks give them: pathlib's; `name` is the ONNX file's. `OLDER` lies at
+    engine_path at first.
 
     Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
     (the bytes at engine_path, None without a file), `onnx_kept` (whether the ONNX file is still what it was) and
@@ -122,14 +124,13 @@ def build_engine(
     """
     build = notebook[function]
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as builds:
-        source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
+        source, target = Path(folder) / name, Path(folder) / _ENGINE_FILE
         target.parent.mkdir()
         target.write_bytes(OLDER)
-        for call in (before, {"onnx": onnx, "options": options or {}}):
-            if call is not None:
-                source.write_bytes(call["onnx"])
-                builds.clear()
-                returned = build(source, target, **call["options"])
+        for content in filter(None, (before, onnx)):
+            source.write_bytes(content)
+            builds.clear()
+            returned = build(source, target, **(options or {}))
         return {
             "returned": as_bytes(returned),
             "returned_type": type(returned).__name__,

@@ -5,7 +5,6 @@ import numpy as np
 from helpers.missed import Missed
 from helpers.points import builders, s02_fp16
 from helpers.points.case import Case
-from helpers.probes.builds import build_engine
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
@@ -40,9 +39,7 @@ award("fp16.failures", 0.25, s02_fp16.failures, cell=CELL)
 @claim("fp16.repeatable", cell=CELL, points=0.5, title="It works twice in a row")
 def repeatable(case: Case) -> str:
     function, other = s02_fp16.FUNCTION, tiny_onnx(case.number("fp16.other"))
-    before = {"onnx": s02_fp16.network(case), "options": {}}
-    built = case.call(build_engine, function=function, onnx=other, before=before).require(function)
-    builders.asked_for(built)
+    built = builders.built_again(case, s02_fp16.network(case), other, function)
     said = check_outputs(builders.plan_of(built, function), other, _images(case, 1), HALF_TOLERANCE)
     return f"another model under the same names: {said}"
 

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from helpers.errors import LabError
+from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.outputs import relative_error
 from helpers.points import builders
@@ -146,8 +147,8 @@ _SPLITS = ("calibration", "validation")
 @claim("int8.scales", cell=RUN_CELL, points=0.5, title="Its scales agree with the reference calibration")
 def scales(case: Case) -> str:
     calibration.input_range(case)
-    own = calibration.cache_of(case), case.artifact(calibration.MODEL) or reference().bytes(calibration.MODEL)
-    trusted = read_scales(reference().bytes(calibration.CACHE)), reference().bytes(calibration.MODEL)
+    own = calibration.cache_of(case), case.artifact(ONNX_FILE) or reference().bytes(ONNX_FILE)
+    trusted = read_scales(reference().bytes(calibration.CACHE)), reference().bytes(ONNX_FILE)
     differences = scale_differences(own, trusted, held_out_images()[:COMPARED_IMAGES])
     median = float(np.median(differences))
     if median > np.log1p(calibration.FAR):

@@ -4,11 +4,12 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
+from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report import PARTS
 from helpers.points.s08_report.contents import built, needed
-from helpers.points.s08_report.runs import ENGINE_FILES, MEASUREMENTS, ONNX_FILE, Run
+from helpers.points.s08_report.runs import ENGINE_FILES, MEASUREMENTS, Run
 from solutions.checks.core.claim import Earned, claim
 from solutions.checks.trusted.report_runs import KINDS, made_up
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from helpers.lab import MODEL
+from helpers.lab import MODEL, ONNX_FILE
 from helpers.missed import Missed
 from helpers.models import load_model
 from helpers.points.case import Case
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 EXPORT, SIMPLIFY = "export_onnx", "simplify_onnx"
-ARTIFACTS = {"resnet50.onnx": EXPORT, "resnet50_simplified.onnx": SIMPLIFY}
+ARTIFACTS = {"resnet50.onnx": EXPORT, ONNX_FILE: SIMPLIFY}
 BATCHES = (1, 3, 8)
 OPSET, OTHER_OPSETS = 18, (19, 20)
 """The default, and what both of PyTorch's exporters can write besides."""

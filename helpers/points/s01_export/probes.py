@@ -108,6 +108,12 @@ def _nan(graph: onnx.GraphProto) -> None:
     _change(next(tensor for tensor in graph.initializer if len(tensor.dims) == 4), lambda values: values * np.nan)
 
 
+def _colours(graph: onnx.GraphProto) -> None:
+    """Swap what the first convolution makes of red and of blue: no other output for an image in grey."""
+    colours = (tensor for tensor in graph.initializer if len(tensor.dims) == 4 and tensor.dims[1] == 3)
+    _change(next(colours), lambda values: values[:, ::-1])
+
+
 def _last_classes(graph: onnx.GraphProto) -> None:
     """Move the last two outputs apart: their mean and every other output stay."""
     shift = np.zeros(10)
@@ -123,6 +129,7 @@ def _unusable(graph: onnx.GraphProto) -> None:
 FAULTS: dict[str, Callable[[onnx.GraphProto], None]] = {
     "slight": _slight,
     "nan": _nan,
+    "colours": _colours,
     "last classes": _last_classes,
     UNUSABLE: _unusable,
 }

@@ -9,7 +9,7 @@ import numpy as np
 from helpers.calibration_cache import parse_cache
 from helpers.data import load_dataset
 from helpers.errors import InputError
-from helpers.lab import CALIBRATION_IMAGES
+from helpers.lab import CALIBRATION_IMAGES, ONNX_FILE
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
@@ -25,7 +25,6 @@ __all__ = [
     "CACHE",
     "FAR",
     "LEAST_AGREEMENT",
-    "MODEL",
     "MOST_ERROR",
     "PLAN",
     "artifact",
@@ -42,7 +41,7 @@ __all__ = [
     "read_scales",
 ]
 
-PLAN, CACHE, MODEL = "resnet50_int8.engine", "resnet50_calib.cache", "resnet50_simplified.onnx"
+PLAN, CACHE = "resnet50_int8.engine", "resnet50_calib.cache"
 
 MOST_ERROR = 0.12
 """Relative error of the outputs: right calibrations are 2 to 5 % off, those on pixels or noise more than 20 %."""
@@ -141,7 +140,7 @@ def is_int8(plan: bytes, model: bytes) -> str:
 
 @point(f"{PLAN} is an INT8 engine for batches 1 to 32")
 def artifact(case: Case) -> str:
-    return is_int8(plan_of(case), _artifact(case, MODEL))
+    return is_int8(plan_of(case), _artifact(case, ONNX_FILE))
 
 
 @point("The input's range fits normalised images")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.lab import PROFILE_BATCHES
+from helpers.lab import ONNX_FILE, PROFILE_BATCHES
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.builders import Built
@@ -63,7 +63,7 @@ _BUILDS = (
     {"model": 0, "path": "other.onnx", "cache": "else/own.cache", "images": 0, "copy_of": 2, "fails": 0},
     {"model": 1, "path": "copy.onnx", "cache": "own.cache", "images": 2},
     {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1},
-    {"model": 1, "path": "moved.onnx", "cache": "own.table", "images": 0, "date": _LONG_AGO + 1},
+    {"model": 1, "path": ONNX_FILE, "cache": "own.table", "images": 0, "date": _LONG_AGO + 1},
     {"model": 2, "path": "copy.onnx", "cache": "own.table", "images": 1},
     {"model": 0, "path": "copy.onnx", "cache": "own.table", "images": 0, "gone": True},
 )

@@ -15,11 +15,10 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Point
 
-__all__ = ["BASELINE", "ENGINE_FILES", "EXAMPLES", "MEASUREMENTS", "ONNX_FILE", "Part", "Report", "Run"]
+__all__ = ["BASELINE", "ENGINE_FILES", "EXAMPLES", "MEASUREMENTS", "Part", "Report", "Run"]
 
 BASELINE = "pytorch-fp32"
 MEASUREMENTS = ("latency", "throughput", "accuracy")
-ONNX_FILE = "resnet50_simplified.onnx"
 ENGINE_FILES = {
     "fp32": "resnet50_fp32.engine",
     "fp16": "resnet50_dynamic_fp16.engine",

@@ -11,7 +11,7 @@ from pathlib import Path
 from helpers.backend import DEVICE, ENGINE, TIMINGS_VARIABLE
 from helpers.data import load_dataset
 from helpers.files import atomic_write
-from helpers.lab import CALIBRATION_IMAGES, MODEL, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
+from helpers.lab import CALIBRATION_IMAGES, MODEL, ONNX_FILE, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
 from helpers.models import WEIGHTS, load_model
 from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
 from solutions.checks.trusted.solution_cells import solution_cell
@@ -27,7 +27,7 @@ FOLDER_VARIABLE = "TRT_LAB_REFERENCE"
 OPSET = 18
 TIMING_CACHE = "timing.cache"
 
-MODEL_FILE, SIMPLIFIED, IMAGES = "resnet50.onnx", "resnet50_simplified.onnx", "calibration.npy"
+MODEL_FILE, IMAGES = "resnet50.onnx", "calibration.npy"
 _PRECISIONS = {
     "resnet50_fp32.engine": ("fp32", PROFILE_BATCHES),
     "resnet50_fp16.engine": ("fp16", (1, 8, 8)),
@@ -41,7 +41,7 @@ def _export(reference: Reference, folder: Path) -> None:
 
 
 def _simplify(reference: Reference, folder: Path) -> None:
-    simplify_onnx(reference.path(MODEL_FILE), folder / SIMPLIFIED)
+    simplify_onnx(reference.path(MODEL_FILE), folder / ONNX_FILE)
 
 
 def _calibration_images(reference: Reference, folder: Path) -> None:
@@ -63,7 +63,7 @@ def _int8(reference: Reference, folder: Path) -> None:
 def _build(reference: Reference, folder: Path, name: str, precision: str, batches: tuple, **calibration: Path) -> None:
     sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), batches, strict=True))
     kept = {"timing_cache": reference.root / TIMING_CACHE} if ENGINE == "tensorrt" else {}
-    build_engine(reference.path(SIMPLIFIED), folder / name, BuildOptions(precision, **sizes, **calibration, **kept))
+    build_engine(reference.path(ONNX_FILE), folder / name, BuildOptions(precision, **sizes, **calibration, **kept))
 
 
 def _inference_class(reference: Reference, folder: Path) -> None:
@@ -72,10 +72,10 @@ def _inference_class(reference: Reference, folder: Path) -> None:
 
 STAGES = (
     Stage((MODEL_FILE,), (), _export),
-    Stage((SIMPLIFIED,), (MODEL_FILE,), _simplify),
+    Stage((ONNX_FILE,), (MODEL_FILE,), _simplify),
     Stage((IMAGES,), (), _calibration_images),
-    *(Stage((name,), (SIMPLIFIED,), partial(_engine, name=name)) for name in _PRECISIONS),
-    Stage((_INT8, _CACHE), (SIMPLIFIED, IMAGES), _int8),
+    *(Stage((name,), (ONNX_FILE,), partial(_engine, name=name)) for name in _PRECISIONS),
+    Stage((_INT8, _CACHE), (ONNX_FILE, IMAGES), _int8),
     Stage(("inference.py",), (), _inference_class),
     *reference_images.STAGES,
     *reference_measurements.STAGES,

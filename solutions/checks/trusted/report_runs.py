@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import DEVICE
-from helpers.lab import MODEL
-from helpers.points.s08_report.runs import BASELINE, ENGINE_FILES, ONNX_FILE, Run
+from helpers.lab import MODEL, ONNX_FILE
+from helpers.points.s08_report.runs import BASELINE, ENGINE_FILES, Run
 
 __all__ = ["KINDS", "expected_figures", "expected_report", "made_up"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, write_json
-from helpers.lab import ARTIFACTS, PROFILE_BATCHES
+from helpers.lab import ARTIFACTS, ONNX_FILE, PROFILE_BATCHES
 from helpers.outputs import relative_error, shown_error
 from helpers.probes.networks import EDGE
 from solutions.checks.trusted.plans import INT8_TOLERANCE, onnx_outputs
@@ -26,13 +26,13 @@ _ENGINES = ("resnet50_fp32.engine", "resnet50_dynamic_fp16.engine", "resnet50_in
 _MEASUREMENTS = ("latency.json", "throughput.json", "accuracy.json")
 NEEDS: dict[str, tuple[str, ...]] = {
     "01_export": (),
-    "02_fp16": ("resnet50_simplified.onnx",),
-    "03_dynamic": ("resnet50_simplified.onnx",),
-    "04_int8": ("resnet50_simplified.onnx",),
+    "02_fp16": (ONNX_FILE,),
+    "03_dynamic": (ONNX_FILE,),
+    "04_int8": (ONNX_FILE,),
     "05_inference": _ENGINES,
     "06_benchmark": (*_ENGINES, "inference.py"),
     "07_accuracy": (*_ENGINES, "inference.py"),
-    "08_report": ("resnet50_simplified.onnx", *_ENGINES, *_MEASUREMENTS),
+    "08_report": (ONNX_FILE, *_ENGINES, *_MEASUREMENTS),
 }
 """The artifacts that each step takes from the steps before it."""
 
