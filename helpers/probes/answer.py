@@ -13,6 +13,7 @@ import pkgutil
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from helpers.probes.capture import captured, time_limit
@@ -84,6 +85,7 @@ def _failed_cell(name: str, found: Any, cells: Sequence[str]) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1024)  # each use of a name looks through the cells
 def as_python(cell: str) -> str:
     """Return a cell with IPython's magics as it runs them; as it is where IPython is not there."""
     try:

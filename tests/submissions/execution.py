@@ -36,7 +36,7 @@ SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Ag
 LIMIT_S = 900.0
 _LOOK_S = 0.1
 _RECORDS = "records"
-_ABOUT_ENGINES = ("06_benchmark", "08_report")
+_ABOUT_ENGINES = ("05_inference", "06_benchmark", "08_report")
 _SMALL = {
     "resnet50_fp32.engine": "fp32",
     "resnet50_dynamic_fp16.engine": "fp16",
@@ -161,8 +161,9 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
     os.chdir(home)
     os.environ["TRT_LAB_ARTIFACTS"] = str(folder / "artifacts")
     os.environ["TRT_LAB_RECORDS"] = str(folder / _RECORDS)
-    prepare(entry.step, folder / "artifacts")
-    if entry.step in _ABOUT_ENGINES and entry.kind not in ("solution", "skeleton"):
+    small = entry.step in _ABOUT_ENGINES and entry.kind not in ("solution", "skeleton")
+    prepare(entry.step, folder / "artifacts", given=_SMALL if small else ())
+    if small:
         _lend_small_networks(folder / "artifacts")
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
     for cell in _up_to_the_last_test(entry, patched_cells(entry)):
@@ -177,7 +178,7 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
 
 
 def _lend_small_networks(artifacts: Path) -> None:
-    """Replace the networks that a step measures or reports on: how to do that does not depend on which they are.
+    """Give small networks to a step that runs, measures or reports on engines: that does not depend on which they are.
 
     The solution itself measures the real ones.
     """
@@ -196,8 +197,8 @@ def _small_network(name: str) -> torch.nn.Module:
 
 def _up_to_the_last_test(entry: Entry, cells: list[Any]) -> list[Any]:
     """Leave out what comes after the last test cell that is asked for: a later cell cannot change it."""
-    tests = [index for index, cell in enumerate(cells) if _graded_as(cell) in entry.cells]
-    return cells[: tests[-1] + 1] if tests else cells
+    tests = [index for index, cell in enumerate(cells) if _graded_as(cell) in entry.graded]
+    return cells[: tests[-1] + 1]
 
 
 def _graded_as(cell: Any) -> str | None:

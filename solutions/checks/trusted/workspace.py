@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -47,11 +47,12 @@ with load_definition("TensorRTInference", sys.argv[1])(sys.argv[2]) as engine:
 """
 
 
-def prepare(step: str, folder: str | Path) -> list[str]:
+def prepare(step: str, folder: str | Path, *, given: Collection[str] = ()) -> list[str]:
     """Make `folder` ready for `step` and return one line an artifact that says whose it is.
 
     The step's own deliverables are removed first: they must come from the run that follows. An earlier artifact that
-    is missing or does not do its work is replaced by the reference, and the line says why.
+    is missing or does not do its work is replaced by the reference, and the line says why. Those `given` by the caller
+    stay as they are.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,7 @@ def prepare(step: str, folder: str | Path) -> list[str]:
             (folder / name).unlink(missing_ok=True)
     borrowed = set(_borrowed(folder)) & {name for name, maker in ARTIFACTS.items() if maker != step}
     ours, notes = reference(), []
-    for name in NEEDS[step]:
+    for name in (name for name in NEEDS[step] if name not in given):
         fault = "missing" if name in borrowed or not (folder / name).is_file() else _fault(folder, name, ours)
         if fault:
             _lend(ours, name, folder)
