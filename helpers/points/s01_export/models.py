@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 
 from helpers.missed import Missed
-from helpers.outputs import relative_error
+from helpers.outputs import onnx_session, relative_error
 from helpers.points.s01_export.probes import EARLIER
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import onnx_facts
@@ -109,12 +108,9 @@ def batch_axis_symbolic(facts: Facts) -> str:
 
 def run_model(files: Files, name: str, images: np.ndarray) -> np.ndarray:
     """Return ONNX Runtime's outputs [N, classes]; raise Missed where it cannot run these images."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1  # threads that wait for a taken core spin
     try:
         with _on_disk(files) as folder:
-            session = onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
+            session = onnx_session(folder / name)
             dtype = np.float16 if "float16" in session.get_inputs()[0].type else np.float32
             return session.run(None, {session.get_inputs()[0].name: images.astype(dtype)})[0]
     except Exception as error:  # ONNX Runtime's classes have no common base

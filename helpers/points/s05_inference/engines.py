@@ -1,13 +1,12 @@
 """The engines that step 5's points run the class on, and how results are compared with ONNX Runtime's."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from helpers.missed import Missed
+from helpers.outputs import onnx_outputs
 from helpers.points.case import Case
 from helpers.points.s05_inference.probes import Call, images_of
 from helpers.probes.engines import probe_engine
@@ -35,13 +34,7 @@ class Small:
 
     def expected(self, images: np.ndarray) -> np.ndarray:
         """Return ONNX Runtime's scores [N, classes]."""
-        session = _session(self.onnx)
-        return session.run(None, {session.get_inputs()[0].name: images})[0]
-
-
-@lru_cache(maxsize=4)
-def _session(onnx: bytes) -> onnxruntime.InferenceSession:
-    return onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
+        return onnx_outputs(self.onnx, images)
 
 
 def usual(case: Case, purpose: str = "inference.usual", most: int = MOST) -> Small:

@@ -4,18 +4,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 
 from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.missed import Missed
-from helpers.outputs import relative_error, shown_error
+from helpers.outputs import onnx_outputs, relative_error, shown_error
 from solutions.pipeline.inference import InferenceEngine
 
 if TYPE_CHECKING:
     from helpers.cpu_engine.plan import Plan
 
-__all__ = ["as_exact_as", "check_outputs", "largest_batch", "onnx_outputs", "run_plan", "same_network"]
+__all__ = ["as_exact_as", "check_outputs", "largest_batch", "run_plan", "same_network"]
 
 HALF_TOLERANCE = 0.02
 """For the probes' small networks, where right engines measured up to 0.1 % in FP16 and 0.6 % in BF16."""
@@ -24,17 +23,6 @@ FP32_TOLERANCE = 0.003
 _LEAST_TOLERANCE, _OWN_ERROR = 0.01, 2.0
 """An engine of the lab's model may be this far off, or so many times as far as the reference engine."""
 INT8_TOLERANCE = 0.25
-
-
-@lru_cache(maxsize=4)
-def _session(model: bytes) -> onnxruntime.InferenceSession:
-    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-
-
-def onnx_outputs(model: bytes, images: np.ndarray) -> np.ndarray:
-    """Return ONNX Runtime's float32 outputs [N, classes] for images [N, 3, H, W]."""
-    session = _session(model)
-    return session.run(None, {session.get_inputs()[0].name: images})[0]
 
 
 def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from helpers.data import load_dataset
+from helpers.outputs import onnx_outputs
 from helpers.points.s04_int8.calibration import print_of
-from solutions.checks.trusted.plans import onnx_outputs
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.preprocessing import load_batch
 

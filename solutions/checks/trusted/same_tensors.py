@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 import onnx
-import onnxruntime
 
 from helpers.missed import Missed
+from helpers.outputs import onnx_session
 
 __all__ = ["scale_differences"]
 
@@ -61,7 +61,7 @@ def _computed(model: bytes, names: tuple[str, ...], pixels: bytes, shape: tuple[
     chosen = [name for name in names if name in made]
     empty = [onnx.ValueInfoProto(name=name) for name in chosen if name not in known]
     network.graph.output.extend(empty)
-    session = onnxruntime.InferenceSession(network.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnx_session(network.SerializeToString())
     images = np.frombuffer(pixels, np.float32).reshape(shape)
     values = session.run(chosen, {session.get_inputs()[0].name: images}) if chosen else []  # no name means all
     signatures = {name: _signature(value) for name, value in zip(chosen, values, strict=True)}

@@ -14,9 +14,9 @@ import numpy as np
 from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, write_json
 from helpers.lab import ARTIFACTS, ONNX_FILE, PROFILE_BATCHES
-from helpers.outputs import relative_error, shown_error
+from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.probes.networks import EDGE
-from solutions.checks.trusted.plans import INT8_TOLERANCE, onnx_outputs
+from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
 from solutions.pipeline.inference import InferenceEngine
 
