@@ -87,15 +87,13 @@ run: $(STAMP)
 
 test: check conformance
 
-# A file at a time for each core, in the folders' order: by default the files with few, long tests would come last.
-IN_TURN = -n 2 --dist loadfile --no-loadscope-reorder
-
+# In the folders' order: xdist would put the files with few, long tests last.
 check: $(STAMP)
 	@echo "Lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@echo "Unit tests"
-	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser $(IN_TURN)
+	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
 
 conformance: $(STAMP)
 	@echo "Conformance: one behavioural suite for every engine"

@@ -61,7 +61,9 @@ def prepare(step: str, folder: str | Path, *, given: Collection[str] = ()) -> li
             (folder / name).unlink(missing_ok=True)
     borrowed = set(_borrowed(folder)) & {name for name, maker in ARTIFACTS.items() if maker != step}
     ours, notes = reference(), []
-    for name in (name for name in NEEDS[step] if name not in given):
+    for name in NEEDS[step]:
+        if name in given:
+            continue
         fault = "missing" if name in borrowed or not (folder / name).is_file() else _fault(folder, name, ours)
         if fault:
             _lend(ours, name, folder)
