@@ -19,8 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent
 _QUICK_CELLS = {"evaluate_accuracy", "report_charts", "report_numbers", "analysis_figures"}
 _AFTER_THE_ENGINE = {"images_per_second", "saturation"}
-"""Step 3's tasks that leave its engine as the solution builds it. On the CPU engine, which always compiles the same
-network from it, that need not be timed against the reference."""
+_BUILDING = "\n\nbuild_both_engines()"
+"""Step 3's tasks that leave its engine as the solution builds it, and what builds it. The CPU engine always compiles
+the same network from it: there the reference's engine is lent, and need not be timed against itself."""
 
 _ENGINES = ("cpu", "tensorrt")
 _KEYS = {"name", "about", "engine", "cell", "replace", "code", "loses", "cells"}
@@ -58,9 +59,14 @@ class Entry:
     @property
     def timed(self) -> bool:
         """Whether a test cell measures time, so that nothing may run beside it."""
-        if ENGINE == "cpu" and self.cell in _AFTER_THE_ENGINE:
+        if self.lent_its_engine:
             return False
         return any(CELLS[cell].criterion == "performance" for cell in self.graded)
+
+    @property
+    def lent_its_engine(self) -> bool:
+        """Whether it gets the reference's engine instead of building the solution's, which would be the same."""
+        return ENGINE == "cpu" and self.cell in _AFTER_THE_ENGINE
 
     @property
     def quick(self) -> bool:
@@ -145,6 +151,9 @@ def patched_cells(entry: Entry) -> list[nbformat.NotebookNode]:
         if cell is None:
             raise ValueError(f"{entry.title}: no cell {entry.cell} in {entry.step}")
         cell.source = entry.code or _replaced(entry, cell.source)
+    if entry.lent_its_engine:
+        for cell in cells:
+            cell.source = cell.source.removesuffix(_BUILDING)
     return cells
 
 

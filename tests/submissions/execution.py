@@ -5,6 +5,7 @@ import gc
 import io
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -21,8 +22,10 @@ from helpers import models
 from helpers.backend import ENGINE
 from helpers.probes.answer import as_python
 from helpers.probes.networks import tiny_onnx
+from solutions.checks import s03_dynamic
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
+from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
@@ -165,6 +168,8 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
     prepare(entry.step, folder / "artifacts", given=_SMALL if small else ())
     if small:
         _lend_small_networks(folder / "artifacts")
+    if entry.lent_its_engine:
+        shutil.copyfile(reference().path(s03_dynamic.ARTIFACT), folder / "artifacts" / s03_dynamic.ARTIFACT)
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
     for cell in _up_to_the_last_test(entry, patched_cells(entry)):
         about = cell.metadata.get("nbgrader", {})
