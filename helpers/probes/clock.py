@@ -25,6 +25,9 @@ _TICK_S = 1e-6
 """What reading the clock takes: a loop that only reads it comes to an end."""
 
 _PASSING = ("perf_counter", "monotonic", "time")
+_LONG_ON = {"perf_counter": 1e6, "monotonic": 1e6}
+"""Seconds by which clocks that count from the machine's start are ahead: after days float32 holds no milliseconds."""
+
 _BUSY = ("process_time", "thread_time")
 _DEFAULTS = (timeit.Timer.__init__, timeit.timeit, timeit.repeat)
 StandIns = dict[int, Callable[..., Any]]
@@ -114,7 +117,7 @@ class SimulatedClock:
         found = {id(time.sleep): stand_in(time.sleep, lambda seconds: self.wait_until(self._now + seconds))}
         for name in (*_PASSING, *_BUSY):
             original, in_ns = getattr(time, name), getattr(time, f"{name}_ns")
-            read = functools.partial(self._read, original(), name in _BUSY)
+            read = functools.partial(self._read, original() + _LONG_ON.get(name, 0), name in _BUSY)
             found[id(original)] = stand_in(original, read)
             found[id(in_ns)] = stand_in(in_ns, lambda read=read: round(read() * 1e9))
         return found

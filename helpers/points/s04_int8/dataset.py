@@ -81,10 +81,13 @@ def _array(item: Any) -> np.ndarray | str:
 
 @probe
 def dataset_length(notebook: Notebook, *, files: Mapping[str, bytes], num_samples: int) -> int:
-    """Return len(CalibrationDataset(folder of `files`, num_samples))."""
+    """Return len(CalibrationDataset(folder of `files`, num_samples)); the folder held the first one alone before."""
+    make = notebook[FUNCTION]
     with tempfile.TemporaryDirectory() as folder:
+        write_folder(folder, dict(list(files.items())[:1]))
+        len(make(folder, 1))
         write_folder(folder, files)
-        return len(notebook[FUNCTION](folder, num_samples))
+        return len(make(folder, num_samples))
 
 
 @probe
@@ -234,7 +237,9 @@ def number(case: Case) -> str:
     even, uneven, mixed = _classes(case, (10,) * 4), _classes(case, (2, 9, 13)), _mixed()
     asked = [(even, 8), (even, 10), (even, 40), (even, 1000), (uneven, 11), (uneven, 22), (uneven, 1000)]
     for files, most in asked:
-        _check_length(case, files, most, min(most, len(files)), "look at __len__; classes may be of other sizes")
+        _check_length(
+            case, files, most, min(most, len(files)), "look at __len__; list the folder anew, classes of any size"
+        )
     kinds = ", ".join(name.partition("/")[2] for name in mixed)
     _check_length(case, mixed, 1000, 3, f"of {kinds} take the files that end in .png, .jpg or .jpeg")
     return f"{len(asked)} lengths of even and uneven folders; 3 of {len(mixed)} files of many kinds"

@@ -49,6 +49,9 @@ _CLASSES = 10
 _EXACT = 6e-3
 """Percentage points: that a rate was rounded costs its own point, and not these."""
 
+_MOST_OF_A_GUESS = (25, 70)
+"""Percent: top-1 and top-5 of ten classes."""
+
 _UNROUNDED = 1e-4
 """Percentage points: float32 keeps this, three decimals do not."""
 
@@ -203,7 +206,11 @@ def tied(case: Case) -> dict[str, np.ndarray]:
 
 def as_a_guess(top1: float, top5: float) -> bool:
     """Say whether rates in percent may be those of a guess for the images of `tied`: expected are 10.6 and 52.8."""
-    return 2 <= top1 <= 25 and 35 <= top5 <= 70
+    return top1 >= 2 and top5 >= 35 and not _above_a_guess((top1, top5))
+
+
+def _above_a_guess(rates: tuple[float, float]) -> bool:
+    return any(rate > most for rate, most in zip(rates, _MOST_OF_A_GUESS, strict=True))
 
 
 @point("Equal scores are not all right")
@@ -213,7 +220,19 @@ def ties(case: Case) -> str:
         expected = "about 11 % and 53 % for a model that gives nine or all of ten classes the same score"
         advice = "pick one class, and five classes, for each image, whether or not other scores are equal to theirs"
         raise Missed(expected, f"{rates[0]:.1f} % and {rates[1]:.1f} %", advice)
+    _nan_is_not_right(case)
     return f"{rates[0]:.0f} % and {rates[1]:.0f} % for a model that hardly has an opinion"
+
+
+def _nan_is_not_right(case: Case) -> None:
+    """Raise Missed where scores that are NaN make any label right: no comparison with them is true."""
+    labels = case.random("accuracy.all_nan").permutation(np.repeat(np.arange(_CLASSES), 4))
+    scores = np.full((len(labels), _CLASSES), np.nan, np.float32)
+    reply = _reply(case, {"scores": scores, "labels": labels}, 8, len(labels))
+    if reply.error is None and _above_a_guess(rates := in_percent(as_pair(reply))):
+        expected = "at most a guess's 10 % and 50 % for a model whose scores are all NaN"
+        advice = "pick one class, and five classes, for each image, instead of counting those that score more"
+        raise Missed(expected, f"{rates[0]:.1f} % and {rates[1]:.1f} %", advice)
 
 
 @point("The model gets NumPy, and may answer in torch")

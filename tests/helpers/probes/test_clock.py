@@ -113,3 +113,10 @@ def test_all_is_put_back():
         assert time.perf_counter is not before[0]
     after = time.perf_counter, time.sleep, timeit.default_timer, timeit.timeit.__defaults__, threading.Thread.start
     assert after == before
+
+
+def test_a_clock_that_counts_from_the_start_of_the_machine_has_run_for_long():
+    clock = SimulatedClock(limit_s=10)
+    for read in (lambda: time.perf_counter, lambda: time.monotonic):
+        with clock.read_by(read):
+            assert read()() > 1e6  # whose float32 values are a sixteenth of a second apart
