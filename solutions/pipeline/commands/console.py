@@ -19,8 +19,8 @@ def print_line(text: str) -> None:
 
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]], caption: str = "") -> None:
-    """Print a table; columns whose heading starts with ">" are right-aligned."""
-    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    """Print a table between its title and caption, lines that its width does not wrap; ">" aligns a column right."""
+    table = Table()
     for column in columns:
         table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
     for row in rows:
@@ -28,7 +28,10 @@ def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
+    print_line(title)
     console.print(table, markup=False)
+    if caption:
+        print_line(caption)
 
 
 @contextlib.contextmanager
