@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-__all__ = ["as_rgb", "framed_png", "noise_image", "plain_image", "plain_png", "write_folder"]
+__all__ = ["as_rgb", "framed_png", "noise_image", "plain_image", "plain_png", "resized_png", "write_folder"]
 
 _GRAIN = 5
 """Pixels a grain: fine enough that a wrong interpolation shows, coarse enough that no resizing averages it away."""
@@ -53,6 +53,11 @@ def framed_png(width: int, height: int) -> bytes:
 def as_rgb(png: bytes) -> bytes:
     """Return the same picture as an RGB file."""
     return _encoded(Image.open(io.BytesIO(png)).convert("RGB"), "PNG")
+
+
+def resized_png(png: bytes, edge: int) -> bytes:
+    """Return the same picture made `edge` × `edge` by Pillow's bilinear filter."""
+    return _encoded(Image.open(io.BytesIO(png)).resize((edge, edge), Image.Resampling.BILINEAR), "PNG")
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> None:

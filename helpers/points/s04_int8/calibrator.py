@@ -48,8 +48,9 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
     `first` starts without a file, `written` is the file after it. `again` is the same calibrator with an older file
     in place, `rewritten` the file after it, `third` the same once more, asked for batches alone. `beside` runs while
     another calibrator is asked for its batches; `long` over a loader of many batches, none short, of which one value
-    each is read; `few` is asked for its size alone, over less than a batch. `found`, `changed` and `gone` are what one
-    that was made before its file gives to read: with the file there, with other bytes in it, and taken away again.
+    each is read; `strided` over two batches whose channels are last in memory; `few` is asked for its size alone, over
+    less than a batch. `found`, `changed` and `gone` are what one that was made before its file gives to read: with the
+    file there, with other bytes in it, and taken away again.
     `named` tells whether cache_file is the path that was given.
     """
     make, images, order = notebook[FUNCTION], _images(seed), _order(seed)
@@ -68,6 +69,8 @@ def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) 
         many = [index % _IMAGES for index in range(_LONG * _BATCH)]
         long = make(loader_of(images, _BATCH, many), path.with_suffix(".long"))
         runs |= {"beside": beside.plain(), "long": play_tensorrt(long, (1,), _LONG, caches["first"]).plain()}
+        strided = make(loader_of(images, _BATCH, order[: 2 * _BATCH], channels_last=True), path.with_suffix(".last"))
+        runs["strided"] = play_tensorrt(strided, shape, 2, caches["first"]).plain()
         few = make(loader_of(images, _BATCH, order[:_FEW]), path.with_suffix(".few"))
         return {
             **runs,
@@ -165,14 +168,17 @@ def batches(case: Case) -> str:
     _compare(runs["first"], given, images, "copy a contiguous float32 array to memory that the calibrator keeps")
     advice = "another calibrator was asked for a batch before TensorRT read this one: keep buffer and iterator in self"
     _compare(runs["beside"], runs["beside"]["batches"], images, advice)
+    advice = "this loader's tensor has its channels last in memory: np.ascontiguousarray puts them first"
+    _compare(runs["strided"], runs["strided"]["batches"], images[:_BATCH], advice)
     return f"{_WHOLE} batches of float32 {[_BATCH, *SHAPE]}, bit for bit, beside another calibrator too"
 
 
 def _compare(run: Run, given: list[np.ndarray | None], images: np.ndarray, advice: str) -> None:
-    for index in range(_WHOLE):
+    whole = len(images) // _BATCH
+    for index in range(whole):
         expected = images[index * _BATCH : (index + 1) * _BATCH]
         if index >= len(given) or given[index] is None or not np.array_equal(given[index], expected):
-            what = f"batch {index + 1} of {_WHOLE} at the address, float32 {[_BATCH, *SHAPE]} in C order"
+            what = f"batch {index + 1} of {whole} at the address, float32 {[_BATCH, *SHAPE]} in C order"
             raise Missed(what, _difference(run, given[index : index + 1], expected, images), advice)
 
 

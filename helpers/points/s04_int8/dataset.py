@@ -15,7 +15,15 @@ from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s04_int8.session import in_new_session
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.image_folders import as_rgb, framed_png, noise_image, plain_image, plain_png, write_folder
+from helpers.probes.image_folders import (
+    as_rgb,
+    framed_png,
+    noise_image,
+    plain_image,
+    plain_png,
+    resized_png,
+    write_folder,
+)
 from helpers.probes.listings import reversed_listings
 from helpers.probes.networks import EDGE
 
@@ -50,6 +58,9 @@ _COLOURS = {(255, 0, 0): (2.2489, -2.0357, -1.8044), (250, 120, 10): (2.1633, 0.
 _COLOUR_OFF = 1e-3  # the figures above have four decimals
 _MISPLACED = 0.03
 """Share of the pixels of `framed_png` that one pixel's shift moves over an edge, either way of rounding: 0.018."""
+
+_SMALL, _SHORTER = 98, 256
+"""An image's edge, and what it is made: 98 × (256 / 98) is a bit less than 256 in floats, and 255 where that is cut."""
 
 _PARTS = (8, 10, 13, 26)
 """Of forty images in four classes: one part that the classes divide, three that they do not."""
@@ -195,7 +206,21 @@ def cropped(case: Case) -> str:
                 f"{misplaced:.0%} of the pixels are of another place",
                 "keep the ratio; Image.size is (width, height), crop(left, top, right, bottom), transpose(2, 0, 1)",
             )
-    return "640×320 and 320×640 → 224×224"
+    _exactly_256(case)
+    return f"640×320 and 320×640 → 224×224; {_SMALL}×{_SMALL} by way of {_SHORTER}×{_SHORTER}"
+
+
+def _exactly_256(case: Case) -> None:
+    """Raise Missed where a square image becomes another than when resized beforehand; nothing is rounded there."""
+    small = noise_image(case.number("dataset.small"), _SMALL, _SMALL)
+    image, expected = _shaped(case, {"a/1.png": small, "b/1.png": resized_png(small, _SHORTER)}).values()
+    if not _equal(image, expected):
+        what = (
+            f"{_SMALL}×{_SMALL} to become what it does when Pillow's bilinear filter has made it {_SHORTER}×{_SHORTER}"
+        )
+        found = f"values that differ by up to {np.abs(image - expected).max():.2f}"
+        advice = "the shorter side is exactly 256: int() makes 255 of 255.99; give resize the bilinear filter"
+        raise Missed(what, found, advice)
 
 
 @point("An image is the same each time it is read")

@@ -33,11 +33,18 @@ class ImageList:
         return self.images[index]
 
 
-def loader_of(images: np.ndarray, batch: int, order: list[int] | None = None) -> Any:
-    """Return a torch DataLoader over images [N, 3, H, W], in `order` where given."""
+def loader_of(images: np.ndarray, batch: int, order: list[int] | None = None, *, channels_last: bool = False) -> Any:
+    """Return a torch DataLoader over images [N, 3, H, W], in `order` where given; `channels_last` in memory alone."""
     from torch.utils.data import DataLoader
 
-    return DataLoader(ImageList(images), batch_size=batch, sampler=order)
+    collate = _channels_last if channels_last else None
+    return DataLoader(ImageList(images), batch_size=batch, sampler=order, collate_fn=collate)
+
+
+def _channels_last(images: list[np.ndarray]) -> Any:
+    import torch
+
+    return torch.from_numpy(np.stack(images)).contiguous(memory_format=torch.channels_last)
 
 
 @dataclass
