@@ -260,11 +260,10 @@ def _equal(image: np.ndarray, other: np.ndarray) -> bool:
 @point("num_samples is respected")
 def number(case: Case) -> str:
     even, uneven, mixed = _classes(case, (10,) * 4), _classes(case, (2, 9, 13)), _mixed()
+    advice = "look at __len__; each object lists its folder itself; classes may be of other sizes"
     asked = [(even, 8), (even, 10), (even, 40), (even, 1000), (uneven, 11), (uneven, 22), (uneven, 1000)]
     for files, most in asked:
-        _check_length(
-            case, files, most, min(most, len(files)), "look at __len__; list the folder anew, classes of any size"
-        )
+        _check_length(case, files, most, min(most, len(files)), advice)
     kinds = ", ".join(name.partition("/")[2] for name in mixed)
     _check_length(case, mixed, 1000, 3, f"of {kinds} take the files that end in .png, .jpg or .jpeg")
     return f"{len(asked)} lengths of even and uneven folders; 3 of {len(mixed)} files of many kinds"

@@ -174,7 +174,7 @@ def _verified(
         raise Missed(expected, found, "write names and heads into the table's first row and column")
     (name, head), text = wrong
     place = f"{what} of {name} " + (f"at batch {head}" if head in run.batches else f"under {head}")
-    advice = "take names, heads and numbers from the same dictionary, in the same order"
+    advice = "look each number up by its name and head: other dictionaries may have another order"
     if "." not in text and abs(_number_in(text) - right[name][head]) < 1:
         advice = f"write at least {DECIMALS} decimal"
     raise Missed(f"{place} to be {right[name][head]:,.6g} in its table", repr(text.strip()[:60]), advice)
