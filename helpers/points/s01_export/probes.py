@@ -19,12 +19,24 @@ from helpers.points.s01_export.classifier import probe_classifier
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.capture import TimeLimitError
 
-__all__ = ["EARLIER", "EXPORTED", "FAULTS", "SIMPLIFIED", "UNUSABLE", "export_model", "refused_model", "simplify_model"]
+__all__ = [
+    "EARLIER",
+    "EXPORTED",
+    "FAULTS",
+    "ROUNDED",
+    "SIMPLIFIED",
+    "UNUSABLE",
+    "export_model",
+    "refused_model",
+    "simplify_model",
+]
 
 EXPORTED, SIMPLIFIED = "model.v1.onnx", "simplified.v1.onnx"
 _LARGEST_BYTES = 50 << 20
 UNUSABLE = "unusable"
 """The fault after which there is nothing to compare."""
+ROUNDED = "rounded"
+"""The change that is no fault."""
 EARLIER = b"the file of an earlier run"
 """What lies where an ONNX file is to be written: notebooks are run again, so it has to be replaced."""
 
@@ -114,11 +126,17 @@ def _colours(graph: onnx.GraphProto) -> None:
     _change(next(colours), lambda values: values[:, ::-1])
 
 
-def _last_classes(graph: onnx.GraphProto) -> None:
-    """Move the last two outputs apart: their mean and every other output stay."""
-    shift = np.zeros(10)
-    shift[-2:] = -0.5, 0.5
-    _change(next(tensor for tensor in graph.initializer if list(tensor.dims) == [10]), lambda values: values + shift)
+def _shifted(graph: onnx.GraphProto, *shifts: float) -> None:
+    """Add the shifts to the last outputs."""
+    bias = next(tensor for tensor in graph.initializer if list(tensor.dims) == [10])
+    _change(bias, lambda values: values + np.pad(shifts, (10 - len(shifts), 0)))
+
+
+def _rounded(graph: onnx.GraphProto) -> None:
+    """Change a convolution's weights by float32's last digit, up and down: nobody calls that another model."""
+    weights = next(tensor for tensor in graph.initializer if len(tensor.dims) == 4)
+    ends = np.where(np.arange(np.prod(weights.dims)).reshape(weights.dims) % 2, np.inf, -np.inf).astype(np.float32)
+    _change(weights, lambda values: np.nextafter(values, ends))
 
 
 def _unusable(graph: onnx.GraphProto) -> None:
@@ -130,7 +148,10 @@ FAULTS: dict[str, Callable[[onnx.GraphProto], None]] = {
     "slight": _slight,
     "nan": _nan,
     "colours": _colours,
-    "last classes": _last_classes,
+    "larger": lambda graph: _shifted(graph, *[0.5] * 10),
+    "smaller": lambda graph: _shifted(graph, *[-0.5] * 10),
+    "last classes": lambda graph: _shifted(graph, -0.5, 0.5),  # their mean and every other output stay
+    ROUNDED: _rounded,
     UNUSABLE: _unusable,
 }
 """What a simplifier may do to a model's graph."""
@@ -146,7 +167,7 @@ def _spoiled(fault: str, model: Any, check_n: int = 0, *args: Any, **kwargs: Any
     found = onnx.ModelProto()
     found.CopyFrom(model if isinstance(model, onnx.ModelProto) else onnx.load(str(model)))
     FAULTS[fault](found.graph)
-    return found, not check_n
+    return found, fault == ROUNDED or not check_n
 
 
 @contextlib.contextmanager

@@ -258,9 +258,9 @@ def interface(case: Case) -> str:
     found = case.call(probes.use_as_context, **ask).require(CLASS)
     if _computes(case):
         judge(found["called"], small, call, "model(images) in a with block")
-    by_infer, by_call = found["refused"]
-    if by_infer != by_call:
-        raise Missed(f"model(images) to end as infer: {by_infer}", f"{by_call}", "return infer(images), and no more")
+    for by_infer, by_call in zip(*found["ends"], strict=True):
+        if by_infer != by_call:
+            raise Missed(f"model(images) to end as infer: {by_infer}", by_call, "return infer(images), and no more")
     if found["swallowed"]:
         advice = "__exit__ that returns something true swallows the exception; return nothing"
         raise Missed("an exception in the block to go on", f"{found['swallowed'][0]} was swallowed", advice)

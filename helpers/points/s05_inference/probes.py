@@ -176,7 +176,7 @@ class _LeftEarlyError(Exception):
 def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
     """Use one instance as `with … as model` and `model(images)`, others in blocks that raise.
 
-    Returns `called`, what the call gave; `refused`, how infer and the call ended for images of another shape;
+    Returns `called`, what the call gave; `ends`, how infer and it ended for one image and images of another shape;
     `swallowed`, the exceptions' names that did not leave their block; and what was alive after the first block, after
     the last one, and after a `close()` that followed each: `ended`, `closed`, `left`, `left_closed`.
     """
@@ -186,7 +186,7 @@ def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: C
         first, second = notebook[CLASS](path), None
         with first as model:
             called = _plain(model(images))
-            refused = [_attempt(lambda way=way: way(other))["error"] for way in (model.infer, model)]
+            ends = [[_ending(way, given) for given in (images[:1], other)] for way in (model.infer, model)]
         ended, closed = alive(), _alive_after_closing((first, model), alive)
         for error in (ValueError("left"), RuntimeError("left"), _LeftEarlyError(), KeyboardInterrupt()):
             second = notebook[CLASS](path)
@@ -194,7 +194,13 @@ def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: C
                 swallowed.append(type(error).__name__)
         left, left_closed = alive(), _alive_after_closing((second,), alive)
     found = {"ended": ended, "closed": closed, "left": left, "left_closed": left_closed}
-    return {**found, "called": called, "refused": refused, "swallowed": swallowed}
+    return {**found, "called": called, "ends": ends, "swallowed": swallowed}
+
+
+def _ending(way: Callable[[np.ndarray], Any], images: np.ndarray) -> str:
+    """Return the result's shape, or the name of what was raised."""
+    found = _attempt(lambda: way(images))
+    return found["error"] or str(np.shape(found["result"]))
 
 
 def _leaves(error: BaseException, model: Any, images: np.ndarray) -> bool:
