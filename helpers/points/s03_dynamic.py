@@ -272,10 +272,14 @@ def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
 
 
 def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[list[list[float]], int]:
-    """Return rates, given by rising batch, as a shuffled table of batches of its own, and the batch in `place`."""
+    """Return rates, given by rising batch, as a table of batches of its own, and the batch in `place`.
+
+    The rows are shuffled, and the largest batch is never the last of several.
+    """
     batches = np.sort(draw.choice(_BATCHES, len(rates), replace=False))
     rows = [[int(batch), float(value)] for batch, value in zip(batches, rates, strict=True)]
-    return [rows[index] for index in draw.permutation(len(rows))], int(batches[place])
+    shuffled = [rows[index] for index in draw.permutation(len(rows))]
+    return shuffled[::-1] if shuffled[-1] == rows[-1] else shuffled, int(batches[place])
 
 
 @probe

@@ -50,11 +50,11 @@ class Build:
 
 
 @contextlib.contextmanager
-def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
+def recorded_builds(*, failing: bool = False, calibrated: bool = False) -> Iterator[list[Build]]:
     """Give a list that each build inside the block adds to. Plans are built with detailed layer information.
 
     With `failing` the first of them answers None, as TensorRT does where no kernel fits; a second one, in its place,
-    would work.
+    would work. With `calibrated` too it has calibrated by then.
 
     Detailed verbosity is what lets the inspector say which precision a layer runs in. Optimization level 0 takes the
     first kernel that works: a check answers in seconds, and on so small a network timing would decide by chance which
@@ -68,7 +68,9 @@ def recorded_builds(*, failing: bool = False) -> Iterator[list[Build]]:
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
             builds.append(_asked(network, config))
-            return None if failing and len(builds) == 1 else original(builder, network, config, *args, **kwargs)
+            fails = failing and len(builds) == 1
+            plan = None if fails and not calibrated else original(builder, network, config, *args, **kwargs)
+            return None if fails else plan
 
         return build
 

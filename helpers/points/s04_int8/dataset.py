@@ -65,6 +65,9 @@ _SMALL, _SHORTER = 98, 256
 _PARTS = (8, 10, 13, 26)
 """Of forty images in four classes: one part that the classes divide, three that they do not."""
 
+_UNEVEN = (2, 9, 13)
+"""Files of three classes."""
+
 Images = dict[str, np.ndarray]
 
 
@@ -259,7 +262,7 @@ def _equal(image: np.ndarray, other: np.ndarray) -> bool:
 
 @point("num_samples is respected")
 def number(case: Case) -> str:
-    even, uneven, mixed = _classes(case, (10,) * 4), _classes(case, (2, 9, 13)), _mixed()
+    even, uneven, mixed = _classes(case, (10,) * 4), _classes(case, _UNEVEN), _mixed()
     advice = "look at __len__; each object lists its folder itself; classes may be of other sizes"
     asked = [(even, 8), (even, 10), (even, 40), (even, 1000), (uneven, 11), (uneven, 22), (uneven, 1000)]
     for files, most in asked:
@@ -281,7 +284,15 @@ def spread(case: Case) -> str:
     shades = np.sort(_listed(case, files, len(files)))
     if len(shades) != len(files):
         raise Missed(f"all {len(files)} images", f"{len(shades)}", "use every image where num_samples allows it")
+    _each_once(_listed(case, _classes(case, _UNEVEN), sum(_UNEVEN)))
     return "of 40 images " + "; ".join(_evenly(_listed(case, files, part), shades, part) for part in _PARTS)
+
+
+def _each_once(found: list[float]) -> None:
+    if len(set(found)) != len(found):
+        expected = f"each file at most once, also where classes have {', '.join(map(str, _UNEVEN))} files"
+        said = f"{len(found)} images, {len(set(found))} different ones"
+        raise Missed(expected, said, "leave a class out once it is used up")
 
 
 def _listed(case: Case, files: dict[str, bytes], part: int) -> list[float]:

@@ -65,7 +65,7 @@ _BUILDS = (
     {"model": 0, "path": "copy.onnx", "cache": "own.cache", "images": 1},
     {"model": 1, "path": ONNX_FILE, "cache": "own.table", "images": 0, "date": _LONG_AGO + 1},
     {"model": 2, "path": "copy.onnx", "cache": "own.table", "images": 1},
-    {"model": 2, "path": "copy.onnx", "cache": "own.table", "images": 1, "unwritten": 0},
+    {"model": 2, "path": "copy.onnx", "cache": "own.table", "images": 1, "fails_late": 0},
     {"model": 0, "path": "copy.onnx", "cache": "own.table", "images": 0, "gone": True},
 )
 _REUSED, _TWICE = (1, 6), 2
@@ -74,7 +74,7 @@ _STALE = {
     4: "the cache of the file that was at this path before",
     5: "the cache of the file that was built between two builds of this one",
     7: "the cache of a file with the same weights and another graph",
-    8: "the cache of another file, whose engine could not be written,",
+    8: "the cache of another file, whose build failed once it had calibrated,",
     9: "a cache that was removed",
 }
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
@@ -136,7 +136,7 @@ def build_int8(
 
     A build is {"model": index, "path", "cache" and perhaps "engine": file names, "seed", "number", "strength": of its
     images}; with "copy_of" what that build calibrated is put in the cache first, with "gone" the cache is removed; with
-    "fails" a build of that model's index precedes it and gives None, with "unwritten" one whose engine finds no folder;
+    "fails" a build of that model's index precedes it and gives None, with "fails_late" one that has calibrated by then;
     with "times" it is done so often, with one calibrator; from one with "new_session" on, the functions are as a new
     kernel has them. "date" is the ONNX file's.
 
@@ -157,14 +157,11 @@ def build_int8(
                 cache.write_bytes(results[wanted["copy_of"]]["handed"] or b"")
             if "gone" in wanted:
                 cache.unlink(missing_ok=True)
-            if "fails" in wanted:
-                _put(source, models[wanted["fails"]])
-                with recorded_builds(failing=True), suppress(Exception, SystemExit):
-                    _build(functions, (source, target, cache), wanted, batch, _Notes())
-            if "unwritten" in wanted:
-                _put(source, models[wanted["unwritten"]])
-                with suppress(Exception, SystemExit):
-                    _build(functions, (source, folder / "missing" / target.name, cache), wanted, batch, _Notes())
+            for failing, calibrated in (("fails", False), ("fails_late", True)):
+                if failing in wanted:
+                    _put(source, models[wanted[failing]])
+                    with recorded_builds(failing=True, calibrated=calibrated), suppress(Exception, SystemExit):
+                        _build(functions, (source, target, cache), wanted, batch, _Notes())
             _put(source, models[wanted["model"]], wanted.get("date", _LONG_AGO))
             results.append(_result(functions, (source, target, cache), wanted, batch))
     return results

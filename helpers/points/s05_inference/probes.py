@@ -176,9 +176,10 @@ class _LeftEarlyError(Exception):
 def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
     """Use one instance as `with … as model` and `model(images)`, others in blocks that raise.
 
-    Returns `called`, what the call gave; `ends`, how infer and it ended for one image and images of another shape;
-    `swallowed`, the exceptions' names that did not leave their block; and what was alive after the first block, after
-    the last one, and after a `close()` that followed each: `ended`, `closed`, `left`, `left_closed`.
+    Returns `called`, what the call gave; `ends`, how infer and the call ended for one image, for one that is no batch,
+    and for images of another shape; `swallowed`, the exceptions' names that did not leave their block; and what was
+    alive after the first block, after the last one, and after a `close()` that followed each: `ended`, `closed`,
+    `left`, `left_closed`.
     """
     images, swallowed = images_of(call, image), []
     other = np.ones((len(images), *image[:-1], image[-1] + 1), np.float32)
@@ -186,7 +187,7 @@ def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: C
         first, second = notebook[CLASS](path), None
         with first as model:
             called = _plain(model(images))
-            ends = [[_ending(way, given) for given in (images[:1], other)] for way in (model.infer, model)]
+            ends = [[_ending(way, given) for given in (images[:1], images[0], other)] for way in (model.infer, model)]
         ended, closed = alive(), _alive_after_closing((first, model), alive)
         for error in (ValueError("left"), RuntimeError("left"), _LeftEarlyError(), KeyboardInterrupt()):
             second = notebook[CLASS](path)
