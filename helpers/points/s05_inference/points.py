@@ -294,7 +294,8 @@ def closed(case: Case) -> str:
         raise Missed("infer to raise after close()", "no exception", "remember that it is closed, and raise")
     said = f"{found['infer']['error']}: {found['infer']['message'][:80]}"
     if found["infer"]["error"] in SLIPS:
-        raise Missed("infer to raise RuntimeError after close()", said, "look whether it is closed, and raise")
+        expected, advice = "an exception that infer raises on purpose after close()", "look whether it is closed, and raise"
+        raise Missed(expected, said, advice)
     return said
 
 
