@@ -46,6 +46,9 @@ NUM_SAMPLES = 1000
 """How many images count where the caller does not say."""
 
 _CLASSES = 10
+_SMALL = 32
+"""Height and width of images of which there are many."""
+
 _EXACT = 6e-3
 """Percentage points: that a rate was rounded costs its own point, and not these."""
 
@@ -169,7 +172,7 @@ def num_samples(case: Case) -> str:
         what = f"with num_samples={wanted}, batches of 8 and 60 images"
         said.append(_both(_evaluate(case, known, 8, wanted, unused=3), known["ranks"][:wanted], what, advice))
     many = _known(case, "accuracy.default", {0: NUM_SAMPLES - 100, 3: 100}, {8: 12})
-    found, what = _evaluate(case, many, 506, None, edge=32), f"of 1,012 images, num_samples={NUM_SAMPLES} not given"
+    found, what = _evaluate(case, many, 506, None, edge=_SMALL), f"of 1,012 images, num_samples={NUM_SAMPLES} not given"
     advice = f"leave the default at {NUM_SAMPLES}, and count in numbers that hold as much"
     said.append(_both(found, many["ranks"][:NUM_SAMPLES], what, advice))
     _lets_errors_through(case, known)
@@ -215,7 +218,7 @@ def _above_a_guess(rates: tuple[float, float]) -> bool:
 
 @point("Equal scores are not all right")
 def ties(case: Case) -> str:
-    rates = in_percent(_evaluate(case, tied(case), 8, 400))
+    rates = in_percent(_evaluate(case, tied(case), 8, 400, edge=_SMALL))
     if not as_a_guess(*rates):
         expected = "about 11 % and 53 % for a model that gives nine or all of ten classes the same score"
         advice = "pick one class, and five classes, for each image, whether or not other scores are equal to theirs"
@@ -244,7 +247,7 @@ def models(case: Case) -> str:
         raise Missed("the model to be given float32 NumPy arrays [N, 3, 224, 224]", found["wrong_inputs"][0], advice)
     said = _both(found, known["ranks"], "for a model that answers with torch tensors", "accept both kinds of scores")
     known = _known(case, "accuracy.again", {0: VALIDATION_IMAGES - 11, 3: 7, 7: 4})
-    found = _evaluate(case, known, 10, VALIDATION_IMAGES, after_others=True, edge=32)
+    found = _evaluate(case, known, 10, VALIDATION_IMAGES, after_others=True, edge=_SMALL)
     _both(found, known["ranks"], "after other models and images", "begin each call anew: keep no answers or counts")
     return said
 
