@@ -230,7 +230,10 @@ def _refusal(answer: dict[str, Any]) -> str:
 
 
 def _refused_or_right(case: Case, fault: str) -> None:
-    """Raise Missed where onnxsim's wrong result was written. Who uses another simplifier never sees the fault."""
+    """Raise Missed where onnxsim's wrong result was written, or a merely rounded one refused.
+
+    Who uses another simplifier never sees the fault.
+    """
     answer = case.call(refused_model, onnx=_source(case)[0], fault=fault).require(SIMPLIFY)
     if answer["raised"] is not None:
         if fault == ROUNDED:

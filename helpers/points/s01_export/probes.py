@@ -36,7 +36,7 @@ _LARGEST_BYTES = 50 << 20
 UNUSABLE = "unusable"
 """The fault after which there is nothing to compare."""
 ROUNDED = "rounded"
-"""The change that is no fault."""
+"""The one of FAULTS that is none: it has to be written."""
 EARLIER = b"the file of an earlier run"
 """What lies where an ONNX file is to be written: notebooks are run again, so it has to be replaced."""
 
@@ -86,7 +86,7 @@ def simplify_model(notebook: Notebook, *, onnx: bytes) -> dict[str, Any]:
 
 @probe
 def refused_model(notebook: Notebook, *, onnx: bytes, fault: str = "") -> dict[str, Any]:
-    """Call `simplify_onnx(src, dst)` where it may have to refuse; with a `fault` onnxsim's result is wrong.
+    """Call `simplify_onnx(src, dst)` where it may have to refuse; with a `fault` onnxsim's result is changed by it.
 
     Returns `files` as `simplify_model`, `raised` (the exception's type and message, None without one) and `slip`,
     whether that is an exception of a slip, not one that was raised on purpose.
@@ -172,7 +172,7 @@ def _spoiled(fault: str, model: Any, check_n: int = 0, *args: Any, **kwargs: Any
 
 @contextlib.contextmanager
 def _faulty_simplifier(function: Callable[..., Any], fault: str) -> Iterator[None]:
-    """Let `onnxsim.simplify` return a faulty model, by whatever name the student's module calls it."""
+    """Let `onnxsim.simplify` return a changed model, by whatever name the student's module calls it."""
     names, spoiled = getattr(function, "__globals__", {}), partial(_spoiled, fault)
     own = {name: spoiled for name, value in names.items() if value is onnxsim.simplify}
     homes = [home for home in (onnxsim, getattr(onnxsim, "onnx_simplifier", None)) if hasattr(home, "simplify")]
