@@ -15,7 +15,10 @@ from helpers.files import atomic_write
 
 __all__ = [
     "ARTIFACTS",
+    "BASELINE",
+    "BATCHES",
     "CALIBRATION_IMAGES",
+    "ENGINES",
     "MODEL",
     "ONNX_FILE",
     "PROFILE_BATCHES",
@@ -47,6 +50,19 @@ THROUGHPUT_SECONDS = 0.2 if QUICK else 1.0
 
 PROFILE_BATCHES = (1, 8, 32)
 """Least, best and largest batch of every engine from step 3 on."""
+
+BATCHES = (PROFILE_BATCHES[0], 4, PROFILE_BATCHES[1], 16, PROFILE_BATCHES[2])
+"""The batches that step 6 measures."""
+
+BASELINE = "pytorch-fp32"
+"""PyTorch's name in the tables of steps 6 to 8."""
+
+ENGINES = {
+    "fp32": "resnet50_fp32.engine",
+    "fp16": "resnet50_dynamic_fp16.engine",
+    "int8": "resnet50_int8.engine",
+}
+"""The engines of steps 5 to 8, by their names in those tables."""
 
 STEPS = (
     "01_export",

@@ -1,6 +1,7 @@
 """What is asked of every engine builder: what it returns and writes, the workspace, the precision, and its failures.
 
-These judge plain data: `built`, what a probe of helpers/probes/builds.py answered about one build.
+They judge `built`, what a probe of helpers/probes/builds.py answered about one build, or ask a case for builds of their
+own.
 """
 
 from collections import Counter
@@ -49,7 +50,7 @@ HALF_SIZE = 0.6
 INT8_SIZE = 0.45
 """The same of an INT8 engine (one byte of four)."""
 
-_MOST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
+_LEAST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
 _STORED_IN_HALF = 0.8  # of a small network's ONNX file: a plan in FP16 takes 0.65, one in FP32 1.13
 NO_MODEL = b"garbage, no ONNX model"
 """No parser takes it. Its first byte matters: TensorRT's reads a few others as an empty model, without an error."""
@@ -123,7 +124,7 @@ def asked_for(built: Built) -> dict[str, Any]:
 
 
 def built_again(case: Case, before: bytes, model: bytes, function: str) -> Built:
-    """Return what `build_engine` answers for a model after another one under the same names, which are the lab's own.
+    """Return what `build_engine` answers for a model after another one at the same path, which has the lab's name.
 
     Raises:
         Missed: nothing was built for the second model.
@@ -159,7 +160,7 @@ def in_half(built: Built, model: bytes, function: str) -> str:
     said = f"layers by precision: {facts['precisions']}"
     if ENGINE == "tensorrt":
         return f"FP16 allowed; {said}"
-    if _share(facts, "fp16", "bf16") >= _MOST_CONVOLUTIONS:
+    if _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS:
         return said
     if len(plan) <= _STORED_IN_HALF * len(model):
         return f"weights stored in half precision; this processor computes in FP32 ({said})"
@@ -174,7 +175,7 @@ def in_int8(built: Built, function: str) -> str:
     _not_held(asked, "INT8", ("FLOAT", "HALF", "BF16"))
     facts = facts_of(plan_of(built, function), "the engine")
     said = f"convolutions by precision: {facts['convolutions']}"
-    if ENGINE != "tensorrt" and _share(facts, "int8") < _MOST_CONVOLUTIONS:
+    if ENGINE != "tensorrt" and _share(facts, "int8") < _LEAST_CONVOLUTIONS:
         raise Missed("convolutions in INT8", said, "set the INT8 flag on the configuration that is built")
     return f"INT8 allowed; {said}"
 

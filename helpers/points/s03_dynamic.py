@@ -59,7 +59,7 @@ PROMISES = (
 
 _CLOCK = 0.01  # how far clocks of one machine differ in resolution, and what a loop costs
 _EARLIEST, _LATEST, _LATE_S = 0.9, 1.5, 0.3
-"""Measuring ends after this share of the seconds asked for, at the least, and starts no run after that, and a bit."""
+"""Measuring takes at least _EARLIEST of the seconds asked for; no run starts after _LATEST of them and _LATE_S."""
 _RATE_LIMIT_S = 30.0
 _BATCHES = (*range(1, 65), *range(100, 1001, 50))
 _EXACT = range(470, 641, 10)

@@ -33,7 +33,7 @@ OLDER = b"the engine of last week " * 100_000
 
 @dataclass
 class Build:
-    """One call of a builder: the workspace limit in bytes, the flags, the calibrator's class and the profiles.
+    """One call of a builder: the workspace limit in bytes, the flags and the calibrator's class.
 
     `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
     (TensorRT's, such as FLOAT and HALF). `calibration_batch` is the middle batch of the profile to calibrate in, None
@@ -43,7 +43,6 @@ class Build:
     workspace_bytes: int
     flags: dict[str, bool] = field(default_factory=dict)
     calibrator: str | None = None
-    profiles: int = 0
     convolutions: int = 0
     held: dict[str, int] = field(default_factory=dict)
     calibration_batch: int | None = None
@@ -92,7 +91,6 @@ def _asked(network: Any, config: Any) -> Build:
         workspace_bytes=int(config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE)),
         flags=flags,
         calibrator=type(calibrator).__name__ if calibrator is not None else None,
-        profiles=int(config.num_optimization_profiles),
         convolutions=len(convolutions),
         held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if layer.precision_is_set)),
         calibration_batch=_calibration_batch(network, config),

@@ -22,7 +22,7 @@ def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
 
     Keys: `opset`; `inputs` and `outputs` (name → {"shape": numbers and the names of symbolic axes, "dtype"}; weights
     that a caller may replace are inputs too);
-    `nodes` (how many); `operators`; `training` (nodes in training mode); `foldable` (nodes that compute from
+    `nodes` (how many); `training` (nodes in training mode); `foldable` (nodes that compute from
     constants alone); `external` (weights that are kept in other files).
 
     Raises:
@@ -38,7 +38,6 @@ def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
         "inputs": {value.name: _tensor(value) for value in graph.input},
         "outputs": {value.name: _tensor(value) for value in graph.output},
         "nodes": len(graph.node),
-        "operators": [node.op_type for node in graph.node],
         "training": [_name(node) for node in graph.node if _trains(node, constants)],
         "foldable": _foldable(graph, set(constants)),
         "external": [tensor.name for tensor in graph.initializer if tensor.data_location == TensorProto.EXTERNAL],

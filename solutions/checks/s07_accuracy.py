@@ -5,7 +5,7 @@ from PIL import Image
 
 from helpers import digits
 from helpers.errors import LabError
-from helpers.lab import QUICK, VALIDATION_IMAGES
+from helpers.lab import BASELINE, ENGINES, QUICK, VALIDATION_IMAGES
 from helpers.missed import Missed
 from helpers.points.builders import facts_of
 from helpers.points.case import Case
@@ -13,7 +13,7 @@ from helpers.points.s07_accuracy import points
 from helpers.points.s07_accuracy.known import evaluate_engine
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.reference import reference
-from solutions.checks.trusted.reference_accuracy import ENGINES, PYTORCH, Evaluation, evaluate_plans, pytorch_evaluation
+from solutions.checks.trusted.reference_accuracy import Evaluation, evaluate_plans, pytorch_evaluation
 from solutions.pipeline.accuracy import accuracy_loss
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.preprocessing import preprocess
@@ -90,7 +90,7 @@ def _trusted(case: Case) -> dict[str, Evaluation]:
         found = evaluate_plans(plans, reference())
     except LabError as error:
         raise Missed("engines that take the validation images", str(error), "build them again in their step") from error
-    return {PYTORCH: pytorch_evaluation(reference()), **found}
+    return {BASELINE: pytorch_evaluation(reference()), **found}
 
 
 def _faults(case: Case) -> dict[str, str]:

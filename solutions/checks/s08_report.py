@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from helpers.lab import ONNX_FILE
+from helpers.lab import ENGINES, ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report import PARTS
 from helpers.points.s08_report.contents import built, needed
-from helpers.points.s08_report.runs import ENGINE_FILES, MEASUREMENTS, Run
+from helpers.points.s08_report.runs import MEASUREMENTS, Run
 from solutions.checks.core.claim import Earned, claim
 from solutions.checks.trusted.report_runs import KINDS, made_up
 
@@ -17,7 +17,7 @@ NUMBERS, CHARTS, ANALYSIS = "report_numbers", "report_charts", "analysis_figures
 _ALL = range(KINDS)
 _FEW = (0, 1)
 """Kinds of runs for the report, whose engines are read each time, and for charts, which take a second to draw: the
-lab's own engine and batches, which our cells draw first, then others; an INT8 that gains top-1 and one that loses."""
+lab's own engine and batches, which our cells draw first, then others; an INT8 that loses top-1 and one that gains."""
 
 
 @lru_cache(maxsize=2 * KINDS)
@@ -45,7 +45,7 @@ _award("report.accuracy", 0.75, NUMBERS, _FEW)
 @claim("report.this_run", cell=NUMBERS, points=0.5, title="The report among the artifacts is of this run")
 def this_run(case: Case) -> str:
     contents = {name: _parsed(case, f"{name}.json") for name in MEASUREMENTS}
-    run = Run(**contents, files={"onnx": ONNX_FILE, **ENGINE_FILES}, report={}, figures={})
+    run = Run(**contents, files={"onnx": ONNX_FILE, **ENGINES}, report={}, figures={})
     if _parsed(case, "report.json") != built(case, run):
         expected = "report.json to hold what build_report makes of the files beside it"
         raise Missed(expected, "another content", "run the cell that writes it again, after build_report's")

@@ -16,7 +16,7 @@ from helpers.points.s07_accuracy.known import KnownScores, numbered_loader, rank
 from helpers.probes.student import Student
 from solutions.checks import s07_accuracy
 from solutions.checks.core.claim import claims_of
-from solutions.checks.trusted.reference_accuracy import ENGINES, PYTORCH, Evaluation
+from solutions.checks.trusted.reference_accuracy import Evaluation
 
 COUNTING = (points.top1, points.top5, points.percent, points.ragged, points.num_samples, points.ties, points.models)
 
@@ -67,10 +67,6 @@ def _missed(function: Callable, seed: int, asked: tuple = COUNTING) -> list[str]
 def test_step_seven_is_worth_fifteen_points() -> None:
     claims = [*claims_of("evaluate_accuracy"), *claims_of("accuracy_results")]
     assert sum(claim.points for claim in claims) == 15
-
-
-def test_the_rows_are_those_of_the_trusted_evaluation() -> None:
-    assert (PYTORCH, *ENGINES) == points.ROWS
 
 
 @pytest.mark.parametrize("give", [float, np.float32, torch.tensor])

@@ -10,6 +10,8 @@ import pytest
 
 from helpers import points
 from helpers.lab import STEPS
+from solutions.checks.trusted.engine_speed import LEAST_SPEEDUP
+from solutions.checks.trusted.speed import FULL, NONE
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {step: f"s{step}" for step in STEPS}
@@ -27,3 +29,11 @@ def test_each_promise_of_a_room_stands_in_its_notebook(step: str) -> None:
     assert promises, step
     text = _text(step)
     assert [promise for promise in promises if re.sub(r"[\s*`]+", " ", promise) not in text] == []
+
+
+@pytest.mark.parametrize("step", ["02_fp16", "03_dynamic", "04_int8"])
+def test_the_shares_that_speed_earns_stand_in_the_notebook(step: str) -> None:
+    text = _text(step)
+    assert f"full points from {FULL} of the reference" in text
+    assert f"none below {NONE}" in text
+    assert f"more than {LEAST_SPEEDUP} times" in text or step == "03_dynamic"  # PyTorch is no measure there

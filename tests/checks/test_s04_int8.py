@@ -53,7 +53,7 @@ def test_points_of_the_step_add_up():
     assert {cell: sum(claim.points for claim in claims_of(cell)) for cell in points} == points
 
 
-def test_trusted_scales_name_every_layer_of_the_small_network():
+def test_trusted_scales_name_tensors_of_the_small_network():
     scales = trusted_scales(tiny_onnx(5), 5, 8, 1.0)
     assert {"input", "relu0", "conv3"} <= set(scales)
     assert all(scale > 0 for scale in scales.values())

@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report import CHECKS, PARTS, charts, page, text
 from helpers.points.s08_report.contents import equal
 from helpers.points.s08_report.figures import drawn
-from helpers.points.s08_report.runs import BASELINE, EXAMPLES, Run
+from helpers.points.s08_report.runs import EXAMPLES, Run
 from helpers.probes.student import Student
 from solutions.checks.trusted.report_runs import KINDS, expected_figures, expected_report, made_up
 

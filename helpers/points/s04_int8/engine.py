@@ -71,19 +71,20 @@ _BUILDS = (
 _REUSED, _TWICE = (1, 6), 2
 _STALE = {
     3: "a cache that came from elsewhere",
-    4: "the cache of the file that was at this path before",
+    4: "the cache of a file that was at this path before",
     5: "the cache of the file that was built between two builds of this one",
     7: "the cache of a file with the same weights and another graph",
-    8: "the cache of another file, whose build failed once it had calibrated,",
+    8: "the cache that a failed build of another file had calibrated",
     9: "a cache that was removed",
 }
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
 
 
 def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
-    """Return float32 [number, 3, 224, 224] of noise around `strength`, each image stronger than the one before.
+    """Return float32 [number, 3, 224, 224] of noise of mean 0, each image stronger than the one before.
 
-    So the scales tell whether the last batches were used too.
+    Its standard deviation goes from `strength` / 4 to 4 · `strength`, so the scales tell whether the last batches were
+    used too.
     """
     noise = np.random.default_rng(seed).standard_normal((number, *SHAPE), dtype=np.float32)
     return noise * np.linspace(strength / 4, strength * 4, number, dtype=np.float32)[:, None, None, None]
@@ -94,7 +95,7 @@ class _Notes:
     """What TensorRT and a calibrator said to each other in one build.
 
     `given` counts the batches, `endless` tells that there would be more; `read` is the first cache that was read,
-    `there` whether its file lay there then; `handed` the cache that TensorRT wrote, `calibrations` how often.
+    `there` whether its file lay there at any read; `handed` the cache that TensorRT wrote, `calibrations` how often.
     """
 
     given: int = 0
@@ -302,13 +303,15 @@ def cache_reused(case: Case) -> str:
     for index in _REUSED:
         _reused(case, index)
     if build(case, _TWICE)["calibrations"] > 1:
-        advice = "its methods stay as they are, and it reads the file at each call: it may serve another build"
+        advice = (
+            "leave the calibrator's methods as they are: it may serve another build, and reads its file at each call"
+        )
         raise Missed("one calibration for two builds with one calibrator", "one for each", advice)
     return "no batch asked for, cache unchanged"
 
 
 def _reused(case: Case, index: int) -> None:
-    """Raise Missed where a build asked for batches, or used scales that no earlier build of its network got."""
+    """Raise Missed where a build had no calibrator, asked for batches, or used or left scales not its network's."""
     again = build(case, index)
     if builders.asked_for(again)["calibrator"] is None:
         raise Missed("the calibrator in each build's configuration", "none", "it reads the cache: TensorRT asks it")

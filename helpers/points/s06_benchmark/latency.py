@@ -53,7 +53,7 @@ Of a hundred, the upper one is the largest of all, which is no p99: so a tail is
 each so short that `timed` still tries them in real time.
 """
 
-_LEAST_MS, _FAR = 2.0, 10.0
+_LEAST_MS, _FAR, _DISTURBANCE = 2.0, 10.0, 10.0
 _SLOW_MS, _SLOW_CALLS = 60.0, 5
 _OUTLIERS_MS = [2.0, 40.0, 4.0, 25.0, 6.0, 3.0]
 _ASYNCHRONOUS_CALLS, _ASYNCHRONOUS_WARM_UP = 30, 4
@@ -110,7 +110,7 @@ class Timed:
 
     @property
     def unit(self) -> int:
-        """The power of 1000 that turns what was returned into milliseconds: a wrong unit is missed only once."""
+        """The power of 1000 that turns what was returned into milliseconds: a wrong unit costs one point here."""
         truth = {"mean": float(self.times.mean()), "median": statistics.median(self.times.tolist())}
         found = {name: self.numbers.get(f"{name}_ms", self.numbers.get(name, 0.0)) for name in truth}
         powers = [math.log(truth[name] / value, 1e3) for name, value in found.items() if 0 < value < math.inf]
@@ -146,7 +146,7 @@ def _said(counts: dict[str, int]) -> str:
 
 
 def _spread(case: Case, number: int, largest: float, attempt: int) -> Timed:
-    """Time a model whose latencies are well spaced from 2 ms on, across 10 ms, in random order.
+    """Time a model whose latencies are well spaced, in random order, from 2 to more than 10 ms (as text 9.5 > 10.5).
 
     The one before the first that is timed, that one and the last are near the mean: whoever counts one call more or
     less there loses `calls`, and not the figures too.
@@ -204,10 +204,10 @@ def _ramp(case: Case, judge: Callable[[Timed], str]) -> str:
     How many there were is another's matter.
     """
     durations, counts = np.linspace(*_RAMP_MS, ITERATIONS), {"num_iterations": ITERATIONS, "warmup": 1}
-    durations[_DISTURBED] *= _FAR
+    durations[_DISTURBED] *= _DISTURBANCE
     model = {"durations_ms": durations.tolist(), "first_ms": [float(durations.mean())]}
     found = timed(case, 0, batch=2, counts=counts, **model)
-    return judge(found) if found.known and found.calls > ITERATIONS else f"not tried with {ITERATIONS}"
+    return judge(found) if found.known and found.calls > ITERATIONS else f"not judged with {ITERATIONS}"
 
 
 @point("Mean and median are right")

@@ -6,14 +6,13 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
+from helpers.lab import BASELINE, BATCHES, ENGINES
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s06_benchmark.latency import STATISTICS
 
 __all__ = [
-    "BATCHES",
-    "ENGINES",
     "LITTLE",
     "LITTLE_TOGETHER",
     "NAMES",
@@ -26,15 +25,7 @@ __all__ = [
     "together",
 ]
 
-ENGINES = {
-    "fp32": "resnet50_fp32.engine",
-    "fp16": "resnet50_dynamic_fp16.engine",
-    "int8": "resnet50_int8.engine",
-}
-"""The engine that is measured under each name."""
-
-NAMES = ("pytorch-fp32", *ENGINES)
-BATCHES = (1, 4, 8, 16, 32)
+NAMES = (BASELINE, *ENGINES)
 PROMISES = ("Three engines and PyTorch, five batch sizes",)
 
 LITTLE, LITTLE_TOGETHER, LITTLE_PYTORCH = 2.5, 1.5, 10.0
@@ -83,7 +74,7 @@ def _numbers(row: Any, keys: tuple[str, ...], where: str) -> dict[str, float]:
 
 def _number(value: Any, key: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        advice = "look at what your function returns for this batch and so few iterations"
+        advice = "look at what your function returns for this batch"
         raise Missed(f"a finite number under {key} ({where})", repr(value), advice)
     return float(value)
 

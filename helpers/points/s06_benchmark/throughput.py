@@ -89,7 +89,7 @@ class Timed:
 
     @property
     def power(self) -> int:
-        """The power of the batch size that turns what came back into images, so that it is missed only once.
+        """The power of the batch size that turns what came back into images, so that it costs one point here.
 
         0 is right; 1 where batches were counted, -1 where the batch size was multiplied in twice.
         """
@@ -141,7 +141,7 @@ def _batch(case: Case, purpose: str) -> int:
 
 
 def _steady(case: Case, attempt: int) -> Timed:
-    """Time a model of which a call takes some 90 ms: so few calls that one more or less is a tenth of them.
+    """Time a model of which a call takes some 90 ms: so few calls that one more or less shows.
 
     The last call ends well after the time is up, so that the seconds asked for are not those that passed.
     """

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report.figures import FUNCTION, charts_drawn
-from helpers.points.s08_report.runs import BASELINE, Part, Run
+from helpers.points.s08_report.runs import Part, Run
 from helpers.points.s08_report.text import NUMBER, half_a_unit, number
 
 __all__ = ["CHARTS", "FUNCTION", "PARTS", "UNITS", "name_in"]

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from helpers.backend import trt
-from helpers.lab import artifact_path, made_by
+from helpers.lab import BASELINE, artifact_path, made_by
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.s08_report.runs import BASELINE, Part, Run
+from helpers.points.s08_report.runs import Part, Run
 from helpers.probes.answer import Notebook, probe
 
 __all__ = ["DECIMALS", "FUNCTION", "PARTS", "as_json", "built", "equal", "needed", "report_built"]

@@ -237,7 +237,7 @@ def _named(label: str, look: Look, legend: list[tuple[str, Look]]) -> str:
 
 
 def _ticks(axes: Axes, side: int) -> list[tuple[float, str]]:
-    """Return the pixel along an axis and the text of each of its ticks; nothing where no text of theirs is seen."""
+    """Return the pixel along an axis and the text of each major tick; nothing where no text of theirs is seen."""
     axis = (axes.xaxis, axes.yaxis)[side]
     places = axis.get_majorticklocs() if _tick_labels(axis) else np.empty(0)
     points = np.full((len(places), 2), [axes.get_xlim()[0], axes.get_ylim()[0]])

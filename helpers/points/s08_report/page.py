@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from itertools import zip_longest
 
+from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report.charts import CHARTS, batch_in, name_in
-from helpers.points.s08_report.runs import BASELINE, Part, Run
+from helpers.points.s08_report.runs import Part, Run
 from helpers.points.s08_report.text import NUMBER, number
 from helpers.probes.answer import Notebook, probe
 
@@ -17,7 +18,7 @@ __all__ = ["FUNCTION", "PARTS", "page_written"]
 
 FUNCTION = "write_page"
 DECIMALS = 1
-"""Least decimals of a number on the page."""
+"""Least decimals of a number on the page; above some 500 the rounding that is allowed takes whole ones too."""
 
 _ROUNDING, _RELATIVE = 0.51 * 10**-DECIMALS, 0.001
 _TABLES = {

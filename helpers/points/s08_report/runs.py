@@ -1,7 +1,7 @@
 """Runs that were made up: what a student's functions are given, and what they must make of it.
 
 The visible checks' runs are recorded data, their expected values with them. The graders' are drawn anew, by code that
-students do not have. In all of them other batches, names, devices and directions occur than in the lab's own run.
+students do not have. But for one of the lab's own batches and device, each has others, and other names and directions.
 """
 
 import json
@@ -11,21 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Point
 
-__all__ = ["BASELINE", "ENGINE_FILES", "EXAMPLES", "MEASUREMENTS", "Part", "Report", "Run"]
+__all__ = ["EXAMPLES", "MEASUREMENTS", "Part", "Report", "Run"]
 
-BASELINE = "pytorch-fp32"
 MEASUREMENTS = ("latency", "throughput", "accuracy")
-ENGINE_FILES = {
-    "fp32": "resnet50_fp32.engine",
-    "fp16": "resnet50_dynamic_fp16.engine",
-    "int8": "resnet50_int8.engine",
-}
-"""The artifact that the lab's own report gives under each name."""
-
 Report = dict[str, Any]
 
 
@@ -70,7 +63,7 @@ class Part:
     """How many of the recorded runs the visible check takes, so that it answers within seconds."""
 
     def point(self) -> Point:
-        """Return the point of a visible check: every piece, on the runs that are recorded."""
+        """Return the point of a visible check: every piece, on the first `examples` of the recorded runs."""
         return Point(self.title, partial(self._all, runs=EXAMPLES[: self.examples]))
 
     def _all(self, case: Case, runs: Sequence[Run]) -> str:

@@ -96,11 +96,6 @@ class Claim:
     title: str
     judge: Judge
 
-    @property
-    def criterion(self) -> str:
-        """The criterion that the points count for."""
-        return CELLS[self.cell].criterion
-
 
 _ROOMS = Path(__file__).resolve().parents[1]
 _CLAIMS: dict[str, Claim] = {}

@@ -14,13 +14,13 @@ from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
 from solutions.checks.core.record import ClaimResult, Record
 
-__all__ = ["SEED_VARIABLE", "decide", "grade_cell"]
+__all__ = ["SEED_VARIABLE", "decide", "grade_cell", "run_claims"]
 
 SEED_VARIABLE = "TRT_LAB_SEED"
 
 
 def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
-    """Grade one test cell and return its points; nbgrader takes the number as partial credit."""
+    """Grade one test cell, show its card and return its points. In grading the record decides, not this number."""
     record = run_claims(cell, Case(Student.in_process(namespace), _seed()))
     show(record.card())
     return record.earned

@@ -23,9 +23,9 @@ OWN = 0.10
 """How far a figure may be from the log of the calls that it describes."""
 
 FASTER = 1.5
-"""How many times as fast as the grader's fastest execution a figure may be: half of what flatters by a factor of 2."""
+"""How many times as fast as the grader's fastest execution a figure may be: half way to a factor of 2."""
 
-_ROUNDS, _STANDS, _EXECUTIONS, _IN_FLIGHT = 5, 2, 16, 4
+_ROUNDS, _STANDS, _TURNS, _IN_FLIGHT = 5, 2, 16, 4
 _WARM_UP_SHARE = 0.7  # of the time: the calls of a warm-up may be queued in a moment, and then take long
 _LONG_GAP = 0.15  # of the time from one call to the next, by the least of each
 _COUNTS, _SECONDS = {"num_iterations": 15, "warmup": 3}, 0.2
@@ -40,7 +40,7 @@ def _shortest_ms(plan: bytes) -> float:
     """Return the shortest time of an execution, of those that were waited for one by one and of four in flight."""
     with QueuedEngine(plan, ENGINE_BATCH) as model:
         given, times = images(ENGINE_BATCH, 0), []
-        for number in (1, *[1, _IN_FLIGHT] * (_EXECUTIONS // 2)):
+        for number in (1, *[1, _IN_FLIGHT] * (_TURNS // 2)):
             start = time.perf_counter()
             for _ in range(number):
                 model(given)
@@ -57,7 +57,7 @@ def agrees(measure: Callable[[int], tuple[float, float]], shortest_ms: Callable[
         shortest_ms: the grader's own measurement, taken in turns with it.
 
     Raises:
-        Missed: fewer did; what the last one lacked.
+        Missed: fewer did; what they lacked.
     """
     shortest, stood, off = math.inf, 0, 1.0
     for attempt in range(_ROUNDS):
@@ -70,7 +70,8 @@ def agrees(measure: Callable[[int], tuple[float, float]], shortest_ms: Callable[
     if off != 1.0:
         expected = f"{what} of an engine as the log of the same calls has it, within {OWN:.0%}"
         advice = "only the model and the wait belong between the two clocks, and in what is counted"
-        raise Missed(expected, f"{off:.3g} times that", advice)
+        found = f"{off:.3g} times that" if off else "calls that nobody waited for, or of another batch"
+        raise Missed(expected, found, advice)
     expected = f"{what} of an engine as the grader finds it: no less than {shortest / FASTER:.3f} ms an execution"
     raise Missed(expected, f"{found_ms:.3f} ms", "return what was measured")
 
@@ -85,7 +86,7 @@ award("latency.synchronized", 0.75, latency.synchronized, cell=_LATENCY)
 award("latency.warm_up_ends", 0.25, latency.warm_up_ends, cell=_LATENCY)
 
 
-@claim("latency.engine", cell=_LATENCY, points=0.75, title="On an engine it finds the grader's figure")
+@claim("latency.engine", cell=_LATENCY, points=0.75, title="On an engine it finds what its calls took")
 def latency_of_an_engine(case: Case) -> str:
     plan = _plan(case)
 
@@ -130,7 +131,7 @@ award("throughput.warm_up", 0.5, throughput.warm_up, cell=_THROUGHPUT)
 award("throughput.synchronized", 0.75, throughput.synchronized, cell=_THROUGHPUT)
 
 
-@claim("throughput.engine", cell=_THROUGHPUT, points=0.75, title="On an engine it finds the grader's figure")
+@claim("throughput.engine", cell=_THROUGHPUT, points=0.75, title="On an engine it finds what its calls took")
 def throughput_of_an_engine(case: Case) -> str:
     plan = _plan(case)
 

@@ -3,20 +3,20 @@
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import psutil
 
 from helpers import models
 from helpers.backend import ENGINE
-from helpers.lab import MODEL
+from helpers.lab import BATCHES, ENGINES, MODEL
 from helpers.memory import keep_freed_memory
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s06_benchmark import results
-from helpers.points.s06_benchmark.results import BATCHES, ENGINES, NAMES
+from helpers.points.s06_benchmark.results import NAMES
 from helpers.points.s06_benchmark.timing import images
 from helpers.probes.builds import plan_facts
 from solutions.checks.core.claim import award, claim
@@ -56,7 +56,7 @@ class Fresh:
     def judges(self, key: Key) -> bool:
         """Whether the shortest time of a row is found: beside other programs only that of a short execution.
 
-        One of PyTorch may never be undisturbed there, since its threads wait for each other.
+        PyTorch's never is: its threads wait for each other, so that a busy core costs it many times as long.
         """
         return key[0] in ENGINES and (key[1] <= _SHORT_BATCH or self.quiet)
 
@@ -71,9 +71,10 @@ def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
     """Return evidence that saved times (ms a batch) are what this machine can measure.
 
     Raises:
-        Missed: one is shorter than what the machine can do, whatever its load (a factor of 2 in a single row shows on
-            a quiet machine; one in a whole name or table also beside other programs, since it takes one row that was
-            not disturbed), or an engine is longer at all its batches than the others allow, on a quiet machine.
+        Missed: an engine's time is shorter than what the machine can do, whatever its load (a factor of 2 in a single
+            row shows on a quiet machine; one in a whole engine or table also beside other programs, since it takes one
+            row that was not disturbed); an engine is longer at all its batches than the others allow, on a quiet
+            machine; or any name so much longer that the unit is wrong.
     """
     for key in sorted(saved, key=lambda key: (key[1], NAMES.index(key[0]))):
         fresh.shortest(key)
@@ -87,7 +88,7 @@ def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
     most = _SLOWER if undisturbed else _MACHINE
     for name, ratio in least.items():
         if ratio > (most if name in ENGINES else _MACHINE):
-            found = f"{ratio:.2f} times what it takes now, at every batch or more"
+            found = f"{ratio:.2f} times what it takes now, and more at other batches"
             advice = "check the unit, and measure each engine under its own name"
             raise Missed(f"{what} of {name} as this machine measures it", found, advice)
     said = ", ".join(f"{name} {ratio:.2f}" for name, ratio in least.items())
@@ -111,28 +112,24 @@ def _take_again(saved: Mapping[Key, float], fresh: Fresh, key: Key, what: str) -
     raise Missed(expected, found, "check the unit, and write what was measured, on this machine")
 
 
-_fresh: "WeakKeyDictionary[Case, Fresh]" = WeakKeyDictionary()
-
-
+@lru_cache(maxsize=1)
 def _fresh_times(case: Case) -> Fresh:
     """Return times of the engines that the submission measured and of PyTorch; the same for both claims."""
-    if case not in _fresh:
-        runs: dict[str, Callable[[np.ndarray], Any]] = {}
-        taken: set[Key] = set()
+    runs: dict[str, Callable[[np.ndarray], Any]] = {}
+    taken: set[Key] = set()
 
-        def take(key: Key) -> list[float]:
-            name, batch = key
-            if key in taken:
-                time.sleep(_PAUSE_S)  # what disturbed it may be over
-            taken.add(key)
-            if name not in runs:
-                runs[name] = _model(case, name)
-            given = images(batch, batch)
-            runs[name](given)
-            return [_ms(runs[name], given) for _ in range(_RUNS[batch])]
+    def take(key: Key) -> list[float]:
+        name, batch = key
+        if key in taken:
+            time.sleep(_PAUSE_S)  # what disturbed it may be over
+        taken.add(key)
+        if name not in runs:
+            runs[name] = _model(case, name)
+        given = images(batch, batch)
+        runs[name](given)
+        return [_ms(runs[name], given) for _ in range(_RUNS[batch])]
 
-        _fresh[case] = Fresh(take, _idle)
-    return _fresh[case]
+    return Fresh(take, _idle)
 
 
 def _idle() -> bool:

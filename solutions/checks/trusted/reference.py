@@ -11,8 +11,9 @@ from pathlib import Path
 from helpers.backend import DEVICE, ENGINE, TIMINGS_VARIABLE
 from helpers.data import load_dataset
 from helpers.files import atomic_write
-from helpers.lab import CALIBRATION_IMAGES, MODEL, ONNX_FILE, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
+from helpers.lab import CALIBRATION_IMAGES, ENGINES, MODEL, ONNX_FILE, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
 from helpers.models import WEIGHTS, load_model
+from helpers.points.s04_int8.calibration import CACHE, PLAN
 from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
 from solutions.checks.trusted.solution_cells import solution_cell
 from solutions.checks.trusted.stages import Reference, Stage
@@ -29,11 +30,10 @@ TIMING_CACHE = "timing.cache"
 
 MODEL_FILE, IMAGES = "resnet50.onnx", "calibration.npy"
 _PRECISIONS = {
-    "resnet50_fp32.engine": ("fp32", PROFILE_BATCHES),
+    ENGINES["fp32"]: ("fp32", PROFILE_BATCHES),
     "resnet50_fp16.engine": ("fp16", (1, 8, 8)),
-    "resnet50_dynamic_fp16.engine": ("fp16", PROFILE_BATCHES),
+    ENGINES["fp16"]: ("fp16", PROFILE_BATCHES),
 }
-_INT8, _CACHE = "resnet50_int8.engine", "resnet50_calib.cache"
 
 
 def _export(reference: Reference, folder: Path) -> None:
@@ -56,8 +56,8 @@ def _engine(reference: Reference, folder: Path, *, name: str) -> None:
 
 
 def _int8(reference: Reference, folder: Path) -> None:
-    calibration = {"calib_npy": reference.path(IMAGES), "calib_cache": folder / _CACHE}
-    _build(reference, folder, _INT8, "int8", PROFILE_BATCHES, **calibration)
+    calibration = {"calib_npy": reference.path(IMAGES), "calib_cache": folder / CACHE}
+    _build(reference, folder, PLAN, "int8", PROFILE_BATCHES, **calibration)
 
 
 def _build(reference: Reference, folder: Path, name: str, precision: str, batches: tuple, **calibration: Path) -> None:
@@ -75,7 +75,7 @@ STAGES = (
     Stage((ONNX_FILE,), (MODEL_FILE,), _simplify),
     Stage((IMAGES,), (), _calibration_images),
     *(Stage((name,), (ONNX_FILE,), partial(_engine, name=name)) for name in _PRECISIONS),
-    Stage((_INT8, _CACHE), (ONNX_FILE, IMAGES), _int8),
+    Stage((PLAN, CACHE), (ONNX_FILE, IMAGES), _int8),
     Stage(("inference.py",), (), _inference_class),
     *reference_images.STAGES,
     *reference_measurements.STAGES,
@@ -102,6 +102,6 @@ def offered_environment() -> dict[str, str]:
     """
     if ENGINE != "tensorrt":
         return {}
-    for name in (*_PRECISIONS, _INT8):
+    for name in (*_PRECISIONS, PLAN):
         reference().path(name)
     return {TIMINGS_VARIABLE: str(reference().root / TIMING_CACHE)}

@@ -11,7 +11,7 @@ import numpy as np
 from helpers.backend import DEVICE, ENGINE
 from helpers.data import load_dataset
 from helpers.files import write_json
-from helpers.lab import MODEL, VALIDATION_IMAGES
+from helpers.lab import BASELINE, ENGINES, MODEL, VALIDATION_IMAGES
 from helpers.models import load_model
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
@@ -19,22 +19,12 @@ from solutions.pipeline.accuracy import Accuracy, evaluate_all, score
 from solutions.pipeline.inference import InferenceEngine
 
 __all__ = [
-    "ENGINES",
-    "PYTORCH",
     "STAGES",
     "Evaluation",
     "evaluate_plans",
     "pytorch_evaluation",
 ]
 
-ENGINES = {
-    "fp32": "resnet50_fp32.engine",
-    "fp16": "resnet50_dynamic_fp16.engine",
-    "int8": "resnet50_int8.engine",
-}
-"""The engines that step 7 evaluates, by the names of accuracy.json's rows."""
-
-PYTORCH = "pytorch-fp32"
 _BATCH = 8
 _CLOSE = 0.01
 
@@ -124,7 +114,7 @@ def _kept(reference: Reference, name: str) -> Evaluation:
 
 def pytorch_evaluation(reference: Reference) -> Evaluation:
     """Return PyTorch FP32's evaluation, made once and kept with the reference."""
-    return _kept(reference, PYTORCH)
+    return _kept(reference, BASELINE)
 
 
 def _pytorch_predictor() -> Callable[[np.ndarray], np.ndarray]:
@@ -149,12 +139,12 @@ def _score_engine(reference: Reference, folder: Path, *, name: str) -> None:
 
 
 def _score_pytorch(reference: Reference, folder: Path) -> None:
-    np.save(folder / _scores_file(PYTORCH), _evaluate({PYTORCH: _pytorch_predictor()})[PYTORCH].scores)
+    np.save(folder / _scores_file(BASELINE), _evaluate({BASELINE: _pytorch_predictor()})[BASELINE].scores)
 
 
 def _accuracy(reference: Reference, folder: Path) -> None:
     """Write accuracy.json's content: a row for PyTorch and for each engine."""
-    found = {name: _kept(reference, name).accuracy for name in (PYTORCH, *ENGINES)}
+    found = {name: _kept(reference, name).accuracy for name in (BASELINE, *ENGINES)}
     rows = [{"name": name, "top1": accuracy.top1, "top5": accuracy.top5} for name, accuracy in found.items()]
     content = {"engine": DEVICE, "model": MODEL, "num_samples": VALIDATION_IMAGES, "rows": rows}
     write_json(folder / "accuracy.json", content)
@@ -162,7 +152,7 @@ def _accuracy(reference: Reference, folder: Path) -> None:
 
 STAGES = (
     *(Stage((_scores_file(name),), (file,), partial(_score_engine, name=name)) for name, file in ENGINES.items()),
-    Stage((_scores_file(PYTORCH),), (), _score_pytorch),
-    Stage(("accuracy.json",), tuple(map(_scores_file, (*ENGINES, PYTORCH))), _accuracy),
+    Stage((_scores_file(BASELINE),), (), _score_pytorch),
+    Stage(("accuracy.json",), tuple(map(_scores_file, (*ENGINES, BASELINE))), _accuracy),
 )
 """Scores [N, classes] of the validation images by each engine and by PyTorch, and what they amount to."""

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import DEVICE
-from helpers.lab import MODEL, ONNX_FILE
-from helpers.points.s08_report.runs import BASELINE, ENGINE_FILES, Run
+from helpers.lab import BASELINE, BATCHES, ENGINES, MODEL, ONNX_FILE
+from helpers.points.s08_report.runs import Run
 
 __all__ = ["KINDS", "expected_figures", "expected_report", "made_up"]
 
-_NAMES = (BASELINE, *ENGINE_FILES)
+_NAMES = (BASELINE, *ENGINES)
 Series = dict[str, dict[int, float]]
 _OTHERS = ("bf16", "tf32", "fp8", "int4")
-_KNOWN_BATCHES = (1, 4, 8, 16, 32)
 _LEAST_GAIN = 1.1
 """INT8 is saturated where the next batch gives less than this times the throughput: the rule of the task."""
 
@@ -53,7 +52,7 @@ def made_up(seed: int, kind: int) -> Run:
     """Return a run of one of the KINDS, the rest of it drawn from `seed`."""
     random, shape = np.random.default_rng([seed, kind]), _SHAPES[kind]
     names = _shuffled(random, [*_NAMES, *map(str, random.choice(_OTHERS, shape.others, replace=False))])
-    batches = list(_KNOWN_BATCHES) if shape.known else _batches(random, len(shape.gains) + 1)
+    batches = list(BATCHES) if shape.known else _batches(random, len(shape.gains) + 1)
     rates = _rates(random, names, batches, shape)
     number = 1000 * kind + int(random.integers(1000))  # never that of another kind
     head = {"engine": f"TensorRT 10.{20 + kind}, made-up device {number}", "model": f"made-up-net-{number}"}
@@ -165,9 +164,9 @@ def _sizes(random: np.random.Generator, names: list[str]) -> dict[str, dict[str,
 def _files(random: np.random.Generator, names: list[str], shape: _Shape) -> dict[str, str]:
     """Return the artifact by name: the lab's own in the known run, else each under another name."""
     if shape.known:
-        return {"onnx": ONNX_FILE, **ENGINE_FILES}
-    engines, turn = list(ENGINE_FILES.values()), int(random.integers(1, len(ENGINE_FILES)))
-    files = {name: engines[(place + turn) % len(engines)] for place, name in enumerate(ENGINE_FILES)}
+        return {"onnx": ONNX_FILE, **ENGINES}
+    engines, turn = list(ENGINES.values()), int(random.integers(1, len(ENGINES)))
+    files = {name: engines[(place + turn) % len(engines)] for place, name in enumerate(ENGINES)}
     others = {name: str(random.choice(engines)) for name in names if name not in _NAMES}
     return dict(_shuffled(random, [*({"onnx": str(random.choice(engines))} | files | others).items()]))
 

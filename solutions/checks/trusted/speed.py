@@ -14,7 +14,7 @@ from scipy import stats
 from helpers.missed import Missed
 from solutions.checks.core.claim import Earned
 
-__all__ = ["Ratio", "compare_speed", "judge_ratio"]
+__all__ = ["FULL", "NONE", "Ratio", "compare_speed", "judge_ratio"]
 
 FULL, NONE = 0.9, 0.6
 _FEWEST_PAIRS, _LEAST_PAIRS, _MOST_PAIRS = 3, 5, 20

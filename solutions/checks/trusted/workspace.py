@@ -13,7 +13,7 @@ import numpy as np
 
 from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, write_json
-from helpers.lab import ARTIFACTS, ONNX_FILE, PROFILE_BATCHES
+from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.probes.networks import EDGE
 from solutions.checks.trusted.plans import INT8_TOLERANCE
@@ -22,7 +22,7 @@ from solutions.pipeline.inference import InferenceEngine
 
 __all__ = ["NEEDS", "prepare"]
 
-_ENGINES = ("resnet50_fp32.engine", "resnet50_dynamic_fp16.engine", "resnet50_int8.engine")
+_ENGINES = tuple(ENGINES.values())
 _MEASUREMENTS = ("latency.json", "throughput.json", "accuracy.json")
 NEEDS: dict[str, tuple[str, ...]] = {
     "01_export": (),
@@ -123,7 +123,7 @@ def _engine_fault(path: Path, ours: Reference) -> str | None:
 
 def _inference_fault(path: Path, ours: Reference) -> str | None:
     """Try the class on the reference engine, in a process of its own since it is the student's code."""
-    engine, images = ours.path("resnet50_fp32.engine"), _images(3)
+    engine, images = ours.path(ENGINES["fp32"]), _images(3)
     tried = path.parent / ".try"
     tried.mkdir(exist_ok=True)
     try:

@@ -76,7 +76,7 @@ def test_the_classifier_shows_its_training_mode() -> None:
     assert (training - first).abs().max() > 0.1
 
 
-def test_a_simplifier_that_only_copies_refuses_nothing_but_is_told_of_a_fault_it_never_saw() -> None:
+def test_who_uses_no_onnxsim_refuses_what_cannot_be_compared_and_no_more() -> None:
     """Who uses another simplifier than onnxsim is asked to refuse what cannot be compared, and no more."""
 
     def other(src: Path, dst: Path) -> None:
