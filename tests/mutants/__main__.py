@@ -16,6 +16,8 @@ from rich.table import Table
 
 from tests.submissions.execution import SETTINGS
 
+_TABLE_WIDTH = 100
+
 
 def main(
     step: Annotated[str | None, typer.Option(help="Only this step, such as 04_int8.")] = None,
@@ -39,6 +41,7 @@ def main(
     from tests.mutants.source import all_mutants
 
     console = Console(soft_wrap=True, highlight=False)
+    console.width = max(console.width, _TABLE_WIDTH)
     mutants = [] if rewrites else [one for one in all_mutants(step) if cell in (None, one.cell)]
     variants = [] if only_mutants else [one for one in all_rewrites(step) if cell in (None, one.cell)]
     if show:

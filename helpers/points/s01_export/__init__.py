@@ -122,7 +122,7 @@ def outputs(case: Case) -> str:
     return "; ".join(outputs_at(case, batch) for batch in BATCHES)
 
 
-@point("A model in training mode is exported for inference")
+@point("Exported for inference, and the model left as it was")
 def inference(case: Case) -> str:
     files, facts = _exported_in_training(case)
     if facts["training"]:
@@ -243,6 +243,8 @@ def _refused_or_right(case: Case, fault: str) -> None:
             _refusal(answer)
         return
     facts_of_file(answer["files"], SIMPLIFIED, SIMPLIFY)
+    if fault == ROUNDED:
+        return
     try:
         _like_source(case, answer["files"], 3)
     except Missed as missed:
