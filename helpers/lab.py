@@ -20,6 +20,7 @@ __all__ = [
     "CALIBRATION_IMAGES",
     "ENGINES",
     "MODEL",
+    "NAMES",
     "ONNX_FILE",
     "PROFILE_BATCHES",
     "QUICK",
@@ -63,6 +64,9 @@ ENGINES = {
     "int8": "resnet50_int8.engine",
 }
 """The engines of steps 5 to 8, by their names in those tables."""
+
+NAMES = (BASELINE, *ENGINES)
+"""The names of those tables' rows, in their order."""
 
 STEPS = (
     "01_export",

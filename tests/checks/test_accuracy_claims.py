@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.lab import VALIDATION_IMAGES
+from helpers.lab import NAMES, VALIDATION_IMAGES
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s07_accuracy import points
@@ -154,7 +154,7 @@ def test_a_large_loss_is_lost(monkeypatch) -> None:
 
 
 def test_the_visible_check_judges_the_table_by_the_same_limit() -> None:
-    rows = [{"name": name, "top1": 95.0, "top5": 99.0} for name in points.ROWS]
+    rows = [{"name": name, "top1": 95.0, "top5": 99.0} for name in NAMES]
     assert "+0.00" in points.int8_loss(_case(rows))
     rows[-1]["top1"] = 95 - points.LOSS["int8"] - 100 / VALIDATION_IMAGES
     with pytest.raises(Missed, match="under 1.5 points"):
@@ -164,7 +164,7 @@ def test_the_visible_check_judges_the_table_by_the_same_limit() -> None:
 @pytest.mark.parametrize("top1, top5", [(0.95, 0.99), (99.0, 95.0), (95.0, 101.0), (float("nan"), 99.0)])
 def test_what_is_no_percentage_is_lost(top1: float, top5: float) -> None:
     with pytest.raises(Missed, match="percentages"):
-        points.table(_case([{"name": name, "top1": top1, "top5": top5} for name in points.ROWS]))
+        points.table(_case([{"name": name, "top1": top1, "top5": top5} for name in NAMES]))
 
 
 def test_an_image_between_two_classes_is_doubtful() -> None:

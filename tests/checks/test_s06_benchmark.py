@@ -13,7 +13,7 @@ import pytest
 
 from helpers.feedback import check_latency, check_measurements, check_throughput
 from helpers.feedback.check import NotYet
-from helpers.lab import BATCHES, ENGINES
+from helpers.lab import BATCHES, ENGINES, NAMES
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s06_benchmark import latency, results, throughput
@@ -210,7 +210,7 @@ class Folder:
 def table(scale=1.0, change=lambda name, batch, row: row):
     """Return both files of a machine on which each precision halves the time, as bytes by name."""
     times, rates = [], []
-    for index, name in enumerate(results.NAMES):
+    for index, name in enumerate(NAMES):
         for batch in BATCHES:
             ms = scale * 30.0 * batch / 2**index
             row = dict(mean_ms=ms * 1.02, median_ms=ms, p95_ms=ms * 1.3, p99_ms=ms * 2, std_ms=ms / 9)
@@ -259,7 +259,7 @@ def test_latency_and_throughput_of_the_engines_must_fit_within_a_factor_of_two(f
         results.fit(Case(Folder(**table(change=change)), 1))
 
 
-TRUE = {(name, batch): 30.0 * batch / 2**i for i, name in enumerate(results.NAMES) for batch in BATCHES}
+TRUE = {(name, batch): 30.0 * batch / 2**i for i, name in enumerate(NAMES) for batch in BATCHES}
 
 
 def fresh(seed, load):

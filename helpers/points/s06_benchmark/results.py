@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from helpers.lab import BASELINE, BATCHES, ENGINES
+from helpers.lab import BATCHES, ENGINES, NAMES
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
@@ -15,7 +15,6 @@ from helpers.points.s06_benchmark.latency import STATISTICS
 __all__ = [
     "LITTLE",
     "LITTLE_TOGETHER",
-    "NAMES",
     "POINTS",
     "PROMISES",
     "fit",
@@ -25,7 +24,6 @@ __all__ = [
     "together",
 ]
 
-NAMES = (BASELINE, *ENGINES)
 PROMISES = ("Three engines and PyTorch, five batch sizes",)
 
 LITTLE, LITTLE_TOGETHER, LITTLE_PYTORCH = 2.5, 1.5, 10.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.lab import BASELINE, ENGINES, QUICK, VALIDATION_IMAGES
+from helpers.lab import NAMES, QUICK, VALIDATION_IMAGES
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
@@ -17,7 +17,6 @@ __all__ = [
     "ARTIFACT",
     "LOSS",
     "NUM_SAMPLES",
-    "ROWS",
     "as_a_guess",
     "as_pair",
     "fp16_loss",
@@ -37,7 +36,6 @@ __all__ = [
 ]
 
 ARTIFACT = "accuracy.json"
-ROWS = (BASELINE, *ENGINES)
 
 LOSS = {"fp16": 0.5, "int8": 1.5}
 """Points of top-1 that an engine may lose less than, against the FP32 engine."""
@@ -264,10 +262,10 @@ def rows(case: Case) -> dict[str, dict[str, float]]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:100]}"
         raise Missed(f"{ARTIFACT} as the notebook writes it", said, "run the cell that writes it again") from error
-    lacking = [name for name in ROWS if name not in found]
+    lacking = [name for name in NAMES if name not in found]
     if lacking or counted != VALIDATION_IMAGES:
         said = f"{counted} images" + (f", without {', '.join(lacking)}" if lacking else "")
-        raise Missed(f"rows {', '.join(ROWS)} on {VALIDATION_IMAGES} images", said, "run the cells above in order")
+        raise Missed(f"rows {', '.join(NAMES)} on {VALIDATION_IMAGES} images", said, "run the cells above in order")
     return found
 
 

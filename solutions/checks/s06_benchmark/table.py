@@ -11,12 +11,11 @@ import psutil
 
 from helpers import models
 from helpers.backend import ENGINE
-from helpers.lab import BATCHES, ENGINES, MODEL
+from helpers.lab import BATCHES, ENGINES, MODEL, NAMES
 from helpers.memory import keep_freed_memory
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s06_benchmark import results
-from helpers.points.s06_benchmark.results import NAMES
 from helpers.points.s06_benchmark.timing import images
 from helpers.probes.builds import plan_facts
 from solutions.checks.core.claim import award, claim

@@ -11,19 +11,14 @@ import numpy as np
 from helpers.backend import DEVICE, ENGINE
 from helpers.data import load_dataset
 from helpers.files import write_json
-from helpers.lab import BASELINE, ENGINES, MODEL, VALIDATION_IMAGES
+from helpers.lab import BASELINE, ENGINES, MODEL, NAMES, VALIDATION_IMAGES
 from helpers.models import load_model
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.accuracy import Accuracy, evaluate_all, score
 from solutions.pipeline.inference import InferenceEngine
 
-__all__ = [
-    "STAGES",
-    "Evaluation",
-    "evaluate_plans",
-    "pytorch_evaluation",
-]
+__all__ = ["STAGES", "Evaluation", "evaluate_plans", "pytorch_evaluation"]
 
 _BATCH = 8
 _CLOSE = 0.01
@@ -144,7 +139,7 @@ def _score_pytorch(reference: Reference, folder: Path) -> None:
 
 def _accuracy(reference: Reference, folder: Path) -> None:
     """Write accuracy.json's content: a row for PyTorch and for each engine."""
-    found = {name: _kept(reference, name).accuracy for name in (BASELINE, *ENGINES)}
+    found = {name: _kept(reference, name).accuracy for name in NAMES}
     rows = [{"name": name, "top1": accuracy.top1, "top5": accuracy.top5} for name, accuracy in found.items()]
     content = {"engine": DEVICE, "model": MODEL, "num_samples": VALIDATION_IMAGES, "rows": rows}
     write_json(folder / "accuracy.json", content)
@@ -153,6 +148,6 @@ def _accuracy(reference: Reference, folder: Path) -> None:
 STAGES = (
     *(Stage((_scores_file(name),), (file,), partial(_score_engine, name=name)) for name, file in ENGINES.items()),
     Stage((_scores_file(BASELINE),), (), _score_pytorch),
-    Stage(("accuracy.json",), tuple(map(_scores_file, (*ENGINES, BASELINE))), _accuracy),
+    Stage(("accuracy.json",), tuple(map(_scores_file, NAMES)), _accuracy),
 )
 """Scores [N, classes] of the validation images by each engine and by PyTorch, and what they amount to."""

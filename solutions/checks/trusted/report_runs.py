@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import DEVICE
-from helpers.lab import BASELINE, BATCHES, ENGINES, MODEL, ONNX_FILE
+from helpers.lab import BASELINE, BATCHES, ENGINES, MODEL, NAMES, ONNX_FILE
 from helpers.points.s08_report.runs import Run
 
 __all__ = ["KINDS", "expected_figures", "expected_report", "made_up"]
 
-_NAMES = (BASELINE, *ENGINES)
 Series = dict[str, dict[int, float]]
 _OTHERS = ("bf16", "tf32", "fp8", "int4")
 _LEAST_GAIN = 1.1
@@ -51,7 +50,7 @@ KINDS = len(_SHAPES)
 def made_up(seed: int, kind: int) -> Run:
     """Return a run of one of the KINDS, the rest of it drawn from `seed`."""
     random, shape = np.random.default_rng([seed, kind]), _SHAPES[kind]
-    names = _shuffled(random, [*_NAMES, *map(str, random.choice(_OTHERS, shape.others, replace=False))])
+    names = _shuffled(random, [*NAMES, *map(str, random.choice(_OTHERS, shape.others, replace=False))])
     batches = list(BATCHES) if shape.known else _batches(random, len(shape.gains) + 1)
     rates = _rates(random, names, batches, shape)
     number = 1000 * kind + int(random.integers(1000))  # never that of another kind
@@ -167,7 +166,7 @@ def _files(random: np.random.Generator, names: list[str], shape: _Shape) -> dict
         return {"onnx": ONNX_FILE, **ENGINES}
     engines, turn = list(ENGINES.values()), int(random.integers(1, len(ENGINES)))
     files = {name: engines[(place + turn) % len(engines)] for place, name in enumerate(ENGINES)}
-    others = {name: str(random.choice(engines)) for name in names if name not in _NAMES}
+    others = {name: str(random.choice(engines)) for name in names if name not in NAMES}
     return dict(_shuffled(random, [*({"onnx": str(random.choice(engines))} | files | others).items()]))
 
 
