@@ -229,8 +229,9 @@ def _nan_is_not_right(case: Case) -> None:
     """Raise Missed where scores that are NaN make any label right: no comparison with them is true.
 
     Labels in turns: who breaks ties anew for each batch would have all or none of a batch of one class right.
+    Backwards: no image's label is its number in the batch, which who sorts over the batch takes for its class.
     """
-    labels = np.tile(np.arange(_CLASSES), 20)
+    labels = np.tile(np.arange(_CLASSES)[::-1], 20)
     scores = np.full((len(labels), _CLASSES), np.nan, np.float32)
     reply = _reply(case, {"scores": scores, "labels": labels}, 8, len(labels), edge=_SMALL)
     if reply.error is None and _above_a_guess(rates := in_percent(as_pair(reply))):
