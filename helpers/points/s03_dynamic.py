@@ -62,6 +62,7 @@ _EARLIEST, _LATEST, _LATE_S = 0.9, 1.5, 0.3
 """Measuring takes at least _EARLIEST of the seconds asked for; no run starts after _LATEST of them and _LATE_S."""
 _RATE_LIMIT_S = 30.0
 _BATCHES = (*range(1, 65), *range(100, 1001, 50))
+_LARGE = _BATCHES[64:]
 _EXACT = range(470, 641, 10)
 """Rates of which 1.1 times are a float that every usual way to write the rule calls a gain of 10 % or more."""
 
@@ -274,9 +275,10 @@ def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
 def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[list[list[float]], int]:
     """Return rates, given by rising batch, as a table of batches of its own, and the batch in `place`.
 
-    The rows are shuffled, and the largest batch is never the last of several.
+    The rows are shuffled, and the largest batch, over 64 in each table, is never the last of several.
     """
     batches = np.sort(draw.choice(_BATCHES, len(rates), replace=False))
+    batches[-1] = max(batches[-1], draw.choice(_LARGE))
     rows = [[int(batch), float(value)] for batch, value in zip(batches, rates, strict=True)]
     shuffled = [rows[index] for index in draw.permutation(len(rows))]
     return shuffled[::-1] if shuffled[-1] == rows[-1] else shuffled, int(batches[place])

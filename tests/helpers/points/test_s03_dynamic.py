@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from helpers.missed import Missed
 from helpers.points import s03_dynamic
 from helpers.points.case import Case
 from helpers.probes.student import Student
+from tests.submissions.bank import Entry, load_bank, patched_cells
 
 SEEDS = range(200)
 Rates = dict[int, float]
+BANK = [entry for entry in load_bank("03_dynamic") if entry.cell == "saturation"]
 
 
 def _pairs(rates: Rates) -> list[tuple[int, int]]:
@@ -74,6 +77,18 @@ def test_another_rule_loses_its_point_for_every_seed(rule: str) -> None:
     for seed in SEEDS:
         with pytest.raises(Missed, match="next larger one"):
             s03_dynamic.saturation(Case(student, seed))
+
+
+@pytest.mark.parametrize("entry", BANK, ids=lambda entry: entry.name)
+def test_the_banks_rules_are_decided_alike_for_every_seed(entry: Entry) -> None:
+    code = next(
+        cell.source for cell in patched_cells(entry) if cell.metadata.get("nbgrader", {}).get("grade_id") == entry.cell
+    )
+    for seed in SEEDS:
+        exec(code, cells := {"np": np, "measured_throughput": {1: 90.0, 4: 180.0, 16: 200.0, 32: 205.0}})
+        case = Case(Student.in_process({"saturation_batch": cells["saturation_batch"]}), seed)
+        with pytest.raises(Missed) if "dynamic.saturation" in entry.loses else nullcontext():
+            s03_dynamic.saturation(case)
 
 
 def _log(draw: np.random.Generator, first_ms: float, runs_ms: list[float], seconds: float) -> dict[str, Any]:
