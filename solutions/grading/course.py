@@ -20,9 +20,9 @@ from traitlets.config import Config
 
 from helpers.errors import InputError
 from helpers.files import atomic_write
+from helpers.handout import read_notebook
 from helpers.lab import STEPS
 from solutions.grading.layout import course_config
-from solutions.grading.restore import read_notebook
 
 __all__ = ["Course"]
 

@@ -1,6 +1,7 @@
 """`python -m solutions.grading.release`: packs what students get into dist/trt-lab-student.zip.
 
-The notebooks of labs/, helpers/, the data, and what is needed to set up. No answers, no checks that decide points.
+The notebooks of labs/, helpers/, the data, and what is needed to set up. No answers, no checks that decide points. The
+notebooks are in .handout/, so that whoever unpacks a newer release over an older one overwrites no work.
 """
 
 import re
@@ -13,6 +14,7 @@ import typer
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path
+from helpers.handout import HANDOUT
 
 __all__ = ["make_release", "student_project"]
 
@@ -21,7 +23,8 @@ _MOMENT = (2026, 1, 1, 0, 0, 0)
 _ALIKE = ("environment.yml", "constraints.txt", "LICENSE")
 _OWN = Path(__file__).parent / "student"
 _FOLDERS = {"labs": None, "helpers": None, "datasets": ("cache", "train_weights.py")}
-_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "records"}
+_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", ".kept", "artifacts", "records"}
+_NOTEBOOKS = "labs/[0-9][0-9]_*/[0-9][0-9]_*.ipynb"
 
 
 def make_release(root: Path, target: Path) -> list[str]:
@@ -30,7 +33,7 @@ def make_release(root: Path, target: Path) -> list[str]:
     Raises:
         InputError: labs/ is not made yet, or something in it leads to the solutions.
     """
-    if not list(root.glob("labs/[0-9][0-9]_*/*.ipynb")):
+    if not list(root.glob(_NOTEBOOKS)):
         raise InputError("labs/ has no notebooks; run make labs first")
     files = dict(sorted(_files(root)))
     for name, data in files.items():
@@ -61,8 +64,10 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root)
             outside = _LEFT_OUT.intersection(name.parts) or name.parts[1] in (left_out or ())
-            if path.is_file() and not path.is_symlink() and not outside and path.suffix != ".pyc":
+            if path.is_file() and not path.is_symlink() and not outside and path.suffix not in (".pyc", ".ipynb"):
                 yield str(name), path.read_bytes()
+    for path in sorted(root.glob(_NOTEBOOKS)):
+        yield f"{HANDOUT}/{path.name}", path.read_bytes()
     for name in _ALIKE:
         yield name, (root / name).read_bytes()
     for path in sorted(_OWN.iterdir()):

@@ -15,8 +15,9 @@ from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions, NbGraderPre
 from nbgrader.utils import is_grade, is_locked, is_solution
 
 from helpers.errors import InputError
+from helpers.handout import cell_name, read_notebook
 
-__all__ = ["RestoreCells", "read_notebook", "restore", "tidy"]
+__all__ = ["RestoreCells", "restore", "tidy"]
 
 EXPLORE, SKIP = "explore", "skip-execution"
 
@@ -33,28 +34,6 @@ class RestoreCells(NbGraderPreprocessor):
         for note in restore(nb, read_notebook(folder / f"{about['notebook']}.ipynb"), self.config):
             self.log.warning(note)
         return nb, resources
-
-
-def read_notebook(path: str | Path) -> NotebookNode:
-    """Return a notebook in the newest format 4, whichever it was written in.
-
-    Raises:
-        InputError: there is no such file, it is not JSON, or not a notebook.
-    """
-    path = Path(path)
-    try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
-    except OSError as error:
-        raise InputError(f"cannot read {path.name}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path.name} is not text in UTF-8") from error
-    except Exception as error:  # nbformat raises whatever the content leads it into
-        said = str(error).strip().splitlines()
-        reason = "it is not JSON" if "JSON" in type(error).__name__ else f"{type(error).__name__}: {said[0][:100]}"
-        raise InputError(f"{path.name} is not a notebook ({reason})") from error
-    if not isinstance(notebook.get("cells"), list):
-        raise InputError(f"{path.name} is not a notebook (it has no list of cells)")
-    return notebook
 
 
 def tidy(notebook: NotebookNode) -> None:
@@ -85,31 +64,24 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
     """
     cleared, _ = ClearSolutions(config=config).preprocess(deepcopy(source), {})
     shown, _ = ClearHiddenTests(config=config).preprocess(deepcopy(cleared), {})
-    ours = {_name(cell): cell for cell in cleared.cells if _name(cell)}
-    handed_out = {_name(cell): cell for cell in shown.cells if _name(cell)}
+    ours = {cell_name(cell): cell for cell in cleared.cells if cell_name(cell)}
+    handed_out = {cell_name(cell): cell for cell in shown.cells if cell_name(cell)}
     notes = _drop_strangers(notebook, ours) + _drop_doubles(notebook, ours)
     for index, cell in enumerate(notebook.cells):
-        if name := _name(cell):
+        if name := cell_name(cell):
             notes += _differences(cell, handed_out[name])
             notebook.cells[index] = _ours(ours[name]) if is_locked(ours[name]) else _labelled(cell, ours[name])
     notes += _put_back(notebook, ours)
     demonstrations = {cell.source for cell in source.cells if EXPLORE in cell.metadata.get("tags", [])}
     for cell in notebook.cells:
-        if not _name(cell) and cell.cell_type == "code":
+        if not cell_name(cell) and cell.cell_type == "code":
             tags = [tag for tag in cell.metadata.get("tags", []) if tag != SKIP]
             cell.metadata["tags"] = tags + [SKIP] * (cell.source in demonstrations)
     return list(dict.fromkeys(notes))
 
 
-def _name(cell: NotebookNode) -> str:
-    """Return the cell's nbgrader name, "" where it has none that can be used."""
-    about = cell.metadata.get("nbgrader")
-    name = about.get("grade_id") if isinstance(about, dict) else None
-    return name if isinstance(name, str) else ""
-
-
 def _drop_strangers(notebook: NotebookNode, ours: dict[str, NotebookNode]) -> list[str]:
-    dropped = [cell for cell in notebook.cells if "nbgrader" in cell.metadata and _name(cell) not in ours]
+    dropped = [cell for cell in notebook.cells if "nbgrader" in cell.metadata and cell_name(cell) not in ours]
     for cell in dropped:
         del cell.metadata["nbgrader"]
     return [f"{len(dropped)} labels that this step does not have were ignored"] if dropped else []
@@ -119,7 +91,7 @@ def _drop_doubles(notebook: NotebookNode, ours: dict[str, NotebookNode]) -> list
     """Keep the last of each name; an earlier test cell goes, an earlier answer loses its label only."""
     notes, seen, kept = [], set(), []
     for cell in reversed(notebook.cells):
-        name = _name(cell)
+        name = cell_name(cell)
         if name in seen:
             notes.append(f"cell {name} was there more than once: the last one counts")
             if is_locked(ours[name]):
@@ -133,7 +105,7 @@ def _drop_doubles(notebook: NotebookNode, ours: dict[str, NotebookNode]) -> list
 
 
 def _differences(cell: NotebookNode, given: NotebookNode) -> list[str]:
-    name, notes = _name(given), []
+    name, notes = cell_name(given), []
     about, expected = cell.metadata["nbgrader"], given.metadata["nbgrader"]
     changed = [key for key in ("grade", "solution", "locked", "points", "task") if about.get(key) != expected.get(key)]
     if changed or cell.cell_type != given.cell_type:
@@ -163,7 +135,7 @@ def _put_back(notebook: NotebookNode, ours: dict[str, NotebookNode]) -> list[str
     notes, names = [], list(ours)
     for position in reversed(range(len(names))):
         name, cell = names[position], ours[names[position]]
-        there = {_name(found): index for index, found in enumerate(notebook.cells) if _name(found)}
+        there = {cell_name(found): index for index, found in enumerate(notebook.cells) if cell_name(found)}
         if name in there or not (is_locked(cell) or (is_solution(cell) and is_grade(cell))):
             continue
         following = [there[later] for later in names[position + 1 :] if later in there]

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from helpers.errors import InputError
+from helpers.handout import read_notebook
 from solutions.grading.course import Course
-from solutions.grading.restore import read_notebook, restore, tidy
+from solutions.grading.restore import restore, tidy
 
 __all__ = ["Submission", "check_notebook", "find_submissions"]
 

@@ -8,7 +8,8 @@ import pytest
 from nbformat import NotebookNode
 
 from helpers.errors import InputError
-from solutions.grading.restore import SKIP, read_notebook, restore, tidy
+from helpers.handout import read_notebook
+from solutions.grading.restore import SKIP, restore, tidy
 from tests.grading.tiny import POINTS, index_of, solved, source_notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbformat's, about what is mended here
