@@ -48,7 +48,7 @@ labs: $(STAMP)
 	@echo "Making the students' notebooks"
 	@$(BIN)/python -m solutions.grading.labs
 
-release: labs
+release: $(STAMP)
 	@echo "Packing what students get"
 	@$(BIN)/python -m solutions.grading.release
 

@@ -1,7 +1,7 @@
 """The notebooks that were handed out: which cells are whose, and a newer version that keeps a student's work.
 
-`python -m helpers.handout [RELEASE.zip]`, in the unpacked bundle, brings labs/ up to what lies in .handout/, or in a newer
-release. A notebook's metadata says which cells it was handed out with, so that no older version need be at hand.
+`python -m helpers.handout [RELEASE.zip]`, in the unpacked bundle, brings labs/ up to what lies in .handout/, or in a
+newer release. A notebook's metadata says which cells it was handed out with, so no older version need be at hand.
 """
 
 import datetime
@@ -18,16 +18,25 @@ from typing import Annotated
 import nbformat
 import typer
 from nbformat import NotebookNode
-from nbgrader.utils import is_solution
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write
 from helpers.lab import STEPS
 
-__all__ = ["HANDOUT", "as_handed_out", "cell_name", "keep", "lay_out", "mark", "read_notebook", "renewed"]
+__all__ = [
+    "HANDOUT",
+    "as_handed_out",
+    "cell_name",
+    "copy_pictures",
+    "keep",
+    "lay_out",
+    "mark",
+    "read_notebook",
+    "renewed",
+]
 
 HANDOUT = ".handout"
-_KEPT, _MARK = ".kept", "trt_lab"
+_MARK = "trt_lab"
 
 
 def mark(notebook: NotebookNode) -> None:
@@ -48,7 +57,7 @@ def lay_out(handout: Path, labs: Path) -> list[str]:
     Raises:
         InputError: `handout` has no notebooks, or one of `labs` cannot be read.
     """
-    given = [path for step in STEPS if (path := handout / f"{step}.ipynb").is_file()]
+    given = [path for step in STEPS if (path := handout / step / f"{step}.ipynb").is_file()]
     if not given:
         raise InputError(f"{handout}/ has no notebooks; unpack the release over this folder again")
     made: list[tuple[Path, NotebookNode, list[str]]] = []
@@ -57,22 +66,33 @@ def lay_out(handout: Path, labs: Path) -> list[str]:
         if not place.is_file():
             made.append((place, ours, ["new"]))
         elif _marked(theirs := _valid(place)) != _marked(ours):
-            made.append((place, *renewed(theirs, ours)))
-    lines, moment = [], _moment()
-    for place, notebook, notes in made:
-        if place.is_file():
-            notes = ["brought up to date", f"as it was: {keep(place, labs, moment)}", *notes]
+            merged, notes = renewed(theirs, ours)
+            made.append((place, merged, ["brought up to date", *notes]))
+    kept = keep([place for place, _, _ in made if place.is_file()], labs)
+    for path in given:
+        copy_pictures(path.parent, labs / path.stem)
+    for place, notebook, _ in made:
         atomic_write(place, nbformat.writes(notebook) + "\n")
-        lines += [f"{place.stem}: {notes[0]}", *(f"  {note}" for note in notes[1:])]
-    return lines
+    lines = [
+        line for place, _, said in made for line in (f"{place.stem}: {said[0]}", *(f"  {note}" for note in said[1:]))
+    ]
+    return [*lines, f"as they were: {kept}/"] if kept else lines
 
 
-def keep(path: Path, labs: Path, moment: str = "") -> Path:
-    """Copy a file of `labs` to labs/.kept/<moment>/ and return the copy's path; without `moment` it is now."""
-    copy = labs / _KEPT / (moment or _moment()) / path.name
-    with atomic_path(copy) as temporary:
-        shutil.copyfile(path, temporary)
-    return copy
+def copy_pictures(step: Path, target: Path) -> None:
+    """Copy what lies beside the notebook in a step's folder to `target`, over older versions."""
+    for path in sorted(step.iterdir()):
+        if path.is_file() and path.suffix != ".ipynb":
+            atomic_write(target / path.name, path.read_bytes())
+
+
+def keep(notebooks: list[Path], labs: Path) -> Path | None:
+    """Copy notebooks to labs/.kept/<now>/ and return that folder; None where there is nothing to copy."""
+    folder = labs / ".kept" / f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S_%f}"
+    for path in notebooks:
+        with atomic_path(folder / path.name) as temporary:
+            shutil.copyfile(path, temporary)
+    return folder if notebooks else None
 
 
 def renewed(theirs: NotebookNode, ours: NotebookNode) -> tuple[NotebookNode, list[str]]:
@@ -151,10 +171,6 @@ def _valid(path: Path) -> NotebookNode:
     return notebook
 
 
-def _moment() -> str:
-    return f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S_%f}"
-
-
 def _places(theirs: NotebookNode, ours: NotebookNode) -> dict[int, int]:
     """Return which cell of `ours` each of `theirs` is, by number; of doubles the last is it, as in grading."""
     places: dict[int, int] = {}
@@ -168,7 +184,8 @@ def _places(theirs: NotebookNode, ours: NotebookNode) -> dict[int, int]:
 
 def _merge(cell: NotebookNode, given: list[NotebookNode], at: int, worked_in: bool, marked: dict) -> list[str]:
     """Put a student's cell, answer or outputs, in the place of the given one where it stays."""
-    fresh, answer = given[at], is_solution(given[at])
+    fresh = given[at]
+    answer = fresh.metadata.get("nbgrader", {}).get("solution", False)
     if cell.source == fresh.source or (answer and worked_in):
         given[at] = _labelled(cell, fresh)
     if not worked_in or cell.source == fresh.source:
@@ -223,7 +240,9 @@ def _unpack(release: Path) -> None:
         raise InputError(f"cannot read the release {release}: {error}") from error
     tops = {path.parts[0] for path in files}
     if len(tops) != 1 or not any(HANDOUT in path.parts for path in files) or any(".." in path.parts for path in files):
-        raise InputError(f"{release} is not a release of this lab: it has no folder {HANDOUT}/ below a single other one")
+        raise InputError(
+            f"{release} is not a release of this lab: it has no folder {HANDOUT}/ below a single other one"
+        )
     for path, data in files.items():
         atomic_write(Path(*path.parts[1:]), data)
 

@@ -15,46 +15,52 @@ from nbformat import NotebookNode
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
-from helpers.handout import as_handed_out, keep, mark, read_notebook
+from helpers.handout import as_handed_out, copy_pictures, keep, mark, read_notebook
 from helpers.lab import STEPS
 from solutions.grading.course import Course
 
-__all__ = ["make_labs"]
+__all__ = ["hand_out", "make_labs"]
 
 _SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|solutions\.(checks|pipeline|grading)")
 
 
-def make_labs(course: Course, target: Path) -> tuple[list[str], list[Path]]:
-    """Write every step that is present to `target`/<step>/ and remove steps that are gone.
+def make_labs(course: Course, target: Path) -> tuple[list[str], Path | None]:
+    """Write every step that is present to `target`/<step>/ and remove the notebooks of steps that are gone.
 
     Returns:
-        The steps, and where notebooks were kept that somebody had worked in.
+        The steps, and the folder where notebooks are that somebody had worked in; None where there were none.
 
     Raises:
         InputError: a step could not be made, would show what students must not see, or what lies there is no notebook.
     """
-    steps = course.present
     places = {step: target / step / f"{step}.ipynb" for step in STEPS}
     worked_in = [path for path in places.values() if path.is_file() and not as_handed_out(read_notebook(path))]
-    with tempfile.TemporaryDirectory() as made:
-        for step in steps:
-            course.generate(step, Path(made))
-        notebooks = {step: _marked(Path(made) / step / f"{step}.ipynb") for step in steps}
-    kept = [keep(path, target) for path in worked_in]
-    for step, path in places.items():
-        if step in steps:
-            atomic_write(path, notebooks[step])
-        else:
-            path.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        steps = hand_out(course, made := Path(folder))
+        kept = keep(worked_in, target)
+        for step, place in places.items():
+            if step in steps:
+                copy_pictures(made / step, place.parent)
+                atomic_write(place, (made / step / place.name).read_bytes())
+            else:
+                place.unlink(missing_ok=True)
     return steps, kept
 
 
-def _marked(path: Path) -> str:
-    """Return the generated notebook with its mark, as text."""
-    notebook = nbformat.read(path, as_version=4)
-    _check(notebook, path.name)
-    mark(notebook)
-    return nbformat.writes(notebook) + "\n"
+def hand_out(course: Course, folder: Path) -> list[str]:
+    """Write every step that is present to the new folder `folder`/<step>/, marked as handed out; return the steps.
+
+    Raises:
+        InputError: a step could not be made, or would show what students must not see.
+    """
+    for step in course.present:
+        course.generate(step, folder)
+        path = folder / step / f"{step}.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        _check(notebook, path.name)
+        mark(notebook)
+        nbformat.write(notebook, path)
+    return course.present
 
 
 def _check(notebook: NotebookNode, name: str) -> None:
@@ -72,8 +78,10 @@ def main() -> None:
     except LabError as error:
         sys.exit(f"error: {error}")
     print(f"labs/: {', '.join(steps)}")
-    for path in kept:
-        print(f"somebody had worked in {path.name}; as it was: {path}")
+    if kept:
+        print(
+            f"somebody had worked in {', '.join(path.stem for path in sorted(kept.iterdir()))}; as they were: {kept}/"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """`python -m solutions.grading.release`: packs what students get into dist/trt-lab-student.zip.
 
-The notebooks of labs/, helpers/, the data, and what is needed to set up. No answers, no checks that decide points. The
-notebooks are in .handout/, so that whoever unpacks a newer release over an older one overwrites no work.
+The notebooks (made from solutions/, as for labs/), helpers/, the data, and what is needed to set up. No answers, no
+checks that decide points. The notebooks are in .handout/: a newer release over an older one overwrites no work.
 """
 
 import re
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,26 +16,25 @@ import typer
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path
 from helpers.handout import HANDOUT
+from solutions.grading.course import Course
+from solutions.grading.labs import hand_out
 
 __all__ = ["make_release", "student_project"]
 
 NAME = "trt-lab-student"
 _MOMENT = (2026, 1, 1, 0, 0, 0)
-_ALIKE = ("environment.yml", "constraints.txt", "LICENSE")
+_ALIKE = ("labs/README.md", "environment.yml", "constraints.txt", "LICENSE")
 _OWN = Path(__file__).parent / "student"
-_FOLDERS = {"labs": None, "helpers": None, "datasets": ("cache", "train_weights.py")}
-_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", ".kept", "artifacts", "records"}
-_NOTEBOOKS = "labs/[0-9][0-9]_*/[0-9][0-9]_*.ipynb"
+_FOLDERS = {"helpers": (), "datasets": ("cache", "train_weights.py")}
+_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts"}
 
 
 def make_release(root: Path, target: Path) -> list[str]:
     """Write the archive to `target` in one step and return the names in it; the same files give the same bytes.
 
     Raises:
-        InputError: labs/ is not made yet, or something in it leads to the solutions.
+        InputError: there are no notebooks, or something leads to the solutions.
     """
-    if not list(root.glob(_NOTEBOOKS)):
-        raise InputError("labs/ has no notebooks; run make labs first")
     files = dict(sorted(_files(root)))
     for name, data in files.items():
         if name.endswith(".py") and re.search(rb"^\s*(import|from) solutions", data, re.M):
@@ -63,11 +63,14 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
     for folder, left_out in _FOLDERS.items():
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root)
-            outside = _LEFT_OUT.intersection(name.parts) or name.parts[1] in (left_out or ())
-            if path.is_file() and not path.is_symlink() and not outside and path.suffix not in (".pyc", ".ipynb"):
+            outside = _LEFT_OUT.intersection(name.parts) or name.parts[1] in left_out
+            if path.is_file() and not path.is_symlink() and not outside and path.suffix != ".pyc":
                 yield str(name), path.read_bytes()
-    for path in sorted(root.glob(_NOTEBOOKS)):
-        yield f"{HANDOUT}/{path.name}", path.read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        if not hand_out(Course.at(root), Path(folder)):
+            raise InputError("solutions/ has no notebooks; run this in the repository's folder")
+        for path in sorted(Path(folder).rglob("*.*")):
+            yield f"{HANDOUT}/{path.relative_to(folder)}", path.read_bytes()
     for name in _ALIKE:
         yield name, (root / name).read_bytes()
     for path in sorted(_OWN.iterdir()):

@@ -1,13 +1,17 @@
 """What students get: everything the notebooks need, nothing that gives answers away."""
 
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from helpers.errors import InputError
+from helpers.handout import HANDOUT, mark
+from helpers.lab import STEPS
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release, student_project
 
@@ -33,8 +37,39 @@ def test_it_holds_no_answers_and_no_checks(unpacked: Path) -> None:
 def test_it_holds_what_the_readme_names(unpacked: Path) -> None:
     for name in ("README.md", "Makefile", "environment.yml", "constraints.txt", "LICENSE", "nbgrader_config.py"):
         assert (unpacked / name).is_file(), name
-    assert list((unpacked / "labs").glob("*/*.ipynb"))
+    assert [path.stem for path in sorted((unpacked / HANDOUT).iterdir())] == list(STEPS)
+    assert not list((unpacked / "labs").rglob("*.ipynb")), "unpacked over an older release, it would overwrite work"
     assert (unpacked / "datasets" / "weights" / "resnet50.npz").is_file()
+
+
+def test_its_notebooks_are_laid_out_and_a_newer_release_keeps_what_was_written(tmp_path: Path) -> None:
+    make_release(ROOT, tmp_path / "student.zip")
+    with zipfile.ZipFile(tmp_path / "student.zip") as archive:
+        archive.extractall(tmp_path)
+    here, step = tmp_path / NAME, STEPS[1]
+    assert "02_fp16: new" in _laid_out(here)
+    assert _files(here / "labs") == _files(ROOT / "labs")
+    place = here / "labs" / step / f"{step}.ipynb"
+    notebook = nbformat.read(place, as_version=4)
+    todo = next(cell for cell in notebook.cells if "YOUR CODE HERE" in cell.source)
+    todo.source = "def build_engine_fp16(onnx_path, engine_path): ..."
+    nbformat.write(notebook, place)
+    newer = nbformat.read(here / HANDOUT / step / f"{step}.ipynb", as_version=4)
+    newer.cells[0].source += "\n\nA newer sentence."
+    mark(newer)
+    nbformat.write(newer, here / HANDOUT / step / f"{step}.ipynb")
+    assert "brought up to date" in _laid_out(here)
+    sources = [cell.source for cell in nbformat.read(place, as_version=4).cells]
+    assert todo.source in sources and "A newer sentence." in sources[0] and len(sources) == len(newer.cells)
+
+
+def _files(labs: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(labs)): path.read_bytes() for path in labs.glob("[0-9][0-9]_*/*.*") if path.is_file()}
+
+
+def _laid_out(folder: Path) -> str:
+    command = [sys.executable, "-m", "helpers.handout"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_helpers_run_on_their_own(unpacked: Path) -> None:
@@ -56,6 +91,7 @@ def test_the_students_project_has_the_same_dependencies_and_no_solutions() -> No
     assert "solutions" not in student_project(text)
 
 
-def test_without_labs_there_is_nothing_to_pack(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="make labs"):
+def test_without_notebooks_there_is_nothing_to_pack(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    with pytest.raises(InputError, match="no notebooks"):
         make_release(tmp_path, tmp_path / "student.zip")

@@ -199,8 +199,9 @@ def _do(notebook: NotebookNode, what: str, where: int, text: str) -> str | None:
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """A folder with a handed-out notebook."""
-    (tmp_path / HANDOUT).mkdir()
-    nbformat.write(_handed_out(), tmp_path / HANDOUT / f"{STEP}.ipynb")
+    (tmp_path / HANDOUT / STEP).mkdir(parents=True)
+    (tmp_path / HANDOUT / STEP / "square.svg").write_text("<svg/>")
+    nbformat.write(_handed_out(), tmp_path / HANDOUT / STEP / f"{STEP}.ipynb")
     return tmp_path
 
 
@@ -217,7 +218,7 @@ def _lay_out(bundle: Path) -> list[str]:
 
 
 def test_the_first_time_lays_out_and_the_second_changes_nothing(bundle: Path) -> None:
-    assert _lay_out(bundle) == [f"{STEP}: new"]
+    assert _lay_out(bundle) == [f"{STEP}: new"] and (_place(bundle).parent / "square.svg").read_text() == "<svg/>"
     nbformat.write(_edited(_handed_out(), todo=SOLVED), _place(bundle))
     before = _place(bundle).read_bytes()
     assert _lay_out(bundle) == [] and _place(bundle).read_bytes() == before and _kept(bundle) == []
@@ -227,9 +228,9 @@ def test_the_old_notebook_is_kept_to_the_byte(bundle: Path) -> None:
     _lay_out(bundle)
     nbformat.write(_edited(_handed_out(), todo=SOLVED), _place(bundle))
     before = _place(bundle).read_bytes()
-    nbformat.write(_newer(task="Anew"), bundle / HANDOUT / f"{STEP}.ipynb")
+    nbformat.write(_newer(task="Anew"), bundle / HANDOUT / STEP / f"{STEP}.ipynb")
     said = _lay_out(bundle)
-    assert said[0] == f"{STEP}: brought up to date" and str(_kept(bundle)[0]) in said[1]
+    assert said == [f"{STEP}: brought up to date", f"as they were: {_kept(bundle)[0].parent}/"]
     assert [path.read_bytes() for path in _kept(bundle)] == [before]
     assert _sources(read_notebook(_place(bundle)))[2:4] == ["Anew", SOLVED]
 
@@ -239,7 +240,8 @@ def test_one_that_cannot_be_read_stops_before_anything_is_written(bundle: Path, 
     second = STEPS[1]
     _place(bundle).parent.mkdir(parents=True)
     _place(bundle).write_text(broken)
-    nbformat.write(_handed_out(), bundle / HANDOUT / f"{second}.ipynb")
+    (bundle / HANDOUT / second).mkdir()
+    nbformat.write(_handed_out(), bundle / HANDOUT / second / f"{second}.ipynb")
     with pytest.raises(InputError, match=STEP):
         _lay_out(bundle)
     assert _place(bundle).read_text() == broken and not (bundle / "labs" / second).exists()
@@ -250,7 +252,7 @@ def test_a_newer_release_is_unpacked_first(bundle: Path) -> None:
     nbformat.write(_edited(_handed_out(), todo=SOLVED), _place(bundle))
     release = bundle / "newer.zip"
     with zipfile.ZipFile(release, "w") as archive:
-        archive.writestr(f"lab/{HANDOUT}/{STEP}.ipynb", nbformat.writes(_newer(task="Anew")))
+        archive.writestr(f"lab/{HANDOUT}/{STEP}/{STEP}.ipynb", nbformat.writes(_newer(task="Anew")))
         archive.writestr("lab/labs/README.md", "newer")
     said = _run(bundle, str(release))
     assert "brought up to date" in said and (bundle / "labs" / "README.md").read_text() == "newer"
