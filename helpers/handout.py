@@ -44,8 +44,13 @@ def mark(notebook: NotebookNode) -> None:
     notebook.metadata[_MARK] = {"cells": " ".join(f"{cell.id}:{_digest(cell)}" for cell in notebook.cells)}
 
 
-def as_handed_out(notebook: NotebookNode) -> bool:
-    """Return whether the cells are those that were handed out, unchanged and in order; outputs do not count."""
+def as_handed_out(path: Path) -> bool:
+    """Return whether a file's cells are those that were handed out, unchanged and in order; outputs do not count.
+
+    Raises:
+        InputError: it is no valid notebook.
+    """
+    notebook = _valid(path)
     return [(cell.get("id"), _digest(cell)) for cell in notebook.cells] == list(_marked(notebook).items())
 
 

@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
-from helpers.handout import as_handed_out, copy_pictures, keep, mark, read_notebook
+from helpers.handout import as_handed_out, copy_pictures, keep, mark
 from helpers.lab import STEPS
 from solutions.grading.course import Course
 
@@ -34,7 +34,7 @@ def make_labs(course: Course, target: Path) -> tuple[list[str], Path | None]:
         InputError: a step could not be made, would show what students must not see, or what lies there is no notebook.
     """
     places = {step: target / step / f"{step}.ipynb" for step in STEPS}
-    worked_in = [path for path in places.values() if path.is_file() and not as_handed_out(read_notebook(path))]
+    worked_in = [path for path in places.values() if path.is_file() and not as_handed_out(path)]
     with tempfile.TemporaryDirectory() as folder:
         steps = hand_out(course, made := Path(folder))
         kept = keep(worked_in, target)

@@ -169,10 +169,11 @@ def test_the_notebook_of_a_step_that_is_gone_goes_and_work_in_it_is_kept(course:
     assert [path.name for path in kept.iterdir()] == [gone.name] and not gone.exists()
 
 
-def test_a_file_that_is_no_notebook_is_not_overwritten(course: Course, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["half a notebook", '{"cells": [{}], "metadata": {}, "nbformat": 4}'])
+def test_a_file_that_is_no_notebook_is_not_overwritten(course: Course, tmp_path: Path, content: str) -> None:
     place = tmp_path / STEP / f"{STEP}.ipynb"
     place.parent.mkdir(parents=True)
-    place.write_text("half a notebook")
-    with pytest.raises(InputError, match="is not a notebook"):
+    place.write_text(content)
+    with pytest.raises(InputError, match="is not a"):
         make_labs(course, tmp_path)
-    assert place.read_text() == "half a notebook"
+    assert place.read_text() == content

@@ -61,7 +61,12 @@ def _sources(notebook: NotebookNode) -> list[str]:
     return [cell.source for cell in notebook.cells]
 
 
-def test_an_answer_stays_and_texts_and_checks_come_anew() -> None:
+def _as_handed_out(notebook: NotebookNode, folder: Path) -> bool:
+    nbformat.write(notebook, folder / "notebook.ipynb")
+    return as_handed_out(folder / "notebook.ipynb")
+
+
+def test_an_answer_stays_and_texts_and_checks_come_anew(tmp_path: Path) -> None:
     theirs = _edited(_handed_out(), todo=SOLVED, answer="It is four.")
     theirs.cells[4].outputs = [nbformat.v4.new_output("stream", text="✓")]
     ours = _newer(task="Write a square, please.", check="assert square(3) == 9")
@@ -69,15 +74,15 @@ def test_an_answer_stays_and_texts_and_checks_come_anew() -> None:
     wanted = ["# Squares", "import math", "Write a square, please.", SOLVED, "assert square(3) == 9"]
     assert _sources(made) == [*wanted, "What did you see?", "It is four."] and notes == []
     assert made.cells[4].outputs == [], "an output of the old check stands below the new one"
-    assert not as_handed_out(made) and as_handed_out(ours)
+    assert not _as_handed_out(made, tmp_path) and _as_handed_out(ours, tmp_path)
 
 
-def test_what_was_not_touched_is_replaced_and_keeps_its_outputs_where_it_is_the_same() -> None:
+def test_what_was_not_touched_is_replaced_and_keeps_its_outputs_where_it_is_the_same(tmp_path: Path) -> None:
     theirs = _handed_out()
     theirs.cells[1].outputs = [nbformat.v4.new_output("stream", text="imported")]
     made, notes = renewed(theirs, _newer(todo=STUB + "  # ten lines"))
     assert made.cells[3].source == STUB + "  # ten lines" and notes == []
-    assert made.cells[1].outputs[0].text == "imported" and as_handed_out(made)
+    assert made.cells[1].outputs[0].text == "imported" and _as_handed_out(made, tmp_path)
 
 
 def test_an_answer_to_a_cell_that_has_changed_stays_and_is_said() -> None:
@@ -284,4 +289,5 @@ def test_the_mark_survives_a_save_by_jupyter(bundle: Path) -> None:
     saved = json.loads(nbformat.writes(_handed_out()))
     saved["metadata"]["language_info"] = {"name": "python", "version": "3.12"}
     saved["cells"][1]["execution_count"] = 7
-    assert as_handed_out(nbformat.reads(json.dumps(saved), as_version=4))
+    (bundle / "saved.ipynb").write_text(json.dumps(saved))
+    assert as_handed_out(bundle / "saved.ipynb")
