@@ -1,6 +1,6 @@
 """The report's charts: every axis has its unit, every title names engine and device, every series is labelled directly.
 
-Colours are Okabe and Ito's (2008), told apart with any colour vision; nothing is said by colour alone.
+Colours are helpers.plots'; nothing is said by colour alone.
 """
 
 from collections.abc import Callable
@@ -17,24 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from helpers.files import atomic_path
+from helpers.plots import colour
 from solutions.pipeline.findings import saturation
 from solutions.pipeline.results import BASELINE, Results, pretty_name
 
-__all__ = ["CHARTS", "colour", "draw_charts"]
+__all__ = ["CHARTS", "draw_charts"]
 
-_COLOURS = {
-    BASELINE: "#5f6368",
-    "pytorch-compile": "#999999",
-    "onnxruntime-fp32": "#a6761d",
-    "fp32": "#0072b2",
-    "tf32": "#56b4e9",
-    "bf16": "#cc79a7",
-    "fp16": "#009e73",
-    "dynamic-fp16": "#7a9a01",
-    "int8": "#d55e00",
-    "int8+fp16": "#e69f00",
-}
-_OTHER_COLOURS = ("#882255", "#44aa99", "#332288", "#117733", "#aa4499")
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
@@ -69,11 +57,6 @@ def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
             finally:
                 plt.close(figure)
     return drawn
-
-
-def colour(name: str) -> str:
-    """Return the colour of a row name, the same in every chart."""
-    return _COLOURS.get(name) or _OTHER_COLOURS[sum(name.encode()) % len(_OTHER_COLOURS)]
 
 
 def _save(figure: Figure, path: Path) -> Path:

@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 import pytest
 from PIL import Image
 
-from solutions.pipeline.charts import CHARTS, colour, draw_charts
+from helpers.plots import colour
+from solutions.pipeline.charts import CHARTS, draw_charts
 from solutions.pipeline.results import Results, Row, with_speedup
 from tests.pipeline.sample_results import ENGINE, sample_results
 
