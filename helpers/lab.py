@@ -207,8 +207,8 @@ def iterations(call_ms: float) -> int:
 def label(*, batch: int | None = None, precision: str | None = None, device: str | None = None) -> str:
     """Return the label of a number, table or chart: engine and device, then batch size and precision where given.
 
-    `device` is helpers.backend's DEVICE unless given; it names the engine, its version and the hardware. The precision is what
-    runs here: "FP16", or "FP16 asked, BF16 ran".
+    `device` is helpers.backend's DEVICE unless given; it names the engine, its version and the hardware. The
+    precision is what runs here: "FP16", or "FP16 asked, BF16 ran".
     """
     if device is None:
         from helpers.backend import DEVICE as device
