@@ -18,6 +18,7 @@ from helpers.files import atomic_write
 from helpers.handout import as_handed_out, copy_pictures, keep, mark
 from helpers.lab import STEPS
 from solutions.grading.course import Course
+from solutions.grading.executed import ABOUT
 
 __all__ = ["hand_out", "make_labs"]
 
@@ -58,6 +59,8 @@ def hand_out(course: Course, folder: Path) -> list[str]:
         path = folder / step / f"{step}.ipynb"
         notebook = nbformat.read(path, as_version=4)
         _check(notebook, path.name)
+        for cell in notebook.cells:
+            cell.metadata.pop(ABOUT, None)
         mark(notebook)
         nbformat.write(notebook, path)
     return course.present
