@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 jupyter: $(STAMP)
 	@echo "JupyterLab; end it with Ctrl-C"
-	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs
+	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs/00_start.ipynb
 
 solutions: $(STAMP)
 	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"

@@ -26,6 +26,7 @@ __all__ = [
     "ONNX_FILE",
     "PROFILE_BATCHES",
     "QUICK",
+    "START",
     "STEPS",
     "THROUGHPUT_SECONDS",
     "VALIDATION_IMAGES",
@@ -84,6 +85,9 @@ STEPS = (
     "07_accuracy",
     "08_report",
 )
+
+START = "00_start.ipynb"
+"""The notebook that `make jupyter` opens; it is no step."""
 
 ONNX_FILE = "resnet50_simplified.onnx"
 """What every engine of the lab is built from."""

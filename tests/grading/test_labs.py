@@ -11,7 +11,7 @@ import pytest
 from nbformat import NotebookNode
 
 from helpers.errors import InputError
-from helpers.lab import STEPS
+from helpers.lab import START, STEPS
 from solutions.checks.core.claim import CELLS, CRITERIA, claims_of
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
@@ -38,7 +38,7 @@ def _read(folder: Path, step: str) -> NotebookNode:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    found = (path for step in PRESENT for path in (folder / step).rglob("*") if path.is_file())
+    found = [folder / START, *(path for step in PRESENT for path in (folder / step).rglob("*") if path.is_file())]
     return {
         str(path.relative_to(folder)): path.read_bytes() for path in found if ".ipynb_checkpoints" not in path.parts
     }
