@@ -1,7 +1,8 @@
 """`python -m solutions.grading.labs`: makes the students' notebooks in labs/ from those in solutions/.
 
 The same sources give the same bytes. Answers, hidden tests, marking schemes and outputs are gone, or nothing is
-written; so are the cells tagged "answers", which answer the questions to think about. A notebook that somebody worked in is kept in labs/.kept/, and files that are none of ours stay where they are.
+written; so are the cells tagged "answers", which answer the questions to think about. A notebook that somebody worked
+in is kept in labs/.kept/, and files that are none of ours stay where they are.
 """
 
 import re
