@@ -1,7 +1,8 @@
 """`python -m solutions.grading.labs`: makes the students' notebooks in labs/ from those in solutions/.
 
 The same sources give the same bytes. Answers, hidden tests, marking schemes and outputs are gone, or nothing is
-written. A notebook that somebody worked in is kept in labs/.kept/, and files that are none of ours stay where they are.
+written; so are the cells tagged "answers", which answer the questions to think about. A notebook that somebody worked
+in is kept in labs/.kept/, and files that are none of ours stay where they are.
 """
 
 import re
@@ -20,7 +21,10 @@ from helpers.lab import START
 from solutions.grading.course import Course
 from solutions.grading.executed import ABOUT
 
-__all__ = ["hand_out", "make_labs"]
+__all__ = ["ANSWERS", "hand_out", "make_labs"]
+
+ANSWERS = "answers"
+"""The tag of a cell that readers of the solutions see and students do not."""
 
 _START = Path(__file__).parent / START
 _SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|solutions\.(checks|pipeline|grading)")
@@ -59,6 +63,7 @@ def hand_out(course: Course, folder: Path) -> list[str]:
         course.generate(step, folder)
         path = folder / step / f"{step}.ipynb"
         notebook = nbformat.read(path, as_version=4)
+        notebook.cells = [cell for cell in notebook.cells if ANSWERS not in cell.metadata.get("tags", [])]
         _check(notebook, path.name)
         for cell in notebook.cells:
             cell.metadata.pop(ABOUT, None)
