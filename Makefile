@@ -4,10 +4,15 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 ENGINE ?= auto
 OUT ?= results
-STAMP = $(VENV)/.installed
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+# TORCH=cpu takes PyTorch without CUDA from PyTorch's own index; later calls keep what is installed.
+TORCH ?=
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+STAMP = $(VENV)/.installed$(TORCH)
+$(if $(filter-out cpu,$(TORCH)),$(error TORCH=$(TORCH) is not known; TORCH=cpu takes PyTorch without CUDA))
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: submissions seeds mutants help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench fixtures clean
+.PHONY: submissions seeds mutants help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench wheels constraints pythons clean
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
@@ -26,14 +31,18 @@ help:
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
-	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder"
+	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
+	@echo "make constraints  resolves constraints.txt anew for all of them (needs a package index)"
+	@echo "make pythons   install, imports, doctor and one notebook under each Python here (needs a package index)"
+	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu PyTorch without CUDA (1 GB, not 7)"
 
 # Installed once; again when the dependencies change.
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (first use: some minutes)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade pip
+	@$(if $(TORCH),$(PIP) install --upgrade --no-deps --index-url $(TORCH_INDEX) -c constraints.txt torch torchvision)
+	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 
 jupyter: $(STAMP)
@@ -115,6 +124,19 @@ chromium:
 bench: $(STAMP)
 	@echo "Benchmarks: ratios measured in one run, interleaved"
 	@$(BIN)/python -m tests.benchmarks --out $(OUT)/bench.json
+
+wheels: $(STAMP)
+	@echo "The pinned versions, for each Python and platform"
+	@$(BIN)/python -m tests.tools.pins
+
+constraints: $(STAMP)
+	@echo "Resolving constraints.txt; what is pinned stays where it still can be had"
+	@$(BIN)/python -m tests.tools.pins --resolve
+
+# VERSIONS="3.12 3.13" tries only these.
+pythons: $(STAMP)
+	@echo "The lab under each Python on this machine"
+	@$(BIN)/python -m tests.tools.pythons $(VERSIONS)
 
 # PYTHON_GPU may name a Python that has torch, tensorrt and pycuda already; else .venv gets the [gpu] extra.
 PYTHON_GPU ?= $(BIN)/python

@@ -3,21 +3,27 @@
 data = load_dataset("digits")                       # offline; also "imagenette", "imagenet:/folder", "cifar10"
 folder = data.split("calibration")                  # a folder with one folder a class
 pairs = data.images("validation", limit=1000)       # [(file, label), …]; the label is the model's output index
+
+`python -m helpers.data [NAME …]` makes all that the notebooks read at once, in the folder that TRT_LAB_DATA names.
+After that nothing is written there, so that many people can share the folder and none needs the right to write.
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
 from helpers import digits, imagenet
 from helpers.downloads import Source, atomic_folder, extract, fetch
-from helpers.errors import DataError, InputError
+from helpers.errors import DataError, InputError, LabError
 from helpers.image_folders import DataSet, folder_dataset
 from helpers.rendered_digits import RenderedDigits
 from helpers.storage import data_root, progress_bar
 
-__all__ = ["DATA_SETS", "SOURCES", "DataSet", "load_dataset"]
+__all__ = ["DATA_SETS", "SOURCES", "DataSet", "load_dataset", "prepare"]
 
 DATA_SETS = ("digits", "imagenette", "imagenet:/folder", "cifar10")
 SOURCES = {
@@ -28,6 +34,7 @@ SOURCES = {
         "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"
     ),
 }
+_SHARED_SPLITS = ("calibration", "validation")  # the notebooks train nothing
 _IMAGENET = "imagenet:"
 _CIFAR_EDGE = 32
 _CIFAR_RECORD = 1 + 3 * _CIFAR_EDGE**2  # label, then the red, green and blue planes
@@ -60,6 +67,25 @@ def load_dataset(
         folder = Path(name.removeprefix(_IMAGENET)).expanduser().absolute()
         return folder_dataset(name, imagenet.class_names(), folder, root, imagenet.label_of_folder)
     raise InputError(f"no data set named {name!r}; choose one of {', '.join(DATA_SETS)}")
+
+
+def prepare(name: str, root: str | Path | None = None) -> Path:
+    """Make the calibration and validation images of a data set, and fetch the ImageNet weights that its labels need.
+
+    Returns:
+        The folder that holds all of it.
+
+    Raises:
+        InputError, DataError: as from `load_dataset`; DataError also where the folder cannot be written.
+    """
+    from helpers.models import MODELS, load_model
+
+    data = load_dataset(name, root)
+    for split in _SHARED_SPLITS:
+        data.images(split)
+    for model in MODELS:
+        load_model(model, data=name, root=root)
+    return data_root(root)
 
 
 def _unpacked(source: Source, root: Path, progress: bool) -> Path:
@@ -104,3 +130,18 @@ def _cifar_records(files: list[Path]) -> Iterator[tuple[int, np.ndarray]]:
             raise DataError(f"{file} is no CIFAR-10 batch; remove {file.parent.parent} and run again")
         for record in content.reshape(-1, _CIFAR_RECORD):
             yield int(record[0]), record[1:].reshape(3, _CIFAR_EDGE, _CIFAR_EDGE).transpose(1, 2, 0).copy()
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(DATA_SETS)}; digits if none")] = None,
+) -> None:
+    """Make all that the notebooks read in the folder that TRT_LAB_DATA names, else in datasets/cache."""
+    for name in names or ["digits"]:
+        try:
+            print(f"{name}: {prepare(name)}")
+        except LabError as error:
+            sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

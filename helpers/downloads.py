@@ -88,6 +88,7 @@ def _download(url: str, partial: Path, progress: bool) -> None:
         try:
             return _transfer(url, partial, start, progress)
         except urllib.error.HTTPError as error:
+            error.close()  # it is the answer too, with an open connection
             if error.code != 416:  # 416: nothing is left to send, or the part is longer than the file
                 raise
             if _length_said(error) == start:

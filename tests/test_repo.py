@@ -25,12 +25,15 @@ def _dependencies() -> list[str]:
     return re.findall(r'"([^"]+)"', block.group(1))
 
 
-def test_the_conda_environment_has_the_pins_of_pyproject() -> None:
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+def test_the_conda_environment_installs_the_project_with_its_constraints_and_names_the_gpu_packages() -> None:
+    text, project = (ROOT / "environment.yml").read_text(), (ROOT / "pyproject.toml").read_text()
+    environment = yaml.safe_load(text)
     pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    assert pip == [*_dependencies(), "-e ."]
-    requires = re.search(r'requires-python = "([^"]+)"', (ROOT / "pyproject.toml").read_text()).group(1)
+    assert pip == ["-c constraints.txt", "-e ."]
+    requires = re.search(r'requires-python = "([^"]+)"', project).group(1)
     assert f"python{requires}" in environment["dependencies"]
+    gpu = re.search(r"^gpu = \[(.*)\]$", project, re.M).group(1)
+    assert re.findall(r'^ +# - "(.*)"$', text, re.M) == re.findall(r'"([^"]+)"', gpu)
 
 
 def test_every_dependency_has_an_exact_version_in_the_constraints() -> None:

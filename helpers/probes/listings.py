@@ -1,6 +1,7 @@
 """Makes folders list their entries in another order, as another file system would."""
 
 import contextlib
+import glob
 import os
 import pathlib
 from collections.abc import Iterator
@@ -38,11 +39,14 @@ def reversed_listings() -> Iterator[None]:
     """Let os.listdir, os.scandir and pathlib give a folder's entries in descending order of their names."""
     listdir, scandir = os.listdir, os.scandir
     backwards = {
-        "listdir": staticmethod(lambda *args: sorted(listdir(*args), reverse=True)),
-        "scandir": staticmethod(lambda *args: _Entries(scandir(*args))),
+        "listdir": (listdir, staticmethod(lambda *args: sorted(listdir(*args), reverse=True))),
+        "scandir": (scandir, staticmethod(lambda *args: _Entries(scandir(*args)))),
     }
-    kept = getattr(pathlib, "_NormalAccessor", None)  # up to Python 3.10 pathlib keeps the functions there
+    # pathlib keeps them, too: up to Python 3.10 in the first class, in 3.13 in the second
+    homes = (os, getattr(pathlib, "_NormalAccessor", None), getattr(glob, "_StringGlobber", None))
     with contextlib.ExitStack() as patched:
-        for home in (os, kept) if kept else (os,):
-            patched.enter_context(mock.patch.multiple(home, **backwards))
+        for home in filter(None, homes):
+            for name, (usual, other) in backwards.items():
+                if getattr(home, name, None) is usual:
+                    patched.enter_context(mock.patch.object(home, name, other))
         yield

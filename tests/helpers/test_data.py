@@ -12,7 +12,7 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 
 from helpers import digits, imagenet
-from helpers.data import SOURCES, load_dataset
+from helpers.data import SOURCES, load_dataset, prepare
 from helpers.downloads import Source
 from helpers.errors import DataError, InputError
 from tests.helpers.local_server import LocalServer, local_server, url_of_nothing
@@ -143,6 +143,38 @@ def test_the_environment_variable_names_the_folder(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("TRT_LAB_DATA", str(tmp_path / "elsewhere"))
     path, _ = load_dataset(progress=False).images("train", limit=1)[0]
     assert path.is_relative_to(tmp_path / "elsewhere")
+
+
+def _state(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return size and time of change of all that is below a folder; a file that came and went changes its folder's."""
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in [folder, *folder.rglob("*")]}
+
+
+def test_nothing_is_written_to_a_prepared_folder(
+    few_digits: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRT_LAB_DATA", str(tmp_path / "shared"))
+    assert prepare("digits") == tmp_path / "shared"
+    before = _state(tmp_path / "shared")
+    data = load_dataset("digits")
+    assert all(path.is_file() for split in ("calibration", "validation") for path, _ in data.images(split, seed=3))
+    assert len(ImageFolder(data.split("calibration"))) == 20
+    data.copy("validation", tmp_path / "own", limit=5)
+    assert _state(tmp_path / "shared") == before
+
+
+def test_a_prepared_imagenette_and_its_weights_are_read_without_writing(
+    server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SOURCES, "imagenette", serve(server, "imagenette2-320.tgz", imagenette_archive()))
+    weights: list[tuple[str, str]] = []
+    monkeypatch.setattr("helpers.models.load_model", lambda name, data, root: weights.append((name, data)))
+    prepare("imagenette", tmp_path / "shared")
+    assert weights == [("resnet18", "imagenette"), ("resnet50", "imagenette")]
+    before, asked = _state(tmp_path / "shared"), len(server.requests)
+    data = load_dataset("imagenette", tmp_path / "shared")
+    assert data.images("calibration") and data.images("validation")
+    assert _state(tmp_path / "shared") == before and len(server.requests) == asked
 
 
 def test_a_place_that_is_no_folder_is_one_clear_line(tmp_path: Path) -> None:

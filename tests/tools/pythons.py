@@ -1,0 +1,82 @@
+"""The lab under each supported Python that is on this machine: install, import, `trtlab doctor`, one notebook.
+
+    python -m tests.tools.pythons [VERSION …]       # all of them, or for example 3.13
+
+Each gets an environment of its own in results/pythons/, which needs a package index.
+Warnings are errors in the imports. pyenv shows its Pythons where PYENV_VERSION names them: PYENV_VERSION=3.12.1:3.13.0.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from tests.tools.pins import CONSTRAINTS, PYTHONS, ROOT
+
+FOLDER = ROOT / "results" / "pythons"
+_UV = (sys.executable, "-m", "uv", "--quiet", "--no-config")
+_IMPORT_ALL = """
+import importlib, pkgutil, sys, warnings
+import nbgrader.api, onnxscript, openvino, torch.onnx, torchvision  # theirs may warn
+warnings.simplefilter("error")
+names = [found.name for top in ("helpers", "solutions") for found in pkgutil.walk_packages([top], f"{top}.")]
+names = [name for name in names if not name.endswith("__main__") and ".artifacts" not in name]
+for name in names:
+    importlib.import_module(name)
+print(len(names), "modules")
+"""
+_ONE_NOTEBOOK = """
+import sys, tempfile
+from pathlib import Path
+from solutions.grading.solve import execute, points_of
+step = "01_export"
+with tempfile.TemporaryDirectory() as folder:
+    given = {"TRT_LAB_ARTIFACTS": folder, "TRT_LAB_RECORDS": folder, "TRT_LAB_QUICK": "1", "TRT_LAB_MODEL": "resnet18"}
+    earned, worth = points_of(execute(Path("solutions") / step / f"{step}.ipynb", given))
+print(f"{step}: {earned:g} of {worth:g} points")
+sys.exit(earned < worth)
+"""
+
+
+def tried(version: str) -> str:
+    """Return what was seen under a Python, a line; a step that fails says so and ends it."""
+    python = FOLDER / version / "bin" / "python"
+    if subprocess.run([*_UV, "python", "find", "--no-python-downloads", version], capture_output=True).returncode:
+        return "not on this machine"
+    steps = {
+        "environment": [*_UV, "venv", "--clear", "--no-python-downloads", "--python", version, str(FOLDER / version)],
+        "install": [*_UV, "pip", "install", "--python", str(python), "-c", str(CONSTRAINTS), "-e", "."],
+        "imports": [str(python), "-c", _IMPORT_ALL],
+        "trtlab doctor": [str(python.with_name("trtlab")), "doctor"],
+        "notebook": [str(python), "-c", _ONE_NOTEBOOK],
+    }
+    said, started = [], time.monotonic()
+    for name, command in steps.items():
+        done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True)
+        if done.returncode:
+            return f"{name} failed:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        said.append(f"{name}: {done.stdout.strip()}" if name in ("imports", "notebook") else name)
+    return f"{', '.join(said)}; {time.monotonic() - started:.0f} s"
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu"}
+
+
+def main(
+    versions: Annotated[list[str] | None, typer.Argument(help="such as 3.13; all where none is named")] = None,
+) -> None:
+    """Try the lab under each Python and print a line each."""
+    failed = False
+    for version in versions or PYTHONS:
+        outcome = tried(version)
+        failed = failed or "failed" in outcome
+        print(f"Python {version}: {outcome}", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    typer.run(main)
