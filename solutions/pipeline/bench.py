@@ -107,9 +107,8 @@ class _Turn:
     def missing(self, options: BenchOptions) -> int:
         """Return how many executions are still to be timed; seconds are converted by the time of an execution."""
         done, spent_ms = len(self.times_ms), math.fsum(self.times_ms)
-        for_duration, until_limit = (
-            math.ceil((seconds * 1e3 - spent_ms) / self.expected_ms) for seconds in (options.duration_s, options.limit_s)
-        )
+        ends = (options.duration_s, options.limit_s)
+        for_duration, until_limit = (math.ceil((end * 1e3 - spent_ms) / self.expected_ms) for end in ends)
         return max(0, LEAST_CALLS - done, for_duration, min(options.iterations - done, until_limit))
 
 

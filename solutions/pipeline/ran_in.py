@@ -1,8 +1,8 @@
-"""Which arithmetic really ran, in the words of tables and labels: the precision that most layers of an engine run in."""
+"""What really ran, in the words of tables and labels: in which precision most layers, and on which processor."""
 
 from collections.abc import Mapping
 
-__all__ = ["differs", "most_layers", "ran_text"]
+__all__ = ["differs", "elsewhere", "most_layers", "ran_text"]
 
 
 def most_layers(layer_precisions: Mapping[str, int]) -> str | None:
@@ -21,3 +21,14 @@ def ran_text(asked: str | None, ran_in: str | None) -> str | None:
     if ran_in is None:
         return None
     return ran_in.upper() + (f" (asked {asked.upper()})" if asked and differs(asked, ran_in) else "")
+
+
+def elsewhere(engine: dict[str, str], device: str | None) -> str | None:
+    """Return what a baseline ran on where that is the CPU beside the engine's GPU ("CPU, 16 threads"), else None.
+
+    Args:
+        engine: helpers.backend.describe().
+        device: "ONNX Runtime 1.23.2, CPU, 16 threads", a runner's device.
+    """
+    where = (device or "").partition(", ")[2]
+    return where if engine["name"] == "tensorrt" and where.startswith("CPU") else None

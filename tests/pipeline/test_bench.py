@@ -198,7 +198,11 @@ def test_the_json_holds_the_engine_and_the_rows(tmp_path: Path) -> None:
     assert written["engine"] == {"name": "cpu", "version": "1", "device": "test"}
     row = written["rows"][1]
     assert (row["name"], row["batch"], row["iterations"], row["size_bytes"]) == ("a", 2, 20, 1000)
-    assert row["p95_ms"] == results[1].stats.p95_ms and row["p99_ms"] is None and row["images_per_s"] == results[1].images_per_s
+    assert (
+        row["p95_ms"] == results[1].stats.p95_ms
+        and row["p99_ms"] is None
+        and row["images_per_s"] == results[1].images_per_s
+    )
     assert "times_ms" not in row
 
 

@@ -62,7 +62,7 @@ def bench(
     ] = None,
     warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up each, not counted (as trtexec's).")] = 200.0,
     duration: Annotated[float, typer.Option(help="At least so many seconds of timing each (as trtexec's).")] = 0.0,
-    limit: Annotated[float, typer.Option(help="From so many seconds on, missing executions are not waited for.")] = 60.0,
+    limit: Annotated[float, typer.Option(help="Seconds from which on missing executions are left out.")] = 60.0,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
     log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
 ) -> None:

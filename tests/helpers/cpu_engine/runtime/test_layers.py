@@ -79,4 +79,7 @@ def test_a_layer_runs_in_its_kernels_precision_whatever_its_weights_are_stored_i
     brain = ExecutedNode(**{**vars(NODES[3]), "precision": "bf16", "primitive": "brgconv_avx512_core_amx_bf16"})
     plan = replace(PLAN, attributes={"/conv": {"Weights": {"Type": "Float", "Count": 10}}})
     shown = [layers_of([*NODES[:3], node], plan)[1].json for node in (wide, brain)]
-    assert [(layer["Precision"], layer["Weights"]["Type"]) for layer in shown] == [("FP32", "Half"), ("BF16", "BFloat16")]
+    assert [(layer["Precision"], layer["Weights"]["Type"]) for layer in shown] == [
+        ("FP32", "Half"),
+        ("BF16", "BFloat16"),
+    ]
