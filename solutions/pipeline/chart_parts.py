@@ -70,25 +70,25 @@ class Bar:
 
 
 def canvas(
-    results: Results, title: str, widths: Sequence[float], size: tuple[float, float]
+    results: Results, title: str, widths: Sequence[float], size: tuple[float, float], rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with axes of these relative widths in a row, below a heading: title, model, data and device.
+    """Return a figure with rows of axes of these relative widths, below a heading: title, model, data and device.
 
-    `size` is in inches, the heading not included.
+    `size` is that of the figure in inches, the heading not included.
     """
     heads = textwrap.wrap(title, int(8.5 * size[0]))
     lines = textwrap.wrap(f"{results.model} on {results.data} · {results.device}", int(12 * size[0]))
     head = 0.2 + _HEAD_INCHES * len(heads) + _SUBTITLE_INCHES * len(lines)
     height = size[1] + head
     figure, axes = plt.subplots(
-        1, len(widths), figsize=(size[0], height), squeeze=False, layout="constrained", width_ratios=widths
+        rows, len(widths), figsize=(size[0], height), squeeze=False, layout="constrained", width_ratios=widths
     )
-    figure.get_layout_engine().set(rect=(0.01, 0.01, 0.98, 0.98 - head / height), wspace=0.08)
+    figure.get_layout_engine().set(rect=(0.01, 0.01, 0.98, 0.98 - head / height), wspace=0.08, hspace=0.08)
     top = 1 - 0.14 / height
     figure.text(0.015, top, "\n".join(heads), fontsize=_HEAD_SIZE, fontweight="bold", color="#1c1f24", va="top")
     top -= _HEAD_INCHES * len(heads) / height
     figure.text(0.015, top, "\n".join(lines), fontsize=_SUBTITLE_SIZE, color=SOFT, va="top")
-    return figure, list(axes[0])
+    return figure, list(axes.flat)
 
 
 def wrapped(name: str, width: int = _NAME_WIDTH) -> str:
@@ -126,7 +126,7 @@ def beside(axis: Axes, text: str, x: float, y: float, gap: int = 4) -> None:
     axis.annotate(text, (x, y), (gap, 0), textcoords="offset points", va="center", fontsize=9, bbox=ground)
 
 
-def plain_numbers(axis: Axis, ticks: int = 4) -> None:
+def plain_numbers(axis: Axis, ticks: int = 5) -> None:
     """Let an axis have few ticks at round numbers, with thousands separated."""
     axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

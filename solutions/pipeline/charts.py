@@ -3,6 +3,7 @@
 Colours are helpers.plots'; nothing is said by colour alone. What ran elsewhere than the engines has an axis of its own.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +32,8 @@ __all__ = ["CHARTS", "draw_charts"]
 
 _DPI = 160
 _WIDTH = 9.5
+_MOST_PANELS = 3
+"""Panels beside each other."""
 _ROW, _FEET = 0.34, 1.1
 """Inches: the height of a row of bars, and what stands above and below all rows."""
 
@@ -77,13 +80,17 @@ def _latency(results: Results) -> Figure | None:
     panels = [panel for panel in panels if panel.rows]
     if not panels:
         return None
-    size = (max(8.5, 2.3 * len(panels) + 2.2), _FEET + 0.2 + _ROW * max(len(panel.rows) for panel in panels))
+    lines = math.ceil(len(panels) / _MOST_PANELS)
+    columns = math.ceil(len(panels) / lines)
+    height = _FEET + 0.2 + _ROW * max(len(panel.rows) for panel in panels)
     title = "Latency by precision and batch size: median, with a line to p99"
-    figure, axes = canvas(results, title, [1] * len(panels), size)
-    for axis, panel in zip(axes, panels, strict=True):
+    figure, axes = canvas(results, title, [1] * columns, (_WIDTH, lines * height), lines)
+    for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
         _draw_latencies(axis, panel)
-        if axis is not axes[0] and list(panel.rows) == list(panels[0].rows):
+        if place % columns and list(panel.rows) == list(panels[place - 1].rows):
             axis.set_yticklabels([])
+    for axis in axes[len(panels) :]:
+        axis.remove()
     return figure
 
 

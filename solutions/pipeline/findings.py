@@ -94,7 +94,7 @@ def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
     row = scores.get(fast.name) if fast else next(iter(results.accuracy), None)
     if row is None:
         return None
-    against = f", {-row.loss:+.1f} points against PyTorch FP32" if row.loss is not None else ""
+    against = f", {0 - round(row.loss, 1):+.1f} points against PyTorch FP32" if row.loss is not None else ""
     return f"{row.top1:.1f} %", "top-1", f"{results.title(row.name)}, {row.num_samples:,} images{against}"
 
 

@@ -99,6 +99,8 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
 
 def _ran(results: Results) -> str:
     """Say in one sentence in which precision most layers of each row ran."""
+    if not any(row.ran_in for row in results.rows):
+        return "In which precision the layers ran was not recorded."
     rows = {row.name: row for row in results.rows}
     said: dict[str, list[str]] = {}
     for name in results.names:
@@ -107,7 +109,7 @@ def _ran(results: Results) -> str:
             pretty_name(name)
         )
     parts = [f"{where}: {', '.join(names)}" for where, names in said.items()]
-    return f"Most layers ran {'; '.join(parts)}." if said else ""
+    return f"Most layers ran {'; '.join(parts)}."
 
 
 def _render(template: str, content: dict[str, Any]) -> str:
