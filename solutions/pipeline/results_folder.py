@@ -7,7 +7,7 @@ A folder holds these, each written by one stage and each naming the engine and d
     accuracy.json     {"engine", "data", "rows": [top-1, top-5 and the loss against FP32, by name]}
     checks.json       {"engine", "rows": [what was checked, measured, allowed, passed]}
     profile.json      {"engine", "rows": [time and bound by layer]}, where a profile was taken
-    engines/*.json    how each engine was built, beside it
+    engines/*.json    how each engine was built, beside it; else "builds" of summary.json
 
 Each also has "settings", "versions" and the date "measured"; what an older file lacks is not known, and shown so.
 """
@@ -165,8 +165,13 @@ def _too_few(row: Row) -> dict[str, None]:
 
 
 def _builds(folder: Path) -> list[BuildRow]:
-    """Return how the engines were built; a record that cannot be read is left out, since no number depends on it."""
+    """Return how the engines were built; a record that cannot be read is left out, since no number depends on it.
+
+    A folder that is kept without its engines has them in the summary of its last report.
+    """
     rows = {}
+    with contextlib.suppress(InputError, KeyError, TypeError):
+        rows = {row["name"]: BuildRow(**row) for row in read_json(folder / "summary.json")["builds"]}
     for path in sorted((folder / "engines").glob("*.engine.json")):
         with contextlib.suppress(InputError, KeyError, TypeError, AttributeError, ValueError):
             rows[row.name] = (row := _build(path.name.removesuffix(".engine.json"), read_json(path)))

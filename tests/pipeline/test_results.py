@@ -1,5 +1,6 @@
 """Rows, tables and reading a results folder. The numbers are made up."""
 
+import dataclasses
 import json
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from helpers.errors import InputError
 from solutions.pipeline.ran_in import elsewhere, most_layers, ran_text
 from solutions.pipeline.results import (
+    BuildRow,
     Results,
     Row,
     accuracy_table,
@@ -149,6 +151,15 @@ def test_the_dates_of_a_run_that_was_continued_are_the_first_and_the_last(tmp_pa
     path = write_folder(tmp_path) / "accuracy.json"
     path.write_text(path.read_text().replace("2026-01-02", "2026-01-05"))
     assert load_results(tmp_path).measured == "2026-01-02 to 2026-01-05"
+
+
+def test_a_folder_kept_without_its_engines_still_knows_how_they_were_built(tmp_path):
+    build = BuildRow("int8", "int8", "1–8–8", 57, "55 int8, 2 other", "entropy, 64 images", 12.5)
+    results = dataclasses.replace(sample_results(), builds=[build])
+    (write_folder(tmp_path) / "summary.json").write_text(json.dumps(summary(results, {})))
+    assert load_results(tmp_path).builds == [build]
+    (tmp_path / "summary.json").write_text('{"builds": [{"name": "int8"}]}')
+    assert load_results(tmp_path).builds == []
 
 
 def test_missing_stages_are_named(tmp_path):
