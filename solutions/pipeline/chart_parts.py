@@ -164,7 +164,8 @@ def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str
     pixels = 1.35 * lines * _LABEL_SIZE * axis.figure.dpi / 72
     least = pixels * (high - low) / axis.get_window_extent().height
     for name, height in zip(ends, spread([y for _, y in ends.values()], least, low), strict=True):
-        line = {"arrowstyle": "-", "color": colour(name), "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
+        line = {"arrowstyle": "-", "color": colour(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
+        line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
         font = {"color": colour(name), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
         place = (ends[name][0] * 1.12, height)
         axis.annotate(texts[name], ends[name], place, annotation_clip=False, arrowprops=line, **font)
