@@ -17,7 +17,7 @@ from typing import Any
 from helpers.errors import InputError
 from helpers.files import write_json
 from solutions.pipeline.runners import Runner
-from solutions.pipeline.stats import LatencyStats
+from solutions.pipeline.stats import TAILS, LatencyStats, least_calls
 
 __all__ = ["BenchOptions", "BenchResult", "bench", "write_bench_json", "write_bench_log"]
 
@@ -25,6 +25,7 @@ BLOCK_MS = 100.0
 SETTLE_BELOW_MS = 50.0
 SETTLE_MS = 3.0
 LEAST_BLOCKS = 5
+LEAST_CALLS = 3
 TRTEXEC_ITERATIONS = 10
 
 Progress = Callable[[str, int, int], None]
@@ -32,12 +33,16 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How long to measure each runner at each batch: at least `iterations` executions and `duration_s` seconds."""
+    """How long to measure each runner at each batch: at least `iterations` calls and `duration_s` seconds.
+
+    From `limit_s` seconds on, missing calls are not waited for (except the first three), so a result can have fewer.
+    """
 
     batch_sizes: tuple[int, ...] = (1, 4, 8, 16, 32)
     iterations: int = 1000
     warmup_ms: float = 200.0
     duration_s: float = 0.0
+    limit_s: float = 60.0
 
     def __post_init__(self) -> None:
         wrong = [batch for batch in self.batch_sizes if batch < 1]
@@ -45,7 +50,8 @@ class BenchOptions:
             raise InputError(f"--batch-sizes must be 1 or more, found {wrong or 'none'}; try --batch-sizes 1 8 32")
         if self.iterations < 1:
             raise InputError(f"--iterations must be 1 or more, not {self.iterations}")
-        for name, value in (("--warmup (ms)", self.warmup_ms), ("--duration (s)", self.duration_s)):
+        times = {"--warmup (ms)": self.warmup_ms, "--duration (s)": self.duration_s, "--limit (s)": self.limit_s}
+        for name, value in times.items():
             if not (math.isfinite(value) and value >= 0):
                 raise InputError(f"{name} must be 0 or more, not {value}")
 
@@ -62,6 +68,7 @@ class BenchResult:
     peak_memory_bytes: int | None
     precision: str
     device: str
+    ran_in: str | None = None
     tensorrt_version: str | None = None
     input_name: str = "input"
     sample_shape: tuple[int, ...] = ()
@@ -77,6 +84,7 @@ class BenchResult:
             "name": self.name,
             "batch": self.batch,
             "precision": self.precision,
+            "ran_in": self.ran_in,
             "device": self.device,
             "iterations": self.stats.count,
             **figures,
@@ -97,10 +105,11 @@ class _Turn:
     enqueue_ms: list[float] = field(default_factory=list)
 
     def missing(self, options: BenchOptions) -> int:
-        """Return how many executions are still to be timed; a duration is converted by the time of an execution."""
-        count = options.iterations - len(self.times_ms)
-        missing_ms = options.duration_s * 1e3 - math.fsum(self.times_ms)
-        return max(0, count, math.ceil(missing_ms / self.expected_ms))
+        """Return how many executions are still to be timed; seconds are converted by the time of an execution."""
+        done, spent_ms = len(self.times_ms), math.fsum(self.times_ms)
+        ends = (options.duration_s, options.limit_s)
+        for_duration, until_limit = (math.ceil((end * 1e3 - spent_ms) / self.expected_ms) for end in ends)
+        return max(0, LEAST_CALLS - done, for_duration, min(options.iterations - done, until_limit))
 
 
 def bench(
@@ -116,7 +125,7 @@ def bench(
     Args:
         memory: gives peak bytes by batch size for a runner (memory_probe.peak_memory); None leaves memory out.
         progress: called with a label, executions done and executions planned.
-        note: called with one line for each batch size that a runner cannot run.
+        note: called with one line for each batch size that a runner cannot run, or that the limit cut short.
 
     Returns:
         Results ordered by batch size, then as `runners`.
@@ -135,7 +144,19 @@ def bench(
     for batch, fitting in plan.items():
         for turn in _measure(fitting, batch, options, progress) if fitting else ():
             results.append(_result(turn, batch, options, peaks.get((turn.runner.name, batch))))
+            _say_if_short(results[-1], options, note)
     return results
+
+
+def _say_if_short(result: BenchResult, options: BenchOptions, note: Callable[[str], None] | None) -> None:
+    count = result.stats.count
+    if note and count < options.iterations:
+        lost = [f"p{percent}" for percent in TAILS if count < least_calls(percent) <= options.iterations]
+        without = f"; too few for {' and '.join(lost)}" if lost else ""
+        note(
+            f"{result.name} at batch {result.batch}: {count} of {options.iterations} calls within the limit of "
+            f"{options.limit_s:g} s{without}"
+        )
 
 
 def _check_names(runners: Sequence[Runner]) -> None:
@@ -246,6 +267,7 @@ def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) ->
         size_bytes=runner.size_bytes,
         peak_memory_bytes=peak,
         precision=runner.precision,
+        ran_in=runner.ran_in,
         device=runner.device,
         tensorrt_version=runner.tensorrt_version,
         input_name=runner.input_name,

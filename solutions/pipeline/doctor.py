@@ -1,12 +1,13 @@
 """What this machine can run, what is missing, and the command that installs it. Never raises, imports nothing heavy."""
 
-import importlib.metadata
 import os
 import platform
 import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from solutions.pipeline.versions import cuda_driver, installed
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
@@ -65,23 +66,22 @@ def _gpus(diagnosis: Diagnosis) -> list[int]:
     try:
         import pynvml
 
-        pynvml.nvmlInit()
+        driver, cuda = cuda_driver().values()
     except Exception as error:  # no package, no driver library, or no permission: all mean that there is none to use
         diagnosis.add("NVIDIA GPU", f"none ({_short(error)}); the lab runs on the CPU engine", ok=False)
         return []
-    driver = _text(pynvml.nvmlSystemGetDriverVersion())
     handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     for handle in handles:
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
         memory_gib = pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30
         name = _text(pynvml.nvmlDeviceGetName(handle))
-        found = f"{name}, compute capability {major}.{minor}, {memory_gib:.0f} GiB, driver {driver}"
+        found = f"{name}, compute capability {major}.{minor}, {memory_gib:.0f} GiB, driver {driver} (CUDA {cuda})"
         diagnosis.add("NVIDIA GPU", found)
     return [int(driver.split(".")[0])] * len(handles)
 
 
 def _tensorrt(diagnosis: Diagnosis, drivers: list[int]) -> None:
-    found = next((version for name in _tensorrt_names() if (version := _version(name))), None)
+    found = next((version for name in _tensorrt_names() if (version := installed(name))), None)
     wheel = "tensorrt-cu13" if not drivers or drivers[0] >= _CUDA13_DRIVER else "tensorrt-cu12"
     install = f"pip install pycuda '{wheel}==10.16.1.11'" if drivers else ""
     if found:
@@ -90,7 +90,7 @@ def _tensorrt(diagnosis: Diagnosis, drivers: list[int]) -> None:
         diagnosis.add("TensorRT", found + note, not lacks, install if lacks else "")
     else:
         diagnosis.add("TensorRT", "not installed" + ("" if drivers else "; needs an NVIDIA GPU"), False, install)
-    pycuda = _version("pycuda")
+    pycuda = installed("pycuda")
     absent = "not installed" + ("" if drivers else "; needs an NVIDIA GPU")
     remedy = "pip install pycuda" if drivers and not pycuda else ""
     diagnosis.add("pycuda", pycuda or absent, bool(pycuda), remedy)
@@ -114,7 +114,7 @@ def _cpu(diagnosis: Diagnosis) -> None:
 
 def _packages(diagnosis: Diagnosis) -> None:
     for package in _PACKAGES:
-        version = _version(package)
+        version = installed(package)
         diagnosis.add(package, version or "not installed", bool(version), "" if version else "pip install -e .")
 
 
@@ -155,13 +155,6 @@ def _sysctl() -> str:
         return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
     except OSError:
         return ""
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _short(error: Exception) -> str:

@@ -5,12 +5,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from solutions.pipeline.ran_in import differs
 from solutions.pipeline.results import BASELINE, AccuracyRow, Results, Row, order_names, pretty_name
 
-__all__ = ["SATURATION_GAIN", "Saturation", "best_row", "findings", "headline", "saturation"]
+__all__ = ["SATURATION_RULE", "Saturation", "best_row", "findings", "headline", "saturation"]
 
-SATURATION_GAIN = 0.10
-"""Throughput counts as saturated where doubling the batch gains less than this share."""
+LEAST_GAIN = 1.1
+SATURATION_RULE = "the next larger batch gains less than 10 %"
+"""What "saturated" means: the rule of steps 3 and 8, in words."""
 
 DISTURBED_TAIL = 1.25
 """A quiet machine's 95th percentile lies within a few percent of its median; above this ratio the run was disturbed."""
@@ -18,39 +20,35 @@ DISTURBED_TAIL = 1.25
 
 @dataclass(frozen=True)
 class Saturation:
-    """Where throughput stops growing: the batch, the rate there, and the gain of the last doubling measured after it.
-
-    `gain` is None where the largest measured batch still gained (not saturated in the measured range).
-    """
+    """Where throughput stops growing, and the rate there; `reached` is False where every step still gained."""
 
     batch: int
     images_per_s: float
-    gain: float | None
+    reached: bool
 
 
 def saturation(points: Sequence[tuple[int, float]]) -> Saturation | None:
-    """Return the smallest batch after which no doubling gains `SATURATION_GAIN`; None with fewer than two batches.
+    """Return the first measured batch from which the next larger one gains less than 10 %, else the largest.
 
     Args:
         points: (batch, images/s), ascending by batch.
+
+    Returns:
+        None with fewer than two batches: nothing was compared.
     """
-    if len(points) < 2:
-        return None
-    gains = [_gain_per_doubling(low, high) for low, high in zip(points, points[1:], strict=False)]
-    place = len(gains)
-    while place and gains[place - 1] < SATURATION_GAIN:
-        place -= 1
-    return Saturation(*points[place], gain=gains[place] if place < len(gains) else None)
-
-
-def _gain_per_doubling(low: tuple[int, float], high: tuple[int, float]) -> float:
-    """Return the gain in throughput per doubling of the batch, also between batches that are not a factor 2 apart."""
-    return (high[1] / low[1]) ** (1 / math.log2(high[0] / low[0])) - 1
+    for (batch, rate), (_, larger) in zip(points, points[1:], strict=False):
+        if larger < LEAST_GAIN * rate:
+            return Saturation(batch, rate, reached=True)
+    return Saturation(*points[-1], reached=False) if len(points) > 1 else None
 
 
 def best_row(results: Results, *, engines_only: bool = False) -> Row | None:
-    """Return the row with the highest throughput (`engines_only` leaves out PyTorch and ONNX Runtime)."""
-    rows = [row for row in results.rows if row.images_per_s and not (engines_only and _is_baseline(row.name))]
+    """Return the row with the highest throughput (`engines_only` leaves out PyTorch and ONNX Runtime).
+
+    Rows that ran elsewhere are never the best.
+    """
+    rows = [row for row in results.rows if row.images_per_s and not row.elsewhere]
+    rows = [row for row in rows if not (engines_only and _is_baseline(row.name))]
     return max(rows, key=lambda row: row.images_per_s or 0.0, default=None)
 
 
@@ -61,9 +59,10 @@ def headline(results: Results) -> list[tuple[str, str, str]]:
 
 def findings(results: Results) -> list[str]:
     """Return what the measured numbers say, a sentence each; nothing is said of what was not measured."""
-    said = [_checks(results), _disturbed(results), _fastest(results), _precisions(results)]
+    said = [_checks(results), _disturbed(results), _other_arithmetic(results), _elsewhere(results)]
+    said += [_fastest(results), _precisions(results)]
     said += [_saturates(results), _dynamic(results)]
-    said += [_same_accuracy(results), *(_accuracy_cost(row) for row in results.accuracy)]
+    said += [_same_accuracy(results), *(_accuracy_cost(results, row) for row in results.accuracy)]
     said += [_sizes(results), _bound(results)]
     return [sentence for sentence in said if sentence]
 
@@ -76,15 +75,17 @@ def _top_speedup(results: Results) -> tuple[str, str, str] | None:
     row = best_row(results, engines_only=True)
     if row is None or row.speedup is None:
         return None
-    return f"{row.speedup:.1f}×", "PyTorch FP32's throughput", f"{pretty_name(row.name)}, batch {row.batch}"
+    what = f"the throughput of {results.title(BASELINE)}"
+    return f"{row.speedup:.1f}×", what, f"{results.title(row.name)}, batch {row.batch}"
 
 
 def _top_latency(results: Results) -> tuple[str, str, str] | None:
-    rows = [row for row in results.rows if row.median_ms and row.batch == results.batches[0]]
+    rows = [row for row in results.rows if row.median_ms and row.batch == results.batches[0] and not row.elsewhere]
     if not rows:
         return None
     row = min(rows, key=lambda row: row.median_ms or math.inf)
-    return f"{row.median_ms:.3g} ms", "median latency", f"{pretty_name(row.name)}, batch {row.batch}"
+    calls = f", {row.iterations:,} calls" if row.iterations else ""
+    return f"{row.median_ms:.3g} ms", "median latency", f"{results.title(row.name)}, batch {row.batch}{calls}"
 
 
 def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
@@ -93,8 +94,8 @@ def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
     row = scores.get(fast.name) if fast else next(iter(results.accuracy), None)
     if row is None:
         return None
-    against = f", {-row.loss:+.1f} points against PyTorch FP32" if row.loss is not None else ""
-    return f"{row.top1:.1f} %", "top-1", f"{pretty_name(row.name)}, {row.num_samples:,} images{against}"
+    against = f", {0 - round(row.loss, 1):+.1f} points against PyTorch FP32" if row.loss is not None else ""
+    return f"{row.top1:.1f} %", "top-1", f"{results.title(row.name)}, {row.num_samples:,} images{against}"
 
 
 def _checks(results: Results) -> str | None:
@@ -105,7 +106,7 @@ def _checks(results: Results) -> str | None:
         return f"Every check of the engines passed ({len(results.checks)} of {len(results.checks)})."
     return (
         f"{len(failed)} of {len(results.checks)} checks failed: "
-        + "; ".join(f"{pretty_name(check.name)}: {check.message or check.what}" for check in failed)
+        + "; ".join(f"{results.title(check.name)}: {check.message or check.what}" for check in failed)
         + "."
     )
 
@@ -121,13 +122,33 @@ def _disturbed(results: Results) -> str | None:
     )
 
 
+def _other_arithmetic(results: Results) -> str | None:
+    """Name the rows whose layers mostly ran in another precision than was asked for."""
+    groups: dict[str, list[str]] = {}
+    for name in results.names:
+        row = next(row for row in results.rows if row.name == name)
+        if row.ran_in and differs(row.precision, row.ran_in):
+            groups.setdefault(row.ran_in.upper(), []).append(pretty_name(name))
+    parts = [f"{', '.join(names)} ran in {precision}" for precision, names in groups.items()]
+    return f"Not every row ran in the precision asked for: {'; '.join(parts)} (most layers)." if parts else None
+
+
+def _elsewhere(results: Results) -> str | None:
+    """Name the rows that no other row is compared with."""
+    if not results.visitors:
+        return None
+    parts = [f"{pretty_name(name)} ran on {where}" for name, where in results.visitors.items()]
+    return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and an axis of its own."
+
+
 def _fastest(results: Results) -> str | None:
     row = best_row(results)
     if row is None:
         return None
-    base = f", {row.speedup:.1f} times PyTorch FP32 at the same batch" if row.speedup and row.name != BASELINE else ""
+    faster = row.speedup and row.name != BASELINE
+    base = f", {row.speedup:.1f} times {results.title(BASELINE)} at the same batch" if faster else ""
     rate = f"{row.images_per_s:,.0f} images/s{base}"
-    return f"{pretty_name(row.name)} at batch {row.batch} had the highest throughput: {rate}."
+    return f"{results.title(row.name)} at batch {row.batch} had the highest throughput: {rate}."
 
 
 def _precisions(results: Results) -> str | None:
@@ -137,8 +158,9 @@ def _precisions(results: Results) -> str | None:
         values = [value for _, value in results.series(name, "speedup")]
         if values and name != BASELINE:
             low, high = (f"{limit:.1f}" for limit in (min(values), max(values)))
-            parts.append(f"{pretty_name(name)} {low}×" if low == high else f"{pretty_name(name)} {low}–{high}×")
-    return f"Throughput against PyTorch FP32, over the batches measured: {', '.join(parts)}." if parts else None
+            parts.append(f"{results.title(name)} {low}×" if low == high else f"{results.title(name)} {low}–{high}×")
+    base = results.title(BASELINE)
+    return f"Throughput against {base}, over the batches measured: {', '.join(parts)}." if parts else None
 
 
 def _saturates(results: Results) -> str | None:
@@ -147,14 +169,13 @@ def _saturates(results: Results) -> str | None:
         point = saturation(results.series(name, "images_per_s"))
         if point is None or _is_baseline(name):
             continue
-        ending = "still gains at batch" if point.gain is None else "saturates at batch"
-        rate = f"{pretty_name(name)} ({point.images_per_s:,.0f} images/s)"
+        ending = "saturates at batch" if point.reached else "still gains at batch"
+        rate = f"{results.title(name)} ({point.images_per_s:,.0f} images/s)"
         groups.setdefault(f"{ending} {point.batch}", []).append(rate)
     if not groups:
         return None
     parts = [f"{ending}: {', '.join(names)}" for ending, names in groups.items()]
-    meaning = f"saturated means that doubling the batch gains less than {100 * SATURATION_GAIN:.0f} %"
-    return f"Throughput {'; '.join(parts)} ({meaning})."
+    return f"Throughput {'; '.join(parts)} (saturated: the first measured batch from which {SATURATION_RULE})."
 
 
 def _dynamic(results: Results) -> str | None:
@@ -164,7 +185,8 @@ def _dynamic(results: Results) -> str | None:
     if not shared:
         return None
     ratios = ", ".join(f"{wide[batch] / tuned[batch]:.2f} at batch {batch}" for batch in shared)
-    return f"Median latency of the dynamic FP16 engine over the FP16 engine tuned for its largest batch: {ratios}."
+    engines = f"{results.title('dynamic-fp16')} over {results.title('fp16')}, which is tuned for its largest batch"
+    return f"Median latency of {engines}: {ratios}."
 
 
 def _same_accuracy(results: Results) -> str | None:
@@ -172,18 +194,18 @@ def _same_accuracy(results: Results) -> str | None:
     names = [row.name for row in results.accuracy if row.changed == 0]
     if not names:
         return None
-    listed = ", ".join(map(pretty_name, order_names(names)))
+    listed = ", ".join(map(results.title, order_names(names)))
     return f"{listed}: right on exactly the images that PyTorch FP32 is right on."
 
 
-def _accuracy_cost(row: AccuracyRow) -> str | None:
+def _accuracy_cost(results: Results, row: AccuracyRow) -> str | None:
     if row.loss is None or row.loss_low is None or row.loss_high is None or row.changed == 0:
         return None
     verb = "lost" if row.loss >= 0 else "gained"
     clear = row.loss_low > 0 or row.loss_high < 0
     reading = "" if clear else " – no difference that this many images can tell from chance"
     return (
-        f"{pretty_name(row.name)} {verb} {abs(row.loss):.2f} points of top-1 against PyTorch FP32 "
+        f"{results.title(row.name)} {verb} {abs(row.loss):.2f} points of top-1 against PyTorch FP32 "
         f"(95 % interval of the loss {row.loss_low:+.2f} to {row.loss_high:+.2f}, {row.num_samples:,} images){reading}."
     )
 
@@ -193,7 +215,7 @@ def _sizes(results: Results) -> str | None:
     if "fp32" not in sizes or len(sizes) < 2:
         return None
     parts = [
-        f"{pretty_name(name)} {sizes[name] / 1e6:.1f} MB ({sizes['fp32'] / sizes[name]:.1f}× smaller)"
+        f"{results.title(name)} {sizes[name] / 1e6:.1f} MB ({sizes['fp32'] / sizes[name]:.1f}× smaller)"
         for name in order_names(sizes)
         if sizes[name] < 0.95 * sizes["fp32"]
     ]
@@ -212,5 +234,5 @@ def _bound(results: Results) -> str | None:
         "memory": "smaller types and fusion help more than faster arithmetic",
         "compute": "what is left to save is arithmetic",
     }[which]
-    engine = f"{pretty_name(timed[0].name)} at batch {timed[0].batch}"
+    engine = f"{results.title(timed[0].name)} at batch {timed[0].batch}"
     return f"By the measured roofline, {100 * share:.0f} % of the layers' time of {engine} is {which}-bound: {advice}."

@@ -51,16 +51,17 @@ def _measure(spec: RunnerSpec, batch_sizes: Sequence[int]) -> dict[int, int]:
             runner.bind(batch)
             for _ in range(EXECUTIONS):
                 runner.run()
-        on_gpu = peak.gpu_bytes is not None and _uses_gpu()
+        on_gpu = peak.gpu_bytes is not None and _uses_gpu(runner)
         peaks[batch] = max(0, peak.gpu_bytes - before) if on_gpu else peak.process_bytes
     runner.close()
     return peaks
 
 
-def _uses_gpu() -> bool:
-    from helpers.backend import ENGINE
+def _uses_gpu(runner: Runner) -> bool:
+    from helpers.backend import describe
+    from solutions.pipeline.ran_in import elsewhere
 
-    return ENGINE == "tensorrt"
+    return describe()["name"] == "tensorrt" and not elsewhere(describe(), runner.device)
 
 
 def main(request: str) -> None:

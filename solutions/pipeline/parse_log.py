@@ -68,6 +68,7 @@ def _from_log(runs: list[LogRun], model: str, precision: str, batch: int) -> dic
         "logged_precision": run.precision,
         "command": run.command,
         "passed": run.passed,
+        "queries": run.queries,
         "throughput_qps": run.throughput_qps,
         "images_per_s": run.images_per_s(batch),
         **run.metrics,

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from helpers.files import sha256, write_json
 from solutions.pipeline.results import BASELINE, AccuracyRow
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
+from solutions.pipeline.versions import versions
 
 if TYPE_CHECKING:
     import torch
@@ -212,7 +214,9 @@ class Recipe:
             from solutions.pipeline.bench import BenchOptions, bench
             from solutions.pipeline.memory_probe import peak_memory
 
-            asked = BenchOptions(options.batches, options.bench_iterations, duration_s=options.bench_seconds)
+            asked = BenchOptions(
+                options.batches, options.bench_calls, duration_s=options.bench_seconds, limit_s=options.bench_limit
+            )
 
             def memory(runner: "Runner", batches: Any) -> dict[int, int]:
                 report(f"peak memory of {runner.name}")
@@ -228,7 +232,8 @@ class Recipe:
         settings = {
             "batches": list(options.batches),
             "seconds": options.bench_seconds,
-            "iterations": options.bench_iterations,
+            "calls": options.bench_calls,
+            "limit": options.bench_limit,
         }
         inputs = (self.onnx, *self._engine_files())
         return self._stage(
@@ -289,7 +294,8 @@ class Recipe:
 
             report("timing each layer and this machine's roofline")
             found = profile_engine(self._path(self.engine_path(spec)), batch, PROFILE_EXECUTIONS)
-            rows = [{**asdict(layer), "layer": layer.name, "name": spec.name, "batch": batch} for layer in found.layers]
+            about = {"name": spec.name, "batch": batch, "executions": found.iterations}
+            rows = [{**asdict(layer), "layer": layer.name, **about} for layer in found.layers]
             self._write("profile.json", rows)
 
         inputs = (self.simplified, self.engine_path(spec))
@@ -329,7 +335,8 @@ class Recipe:
     def _write(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Write a stage's record with the engine, device, model and data it was measured with."""
         about = {"engine": describe(), "model": self.options.model, "data": self.options.data}
-        write_json(self._path(name), {**about, "settings": self.options.described(), "rows": rows})
+        made = {"settings": self.options.described(), "versions": versions(), "measured": date.today().isoformat()}
+        write_json(self._path(name), {**about, **made, "rows": rows})
 
 
 def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Callable[[np.ndarray], np.ndarray]:

@@ -12,9 +12,9 @@ import jinja2
 
 from helpers.files import atomic_write, write_json
 from solutions.pipeline.charts import draw_charts
-from solutions.pipeline.findings import findings, headline
+from solutions.pipeline.findings import SATURATION_RULE, findings, headline
 from solutions.pipeline.report_tables import report_tables
-from solutions.pipeline.results import Results, summary
+from solutions.pipeline.results import Results, pretty_name, summary
 from solutions.pipeline.results_folder import load_results
 
 __all__ = ["CAPTIONS", "Report", "make_report"]
@@ -22,20 +22,21 @@ __all__ = ["CAPTIONS", "Report", "make_report"]
 CAPTIONS = {
     "latency_by_precision": (
         "Latency by precision and batch size",
-        "Median latency of one batch, input and output buffers resident; the line reaches to p99.",
+        "Median latency of one batch, input and output buffers resident; "
+        "the line reaches to p99, where enough calls were timed for one.",
     ),
     "throughput_by_batch": (
         "Throughput against batch size",
-        "Images per second. The ring marks where doubling the batch gains less than 10 %.",
+        f"Images per second. The ring marks the first batch from which {SATURATION_RULE}.",
     ),
     "speedup": ("Speed-up", "Throughput against PyTorch FP32 at the same batch size, measured in the same run."),
     "accuracy_speedup": (
-        "Accuracy against speed-up",
-        "What the speed costs: top-1 against speed-up. Up and to the right is better.",
+        "Accuracy and speed-up",
+        "What the speed costs: top-1 with the 95 % interval of its difference to PyTorch FP32, and the speed-up.",
     ),
     "size_memory": ("Size and memory", "The model or engine file, and the peak memory while it ran."),
 }
-"""Chart name → heading and caption."""
+"""Chart name → heading and caption; what ran in which precision is added for the results at hand."""
 NOT_MEASURED = {
     "latency": "latency (latency.json)",
     "throughput": "throughput (throughput.json)",
@@ -77,6 +78,7 @@ def make_report(folder: str | Path) -> Report:
 
 def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[str, Any]:
     """Return what the templates need; charts with their path inside the folder and their bytes as a data URI."""
+    ran = _ran(results)
     return {
         "results": results,
         "headline": headline(results),
@@ -87,12 +89,27 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
                 "title": CAPTIONS[name][0],
                 "path": path.relative_to(folder).as_posix(),
                 "uri": "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode(),
-                "caption": CAPTIONS[name][1],
+                "caption": f"{CAPTIONS[name][1]} {ran}",
             }
             for name, path in charts.items()
         ],
         "not_measured": [NOT_MEASURED[part] for part in results.missing],
     }
+
+
+def _ran(results: Results) -> str:
+    """Say in one sentence in which precision most layers of each row ran."""
+    if not any(row.ran_in for row in results.rows):
+        return "In which precision the layers ran was not recorded."
+    rows = {row.name: row for row in results.rows}
+    said: dict[str, list[str]] = {}
+    for name in results.names:
+        ran = rows[name].ran_in
+        said.setdefault(f"in {ran.upper()}" if ran else "in a precision that is not recorded", []).append(
+            pretty_name(name)
+        )
+    parts = [f"{where}: {', '.join(names)}" for where, names in said.items()]
+    return f"Most layers ran {'; '.join(parts)}."
 
 
 def _render(template: str, content: dict[str, Any]) -> str:

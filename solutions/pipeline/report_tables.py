@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from solutions.pipeline.results import Results, accuracy_table, measurement_table, pretty_name
+from solutions.pipeline.stats import TAILS, least_calls
 
 __all__ = ["Table", "report_tables"]
 
@@ -15,38 +16,52 @@ SLOWEST_LAYERS = 5
 
 @dataclass(frozen=True)
 class Table:
-    """A table as both reports print it: cells are text; the first `words` columns read from the left."""
+    """A table as both reports print it: cells are text; the first `words` columns read from the left.
+
+    A line is drawn where the column called `group` changes.
+    """
 
     title: str
     columns: list[str]
     rows: list[list[str]]
     note: str = ""
     words: int = 1
+    group: str = ""
 
 
 def report_tables(results: Results) -> list[Table]:
     """Return the tables of what was measured, in the report's order."""
-    made = (table(results) for table in (_measurements, _accuracies, _checks, _builds, _layers))
+    made = (table(results) for table in (_latencies, _rates, _accuracies, _checks, _builds, _layers))
     return [table for table in made if table]
 
 
-_MEASUREMENT_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "name": ("engine", pretty_name),
+Columns = dict[str, tuple[str, Callable[[Any], str]]]
+
+_LATENCY_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "ran": ("ran in", str),
     "batch": ("batch", "{:.0f}".format),
+    "iterations": ("n calls", "{:,.0f}".format),
     "mean_ms": ("mean ms", "{:.2f}".format),
     "median_ms": ("median ms", "{:.2f}".format),
     "p90_ms": ("p90 ms", "{:.2f}".format),
     "p95_ms": ("p95 ms", "{:.2f}".format),
     "p99_ms": ("p99 ms", "{:.2f}".format),
     "std_ms": ("std ms", "{:.2f}".format),
+}
+_RATE_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "ran": ("ran in", str),
+    "batch": ("batch", "{:.0f}".format),
+    "executions": ("n executions", "{:,.0f}".format),
     "images_per_s": ("images/s", "{:,.1f}".format),
     "speedup": ("speed-up", "{:.2f}×".format),
     "size_bytes": ("file MB", lambda value: f"{value / 1e6:.1f}"),
     "peak_memory_bytes": ("peak memory MB", lambda value: f"{value / 1e6:,.0f}"),
 }
-_ACCURACY_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "name": ("engine", pretty_name),
-    "num_samples": ("images", "{:,.0f}".format),
+_ACCURACY_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "num_samples": ("n images", "{:,.0f}".format),
     "top1": ("top-1 %", "{:.2f}".format),
     "top5": ("top-5 %", "{:.2f}".format),
     "loss": ("loss, points", "{:+.2f}".format),
@@ -56,11 +71,26 @@ _ACCURACY_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
 }
 
 
-def _measurements(results: Results) -> Table | None:
-    if not results.rows:
+def _latencies(results: Results) -> Table | None:
+    if not any(row.median_ms for row in results.rows):
         return None
-    note = "Times are for one batch. Speed-up is throughput over PyTorch FP32's at the same batch, in the same run."
-    return _formatted("Latency, throughput, size and memory", measurement_table(results), _MEASUREMENT_COLUMNS, note)
+    needs = ", ".join(f"p{percent} {least_calls(percent)}" for percent in TAILS)
+    note = f"Times are for one batch, over n calls. Calls that a percentile needs: {needs}; – where there were fewer."
+    return _formatted("Latency", _with_titles(measurement_table(results), results), _LATENCY_COLUMNS, note, "batch", 2)
+
+
+def _rates(results: Results) -> Table | None:
+    if not any(row.images_per_s or row.size_bytes for row in results.rows):
+        return None
+    note = "Speed-up is throughput over PyTorch FP32's at the same batch, in the same run."
+    for name, where in results.visitors.items():
+        note += f" {pretty_name(name)} ran on {where}: it has none, and its memory is the process's."
+    table = _with_titles(measurement_table(results), results)
+    return _formatted("Throughput, size and memory", table, _RATE_COLUMNS, note, "batch", 2)
+
+
+def _with_titles(frame: pd.DataFrame, results: Results) -> pd.DataFrame:
+    return frame.assign(title=frame["name"].map(results.title))
 
 
 def _accuracies(results: Results) -> Table | None:
@@ -69,14 +99,14 @@ def _accuracies(results: Results) -> Table | None:
     note = "Loss is PyTorch FP32's top-1 less this one's, in points, with its 95 % interval (same images, paired)."
     left_out = [name for name in results.names if name not in {row.name for row in results.accuracy}]
     if left_out:
-        note += f" Not evaluated: {', '.join(map(pretty_name, left_out))}."
-    return _formatted("Accuracy", accuracy_table(results), _ACCURACY_COLUMNS, note)
+        note += f" Not evaluated: {', '.join(map(results.title, left_out))}."
+    return _formatted("Accuracy", _with_titles(accuracy_table(results), results), _ACCURACY_COLUMNS, note)
 
 
 def _checks(results: Results) -> Table | None:
     if not results.checks:
         return None
-    rows = [["✓" if row.passed else "✗", pretty_name(row.name), row.what, row.message] for row in results.checks]
+    rows = [["✓" if row.passed else "✗", results.title(row.name), row.what, row.message] for row in results.checks]
     return Table("Checks", ["", "engine", "what was checked", "found"], rows, words=4)
 
 
@@ -85,12 +115,12 @@ def _builds(results: Results) -> Table | None:
         return None
     rows = [
         [
-            pretty_name(build.name), build.precision.upper(), build.profile, f"{build.layers}", build.layer_precisions,
-            build.calibration, f"{build.seconds:.1f}",
+            results.title(build.name), build.precision.upper(), build.profile, f"{build.layers}",
+            build.layer_precisions, build.calibration, f"{build.seconds:.1f}",
         ]
         for build in results.builds
     ]  # fmt: skip
-    columns = ["engine", "flag", "batches min–opt–max", "layers", "layers run in", "calibrated", "build s"]
+    columns = ["engine", "asked", "batches min–opt–max", "layers", "layers run in", "calibrated", "build s"]
     return Table("Engines", columns, rows, "Layers are counted after fusion, as the engine's inspector gives them.")
 
 
@@ -106,22 +136,21 @@ def _layers(results: Results) -> Table | None:
         for layer in slowest
     ]  # fmt: skip
     first = slowest[0]
-    title = f"Slowest layers of {pretty_name(first.name)} at batch {first.batch}"
+    title = f"Slowest layers of {results.title(first.name)} at batch {first.batch}"
     columns = ["layer", "type", "precision", "ms", "share %", "FLOP/byte", "bound by", "% of roof"]
-    return Table(title, columns, rows, "The roofline was measured on this machine in the same run.", words=3)
+    note = f"ms is the median of {first.executions} executions. " if first.executions else ""
+    note += "The roofline was measured on this machine in the same run."
+    return Table(title, columns, rows, note, words=3)
 
 
 def _or_dash(value: float | None) -> str:
     return "–" if value is None else f"{value:,.1f}"
 
 
-def _formatted(
-    title: str, frame: pd.DataFrame, columns: dict[str, tuple[str, Callable[[Any], str]]], note: str
-) -> Table:
-    """Return the measured columns of `frame` as text; a column that nobody measured is left out, a gap is a dash."""
-    used = {key: column for key, column in columns.items() if frame[key].notna().any()}
+def _formatted(title: str, frame: pd.DataFrame, columns: Columns, note: str, group: str = "", words: int = 1) -> Table:
+    """Return the columns of `frame` as text; what was not measured is a dash."""
     rows = [
-        ["–" if pd.isna(record[key]) else text(record[key]) for key, (_, text) in used.items()]
+        ["–" if pd.isna(record[key]) else text(record[key]) for key, (_, text) in columns.items()]
         for record in frame.to_dict("records")
     ]
-    return Table(title, [header for header, _ in used.values()], rows, note)
+    return Table(title, [header for header, _ in columns.values()], rows, note, words, group)

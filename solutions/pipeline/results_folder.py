@@ -7,7 +7,9 @@ A folder holds these, each written by one stage and each naming the engine and d
     accuracy.json     {"engine", "data", "rows": [top-1, top-5 and the loss against FP32, by name]}
     checks.json       {"engine", "rows": [what was checked, measured, allowed, passed]}
     profile.json      {"engine", "rows": [time and bound by layer]}, where a profile was taken
-    engines/*.json    how each engine was built, beside it
+    engines/*.json    how each engine was built, beside it; else "builds" of summary.json
+
+Each also has "settings", "versions" and the date "measured"; what an older file lacks is not known, and shown so.
 """
 
 import contextlib
@@ -19,6 +21,7 @@ from typing import Any, get_args
 
 from helpers.errors import InputError
 from helpers.files import read_json
+from solutions.pipeline.ran_in import elsewhere
 from solutions.pipeline.results import (
     AccuracyRow,
     BuildRow,
@@ -29,6 +32,7 @@ from solutions.pipeline.results import (
     order_names,
     with_speedup,
 )
+from solutions.pipeline.stats import TAILS, least_calls
 
 __all__ = ["load_results"]
 
@@ -47,19 +51,21 @@ def load_results(folder: str | Path) -> Results:
             f"{folder} has no latency.json, throughput.json or accuracy.json; measure first: trtlab run --out {folder}"
         )
     engine = _one_engine(folder, present)
-    facts = {key: _first(present.values(), key) for key in ("model", "data", "settings")}
+    facts = {key: _first(present.values(), key) for key in ("model", "data", "settings", "versions")}
     accuracy = _records(folder, present, "accuracy", AccuracyRow)
     return Results(
         engine=engine,
         model=str(facts["model"] or "not named"),
         data=str(facts["data"] or "not named"),
-        rows=_merge(folder, present, accuracy),
+        rows=_merge(folder, present, accuracy, engine),
         accuracy=accuracy,
         checks=_records(folder, present, "checks", CheckRow),
         layers=_records(folder, present, "profile", LayerRow),
         builds=_builds(folder),
         missing=[part for part, content in parts.items() if content is None],
         settings=facts["settings"] if isinstance(facts["settings"], dict) else {},
+        versions=facts["versions"] if isinstance(facts["versions"], dict) else {},
+        measured=_dates(present.values()),
     )
 
 
@@ -90,6 +96,12 @@ def _one_engine(folder: Path, present: dict[str, dict[str, Any]]) -> dict[str, s
 
 def _first(contents: Iterable[dict[str, Any]], key: str) -> Any:
     return next((content[key] for content in contents if content.get(key)), None)
+
+
+def _dates(contents: Iterable[dict[str, Any]]) -> str | None:
+    """Return the date of the measurements, or the first and the last of them."""
+    dates = sorted({str(content["measured"]) for content in contents if content.get("measured")})
+    return " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else None
 
 
 def _records(folder: Path, present: dict[str, dict[str, Any]], part: str, kind: type) -> list[Any]:
@@ -124,14 +136,20 @@ def _fits(value: Any, kinds: tuple[type, ...], signed: bool) -> bool:
     return number and math.isfinite(value) and (signed or value >= 0)
 
 
-def _merge(folder: Path, present: dict[str, dict[str, Any]], accuracy: Sequence[AccuracyRow]) -> list[Row]:
+def _merge(
+    folder: Path, present: dict[str, dict[str, Any]], accuracy: Sequence[AccuracyRow], engine: dict[str, str]
+) -> list[Row]:
     """Join latency, throughput and accuracy by name and batch; throughput.json's rate wins over latency.json's."""
     merged: dict[tuple[str, int], Row] = {}
     for part in ("latency", "throughput"):
         for row in _records(folder, present, part, Row):
             known = merged.get((row.name, row.batch), Row(row.name, row.batch))
             found = {key: value for key, value in dataclasses.asdict(row).items() if value is not None}
+            if part == "latency":
+                found["executions"] = row.iterations
             merged[row.name, row.batch] = dataclasses.replace(known, **found)
+    for place, row in merged.items():
+        merged[place] = dataclasses.replace(row, elsewhere=elsewhere(engine, row.device), **_too_few(row))
     scores = {score.name: score for score in accuracy}
     rows = [
         dataclasses.replace(row, top1=scores[row.name].top1, top5=scores[row.name].top5) if row.name in scores else row
@@ -141,9 +159,19 @@ def _merge(folder: Path, present: dict[str, dict[str, Any]], accuracy: Sequence[
     return with_speedup(sorted(rows, key=lambda row: (names.index(row.name), row.batch)))
 
 
+def _too_few(row: Row) -> dict[str, None]:
+    """Return the percentiles that the row's calls cannot give, as None: older files hold them all the same."""
+    return {f"p{percent}_ms": None for percent in TAILS if (row.iterations or 0) < least_calls(percent)}
+
+
 def _builds(folder: Path) -> list[BuildRow]:
-    """Return how the engines were built; a record that cannot be read is left out, since no number depends on it."""
+    """Return how the engines were built; a record that cannot be read is left out, since no number depends on it.
+
+    A folder that is kept without its engines has them in the summary of its last report.
+    """
     rows = {}
+    with contextlib.suppress(InputError, KeyError, TypeError):
+        rows = {row["name"]: BuildRow(**row) for row in read_json(folder / "summary.json")["builds"]}
     for path in sorted((folder / "engines").glob("*.engine.json")):
         with contextlib.suppress(InputError, KeyError, TypeError, AttributeError, ValueError):
             rows[row.name] = (row := _build(path.name.removesuffix(".engine.json"), read_json(path)))

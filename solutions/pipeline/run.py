@@ -1,24 +1,22 @@
 """`trtlab run`: every stage in order, each shown with its seconds, and the headline numbers at the end."""
 
 import time
-from importlib import metadata
 
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from helpers.backend import DEVICE, describe
+from helpers.backend import DEVICE
 from helpers.errors import EngineError
 from solutions.pipeline.findings import headline
 from solutions.pipeline.recipe import Recipe
-from solutions.pipeline.results import Results, pretty_name
+from solutions.pipeline.results import Results
 from solutions.pipeline.results_folder import load_results
 from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import Stage, StageRecord, exclusive, run_stages
+from solutions.pipeline.versions import versions
 
-__all__ = ["RunView", "run", "versions"]
-
-_PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "onnxsim", "trt-lab")
+__all__ = ["RunView", "run"]
 
 
 def run(options: RunOptions, console: Console) -> Results:
@@ -35,25 +33,13 @@ def run(options: RunOptions, console: Console) -> Results:
     with exclusive(options.out), RunView(console) as view:
         recipe.prepare()
         view.line("Prepare images and weights", time.perf_counter() - start)
-        run_stages(recipe.stages(), options.out, versions(), view)
+        run_stages(recipe.stages(), options.out, {**versions(), "device": DEVICE}, view)
     results = load_results(options.out)
     _print_end(console, options, results, time.perf_counter() - start)
-    failed = [f"{pretty_name(check.name)}: {check.message}" for check in results.checks if not check.passed]
+    failed = [f"{results.title(check.name)}: {check.message}" for check in results.checks if not check.passed]
     if failed:
         raise EngineError(f"{len(failed)} checks failed: {'; '.join(failed)}; see {options.out / 'report.html'}")
     return results
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a stage's outputs depend on."""
-    return {**describe(), **{name: _version(name) for name in _PACKAGES}}
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 class RunView:

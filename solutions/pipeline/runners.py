@@ -16,6 +16,7 @@ import psutil
 
 from helpers.errors import EngineError, InputError, LabError
 from helpers.memory import keep_freed_memory
+from solutions.pipeline.ran_in import most_layers
 
 __all__ = ["Runner", "RunnerSpec", "load_runner", "physical_cores"]
 
@@ -39,10 +40,14 @@ class RunnerSpec:
 
 
 class Runner(ABC):
-    """One thing to time. `size_bytes` is its file or its weights; `device` names what runs it, in words."""
+    """One thing to time. `size_bytes` is its file or its weights; `device` names what runs it, in words.
+
+    `precision` is what was asked for, `ran_in` what most layers run in; None where that cannot be known.
+    """
 
     name: str
     precision: str = "fp32"
+    ran_in: str | None = None
     device: str
     min_batch: int = 1
     max_batch: int = UNBOUNDED
@@ -105,12 +110,14 @@ class EngineRunner(Runner):
 
     def __init__(self, spec: RunnerSpec) -> None:
         from helpers.backend import DEVICE, trt
+        from helpers.layers import count_precisions, engine_layers
         from solutions.pipeline.inference import InferenceEngine
 
         self._engine = InferenceEngine(spec.source)
         self.name = spec.name or self._engine.name
         self.device, self.tensorrt_version = DEVICE, trt.__version__
         self.precision = _recorded_precision(Path(f"{spec.source}.json"))
+        self.ran_in = most_layers(count_precisions(engine_layers(self._engine.engine)))
         self.min_batch, self.max_batch = self._engine.min_batch, self._engine.max_batch
         self.sample_shape, self.input_name = self._engine.sample_shape, self._engine.input_name
         self.size_bytes = self._engine.size_bytes
@@ -162,6 +169,7 @@ class PyTorchRunner(Runner):
         self.name = spec.name or self.suffix
         where = DEVICE.partition(", ")[2] if self._on_gpu else f"CPU, {threads} threads"
         self.device = f"PyTorch {torch.__version__}, {where}"
+        self.ran_in = "tf32" if self._on_gpu and _rounds_to_tf32(torch) else "fp32"
         self.sample_shape = spec.sample_shape
         self.size_bytes = sum(tensor.nbytes for tensor in self._model.state_dict().values())
 
@@ -176,6 +184,11 @@ class PyTorchRunner(Runner):
     def synchronize(self) -> None:
         if self._on_gpu:
             self._torch.cuda.synchronize()
+
+
+def _rounds_to_tf32(torch: Any) -> bool:
+    """Say whether PyTorch's float32 convolutions use TF32: by default on GPUs from Ampere on."""
+    return torch.cuda.get_device_capability() >= (8, 0) and torch.backends.cudnn.allow_tf32
 
 
 class CompiledRunner(PyTorchRunner):
@@ -222,7 +235,9 @@ class OnnxRuntimeRunner(Runner):
             self.min_batch = self.max_batch = shape[0]
         self.sample_shape = tuple(shape[1:])
         self.name = spec.name or "onnxruntime-fp32"
-        where = f"CPU, {threads} threads" if provider.startswith("CPU") else provider
+        on_cpu = provider.startswith("CPU")
+        where = f"CPU, {threads} threads" if on_cpu else provider
+        self.ran_in = "fp32" if on_cpu else None
         self.device = f"ONNX Runtime {onnxruntime.__version__}, {where}"
         self.size_bytes = Path(spec.source).stat().st_size
 

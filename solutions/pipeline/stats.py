@@ -1,7 +1,8 @@
 """Latency statistics over a run's per-query times.
 
 Percentiles interpolate linearly between the two nearest ranks, as `numpy.percentile` does by default; trtexec picks a
-rank instead (see trtexec_format.trtexec_percentile), so p99 of a short run can differ between the two.
+rank instead (see trtexec_format.trtexec_percentile), so p99 of a short run can differ between the two. A percentile p
+of a summary needs 1 / (1 - p) calls, so that one lies beyond it: p99 of 20 calls would only be the slowest of them.
 """
 
 import math
@@ -12,7 +13,10 @@ import numpy as np
 
 from helpers.errors import InputError
 
-__all__ = ["LatencyStats", "percentile"]
+__all__ = ["TAILS", "LatencyStats", "least_calls", "percentile", "tail"]
+
+TAILS = (90, 95, 99)
+"""The percentiles of a summary."""
 
 
 def percentile(values: Sequence[float] | np.ndarray, percent: float) -> float:
@@ -32,16 +36,29 @@ def percentile(values: Sequence[float] | np.ndarray, percent: float) -> float:
     return float(ordered[low] + (ordered[high] - ordered[low]) * (position - low))
 
 
+def least_calls(percent: float) -> int:
+    """Return how many calls the `percent`-th percentile (below 100) needs: 10 for p90, 20 for p95, 100 for p99."""
+    return math.ceil(round(100 / (100 - percent), 6))
+
+
+def tail(values: Sequence[float] | np.ndarray, percent: float) -> float | None:
+    """Return the percentile, or None where there are fewer than `least_calls` of them."""
+    return percentile(values, percent) if np.size(values) >= least_calls(percent) else None
+
+
 @dataclass(frozen=True)
 class LatencyStats:
-    """Statistics of one run's latencies in milliseconds; `std_ms` is the population's standard deviation (ddof 0)."""
+    """Statistics of one run's latencies in milliseconds; `std_ms` is the population's standard deviation (ddof 0).
+
+    A percentile is None where `count` calls cannot give it.
+    """
 
     count: int
     mean_ms: float
     median_ms: float
-    p90_ms: float
-    p95_ms: float
-    p99_ms: float
+    p90_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
     std_ms: float
     min_ms: float
     max_ms: float
@@ -58,11 +75,11 @@ class LatencyStats:
             raise InputError("no times were measured; run at least one iteration")
         if not np.isfinite(times).all() or times.min() < 0:
             raise InputError("a measured time is negative or not finite; measure again with a monotonic clock")
-        p50, p90, p95, p99 = (percentile(times, q) for q in (50, 90, 95, 99))
+        p90, p95, p99 = (tail(times, percent) for percent in TAILS)
         return cls(
             count=times.size,
             mean_ms=float(times.mean()),
-            median_ms=p50,
+            median_ms=percentile(times, 50),
             p90_ms=p90,
             p95_ms=p95,
             p99_ms=p99,

@@ -35,6 +35,7 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _STATISTIC = re.compile(rf"(min|max|mean|median|percentile\((\d+(?:\.\d+)?)%\)) = ({_NUMBER}) ms(?=,|\s*$)")
 _QUANTITY = re.compile(rf"^(Throughput|Total Host Walltime|Total GPU Compute Time): ({_NUMBER}) (?:qps|s)\s*$")
 _BANNER = re.compile(r"^&&&& (RUNNING|PASSED|FAILED) (\S+)(?: \[TensorRT v([^\]]+)\])?.*?(?: # (.*))?$")
+_TRACED = re.compile(r"^Timing trace has (\d+) queries over ")
 _SHAPE = re.compile(r"^Input inference shapes? ?: ?(.+?)=(\d+)x[\dx]+\s*$")
 
 
@@ -52,6 +53,7 @@ class LogRun:
     precision: str | None = None
     shape_batch: int | None = None
     implicit_batch: int | None = None
+    queries: int | None = None
     command: str | None = None
     passed: bool | None = None
     warnings: list[str] = field(default_factory=list)
@@ -123,6 +125,7 @@ def _started(context: LogRun) -> LogRun:
         precision=context.precision,
         shape_batch=context.shape_batch,
         implicit_batch=context.implicit_batch,
+        queries=context.queries,
         command=context.command,
     )
 
@@ -177,6 +180,8 @@ def _take_description(run: LogRun, line: str) -> None:
     shape = _SHAPE.match(line)
     if shape:
         run.shape_batch = run.shape_batch or int(shape[2][:9])
+    elif traced := _TRACED.match(line):
+        run.queries = int(traced[1][:9])
     elif key == "Selected Device" and value:
         run.device = value
     elif key == "TensorRT version" and re.match(r"\d+\.\d+", value):

@@ -16,6 +16,9 @@ MS_PER_IMAGE = {
     "int8": 6.0,
 }
 ENGINE_MB = {"onnxruntime-fp32": 94.0, "fp32": 95.0, "tf32": 95.0, "fp16": 48.0, "dynamic-fp16": 48.0, "int8": 26.0}
+RAN_IN = {"fp32": "fp32", "tf32": "fp32", "fp16": "bf16", "int8": "int8"}
+DEVICES = {"pytorch-fp32": "PyTorch 0, CPU, 2 threads", "onnxruntime-fp32": "ONNX Runtime 0, CPU, 2 threads"}
+VERSIONS = {"OpenVINO": "0.0.test", "Python": "3.0"}
 TOP1 = {"pytorch-fp32": 95.0, "fp32": 95.0, "tf32": 95.0, "fp16": 94.9, "int8": 94.4}
 
 
@@ -28,8 +31,11 @@ def _row(name: str, batch: int) -> Row:
     each = MS_PER_IMAGE[name]
     median = each * (0.4 + 0.6 * batch)
     size = ENGINE_MB.get(name)
+    asked = next((word for word in ("int8", "tf32", "fp16") if word in name), "fp32")
     return Row(
-        name, batch, mean_ms=1.02 * median, median_ms=median, p90_ms=1.05 * median, p95_ms=1.1 * median,
+        name, batch, precision=asked, ran_in=RAN_IN[asked], device=DEVICES.get(name, ENGINE["device"]),
+        iterations=100 + batch, executions=8 * batch,
+        mean_ms=1.02 * median, median_ms=median, p90_ms=1.05 * median, p95_ms=1.1 * median,
         p99_ms=1.2 * median, std_ms=0.05 * median, images_per_s=1000 * batch / median,
         size_bytes=int(size * 1e6) if size else None,
         peak_memory_bytes=int((200 + 10 * each) * 1e6), top1=TOP1.get(name), top5=99.5 if name in TOP1 else None,
@@ -50,21 +56,25 @@ def sample_accuracy() -> list[AccuracyRow]:
 def sample_results(batches: tuple[int, ...] = (1, 4, 8, 16, 32)) -> Results:
     """A complete set of results."""
     checks = [CheckRow("fp32", "outputs against PyTorch, relative error", True, 1e-6, 1e-4, "1e-06 of at most 1e-04")]
-    return Results(ENGINE, "resnet50", "digits", sample_rows(batches), sample_accuracy(), checks)
+    about = {"versions": VERSIONS, "measured": "2026-01-02"}
+    return Results(ENGINE, "resnet50", "digits", sample_rows(batches), sample_accuracy(), checks, **about)
 
 
 def write_folder(folder: Path, parts: tuple[str, ...] = ("latency", "throughput", "accuracy", "checks")) -> Path:
     """Write a results folder as the pipeline does, with only the named parts."""
     results = sample_results()
-    timings = "name batch mean_ms median_ms p90_ms p95_ms p99_ms std_ms size_bytes peak_memory_bytes".split()
+    timings = "name batch precision ran_in device iterations mean_ms median_ms p90_ms p95_ms p99_ms std_ms".split()
+    timings += ["size_bytes", "peak_memory_bytes"]
+    rates = ("name", "batch", "images_per_s", "executions")
     rows = {
         "latency": [{key: getattr(row, key) for key in timings} for row in results.rows],
-        "throughput": [{key: getattr(row, key) for key in ("name", "batch", "images_per_s")} for row in results.rows],
+        "throughput": [{key: getattr(row, key) for key in rates} for row in results.rows],
         "accuracy": [vars(row) for row in results.accuracy],
         "checks": [vars(row) for row in results.checks],
     }
     folder.mkdir(parents=True, exist_ok=True)
     for part in parts:
-        content = {"engine": ENGINE, "model": "resnet50", "data": "digits", "rows": rows[part]}
+        about = {"versions": VERSIONS, "measured": "2026-01-02"}
+        content = {"engine": ENGINE, "model": "resnet50", "data": "digits", **about, "rows": rows[part]}
         (folder / f"{part}.json").write_text(json.dumps(content))
     return folder

@@ -75,6 +75,26 @@ def test_a_duration_goes_on_until_it_is_reached() -> None:
     assert 100 <= len(result.times_ms) <= 101
 
 
+def test_a_slow_runner_stops_at_the_limit_and_says_what_it_lacks() -> None:
+    notes: list[str] = []
+    options = BenchOptions((1, 8), iterations=100, warmup_ms=0, limit_s=10)
+    few, fewer = bench([FakeRunner("slow", 201.0)], options, note=notes.append)
+    assert (few.stats.count, fewer.stats.count) == (50, 7)
+    assert (few.stats.p95_ms, few.stats.p99_ms) == (pytest.approx(201.0), None)
+    assert (few.row()["iterations"], few.row()["p99_ms"], fewer.row()["p90_ms"]) == (50, None, None)
+    assert notes == [
+        "slow at batch 1: 50 of 100 calls within the limit of 10 s; too few for p99",
+        "slow at batch 8: 7 of 100 calls within the limit of 10 s; too few for p90 and p95 and p99",
+    ]
+
+
+def test_the_limit_cuts_no_duration_and_leaves_three_calls() -> None:
+    options = BenchOptions((1,), iterations=100, warmup_ms=0, duration_s=2, limit_s=0.5)
+    assert len(bench([FakeRunner("a", 100.0)], options)[0].times_ms) == 20
+    options = BenchOptions((1,), iterations=100, warmup_ms=0, limit_s=0.5)
+    assert len(bench([FakeRunner("a", 2000.0)], options)[0].times_ms) == 3
+
+
 def test_waiting_for_the_result_is_part_of_the_latency_and_not_of_the_enqueue_time() -> None:
     (result,) = bench([FakeRunner("a", 5.0)], BenchOptions((1,), iterations=5, warmup_ms=0))
     assert result.enqueue_ms == pytest.approx([0.01] * 5)
@@ -144,7 +164,8 @@ def test_nothing_to_run_and_names_given_twice_are_errors() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"batch_sizes": (0,)}, {"batch_sizes": ()}, {"batch_sizes": (1, -2)}, {"iterations": 0}, {"iterations": -5}]
-    + [{"warmup_ms": -1.0}, {"warmup_ms": float("nan")}, {"duration_s": -1.0}, {"duration_s": float("inf")}],
+    + [{"warmup_ms": -1.0}, {"warmup_ms": float("nan")}, {"duration_s": -1.0}, {"duration_s": float("inf")}]
+    + [{"limit_s": -1.0}, {"limit_s": float("nan")}],
 )
 def test_impossible_options_are_refused(wrong: dict) -> None:
     with pytest.raises(InputError, match="must be"):
@@ -177,7 +198,11 @@ def test_the_json_holds_the_engine_and_the_rows(tmp_path: Path) -> None:
     assert written["engine"] == {"name": "cpu", "version": "1", "device": "test"}
     row = written["rows"][1]
     assert (row["name"], row["batch"], row["iterations"], row["size_bytes"]) == ("a", 2, 20, 1000)
-    assert row["p99_ms"] == results[1].stats.p99_ms and row["images_per_s"] == results[1].images_per_s
+    assert (
+        row["p95_ms"] == results[1].stats.p95_ms
+        and row["p99_ms"] is None
+        and row["images_per_s"] == results[1].images_per_s
+    )
     assert "times_ms" not in row
 
 

@@ -1,20 +1,31 @@
 """Charts are drawn from whatever was measured, name the device, and label their axes with units."""
 
 import dataclasses
+import itertools
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from helpers.plots import colour
+from solutions.pipeline.chart_parts import STYLE, figures, spread
 from solutions.pipeline.charts import CHARTS, draw_charts
-from solutions.pipeline.results import Results, Row, with_speedup
+from solutions.pipeline.results import AccuracyRow, Results, Row, with_speedup
+from solutions.pipeline.results_folder import load_results
+from tests.overlaps import overlaps
 from tests.pipeline.sample_results import ENGINE, sample_results
+
+FIXTURES, RECORDED = Path(__file__).parent / "fixtures", Path(__file__).parents[2] / "docs" / "results"
+GPU = {"name": "tensorrt", "version": "8.6.0", "device": "TensorRT 8.6.0, TEST GPU"}
 
 
 @pytest.fixture(autouse=True)
-def closed_figures():
-    yield
+def drawn_as_in_the_report():
+    with plt.rc_context(STYLE):
+        yield
     plt.close("all")
 
 
@@ -45,8 +56,42 @@ def test_the_latency_bars_are_the_medians():
         assert [bar.get_width() for bar in axis.patches] == pytest.approx(expected)
 
 
+def test_the_line_reaches_to_p99_and_is_not_there_without_one():
+    rows = [Row("fp32", 1, median_ms=10.0, p99_ms=30.0, iterations=200), Row("int8", 1, median_ms=5.0, iterations=20)]
+    (axis,) = CHARTS["latency_by_precision"](Results(ENGINE, "m", "d", rows)).axes
+    assert [list(line.get_xdata()) for line in axis.lines] == [[10.0, 30.0]]
+    assert axis.get_xlim()[0] == 0 and axis.get_xlim()[1] > 30, "neither bar nor line is cut"
+    assert "n = 20 to 200 calls" in [text.get_text() for text in axis.texts]
+
+
+def beside_a_gpu() -> Results:
+    """Sample results on a GPU, with ONNX Runtime on the CPU beside it."""
+    rows = [
+        dataclasses.replace(row, elsewhere="CPU, 2 threads" if row.name == "onnxruntime-fp32" else None)
+        for row in sample_results().rows
+    ]
+    return dataclasses.replace(sample_results(), engine=GPU, rows=with_speedup(rows))
+
+
+def test_a_row_of_another_device_has_an_axis_of_its_own_and_no_speed_up():
+    results = beside_a_gpu()
+    *panels, guest = CHARTS["latency_by_precision"](results).axes
+    assert [label.get_text() for label in guest.get_yticklabels()][0] == "batch 1"
+    assert guest.get_title(loc="left").replace("\n", " ") == "ONNX Runtime FP32 (on CPU)"
+    assert len(panels) == 5 and all(len(axis.patches) == 6 for axis in panels)
+    home, other = CHARTS["throughput_by_batch"](results).axes
+    assert other.get_ylim()[1] < home.get_ylim()[1] and len(other.texts) == 1 and len(home.texts) == 6
+    (axis,) = CHARTS["speedup"](results).axes
+    assert "ONNX" not in " ".join(label.get_text() for label in axis.get_yticklabels())
+    file, memory = CHARTS["size_memory"](results).axes
+    assert [bar.get_width() > 0 for bar in file.patches] == [False, *[True] * 6], "PyTorch has no engine file"
+    assert [bar.get_width() > 0 for bar in memory.patches] == [True, False, *[True] * 5], (
+        "ONNX Runtime's is a process's"
+    )
+
+
 def test_a_ring_marks_where_throughput_saturates():
-    rates = {1: 100.0, 2: 180.0, 4: 185.0}
+    rates = {1: 100.0, 2: 180.0, 4: 185.0, 8: 400.0}
     rows = [Row("int8", batch, images_per_s=rate) for batch, rate in rates.items()]
     (axis,) = CHARTS["throughput_by_batch"](Results(ENGINE, "m", "d", rows)).axes
     rings = [line for line in axis.lines if line.get_markerfacecolor() == "none"]
@@ -55,8 +100,8 @@ def test_a_ring_marks_where_throughput_saturates():
 
 def test_the_accuracy_bars_span_the_interval_of_the_difference():
     results = sample_results()
-    (axis,) = CHARTS["accuracy_speedup"](results).axes
-    spans = [segment[:, 1].tolist() for bar in axis.collections for segment in bar.get_segments()]
+    axis, _ = CHARTS["accuracy_speedup"](results).axes
+    spans = [segment[:, 0].tolist() for bar in axis.collections for segment in bar.get_segments()]
     assert [round(value, 6) for value in spans[-1]] == [93.9, 94.9], "INT8: 95.0 less its loss's interval, 0.1 to 1.1"
 
 
@@ -75,3 +120,62 @@ def test_engines_with_names_of_their_own_are_drawn(tmp_path):
 def test_no_figure_stays_open(tmp_path):
     draw_charts(sample_results((1, 8)), tmp_path)
     assert plt.get_fignums() == []
+
+
+def with_long_names() -> Results:
+    """Sample results of an engine, a model and rows with names that no axis has room for."""
+    results = sample_results()
+    long = {
+        name: f"{name} of_a_model_whose_name_is_much_longer_than_usual and_goes_on_and_on" for name in results.names
+    }
+    long["pytorch-fp32"] = "pytorch-fp32"
+    rows = [dataclasses.replace(row, name=long[row.name]) for row in results.rows]
+    scores = [dataclasses.replace(score, name=long[score.name]) for score in results.accuracy]
+    engine = {**ENGINE, "device": "an engine, " + "with a processor that has a long name, " * 5}
+    return dataclasses.replace(
+        results, engine=engine, model="my_own_model_" * 4, data="imagenet:/a/folder", rows=rows, accuracy=scores
+    )
+
+
+def with_ten_alike() -> Results:
+    """Results of ten engines whose numbers are so near to each other that all names want one place."""
+    names = ["pytorch-fp32", *(f"engine_{number}" for number in range(9))]
+    rows, scores = [], []
+    for number, name in enumerate(names):
+        scores.append(AccuracyRow(name, 95.0, 99.0, 1000, *((0.0, -0.1, 0.1, 2) if number else ())))
+        for batch in (1, 4, 8, 16, 32):
+            ms = batch * (10 + 0.01 * number)
+            told = {"iterations": 1000, "executions": 10_000, "size_bytes": 94_000_000, "peak_memory_bytes": 10**9}
+            rows.append(Row(name, batch, median_ms=ms, p99_ms=2 * ms, images_per_s=1000 * batch / ms, **told))
+    return Results(ENGINE, "m", "d", with_speedup(rows), scores)
+
+
+MADE_UP = {"one batch": lambda: sample_results((1,)), "five batches": sample_results, "beside a GPU": beside_a_gpu}
+MADE_UP |= {"long names": with_long_names, "ten alike": with_ten_alike}
+FOLDERS = {"H200": RECORDED / "h200", "CPU": RECORDED / "cpu", "quick CPU": FIXTURES / "quick_cpu"}
+CASES = MADE_UP | {name: (lambda folder=folder: load_results(folder)) for name, folder in FOLDERS.items()}
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+@pytest.mark.parametrize("case", CASES)
+def test_no_text_of_a_chart_overlaps_another_or_leaves_the_picture(case, chart):
+    assert overlaps(CHARTS[chart](CASES[case]())) == []
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=12), st.floats(0.1, 20))
+def test_labels_are_spread_just_as_far_as_they_must(wanted, least):
+    places = spread(wanted, least, low=0.0)
+    ordered = sorted(places)
+    assert all(b - a >= least * (1 - 1e-9) for a, b in zip(ordered, ordered[1:], strict=False)) and ordered[0] >= 0
+    for (one, place), (other, its) in itertools.combinations(zip(wanted, places, strict=True), 2):
+        assert one == other or (one < other) == (place < its), "their order is that of the points"
+    far = sorted(wanted)
+    if all(b - a >= least for a, b in zip(far, far[1:], strict=False)):
+        assert places == pytest.approx(wanted), "nothing moves that has room"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "0.500"), (4.044, "4.04"), (57.53, "57.5"), (292.4, "292"), (1234.5, "1,234")]
+)
+def test_latencies_have_three_figures(value, text):
+    assert figures(value) == text

@@ -18,6 +18,7 @@ def _gpu(driver: str) -> SimpleNamespace:
     return SimpleNamespace(
         nvmlInit=lambda: None,
         nvmlSystemGetDriverVersion=lambda: driver,
+        nvmlSystemGetCudaDriverVersion=lambda: 13000,
         nvmlDeviceGetCount=lambda: 1,
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlDeviceGetCudaComputeCapability=lambda handle: (9, 0),
@@ -31,9 +32,11 @@ def test_a_gpu_without_tensorrt_gets_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, driver: str, wheel: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _gpu(driver))
-    monkeypatch.setattr(doctor, "_version", lambda package: None)
+    monkeypatch.setattr(doctor, "installed", lambda package: None)
     diagnosis = diagnose()
-    assert _found(diagnosis, "NVIDIA GPU") == f"NVIDIA H200, compute capability 9.0, 141 GiB, driver {driver}"
+    assert (
+        _found(diagnosis, "NVIDIA GPU") == f"NVIDIA H200, compute capability 9.0, 141 GiB, driver {driver} (CUDA 13.0)"
+    )
     remedies = {finding.topic: finding.remedy for finding in diagnosis.missing}
     assert remedies["TensorRT"] == f"pip install pycuda '{wheel}==10.16.1.11'"
     assert remedies["pycuda"] == "pip install pycuda"
@@ -48,12 +51,12 @@ def test_without_a_gpu_nothing_of_tensorrt_has_to_be_installed(monkeypatch: pyte
 
 def test_tensorrt_11_is_named_as_too_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _gpu("580.1"))
-    monkeypatch.setattr(doctor, "_version", lambda package: "11.1.0")
+    monkeypatch.setattr(doctor, "installed", lambda package: "11.1.0")
     assert "no precision flags" in _found(diagnose(), "TensorRT")
 
 
 def test_missing_packages_come_with_their_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_version", lambda package: None if package == "onnxsim" else "1.0")
+    monkeypatch.setattr(doctor, "installed", lambda package: None if package == "onnxsim" else "1.0")
     assert ("onnxsim", "pip install -e .") in {(finding.topic, finding.remedy) for finding in diagnose().missing}
 
 

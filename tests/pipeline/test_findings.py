@@ -1,12 +1,21 @@
 """Sentences and headline numbers follow from the rows; nothing is said of what was not measured."""
 
 import dataclasses
+import functools
+import itertools
+import json
+import operator
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from solutions.pipeline.findings import Saturation, best_row, findings, headline, saturation
 from solutions.pipeline.results import AccuracyRow, CheckRow, LayerRow, Results, Row, with_speedup
 from tests.pipeline.sample_results import ENGINE, sample_results
+
+SOLUTIONS = Path(__file__).parents[2] / "solutions"
 
 
 def results_of(*rows: Row, **parts) -> Results:
@@ -16,18 +25,36 @@ def results_of(*rows: Row, **parts) -> Results:
 @pytest.mark.parametrize(
     ("points", "expected"),
     [
-        ([(1, 100.0), (2, 150.0), (4, 160.0), (8, 165.0)], Saturation(2, 150.0, pytest.approx(10 / 150))),
-        ([(1, 100.0), (2, 150.0), (4, 250.0)], Saturation(4, 250.0, None)),
-        ([(1, 100.0), (2, 101.0), (4, 150.0), (8, 151.0)], Saturation(4, 150.0, pytest.approx(1 / 150))),
-        ([(1, 100.0), (2, 90.0)], Saturation(1, 100.0, pytest.approx(-0.1))),
-        ([(1, 100.0), (8, 200.0)], Saturation(8, 200.0, None)),
-        ([(1, 100.0), (8, 120.0)], Saturation(1, 100.0, pytest.approx(1.2 ** (1 / 3) - 1))),
+        ([(1, 100.0), (2, 150.0), (4, 160.0), (8, 165.0)], Saturation(2, 150.0, True)),
+        ([(1, 100.0), (2, 150.0), (4, 250.0)], Saturation(4, 250.0, False)),
+        ([(1, 100.0), (2, 101.0), (4, 150.0), (8, 151.0)], Saturation(1, 100.0, True)),
+        ([(1, 100.0), (2, 90.0)], Saturation(1, 100.0, True)),
+        ([(1, 100.0), (8, 200.0)], Saturation(8, 200.0, False)),
+        ([(1, 100.0), (8, 120.0)], Saturation(8, 120.0, False)),
+        ([(1, 100.0), (2, 110.1), (4, 121.0)], Saturation(2, 110.1, True)),
         ([(1, 100.0)], None),
         ([], None),
     ],
 )
-def test_throughput_saturates_where_no_later_doubling_gains_a_tenth(points, expected):
+def test_throughput_saturates_where_the_next_larger_batch_gains_less_than_a_tenth(points, expected):
     assert saturation(points) == expected
+
+
+@functools.cache
+def solution_of(step: str, name: str):
+    """Return a function that a step's solution defines."""
+    notebook = json.loads((SOLUTIONS / step / f"{step}.ipynb").read_text())
+    sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    namespace: dict = {}
+    exec(next(source for source in sources if f"def {name}(" in source), namespace)
+    return namespace[name]
+
+
+@given(st.lists(st.floats(0.5, 1.0999) | st.floats(1.1001, 2), min_size=1, max_size=6))
+def test_the_rule_is_that_of_steps_3_and_8(gains):
+    points = [(2**place, rate) for place, rate in enumerate(itertools.accumulate([100.0, *gains], operator.mul))]
+    assert saturation(points).batch == solution_of("03_dynamic", "saturation_batch")(dict(points))
+    assert saturation(points).batch == solution_of("08_report", "saturation")({str(batch): r for batch, r in points})
 
 
 def test_the_fastest_row_is_the_one_with_most_images_a_second():
@@ -88,7 +115,33 @@ def test_nothing_is_said_of_what_was_not_measured():
 
 def test_the_headline_is_speed_latency_and_accuracy():
     assert [what for _, what, _ in headline(sample_results())] == [
-        "PyTorch FP32's throughput",
+        "the throughput of PyTorch FP32",
         "median latency",
         "top-1",
     ]
+
+
+def test_no_headline_names_a_precision_that_did_not_run():
+    rows = [Row("pytorch-fp32", 8, "fp32", "fp32", images_per_s=10.0, median_ms=90.0)]
+    rows += [Row("fp16", 8, "fp16", "fp32", images_per_s=20.0, median_ms=50.0, iterations=30)]
+    results = results_of(*rows, accuracy=[AccuracyRow("fp16", 94.0, 99.0, 1000)])
+    assert [where for _, _, where in headline(results)] == [
+        "FP16 (FP32 ran), batch 8",
+        "FP16 (FP32 ran), batch 8, 30 calls",
+        "FP16 (FP32 ran), 1,000 images",
+    ]
+    said = findings(results)
+    assert "Not every row ran in the precision asked for: FP16 ran in FP32 (most layers)." in said
+    assert all(
+        "FP16 (FP32 ran)" in sentence or "FP16 ran in FP32" in sentence for sentence in said if "FP16" in sentence
+    )
+
+
+def test_a_row_of_another_device_is_never_the_best_and_is_named():
+    slow = {"device": "TensorRT 8.6.0, TEST GPU", "median_ms": 3.0, "images_per_s": 10.0}
+    fast = {"device": "ONNX Runtime 1, CPU, 2 threads", "elsewhere": "CPU, 2 threads"}
+    rows = [Row("int8", 8, **slow), Row("onnxruntime-fp32", 8, **fast, median_ms=1.0, images_per_s=99.0)]
+    results = results_of(Row("pytorch-fp32", 8, **slow), *rows)
+    assert best_row(results).name != "onnxruntime-fp32"
+    assert "ONNX" not in " ".join(where for _, _, where in headline(results))
+    assert "ONNX Runtime FP32 ran on CPU, 2 threads, not on the GPU: it has no speed-up" in " ".join(findings(results))

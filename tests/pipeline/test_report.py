@@ -8,7 +8,7 @@ import pytest
 
 from helpers.errors import InputError
 from solutions.pipeline.report import make_report
-from tests.pipeline.sample_results import ENGINE, write_folder
+from tests.pipeline.sample_results import ENGINE, VERSIONS, write_folder
 
 
 class Page(HTMLParser):
@@ -51,7 +51,7 @@ def test_the_page_loads_nothing_from_elsewhere(report):
 def test_every_table_and_the_top_of_both_reports_name_the_device(report):
     html, markdown = report.html.read_text(), report.markdown.read_text()
     tables = html.count("<table")
-    assert Page(html).captions == tables == 3
+    assert Page(html).captions == tables == 4
     assert html.count(f"<caption>{ENGINE['device']}</caption>") == tables
     assert ENGINE["device"] in markdown.split("\n\n")[1] and markdown.count(ENGINE["device"]) >= tables + 1
 
@@ -62,6 +62,45 @@ def test_the_tables_hold_the_numbers_of_the_json(report):
     assert f"{row.median_ms:.2f}" in cells and f"{row.speedup:.2f}×" in cells and f"{row.images_per_s:,.1f}" in cells
 
 
+def test_the_tables_say_how_many_calls_and_in_which_precision(report):
+    cells = Page(report.html.read_text()).cells
+    row = report.results.row("fp16", 8)
+    assert f"{row.iterations:,}" in cells and f"{row.executions:,}" in cells and "BF16 (asked FP16)" in cells
+    assert "FP16 (BF16 ran)" in cells and "FP16" not in cells
+
+
+def test_a_percentile_that_few_calls_cannot_give_is_a_dash(tmp_path):
+    folder = write_folder(tmp_path, ("latency",))
+    path = folder / "latency.json"
+    content = json.loads(path.read_text())
+    content["rows"] = [{**row, "iterations": 20} for row in content["rows"] if row["name"] == "int8"]
+    path.write_text(json.dumps(content))
+    line = next(line for line in make_report(folder).markdown.read_text().splitlines() if line.startswith("| INT8 |"))
+    calls, p90, p95, p99 = (line.split(" | ")[column] for column in (3, 6, 7, 8))
+    assert calls == "20" and "–" not in (p90, p95) and p99 == "–"
+
+
+def test_versions_and_date_are_in_both_reports_and_the_summary(report):
+    for text in (report.html.read_text(), report.markdown.read_text()):
+        assert "OpenVINO" in text and VERSIONS["OpenVINO"] in text and "2026-01-02" in text
+    assert json.loads(report.summary.read_text())["versions"] == VERSIONS
+
+
+def test_what_an_old_folder_does_not_know_is_said(tmp_path):
+    folder = write_folder(tmp_path)
+    for path in folder.glob("*.json"):
+        content = json.loads(path.read_text())
+        del content["versions"], content["measured"]
+        path.write_text(json.dumps(content))
+    text = make_report(folder).markdown.read_text()
+    assert "date not recorded" in text and "- versions: not recorded" in text
+
+
+def test_every_caption_says_in_which_precision_the_rows_ran(report):
+    said = re.findall(r"^!\[([^\]]*)\]", report.markdown.read_text(), re.M)
+    assert len(said) == 5 and all("in BF16: FP16, FP16 dynamic" in caption for caption in said)
+
+
 def test_links_of_the_markdown_report_lead_to_files(report):
     links = re.findall(r"\]\(([^)]+)\)", report.markdown.read_text())
     assert len(links) == 5 and all((report.markdown.parent / link).is_file() for link in links)
@@ -69,7 +108,7 @@ def test_links_of_the_markdown_report_lead_to_files(report):
 
 def test_tables_of_the_markdown_report_have_as_many_cells_in_every_line(report):
     blocks = re.findall(r"(?:^\|.*\n)+", report.markdown.read_text(), re.MULTILINE)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         assert len({line.count("|") for line in block.splitlines()}) == 1
 

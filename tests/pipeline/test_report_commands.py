@@ -32,7 +32,7 @@ def call(app: typer.Typer, *arguments: object) -> str:
 
 def test_report_prints_the_headline_the_device_and_where_it_lies(app, tmp_path):
     output = call(app, "report", "--results", write_folder(tmp_path))
-    assert "5.0×  PyTorch FP32's throughput" in output
+    assert "5.0×  the throughput of PyTorch FP32" in output
     assert f"measured on {ENGINE['device']}" in output and str(tmp_path / "report.html") in output
 
 

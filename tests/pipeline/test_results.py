@@ -1,11 +1,15 @@
 """Rows, tables and reading a results folder. The numbers are made up."""
 
+import dataclasses
 import json
 
 import pytest
 
 from helpers.errors import InputError
+from solutions.pipeline.ran_in import elsewhere, most_layers, ran_text
 from solutions.pipeline.results import (
+    BuildRow,
+    Results,
     Row,
     accuracy_table,
     measurement_table,
@@ -31,13 +35,72 @@ def test_speedup_is_throughput_over_pytorch_at_the_same_batch():
     assert [row.speedup for row in rows] == [1.0, 1.0, 5.0, 6.0, None]
 
 
+def test_what_ran_elsewhere_has_no_speedup_and_is_no_base_of_one():
+    away = Row("onnxruntime-fp32", 1, images_per_s=300.0, elsewhere="CPU, 2 threads")
+    rows = with_speedup([Row("pytorch-fp32", 1, images_per_s=30.0), away, Row("int8", 1, images_per_s=150.0)])
+    assert [row.speedup for row in rows] == [1.0, None, 5.0]
+    rows = with_speedup([Row("pytorch-fp32", 1, images_per_s=30.0, elsewhere="CPU"), Row("int8", 1, images_per_s=9.0)])
+    assert [row.speedup for row in rows] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("row", "title"),
+    [
+        (Row("fp16", 1, "fp16", "fp16"), "FP16"),
+        (Row("fp16", 1, "fp16", "bf16"), "FP16 (BF16 ran)"),
+        (Row("fp16", 1, "fp16", None), "FP16"),
+        (Row("int8+fp16", 1, "int8+fp16", "int8"), "INT8+FP16"),
+        (Row("pytorch-fp32", 1, "fp32", "tf32"), "PyTorch FP32 (TF32 ran)"),
+        (Row("onnxruntime-fp32", 1, "fp32", "fp32", elsewhere="CPU, 2 threads"), "ONNX Runtime FP32 (on CPU)"),
+        (Row("my_engine", 1, "?", "fp16"), "my_engine"),
+    ],
+)
+def test_a_title_says_what_the_name_does_not(row, title):
+    assert Results(ENGINE, "m", "d", [row]).title(row.name) == title
+
+
+@pytest.mark.parametrize(
+    ("counts", "most"),
+    [({"int8": 55, "other": 60}, "int8"), ({"bf16": 5, "fp32": 6}, "fp32"), ({"other": 3}, None), ({}, None)],
+)
+def test_most_layers_are_counted_without_those_that_do_not_say(counts, most):
+    assert most_layers(counts) == most
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran_in", "text"),
+    [("fp16", "bf16", "BF16 (asked FP16)"), ("tf32", "tf32", "TF32"), ("?", "int8", "INT8"), ("fp16", None, None)],
+)
+def test_the_column_says_what_ran_and_what_was_asked(asked, ran_in, text):
+    assert ran_text(asked, ran_in) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "where"),
+    [
+        ("tensorrt", "ONNX Runtime 1.23.2, CPU, 16 threads", "CPU, 16 threads"),
+        ("tensorrt", "ONNX Runtime 1.23.2, CUDAExecutionProvider", None),
+        ("tensorrt", "PyTorch 2.11.0+cu130, NVIDIA H200", None),
+        ("cpu", "PyTorch 2.15.0, CPU, 2 threads", None),
+        ("tensorrt", None, None),
+    ],
+)
+def test_only_the_cpu_beside_a_gpu_is_elsewhere(name, device, where):
+    assert elsewhere({"name": name}, device) == where
+
+
 def test_summary_has_the_fields_that_readers_of_the_json_rely_on():
     content = summary(sample_results(), {"report_html": "report.html"})
     assert set(content["engine"]) == {"name", "version", "device"}
     times = {"mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms"}
     wanted = {"name", "batch", "images_per_s", "size_bytes", "peak_memory_bytes", "top1", "top5", "speedup"} | times
     assert all(wanted <= set(row) for row in content["rows"])
-    assert (content["model"], content["data"]) == ("resnet50", "digits")
+    assert (content["model"], content["data"], content["measured"]) == ("resnet50", "digits", "2026-01-02")
+    assert content["versions"] == sample_results().versions
+    assert all(
+        {"iterations", "executions", "precision", "ran_in", "device", "elsewhere"} <= set(row)
+        for row in content["rows"]
+    )
     assert content["files"] == {"report_html": "report.html"}
     json.dumps(content, allow_nan=False)
 
@@ -62,6 +125,41 @@ def test_the_accuracy_table_is_ordered_like_the_charts():
 
 def test_a_folder_is_read_back_as_it_was_measured(tmp_path):
     assert sorted(load_results(write_folder(tmp_path)).rows, key=str) == sorted(sample_results().rows, key=str)
+
+
+def test_an_old_file_is_read_without_percentiles_that_its_calls_cannot_give(tmp_path):
+    path = write_folder(tmp_path) / "latency.json"
+    content = json.loads(path.read_text())
+    del content["versions"], content["measured"]
+    for row in content["rows"]:
+        del row["ran_in"], row["precision"]
+        row["iterations"] = {1: 9, 4: 10, 8: 20, 16: 99, 32: 100}[row["batch"]]
+    path.write_text(json.dumps(content))
+    rows = [row for row in load_results(tmp_path).rows if row.name == "int8"]
+    there = {row.batch: [row.p90_ms is not None, row.p95_ms is not None, row.p99_ms is not None] for row in rows}
+    assert there == {1: [0, 0, 0], 4: [1, 0, 0], 8: [1, 1, 0], 16: [1, 1, 0], 32: [1, 1, 1]}
+    assert all(row.median_ms and row.ran_in is None for row in rows)
+
+
+def test_percentiles_of_an_unknown_number_of_calls_are_not_told(tmp_path):
+    path = write_folder(tmp_path, ("latency",)) / "latency.json"
+    path.write_text(path.read_text().replace('"iterations"', '"calls"'))
+    assert all(row.p90_ms is row.p99_ms is None and row.median_ms for row in load_results(tmp_path).rows)
+
+
+def test_the_dates_of_a_run_that_was_continued_are_the_first_and_the_last(tmp_path):
+    path = write_folder(tmp_path) / "accuracy.json"
+    path.write_text(path.read_text().replace("2026-01-02", "2026-01-05"))
+    assert load_results(tmp_path).measured == "2026-01-02 to 2026-01-05"
+
+
+def test_a_folder_kept_without_its_engines_still_knows_how_they_were_built(tmp_path):
+    build = BuildRow("int8", "int8", "1–8–8", 57, "55 int8, 2 other", "entropy, 64 images", 12.5)
+    results = dataclasses.replace(sample_results(), builds=[build])
+    (write_folder(tmp_path) / "summary.json").write_text(json.dumps(summary(results, {})))
+    assert load_results(tmp_path).builds == [build]
+    (tmp_path / "summary.json").write_text('{"builds": [{"name": "int8"}]}')
+    assert load_results(tmp_path).builds == []
 
 
 def test_missing_stages_are_named(tmp_path):

@@ -2,17 +2,19 @@
 
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
-from helpers.backend import DEVICE, ENGINE
+from helpers import backend
+from helpers.backend import DEVICE, ENGINE, trt
 from helpers.errors import EngineError, InputError
+from solutions.pipeline import memory_probe
 from solutions.pipeline.bench_plan import engine_files, load_runners
 from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.memory_probe import peak_memory
-from solutions.pipeline.runners import RunnerSpec, load_runner, physical_cores
+from solutions.pipeline.runners import RunnerSpec, _rounds_to_tf32, load_runner, physical_cores
 from tests.pipeline.tiny_models import SIZE, TinyNet, operator_onnx, tiny_onnx
 
 SHAPE = (3, SIZE, SIZE)
@@ -41,6 +43,32 @@ def test_an_engine_tells_its_profile_size_precision_and_device(engine: Path) -> 
     runner.bind(3)
     runner.run()
     runner.close()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])
+@pytest.mark.skipif(ENGINE != "cpu", reason="TensorRT picks by timing, layer by layer")
+def test_an_engine_tells_in_what_most_of_its_layers_ran(tmp_path: Path, precision: str) -> None:
+    build_engine(tiny_onnx(tmp_path), tmp_path / "e.engine", BuildOptions(precision, max_batch=4, opt_batch=4))
+    expected = {"fp16": trt.half_precision().lower()}.get(precision, "fp32")
+    assert load_runner(RunnerSpec("engine", str(tmp_path / "e.engine"))).ran_in == expected
+
+
+def test_a_baseline_on_the_cpu_runs_in_fp32_and_beside_a_gpu_uses_none_of_its_memory(tmp_path, monkeypatch) -> None:
+    runner = load_runner(RunnerSpec("onnxruntime", str(tiny_onnx(tmp_path))))
+    assert runner.ran_in == "fp32" and not memory_probe._uses_gpu(runner)
+    monkeypatch.setattr(backend, "describe", lambda: {"name": "tensorrt"})
+    assert not memory_probe._uses_gpu(runner)
+    runner.device = "ONNX Runtime 1.0, CUDAExecutionProvider"
+    assert memory_probe._uses_gpu(runner)
+
+
+@pytest.mark.parametrize(
+    ("capability", "allowed", "rounds"), [((9, 0), True, True), ((9, 0), False, False), ((7, 5), True, False)]
+)
+def test_pytorch_rounds_to_tf32_where_the_gpu_can_and_it_may(capability, allowed: bool, rounds: bool) -> None:
+    cuda = SimpleNamespace(get_device_capability=lambda: capability)
+    backends = SimpleNamespace(cudnn=SimpleNamespace(allow_tf32=allowed))
+    assert _rounds_to_tf32(SimpleNamespace(cuda=cuda, backends=backends)) is rounds
 
 
 def test_an_engine_without_its_record_does_not_guess_its_precision(engine: Path, tmp_path: Path) -> None:

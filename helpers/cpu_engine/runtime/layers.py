@@ -76,11 +76,12 @@ def _helper_name(index: int, nodes: list[ExecutedNode], names: dict[int, str]) -
 def _described(
     name: str, node: ExecutedNode, nodes: list[ExecutedNode], originals: list[str], plan: Plan
 ) -> dict[str, Any]:
-    precision = _PRECISIONS.get(node.precision, node.precision.upper())
+    stored = _PRECISIONS.get(node.precision, node.precision.upper())
+    precision = "FP32" if node.primitive.endswith("_f32") else stored  # OpenVINO names what the weights are stored in
     kind = _KINDS.get(node.kind, node.kind)
     facts = {key: value for layer in originals for key, value in plan.attributes.get(layer, {}).items()}
     if "Weights" in facts:
-        facts["Weights"] = {**facts["Weights"], "Type": _WEIGHT_TYPES.get(precision, "Float")}
+        facts["Weights"] = {**facts["Weights"], "Type": _WEIGHT_TYPES.get(stored, "Float")}
     asked = {layer: plan.asked[layer] for layer in originals if layer in plan.asked}
     described = {
         "Name": name,

@@ -10,6 +10,7 @@ from helpers.points.s06_benchmark.latency import STATISTICS
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.pipeline.bench import BenchOptions, bench
 from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
+from solutions.pipeline.stats import percentile
 from solutions.pipeline.throughput import measure_throughput
 
 __all__ = ["STAGES"]
@@ -35,7 +36,8 @@ def _latency(runners: list[Runner]) -> list[dict[str, Any]]:
         times = iterations(once.stats.median_ms)
         for result in bench(runners, BenchOptions(batch_sizes=(batch,), iterations=times, warmup_ms=100.0)):
             figures = {key: getattr(result.stats, key) for key in STATISTICS}
-            rows.append({"name": result.name, "batch": batch, **figures})
+            tails = {f"p{percent}_ms": percentile(result.times_ms, percent) for percent in (95, 99)}  # of few calls too
+            rows.append({"name": result.name, "batch": batch, **figures, **tails})
     return rows
 
 

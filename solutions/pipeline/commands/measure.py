@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 BATCH_SIZES = ["1", "4", "8", "16", "32"]
-ITERATIONS, DURATION_ITERATIONS = 1000, 10
+ITERATIONS, DURATION_ITERATIONS = 1000, 100
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -58,10 +58,11 @@ def bench(
     ] = None,
     iterations: Annotated[
         int | None,
-        typer.Option(help="At least so many executions each.", show_default="1000; 10 where --duration is given"),
+        typer.Option(help="At least so many executions each.", show_default="1000; 100 where --duration is given"),
     ] = None,
     warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up each, not counted (as trtexec's).")] = 200.0,
     duration: Annotated[float, typer.Option(help="At least so many seconds of timing each (as trtexec's).")] = 0.0,
+    limit: Annotated[float, typer.Option(help="Seconds from which on missing executions are left out.")] = 60.0,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
     log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
 ) -> None:
@@ -74,7 +75,7 @@ def bench(
     if iterations is None:
         iterations = DURATION_ITERATIONS if duration > 0 else ITERATIONS
     sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
-    options = BenchOptions(tuple(sizes), iterations, warmup, duration)
+    options = BenchOptions(tuple(sizes), iterations, warmup, duration, limit)
     check_writable(output, log)
     notes: list[str] = []
     files = engine_files(split_values(engine), engines)
@@ -109,19 +110,21 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
 
 def _print_results(results: "list[BenchResult]", notes: list[str]) -> None:
     from helpers.backend import DEVICE
+    from solutions.pipeline.ran_in import ran_text
 
-    figures = (">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
-    columns = ("name", "precision", ">batch", *figures, "runs in")
+    figures = (">n", ">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
+    columns = ("name", "ran in", ">batch", *figures, "runs on")
     rows = []
     for result in results:
         stats = result.stats
         times = (stats.mean_ms, stats.median_ms, stats.p90_ms, stats.p95_ms, stats.p99_ms, stats.std_ms)
         memory = "-" if result.peak_memory_bytes is None else f"{result.peak_memory_bytes / 1e6:,.0f}"
-        figures = (*(f"{value:.3f}" for value in times), f"{result.images_per_s:,.1f}", memory)
-        rows.append((result.name, result.precision, result.batch, *figures, result.device.partition(", ")[0]))
-    print_table(
-        f"Benchmark on {DEVICE}", columns, rows, caption="times in ms; MB: peak memory of a process that runs it alone"
-    )
+        shown = ("–" if value is None else f"{value:.3f}" for value in times)
+        ran = ran_text(result.precision, result.ran_in) or "–"
+        figures = (f"{stats.count:,}", *shown, f"{result.images_per_s:,.1f}", memory)
+        rows.append((result.name, ran, result.batch, *figures, result.device.partition(", ")[0]))
+    caption = "n calls, times in ms; – where n is too small; MB: peak memory of a process that runs it alone"
+    print_table(f"Benchmark on {DEVICE}", columns, rows, caption)
     for note in notes:
         print_line(f"note: {note}")
 
@@ -164,7 +167,8 @@ def parse_log(
     if "latency" in run:
         median, p99 = run["latency"]["median_ms"], run["latency"].get("p99_ms")
         tail = "" if p99 is None else f", p99 {p99:g} ms"
-        print_line(f"{run['format']}: median {median:g} ms{tail}, {run['images_per_s']:,.1f} images/s → {out}")
+        calls = f" of {run['queries']:,} calls" if run.get("queries") else ""
+        print_line(f"{run['format']}: median {median:g} ms{tail}{calls}, {run['images_per_s']:,.1f} images/s → {out}")
     else:
         print_line(f"{run['format']}: {len(run['layers'])} layers, {run['average_ms']:.4g} ms an execution → {out}")
     for note in run.get("notes", []):

@@ -1,5 +1,7 @@
 """What an engine runs: names of fused layers and the peak of the activations."""
 
+from dataclasses import replace
+
 from helpers.cpu_engine._openvino import ExecutedNode
 from helpers.cpu_engine.plan import Plan
 from helpers.cpu_engine.runtime.layers import activation_bytes, layers_of
@@ -70,3 +72,14 @@ def test_a_tensor_that_is_read_late_stays_alive() -> None:
     nodes.append(_node("b", "Relu", [1], [10]))
     nodes.append(_node("c", "Add", [2, 0], [100]))
     assert activation_bytes(nodes) == 4 * (100 + 10 + 100)
+
+
+def test_a_layer_runs_in_its_kernels_precision_whatever_its_weights_are_stored_in() -> None:
+    wide = ExecutedNode(**{**vars(NODES[3]), "precision": "f16", "primitive": "brgconv_avx512_1x1_f32"})
+    brain = ExecutedNode(**{**vars(NODES[3]), "precision": "bf16", "primitive": "brgconv_avx512_core_amx_bf16"})
+    plan = replace(PLAN, attributes={"/conv": {"Weights": {"Type": "Float", "Count": 10}}})
+    shown = [layers_of([*NODES[:3], node], plan)[1].json for node in (wide, brain)]
+    assert [(layer["Precision"], layer["Weights"]["Type"]) for layer in shown] == [
+        ("FP32", "Half"),
+        ("BF16", "BFloat16"),
+    ]
