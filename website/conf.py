@@ -20,9 +20,11 @@ nb_execution_mode = "off"  # the notebooks are shown as they were committed
 nb_code_prompt_show = "Show the code"
 nb_code_prompt_hide = "Hide the code"
 nb_merge_streams = True
-myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "dollarmath", "html_image"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "dollarmath", "html_image", "tasklist"]
 myst_heading_anchors = 4
-html_math_renderer = "mathml"
+html_math_renderer = "drawn"
+
+pygments_dark_style = "github-dark"
 
 html_theme = "furo"
 html_title = project
@@ -42,4 +44,3 @@ html_theme_options = {
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-suppress_warnings = ["toc.not_included"]  # a report is reached from the page about results

@@ -42,7 +42,7 @@ class _Page(HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """Return one line per link of the pages and stylesheets below `site` that leads nowhere, or loads from elsewhere."""
+    """Return a line for each link in the pages and stylesheets of `site` that leads nowhere or loads from elsewhere."""
     pages = {path.resolve(): _read(path) for path in sorted(site.rglob("*.html"))}
     found = []
     for path, page in pages.items():

@@ -14,15 +14,14 @@ _HIDDEN_TESTS = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS.*?^[ \t]*### END HIDD
 _MARKER = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION[^\n]*\n?", re.M)
 _PRINTS = re.compile(r"^\s*print\(", re.M)
 _HEADING = re.compile(r"\A# (?P<title>.+)\n")
-_LEAD = re.compile(r"^\*\*You will\*\*\s+(?P<text>.+?\.)(?=\s*(?:\n|\Z))", re.M | re.S)
+_LEAD = re.compile(r"^\*\*You will\*\*\s+(?P<text>.+?\.)(?=\s|\Z)", re.M | re.S)
 FOLDED = "hide-input"  # MyST-NB's tag
 
 
 def for_readers(path: Path, repository: Repository) -> NotebookNode:
-    """Return the notebook as the site shows it: without hidden tests, markers, and what they put out.
+    """Return the notebook in the file `path` as the site shows it: without hidden tests, markers and their outputs.
 
-    `path` is the notebook's file in the repository. Cells whose code JupyterLab folds are folded here too, and below the title are links to
-    the student's notebook.
+    Cells whose code JupyterLab folds are folded here too, and below the title are links to the student's notebook.
     """
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -50,7 +49,8 @@ def title(notebook: NotebookNode) -> str:
 def lead(notebook: NotebookNode) -> str:
     """Return what the first cell says after "**You will**", as a sentence; empty where it says nothing of the kind."""
     found = _LEAD.search(notebook.cells[0].source)
-    return "" if found is None else " ".join(found["text"].split()).capitalize()
+    text = "" if found is None else " ".join(found["text"].split())
+    return text[:1].upper() + text[1:]
 
 
 def _show_code_cell(cell: NotebookNode) -> None:
@@ -63,7 +63,7 @@ def _show_code_cell(cell: NotebookNode) -> None:
 
 
 def _outputs_of_the_visible_test(cell: NotebookNode) -> list[NotebookNode]:
-    """The first card, pictures, and what a visible line prints; the second card, the points and their log are the grader's."""
+    """The first card, pictures, and what a visible line prints; other cards, points and their log are the grader's."""
     shown, cards = [], 0
     for output in cell.outputs:
         if output.output_type == "stream":
@@ -82,4 +82,5 @@ def _links(path: Path, repository: Repository) -> str:
     task = f"labs/{name}/{name}.ipynb"
     if not (repository.root / task).is_file():
         return ""
-    return f"[Open in Colab]({repository.in_colab(task)}){{.button}} [The task on GitHub]({repository.address(task)}){{.button .quiet}}\n"
+    on_github = f"[The task on GitHub]({repository.address(task)}){{.button .quiet}}"
+    return f"[Open in Colab]({repository.in_colab(task)}){{.button}} {on_github}\n"

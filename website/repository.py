@@ -15,7 +15,7 @@ _BRANCH = "main"
 
 @dataclass(frozen=True)
 class Repository:
-    """A checkout in the folder `root`, and the address `url` (without a slash at its end) where everybody can read it."""
+    """A checkout in the folder `root`, and the address `url` (no slash at its end) where everybody can read it."""
 
     root: Path
     url: str
@@ -35,7 +35,7 @@ class Repository:
         return cls(root.resolve(), found[1])
 
     def files(self, patterns: tuple[str, ...]) -> list[Path]:
-        """Return the files that match one of `patterns`, relative to the root, sorted; Jupyter's checkpoints left out."""
+        """Return the files that match a pattern, relative to the root, sorted; Jupyter's checkpoints left out."""
         found = {path for pattern in patterns for path in self.root.glob(pattern)}
         return sorted(path.relative_to(self.root) for path in found if ".ipynb_checkpoints" not in path.parts)
 
@@ -45,11 +45,12 @@ class Repository:
         return f"{self.url}/{kind}/{_BRANCH}/{path}"
 
     def in_colab(self, notebook: str) -> str:
-        """Return the address that opens `notebook` (relative to the root) in Colab; it knows GitHub's repositories only."""
-        return f"https://colab.research.google.com/github/{self.url.removeprefix('https://github.com/')}/blob/{_BRANCH}/{notebook}"
+        """Return what opens `notebook` (relative to the root) in Colab; it reads GitHub's repositories."""
+        owner_and_name = self.url.removeprefix("https://github.com/")
+        return f"https://colab.research.google.com/github/{owner_and_name}/blob/{_BRANCH}/{notebook}"
 
     def linked(self, page: str, target: str) -> str | None:
-        """Return the path, relative to the root, that `target` names in a link on `page`; None where nothing is there."""
+        """Return the path, relative to the root, that a link on `page` leads to; None where nothing is there."""
         path = (self.root / page).parent.joinpath(target.split("#")[0]).resolve()
         inside = path.exists() and self.root in path.parents
         return path.relative_to(self.root).as_posix() if inside else None

@@ -20,7 +20,7 @@ def resolved(python: str) -> tuple[str, dict[str, str]]:
         [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], text=True
     ).strip()
     pip = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
-    command = [*pip, ".[bonus,dev]"]
+    command = [*pip, ".[bonus,dev,site]"]
     report = json.loads(subprocess.check_output(command, text=True, cwd=ROOT))
     found = {item["metadata"]["name"].lower(): item["metadata"]["version"] for item in report["install"]}
     found.pop("trt-lab")
