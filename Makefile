@@ -12,7 +12,7 @@ STAMP = $(VENV)/.installed$(TORCH)
 $(if $(filter-out cpu,$(TORCH)),$(error TORCH=$(TORCH) is not known; TORCH=cpu takes PyTorch without CUDA))
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: submissions seeds mutants help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench wheels constraints pythons clean
+.PHONY: submissions seeds mutants help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench wheels constraints pythons site clean
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
@@ -21,6 +21,7 @@ help:
 	@echo "make check     lint and unit tests only"
 	@echo "make bench     API overhead, calibration speed and fidelity → $(OUT)/bench.json"
 	@echo "make browser-test  JupyterLab in Chromium: a solved task, Validate, formgrader → results/browser/*.png"
+	@echo "make site      solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
 	@echo "make jupyter   JupyterLab on the notebooks of labs/ and solutions/"
 	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
@@ -147,6 +148,11 @@ gpu-test:
 	$(PYTHON_GPU) -m pytest tests/conformance --record $(OUT)/conformance-tensorrt.json
 	$(PYTHON_GPU) -m pytest tests/gpu -s
 	$(PYTHON_GPU) -m solutions.pipeline run --quick --out $(OUT)
+
+site: $(STAMP)
+	@echo "Building the site: solutions as they were executed, hand-out, docs"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
+	@$(BIN)/python -m website --out $(OUT)/site
 
 clean:
 	rm -rf $(OUT) build dist .pytest_cache .ruff_cache

@@ -84,4 +84,5 @@ def _table(first: str, rows: list[tuple[str, ...]]) -> list[str]:
 def _cell(value: str) -> str:
     """Return a value as one table cell: on one line, shortened, without the folders of the machine it ran on."""
     text = re.sub(r"/tmp/[\w./-]*/", "…/", " ".join(value.split())).replace("|", "\\|")
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return re.sub(r"<(?=[a-z/!])", r"\\<", text)  # a tag that is written about is no tag of the page

@@ -1,0 +1,42 @@
+"""`python -m website --out results/site`: builds the site and looks at its links. A warning of Sphinx is an error."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from website.links import problems
+from website.repository import Repository
+from website.sources import lay_out
+
+HERE = Path(__file__).parent
+
+
+def build(repository: Repository, out: Path) -> int:
+    """Write the site to `out`, which is made anew; return Sphinx's exit status."""
+    from sphinx.cmd.build import main as sphinx
+
+    shutil.rmtree(out, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder) / "sources"
+        sources.mkdir()
+        lay_out(repository, sources)
+        strict = ["-W", "--keep-going", "-n", "-q"]
+        return sphinx([*strict, "-b", "html", "-c", str(HERE), "-d", f"{folder}/doctrees", str(sources), str(out)])
+
+
+def main() -> None:
+    """Build, check, and say where the start page is."""
+    parser = argparse.ArgumentParser(description="Builds the site that readers browse.")
+    parser.add_argument("--out", type=Path, default=Path("results/site"), help="folder of the site, made anew")
+    out = parser.parse_args().out
+    if status := build(Repository.at(HERE.parent), out):
+        sys.exit(status)
+    if found := problems(out):
+        sys.exit("\n".join(["error: the site has links that lead nowhere, or needs the network:", *found]))
+    print(f"Site: {(out / 'index.html').resolve()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""What readers see of an executed solution notebook: the lesson, and nothing that is the grader's."""
+
+import re
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from website.repository import Repository
+
+__all__ = ["for_readers", "lead", "title"]
+
+_HIDDEN_TESTS = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS.*?^[ \t]*### END HIDDEN TESTS[^\n]*\n?", re.M | re.S)
+_MARKER = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION[^\n]*\n?", re.M)
+_PRINTS = re.compile(r"^\s*print\(", re.M)
+_HEADING = re.compile(r"\A# (?P<title>.+)\n")
+_LEAD = re.compile(r"^\*\*You will\*\*\s+(?P<text>.+?\.)(?=\s|\Z)", re.M | re.S)
+FOLDED = "hide-input"  # MyST-NB's tag
+
+
+def for_readers(path: Path, repository: Repository) -> NotebookNode:
+    """Return the notebook in the file `path` as the site shows it: without hidden tests, markers and their outputs.
+
+    Cells whose code JupyterLab folds are folded here too, and below the title are links to the student's notebook.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            _show_code_cell(cell)
+    first = notebook.cells[0]
+    first.source = _HEADING.sub(lambda found: f"{found[0]}\n{_links(path, repository)}\n", first.source, count=1)
+    return notebook
+
+
+def title(notebook: NotebookNode) -> str:
+    """Return the heading that the notebook begins with.
+
+    Raises:
+        ValueError: it begins with something else.
+    """
+    found = _HEADING.match(notebook.cells[0].source)
+    if found is None:
+        raise ValueError(
+            f"the notebook begins with {notebook.cells[0].source[:40]!r}; a first line `# Title` names its page"
+        )
+    return found["title"].strip()
+
+
+def lead(notebook: NotebookNode) -> str:
+    """Return what the first cell says after "**You will**", as a sentence; empty where it says nothing of the kind."""
+    found = _LEAD.search(notebook.cells[0].source)
+    text = "" if found is None else " ".join(found["text"].split())
+    return text[:1].upper() + text[1:]
+
+
+def _show_code_cell(cell: NotebookNode) -> None:
+    is_test = cell.metadata.get("nbgrader", {}).get("grade", False) and not cell.metadata.nbgrader.solution
+    cell.source = _MARKER.sub("", _HIDDEN_TESTS.sub("", cell.source)).rstrip()
+    if is_test:
+        cell.outputs = _outputs_of_the_visible_test(cell)
+    if cell.metadata.get("jupyter", {}).get("source_hidden"):
+        cell.metadata.tags = [*cell.metadata.get("tags", []), FOLDED]
+
+
+def _outputs_of_the_visible_test(cell: NotebookNode) -> list[NotebookNode]:
+    """The first card, pictures, and what a visible line prints; other cards, points and their log are the grader's."""
+    shown, cards = [], 0
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            keep = bool(_PRINTS.search(cell.source))
+        else:
+            is_card = "text/html" in output.get("data", {})
+            cards += is_card
+            keep = cards == 1 if is_card else output.output_type != "execute_result"
+        shown += [output] if keep else []
+    return shown
+
+
+def _links(path: Path, repository: Repository) -> str:
+    """Markdown with the links to the notebook that a student fills in; empty where there is none."""
+    name = path.parent.name
+    task = f"labs/{name}/{name}.ipynb"
+    if not (repository.root / task).is_file():
+        return ""
+    on_github = f"[The task on GitHub]({repository.address(task)}){{.button .quiet}}"
+    return f"[Open in Colab]({repository.in_colab(task)}){{.button}} {on_github}\n"
