@@ -17,7 +17,7 @@ from nbgrader.validator import Validator
 
 from helpers.lab import STEPS
 from solutions.grading.course import Course
-from solutions.grading.layout import ROOT, StepFolders, course_config
+from solutions.grading.layout import ROOT, StepFolders, course_config, exchange_folder
 from tests.browser.jupyter_server import JupyterServer
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, index_of, solved
@@ -115,3 +115,14 @@ def test_validate_passes_a_filled_notebook_and_fails_an_empty_one(lab: NotebookN
     assert len(empty["failed"]) == 2
     assert "fill in this TODO, then remove this line" in empty["failed"][0]["raw_error"]
     assert validator.validate(str(tmp_path / "filled.ipynb")) == {}
+
+
+def test_an_exchange_of_the_system_is_used_where_everybody_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, system = tmp_path / "course", tmp_path / "system"
+    course.mkdir()
+    monkeypatch.setattr("solutions.grading.layout._EXCHANGE", str(system))
+    assert exchange_folder(course) == str(course / ".exchange") and (course / ".exchange").is_dir()
+    system.mkdir()
+    assert exchange_folder(course) == str(system)
