@@ -12,26 +12,30 @@ STAMP = $(VENV)/.installed$(TORCH)
 $(if $(filter-out cpu,$(TORCH)),$(error TORCH=$(TORCH) is not known; TORCH=cpu takes PyTorch without CUDA))
 export TRT_LAB_ENGINE = $(ENGINE)
 
-.PHONY: submissions seeds mutants help jupyter solutions labs release grade formgrader lab run test check conformance browser-test chromium gpu-test bench wheels constraints pythons site clean
+# Every target is a command, not a file.
+.PHONY: $(shell sed -n "s/^\([a-z][a-z-]*\):.*/\1/p" $(firstword $(MAKEFILE_LIST)))
 
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
 	@echo "make run       the same with full settings"
 	@echo "make test      every check a contributor needs: lint, unit tests, conformance suite"
 	@echo "make check     lint and unit tests only"
-	@echo "make bench     API overhead, calibration speed and fidelity → $(OUT)/bench.json"
+	@echo "make conformance  the behavioural suite of both engines only"
+	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
+	@echo "make chromium  installs Debian's Chromium where none is; browser-test does it by itself"
 	@echo "make browser-test  JupyterLab in Chromium: a solved task, Validate, formgrader → results/browser/*.png"
 	@echo "make site      solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
 	@echo "make jupyter   JupyterLab on the notebooks of labs/ and solutions/"
 	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
-	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: anew)"
+	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
+	@echo "make clean     removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
 	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
 	@echo "make constraints  resolves constraints.txt anew for all of them (needs a package index)"
 	@echo "make pythons   install, imports, doctor and one notebook under each Python here (needs a package index)"
@@ -123,8 +127,8 @@ chromium:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; }
 
 bench: $(STAMP)
-	@echo "Benchmarks: ratios measured in one run, interleaved"
-	@$(BIN)/python -m tests.benchmarks --out $(OUT)/bench.json
+	@echo "Benchmarks: ratios measured in one run, interleaved; the tables in the documents come from this file"
+	@$(BIN)/python -m tests.benchmarks --out docs/results/bench.json
 
 wheels: $(STAMP)
 	@echo "The pinned versions, for each Python and platform"

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
-from solutions.grading.layout import StepFolders, scripts_on_path
+from solutions.grading.layout import StepFolders, exchange_folder, scripts_on_path
 
 c = get_config()  # noqa: F821 - given by the loader of configuration files
 scripts_on_path()
 
-c.CourseDirectory.root = str(Path(__file__).resolve().parent)
+root = Path(__file__).resolve().parent
+c.CourseDirectory.root = str(root)
+c.CourseDirectory.course_id = "trt-lab"
+c.Exchange.root = exchange_folder(root)
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "labs"
 c.CourseDirectory.directory_structure = StepFolders("{nbgrader_step}/{student_id}/{assignment_id}")
@@ -51,9 +54,15 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.SaveAutoGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
+    "solutions.grading.marking.MarkingGuide",
 ]
 
-# `downloaded/<step>/archive/` holds what a learning platform gave: <student>.zip, <student>_<anything>.zip or .ipynb.
-c.FileNameCollectorPlugin.named_regexp = (
-    r".*[/\\]extracted[/\\](?P<student_id>[^_/\\]+)[_/\\](?:.*[_/\\])?(?P<file_id>0[1-8]_[a-z0-9]+)[^/\\]*\.ipynb$"
-)
+c.GenerateFeedback.exporter_class = "solutions.grading.feedback.FeedbackExporter"
+c.GenerateFeedback.preprocessors = [
+    "nbgrader.preprocessors.GetGrades",
+    "solutions.grading.feedback.FeedbackSummary",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+
+# `downloaded/<step>/archive/` holds what a learning platform gave; students.csv says whose is whose.
+c.ZipCollectApp.collector_plugin = "solutions.grading.collector.StudentCollector"

@@ -4,11 +4,15 @@
 
 `trt` and `cuda` are the real `tensorrt` and `pycuda.driver` where an NVIDIA GPU and both packages are present, else
 the CPU engine (TensorRT's Python API on OpenVINO). `TRT_LAB_ENGINE=auto|tensorrt|cpu` overrides the choice; asking for
-`tensorrt` where it cannot run raises `EngineUnavailableError`. On real TensorRT, where a build spends its time timing
-kernels, `TRT_LAB_TIMING_CACHE` may name a file of timings that every build looks up: graders set it.
+`tensorrt` where it cannot run raises `EngineUnavailableError`. Where a TensorRT is installed and `auto` cannot use it,
+`WHY_CPU` and `describe()` say why; no warning does, since text on stderr costs a graded cell its points.
+
+On real TensorRT, where a build spends its time timing kernels, `TRT_LAB_TIMING_CACHE` may name a file of timings that
+every build looks up: graders set it.
 """
 
 import importlib
+import importlib.util
 import os
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +20,7 @@ from types import ModuleType
 from helpers.errors import EngineUnavailableError, InputError
 from helpers.timings import offered_timings
 
-__all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "cuda", "describe", "trt"]
+__all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "trt"]
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
 TIMINGS_VARIABLE = "TRT_LAB_TIMING_CACHE"
@@ -53,21 +57,26 @@ def _load_cpu() -> tuple[ModuleType, ModuleType, str]:
     return engine, importlib.import_module("helpers.cpu_engine.cuda"), engine.device_description()
 
 
-def _choose(asked: str) -> tuple[str, ModuleType, ModuleType, str]:
+def _choose(asked: str) -> tuple[str, ModuleType, ModuleType, str, str]:
+    """Return the engine's name, its two modules, the device, and why `auto` left an installed TensorRT alone."""
+    why = ""
     if asked not in _CHOICES:
         raise InputError(f"{ENGINE_VARIABLE}={asked!r} is not an engine; choose one of {', '.join(_CHOICES)}")
     if asked != "cpu":
         try:
-            return ("tensorrt", *_load_tensorrt())
-        except EngineUnavailableError:
+            return ("tensorrt", *_load_tensorrt(), "")
+        except EngineUnavailableError as error:
             if asked == "tensorrt":
                 raise
-    return ("cpu", *_load_cpu())
+            if importlib.util.find_spec("tensorrt") is not None:
+                why = " ".join(str(error).split())
+    return ("cpu", *_load_cpu(), why)
 
 
 def describe() -> dict[str, str]:
-    """Return the engine as the reports name it: `name`, `version`, `device`."""
-    return {"name": ENGINE, "version": trt.__version__, "device": DEVICE}
+    """Return the engine as the reports name it: `name`, `version`, `device`, and a `note` where there is WHY_CPU."""
+    found = {"name": ENGINE, "version": trt.__version__, "device": DEVICE}
+    return {**found, "note": WHY_CPU} if WHY_CPU else found
 
 
-ENGINE, trt, cuda, DEVICE = _choose(os.environ.get(ENGINE_VARIABLE, "auto").strip().lower() or "auto")
+ENGINE, trt, cuda, DEVICE, WHY_CPU = _choose(os.environ.get(ENGINE_VARIABLE, "auto").strip().lower() or "auto")

@@ -18,7 +18,7 @@ from helpers.errors import DataError, InputError
 from helpers.imagenet import CIFAR10_GROUPS
 from helpers.storage import data_root, one_line
 
-__all__ = ["MODELS", "load_model"]
+__all__ = ["MODELS", "check_model", "load_model"]
 
 MODELS = ("resnet18", "resnet50")
 WEIGHTS = Path(__file__).resolve().parents[1] / "datasets" / "weights"
@@ -37,27 +37,37 @@ def load_model(
     """Return a classifier in evaluation mode, float32, on the CPU; it takes float32 [N, 3, 224, 224].
 
     Args:
-        name: "resnet50", "resnet18", or any other torchvision classifier (those always have ImageNet weights).
+        name: "resnet50", "resnet18", or with ImageNet's labels any other torchvision classifier.
         data: the data set whose labels the outputs follow, as in `helpers.data.load_dataset`.
         root: where downloads are kept; else the environment variable TRT_LAB_DATA, else datasets/cache.
         source: another place to download the ImageNet weights from.
 
     Raises:
-        InputError: no such model.
+        InputError: no such model, or none with weights for these labels.
         DataError: weights that are missing, damaged or cannot be downloaded.
     """
-    _check_name(name)
-    if name in MODELS and data == "digits":
+    check_model(name, data)
+    if data == "digits":
         return load_checkpoint(_build(name, 10), WEIGHTS / f"{name}.npz")
     model = _load_imagenet(name, fetch(source or _imagenet_source(name), data_root(root) / "weights", progress))
     return _regroup(model, name, list(CIFAR10_GROUPS.values())) if data == "cifar10" else model
 
 
-def _check_name(name: str) -> None:
+def check_model(name: str, data: str) -> None:
+    """Say whether there is a model with weights for this data, before anything is rendered or downloaded.
+
+    Raises:
+        InputError: no such model, or none with weights for these labels.
+    """
     known = torchvision.models.list_models(module=torchvision.models)
     if name not in known:
         close = difflib.get_close_matches(name, known, n=3) or MODELS
         raise InputError(f"no model named {name!r}; any torchvision classifier works, such as {', '.join(close)}")
+    if data == "digits" and name not in MODELS:
+        raise InputError(
+            f"{name} has no weights for the lab's digits; {' and '.join(MODELS)} have. For ImageNet's weights, which "
+            "are downloaded, give --data imagenette, imagenet:FOLDER or cifar10"
+        )
 
 
 def _build(name: str, outputs: int = 1000) -> nn.Module:

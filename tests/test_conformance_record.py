@@ -48,6 +48,13 @@ def test_record_holds_no_case_that_is_gone() -> None:
     assert not set(record()["cases"]) - cases()
 
 
+def test_a_record_is_written_into_a_folder_that_a_clone_does_not_have(tmp_path: Path) -> None:
+    from tests.conformance.conftest import _write_record
+
+    _write_record(tmp_path / "results" / "record.json")
+    assert json.loads((tmp_path / "results" / "record.json").read_text())["engine"]
+
+
 def test_every_recorded_case_passed_or_says_why_it_was_skipped() -> None:
     rows = record()["cases"]
     failed = [name for name, row in rows.items() if row["outcome"] == "failed"]

@@ -77,6 +77,16 @@ def test_the_commands_in_the_readme_are_targets_of_the_makefile() -> None:
             assert command in targets, f"{document.name} names make {command}"
 
 
+@pytest.mark.parametrize("makefile", ["Makefile", "solutions/grading/student/Makefile"])
+def test_make_help_lists_every_target_and_none_is_taken_for_a_file(makefile: str) -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / makefile).read_text(), re.M))
+    make = ["make", "--no-print-directory", "-f", makefile]
+    database = subprocess.run([*make, "-pn", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert set(re.search(r"^\.PHONY: (.*)$", database, re.M)[1].split()) == targets
+    shown = subprocess.run([*make, "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"^make ([a-z-]+)", shown, re.M)) == targets - {"help"}
+
+
 def test_the_readme_names_every_command_of_trtlab() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "solutions.pipeline", "--help"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -14,6 +14,7 @@ from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades, grade_class, register_steps
 from solutions.grading.grades import table, write_grades
+from solutions.grading.roster import enrol, read_roster
 from solutions.grading.submissions import Submission, find_submissions
 
 INTERRUPTED = 130
@@ -42,7 +43,12 @@ def _run(course: Course, student: str, step: str, again: bool, console: Console)
     for line in collect(course):
         console.print(line, markup=False, highlight=False)
     steps = register_steps(course)
-    submissions = [found for found in find_submissions(course, steps) if student in ("", found.student)]
+    everybody = find_submissions(course, steps)
+    with course.gradebook() as gradebook:
+        absent = enrol(gradebook, read_roster(course.root), everybody)
+    if absent:
+        console.print(f"nothing handed in by {', '.join(absent)}", markup=False, highlight=False)
+    submissions = [found for found in everybody if student in ("", found.student)]
     if not submissions:
         raise LabError(f"submitted/ has no folder {student!r}")
     if step and step not in steps:
@@ -53,7 +59,9 @@ def _run(course: Course, student: str, step: str, again: bool, console: Console)
             console.print(f"{row.student} · {note}", markup=False, highlight=False)
     console.print(table(result.students, result.worth))
     if student or step:
-        console.print("A part of the class: grades.csv was left as it is")
+        there = (course.root / "grades.csv").is_file()
+        rest = "grades.csv was left as it is" if there else "grades.csv comes when the whole class is graded"
+        console.print(f"A part of the class: {rest}")
         return
     write_grades(course.root, result.students, result.worth, steps)
     console.print("grades.csv · grades.json · feedback/<student>/<step>/")

@@ -6,17 +6,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+from helpers.errors import InputError
+from solutions.grading.collector import is_copy, student_of
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
+from solutions.grading.roster import Student, read_roster
 
 __all__ = ["collect"]
 
 _SKIPPED = re.compile(r"Skipped submission with no match information provided: (.*)")
+_LABEL = re.compile(r"^\[ZipCollectApp \| \w+\] ")
 
 
 def collect(course: Course) -> list[str]:
-    """Run `nbgrader zip_collect` for each downloaded/<step>/archive/ and say a line a step: collected, or why not."""
+    """Run `nbgrader zip_collect` for each downloaded/<step>/archive/.
+
+    Returns:
+        A line for each of these steps, and one for each notebook that was left out.
+
+    Raises:
+        InputError: students.csv cannot be read.
+    """
     lines: list[str] = []
+    roster = read_roster(course.root)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for step in course.present:
         archive = course.root / "downloaded" / step / "archive"
@@ -26,9 +38,25 @@ def collect(course: Course) -> list[str]:
         done = subprocess.run(command, cwd=course.root, env=environment, capture_output=True, text=True)
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
-            lines.append(f"downloaded/{step} could not be collected, submitted/ is graded as it is: {said[-1]}")
-        else:
-            skipped = [Path(found).name for found in _SKIPPED.findall(done.stderr)]
-            without = f"; no student's name in {', '.join(skipped)}" if skipped else ""
-            lines.append(f"downloaded/{step}: collected into submitted/{without}")
+            reason = _LABEL.sub("", said[-1])
+            lines.append(f"downloaded/{step} could not be collected, submitted/ is graded as it is: {reason}")
+            continue
+        lines.append(f"downloaded/{step}: collected into submitted/")
+        extracted = archive.with_name("extracted").resolve()
+        for file in sorted(Path(found).resolve().relative_to(extracted) for found in _SKIPPED.findall(done.stderr)):
+            if reason := _left_out(file, step, roster):
+                lines.append(f"downloaded/{step}: {file} left out: {reason}")
     return lines
+
+
+def _left_out(file: Path, step: str, roster: list[Student]) -> str | None:
+    """Return why a file was not taken; None for one that is nobody's work."""
+    if file.suffix != ".ipynb" or is_copy(file):
+        return None
+    if step not in file.name:
+        return f"its name holds no {step}"
+    try:
+        student_of(file, roster)
+    except InputError as error:
+        return str(error)
+    return None

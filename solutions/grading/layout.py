@@ -2,18 +2,20 @@
 
 import os
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-__all__ = ["ROOT", "STEP_GLOB", "StepFolders", "course_config", "scripts_on_path"]
+__all__ = ["ROOT", "STEP_GLOB", "StepFolders", "course_config", "exchange_folder", "scripts_on_path"]
 
 ROOT = Path(__file__).resolve().parents[2]
 STEP_GLOB = "[0-9][0-9]_*"
 
 _CONFIG = "nbgrader_config.py"
+_EXCHANGE = "/usr/local/share/nbgrader/exchange"  # nbgrader's default
 
 
 class StepFolders(str):
@@ -39,6 +41,20 @@ def course_config(root: str | Path) -> Config:
     config = PyFileConfigLoader(_CONFIG, path=str(root)).load_config()
     config.CourseDirectory.root = str(Path(root).resolve())
     return config
+
+
+def exchange_folder(root: Path) -> str:
+    """Return nbgrader's folder for handing out and in: the system's where an administrator made one, else `root`'s own.
+
+    This course needs neither. But formgrader warns on every page where there is none.
+    """
+    system = Path(_EXCHANGE)
+    if system.is_dir() and os.access(system, os.W_OK | os.X_OK):
+        return _EXCHANGE
+    own = root / ".exchange"
+    with suppress(OSError):  # a folder of somebody else's, who only reads here
+        own.mkdir(exist_ok=True)
+    return str(own)
 
 
 def scripts_on_path() -> None:

@@ -10,7 +10,7 @@ from nbformat.v4 import new_output
 from helpers.errors import LabError
 from solutions.checks.core.record import Record, read_record
 
-__all__ = ["CLAIMS", "decided_outputs", "is_test_cell"]
+__all__ = ["CLAIMS", "decided_outputs", "is_test_cell", "usable_record"]
 
 CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, globals())"
 """What runs after a test cell's visible check and decides its points. No notebook holds it."""
@@ -32,7 +32,7 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
         points: what the cell is worth in the gradebook.
         fault: why the cell did not run to its end, None where it did.
     """
-    found = _record(record)
+    found = usable_record(record)
     outputs, earned = [], 0.0
     if found is not None:
         card = found.card()
@@ -46,7 +46,8 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
     return [*outputs, new_output("execute_result", {"text/plain": decided}, execution_count=1)]
 
 
-def _record(path: Path) -> Record | None:
+def usable_record(path: Path) -> Record | None:
+    """Return the record in a file; None where there is none that can be read."""
     try:
         return read_record(path) if path.is_file() and not path.is_symlink() else None
     except (LabError, TypeError, KeyError, AttributeError, ValueError):

@@ -15,11 +15,15 @@ LARGEST_BYTES = 200 << 20
 
 @dataclass
 class Submission:
-    """One student's folder: the steps handed in, and lines about what was found there."""
+    """One student's folder: the steps handed in, and lines about what was found there.
+
+    `refused` says that the folder's name cannot be a student's.
+    """
 
     student: str
     steps: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    refused: bool = False
 
 
 def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
@@ -40,6 +44,7 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
     if fault := _name_fault(folder.name):
         found.student = folder.name.encode(errors="backslashreplace").decode()
         found.notes.append(f"refused: {fault}; rename the folder")
+        found.refused = True
         return found
     found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
     missing = [step for step in steps if step not in found.steps]

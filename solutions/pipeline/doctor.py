@@ -122,11 +122,13 @@ def _engine(diagnosis: Diagnosis) -> str:
     """Return the engine that the lab chooses here; a failure becomes a finding."""
     asked = os.environ.get("TRT_LAB_ENGINE", "auto")
     try:
-        from helpers.backend import DEVICE, ENGINE
+        from helpers.backend import DEVICE, ENGINE, WHY_CPU
     except Exception as error:  # a doctor reports a broken installation, it does not die of it
         diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, "pip install -e .")
         return ""
     diagnosis.add("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}")
+    if WHY_CPU:
+        diagnosis.add("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False)
     return ENGINE
 
 

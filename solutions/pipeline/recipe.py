@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.backend import ENGINE, describe
-from helpers.errors import InputError
 from helpers.files import sha256, write_json
 from solutions.pipeline.results import BASELINE, AccuracyRow
 from solutions.pipeline.run_options import EngineSpec, RunOptions
@@ -57,13 +56,9 @@ class Recipe:
             InputError: the model has no weights for this data.
             DataError: images or weights cannot be made or downloaded.
         """
-        from helpers.models import MODELS
+        from helpers.models import check_model
 
-        if self.options.data == "digits" and self.options.model not in MODELS:
-            raise InputError(
-                f"{self.options.model} is not trained on digits; choose --model {' or '.join(MODELS)}, "
-                "or --data imagenette"
-            )
+        check_model(self.options.model, self.options.data)
         self.data.images("calibration", limit=self.options.calibration_images)
         self.data.images("validation", limit=self.options.accuracy_images)
         if self.options.data != "digits":

@@ -34,8 +34,7 @@ def measure(inference_images: int = INFERENCE_IMAGES, entropy_images: int = ENTR
     `calibration_speedup`: onnxruntime's entropy calibrator's time over ours, same images, from the ONNX file to the
     scales; each one's shortest of two runs in turns, as what else the machine does only ever makes them longer.
     `calibration_over_inference`: entropy calibration's time over the FP32 inference of the same images.
-    `scales_equal`: the share of tensors whose scale equals real TensorRT's within 1e-4, by calibrator;
-    `scales_different` gives the others' ratio − 1.
+    `scales`: by calibrator, how many of the tensors have real TensorRT's scale within 1e-4, and the others' ratio − 1.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -68,8 +67,10 @@ def _fidelity() -> dict[str, Any]:
     """Calibrate as the recording was and compare."""
     found = fidelity.scales_equal(fidelity.recorded_network(), fidelity.recorded_images(), fidelity.RECORDING, BATCH)
     return {
-        "scales_equal": {kind: equal.share for kind, equal in found.items()},
-        "scales_different": {kind: equal.different for kind, equal in found.items()},
+        "scales": {
+            kind: {"equal": equal.tensors - len(equal.different), "of": equal.tensors, "different": equal.different}
+            for kind, equal in found.items()
+        },
     }
 
 

@@ -70,4 +70,5 @@ def _write_record(file: Path) -> None:
         "date": datetime.date.today().isoformat(),
         "cases": dict(sorted(_rows.items())),
     }
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -79,6 +79,5 @@ def test_the_cpu_engine_reproduces_the_scales_of_the_labs_model(recorded: Path) 
     assert done.returncode == 0, done.stderr[-2000:]
     shares = json.loads(done.stdout.strip().splitlines()[-1])
     print({kind: share for kind, (share, _) in shares.items()})
-    assert shares["minmax"][0] == 1.0, shares["minmax"][1]
-    assert shares["entropy"][0] >= 0.94, shares["entropy"][1]
-    assert shares["entropy2"][0] >= 0.97, shares["entropy2"][1]
+    different = {kind: len(names) for kind, (_, names) in shares.items()}
+    assert all(different[kind] <= allowed for kind, allowed in fidelity.NEAR_TIES.items()), shares

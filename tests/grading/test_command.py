@@ -1,17 +1,22 @@
 """`python -m solutions.grading`: collects what was downloaded, grades, and says what went wrong in one line."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbformat import NotebookNode
 
 from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
+from solutions.grading.roster import ROSTER
+from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, solved
 
 
@@ -21,29 +26,76 @@ def _grade(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def test_what_a_learning_platform_gave_is_collected(course: Course, lab: NotebookNode) -> None:
-    archive = course.root / "downloaded" / STEP / "archive"
-    archive.mkdir(parents=True)
-    text = nbformat.writes(solved(lab))
-    with zipfile.ZipFile(archive / "jane.doe.zip", "w") as file:
-        file.writestr(f"{STEP}.ipynb", text)
-    with zipfile.ZipFile(archive / "Zoë A_attempt 2.zip", "w") as file:
-        file.writestr(f"work/{STEP}.ipynb", text)
-    (archive / f"bob_late_{STEP}.ipynb").write_text(text)
-    (archive / "unnamed.ipynb").write_text(text)
-    assert collect(course) == [f"downloaded/{STEP}: collected into submitted/; no student's name in unnamed.ipynb"]
-    found = sorted(path.parent.parent.name for path in (course.root / "submitted").glob(f"*/{STEP}/{STEP}.ipynb"))
-    assert found == ["Zoë A", "bob", "jane.doe"]
+@pytest.fixture
+def archive(course: Course) -> Iterator[Path]:
+    """An empty downloaded/<step>/archive/; what was collected from it and the class list are gone afterwards."""
+    folder = course.root / "downloaded" / STEP / "archive"
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(course.root / "downloaded")
+    shutil.rmtree(course.root / "submitted", ignore_errors=True)
+    (course.root / ROSTER).unlink(missing_ok=True)
 
 
-def test_a_broken_archive_is_named_and_does_not_stop_the_grading(course: Course) -> None:
-    broken = course.root / "downloaded" / STEP / "archive" / "eve.zip"
-    broken.parent.mkdir(parents=True, exist_ok=True)
-    broken.write_bytes(b"PK not really")
-    try:
-        assert "could not be collected" in collect(course)[0]
-    finally:
-        broken.unlink()
+def _zip(path: Path, files: dict[str, str]) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in files.items():
+            file.writestr(name, text)
+
+
+def _collected(course: Course) -> dict[str, str]:
+    """Return the text of each student's notebook in submitted/, by student."""
+    paths = (course.root / "submitted").glob(f"*/{STEP}/{STEP}.ipynb")
+    return {path.parent.parent.name: path.read_text() for path in paths}
+
+
+def test_what_a_learning_platform_gave_is_collected(course: Course, archive: Path) -> None:
+    _zip(archive / "jane.doe.zip", {f"{STEP}.ipynb": "jane", f".ipynb_checkpoints/{STEP}-checkpoint.ipynb": "old"})
+    (archive / f"bob_{STEP}.ipynb").write_text("bob")
+    (archive / "unnamed.ipynb").write_text("?")
+    said = collect(course)
+    assert _collected(course) == {"jane.doe": "jane", "bob": "bob"}
+    assert said[1:] == [f"downloaded/{STEP}: unnamed.ipynb left out: its name holds no {STEP}"]
+
+
+def test_without_a_class_list_an_underscore_is_asked_about_and_nobodys_work_is_taken_for_anothers(
+    course: Course, archive: Path
+) -> None:
+    _zip(archive / "ada_k.zip", {f"{STEP}.ipynb": "k"})
+    (archive / f"ada_l_{STEP}.ipynb").write_text("l")
+    said = collect(course)
+    assert _collected(course) == {}
+    assert "'ada_k' may be a student, or a file of 'ada': students.csv must say" in said[1]
+    assert f"ada_l_{STEP}.ipynb left out" in said[2]
+
+
+def test_with_a_class_list_ids_may_hold_underscores_and_files_may_have_a_platforms_names(
+    course: Course, archive: Path
+) -> None:
+    roster = "id,first_name,last_name\nada,Ada,B\nada_k,Ada,King\nada_l,Ada,Lovelace\nz1,Zoë,Ångström\n"
+    (course.root / ROSTER).write_text(roster)
+    _zip(archive / "ada_k.zip", {f"{STEP}.ipynb": "k"})
+    (archive / f"ada_l_late_{STEP}-1.ipynb").write_text("l")
+    everybody = {f"Zoe\u0308 Ångström_4711_file_/{STEP}.ipynb": "z", f"ada_99/work/{STEP}.ipynb": "a"}
+    _zip(archive / "all of them.zip", everybody | {f"eve_1/{STEP}.ipynb": "e"})
+    said = collect(course)
+    assert _collected(course) == {"ada": "a", "ada_k": "k", "ada_l": "l", "z1": "z"}
+    assert len(said) == 2 and f"eve_1/{STEP}.ipynb left out: no student of students.csv in its name" in said[1]
+
+
+def test_two_files_of_one_student_are_both_named_and_nothing_is_overwritten(course: Course, archive: Path) -> None:
+    (course.root / ROSTER).write_text("id\nada\n")
+    hand_in(course, "ada", "handed in before")
+    for attempt in ("1", "2"):
+        _zip(archive / f"ada_attempt {attempt}.zip", {f"{STEP}.ipynb": attempt})
+    said = collect(course)
+    assert f"ada_attempt 1/{STEP}.ipynb and ada_attempt 2/{STEP}.ipynb would both be the {STEP} of ada" in said[0]
+    assert _collected(course) == {"ada": "handed in before"}
+
+
+def test_a_broken_archive_is_named_and_does_not_stop_the_grading(course: Course, archive: Path) -> None:
+    (archive / "eve.zip").write_bytes(b"PK not really")
+    assert "could not be collected" in collect(course)[0]
 
 
 def test_the_command_prints_the_class_and_writes_the_grades(course: Course, lab: NotebookNode) -> None:
@@ -54,6 +106,9 @@ def test_the_command_prints_the_class_and_writes_the_grades(course: Course, lab:
     assert done.returncode == 0, done.stderr
     assert "Ada B · 01_export · graded" in done.stdout and "correctness" in done.stdout
     assert "Traceback" not in done.stderr
+    assert (
+        "grades.csv comes when the whole class is graded" in done.stdout and not (course.root / "grades.csv").exists()
+    )
 
 
 def test_an_empty_course_is_one_clear_line(course: Course, tmp_path: Path) -> None:

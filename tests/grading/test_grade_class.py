@@ -126,7 +126,7 @@ def test_a_dead_kernel_costs_only_what_was_not_decided_yet(course: Course, grade
 
 def test_feedback_shows_the_card_and_whose_artifacts_were_used(course: Course, graded: ClassGrades) -> None:
     page = (course.root / "feedback" / "half done" / STEP / f"{STEP}.html").read_text()
-    assert "export_model: 2 of 3 points" in page
+    assert "Export to ONNX: 2 of 3 points" in page
     assert "model.onnx: yours" in page
 
 

@@ -17,7 +17,7 @@ from nbgrader.validator import Validator
 
 from helpers.lab import STEPS
 from solutions.grading.course import Course
-from solutions.grading.layout import ROOT, StepFolders, course_config
+from solutions.grading.layout import ROOT, StepFolders, course_config, exchange_folder
 from tests.browser.jupyter_server import JupyterServer
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, index_of, solved
@@ -48,7 +48,7 @@ def test_plain_nbgrader_autograde_takes_the_same_way(course: Course, lab: Notebo
     done = subprocess.run(command, cwd=course.root, env=_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     graded = nbformat.read(course.autograded("plain") / STEP / f"{STEP}.ipynb", as_version=4)
-    assert "simplify_model: 2 of 2 points" in str(graded.cells[index_of(graded, "simplify_model")].outputs)
+    assert "Simplify the graph: 2 of 2 points" in str(graded.cells[index_of(graded, "simplify_model")].outputs)
     assert (course.autograded("plain") / "records" / "export_model.json").is_file()
 
 
@@ -85,6 +85,11 @@ def test_the_formgrader_lists_the_course_over_http(server: JupyterServer, sessio
     assert [(found["name"], found["max_score"]) for found in assignments] == [(STEP, 5.0)]
 
 
+def test_the_formgrader_warns_of_nothing(server: JupyterServer, session: requests.Session) -> None:
+    page = session.get(f"{_address(server)}/formgrader/manage_assignments").text
+    assert "Add new assignment" in page and "alert-warning" not in page
+
+
 def test_the_formgraders_button_grades_as_make_grade_does(server: JupyterServer, session: requests.Session) -> None:
     answer = session.post(f"{_address(server)}/formgrader/api/submission/{STEP}/ada/autograde")
     assert answer.json()["success"], answer.json()
@@ -93,7 +98,7 @@ def test_the_formgraders_button_grades_as_make_grade_does(server: JupyterServer,
     notebooks = session.get(f"{_address(server)}/formgrader/api/submitted_notebooks/{STEP}/{STEP}").json()
     own = next(row["id"] for row in notebooks if row["student"] == "ada")
     page = session.get(f"{_address(server)}/formgrader/submissions/{own}")
-    assert page.ok and "export_model: 3 of 3 points" in page.text
+    assert page.ok and "Export to ONNX: 3 of 3 points" in page.text
 
 
 def test_the_lab_extension_validates_over_http(server: JupyterServer, session: requests.Session) -> None:
@@ -110,3 +115,14 @@ def test_validate_passes_a_filled_notebook_and_fails_an_empty_one(lab: NotebookN
     assert len(empty["failed"]) == 2
     assert "fill in this TODO, then remove this line" in empty["failed"][0]["raw_error"]
     assert validator.validate(str(tmp_path / "filled.ipynb")) == {}
+
+
+def test_an_exchange_of_the_system_is_used_where_everybody_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, system = tmp_path / "course", tmp_path / "system"
+    course.mkdir()
+    monkeypatch.setattr("solutions.grading.layout._EXCHANGE", str(system))
+    assert exchange_folder(course) == str(course / ".exchange") and (course / ".exchange").is_dir()
+    system.mkdir()
+    assert exchange_folder(course) == str(system)

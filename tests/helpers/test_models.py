@@ -118,6 +118,12 @@ def test_an_unknown_model_suggests_a_close_one() -> None:
         load_model("resnet5O")
 
 
+def test_a_model_without_weights_of_the_lab_is_refused_before_anything_is_downloaded(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="resnet34 has no weights for the lab's digits.*imagenette"):
+        load_model("resnet34", root=tmp_path, source=Source("http://127.0.0.1:9/none", "sha256:0"))
+    assert not any(tmp_path.iterdir())
+
+
 def test_imagenet_weights_are_downloaded_once_and_used(server: LocalServer, tmp_path: Path) -> None:
     reference = torchvision.models.get_model(SMALL).eval()
     source = serve_state(server, reference.state_dict(), f"{SMALL}.pth")

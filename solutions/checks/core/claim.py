@@ -25,35 +25,36 @@ CRITERIA = ("correctness", "performance", "accuracy", "documentation")
 
 @dataclass(frozen=True)
 class Cell:
-    """A test cell: the step whose notebook holds it, and the criterion that its points count for."""
+    """A test cell: the step whose notebook holds it, the criterion that its points count for, its name for readers."""
 
     step: str
     criterion: str
+    title: str
 
 
 CELLS: dict[str, Cell] = {
-    "export_model": Cell("01_export", "correctness"),
-    "simplify_model": Cell("01_export", "correctness"),
-    "export_files": Cell("01_export", "correctness"),
-    "fp16_engine": Cell("02_fp16", "correctness"),
-    "fp16_speed": Cell("02_fp16", "performance"),
-    "dynamic_engine": Cell("03_dynamic", "correctness"),
-    "dynamic_speed": Cell("03_dynamic", "performance"),
-    "calibration_dataset": Cell("04_int8", "correctness"),
-    "calibrator": Cell("04_int8", "correctness"),
-    "int8_engine": Cell("04_int8", "correctness"),
-    "int8_calibration": Cell("04_int8", "correctness"),
-    "int8_speed": Cell("04_int8", "performance"),
-    "inference_class": Cell("05_inference", "correctness"),
-    "benchmark_latency": Cell("06_benchmark", "performance"),
-    "benchmark_throughput": Cell("06_benchmark", "performance"),
-    "benchmark_results": Cell("06_benchmark", "performance"),
-    "evaluate_accuracy": Cell("07_accuracy", "accuracy"),
-    "accuracy_results": Cell("07_accuracy", "accuracy"),
-    "report_numbers": Cell("08_report", "documentation"),
-    "report_charts": Cell("08_report", "documentation"),
-    "analysis_figures": Cell("08_report", "documentation"),
-    "analysis": Cell("08_report", "documentation"),
+    "export_model": Cell("01_export", "correctness", "Export to ONNX"),
+    "simplify_model": Cell("01_export", "correctness", "Simplify the graph"),
+    "export_files": Cell("01_export", "correctness", "The two files"),
+    "fp16_engine": Cell("02_fp16", "correctness", "FP16 engine"),
+    "fp16_speed": Cell("02_fp16", "performance", "FP16 engine: speed"),
+    "dynamic_engine": Cell("03_dynamic", "correctness", "Dynamic engine"),
+    "dynamic_speed": Cell("03_dynamic", "performance", "Dynamic engine: speed and saturation"),
+    "calibration_dataset": Cell("04_int8", "correctness", "Calibration images"),
+    "calibrator": Cell("04_int8", "correctness", "Calibrator"),
+    "int8_engine": Cell("04_int8", "correctness", "INT8 engine"),
+    "int8_calibration": Cell("04_int8", "correctness", "Calibrated engine"),
+    "int8_speed": Cell("04_int8", "performance", "INT8 engine: speed"),
+    "inference_class": Cell("05_inference", "correctness", "TensorRTInference"),
+    "benchmark_latency": Cell("06_benchmark", "performance", "Latency"),
+    "benchmark_throughput": Cell("06_benchmark", "performance", "Throughput"),
+    "benchmark_results": Cell("06_benchmark", "performance", "Measurements"),
+    "evaluate_accuracy": Cell("07_accuracy", "accuracy", "evaluate_accuracy"),
+    "accuracy_results": Cell("07_accuracy", "accuracy", "accuracy.json"),
+    "report_numbers": Cell("08_report", "documentation", "Report"),
+    "report_charts": Cell("08_report", "documentation", "Charts and page"),
+    "analysis_figures": Cell("08_report", "documentation", "Analysis: figures and length"),
+    "analysis": Cell("08_report", "documentation", "Analysis: the text"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 

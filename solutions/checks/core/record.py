@@ -9,6 +9,7 @@ from helpers.feedback.card import Card, Line
 from helpers.files import read_json, write_json
 from helpers.lab import artifacts_folder
 from helpers.missed import Missed
+from solutions.checks.core.claim import CELLS
 
 __all__ = ["ClaimResult", "Record", "read_record", "record_path"]
 
@@ -53,7 +54,8 @@ class Record:
 
     def card(self) -> Card:
         """Return the record as it is shown to the student and the grader."""
-        title = f"{self.cell}: {self.earned:g} of {self.points:g} points ({self.criterion})"
+        name = CELLS[self.cell].title if self.cell in CELLS else self.cell
+        title = f"{name}: {self.earned:g} of {self.points:g} points ({self.criterion})"
         return Card(title, [result.line() for result in self.results])
 
     def write(self) -> None:

@@ -52,7 +52,9 @@ def doctor() -> None:
 
 def export(
     out: Annotated[Path, typer.Option(help="ONNX file to write.")],
-    model: Annotated[str, typer.Option(help="resnet18, resnet50 or another torchvision classifier.")] = "resnet50",
+    model: Annotated[
+        str, typer.Option(help="resnet18, resnet50, or with ImageNet's data any torchvision classifier.")
+    ] = "resnet50",
     batch_size: Annotated[int, typer.Option(help="Images a batch; only what is traced with --dynamic-batch.")] = 1,
     dynamic_batch: Annotated[
         bool, typer.Option("--dynamic-batch/--static-batch", help="Leave the batch axis open, or fix it.")
@@ -140,7 +142,7 @@ def build(
 
 
 def calib_data(
-    out: Annotated[Path, typer.Option(help=".npy file to write: float32 [n, 3, input-size, input-size].")],
+    out: Annotated[Path, typer.Option(help=".npy file to write: float32, n × 3 × input-size × input-size.")],
     n: Annotated[int, typer.Option(help="Number of images.")] = 256,
     batch: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
     input_size: Annotated[int, typer.Option(help="Height and width of the images, in pixels.")] = 224,
@@ -270,15 +272,14 @@ def _metadata(model: str, data: str) -> dict[str, str]:
     """Return what the ONNX file says of itself; `infer` names the classes from it."""
     import json
 
-    return {"model": model, "data": data, "classes": json.dumps(_class_names(model, data))}
+    return {"model": model, "data": data, "classes": json.dumps(_class_names(data))}
 
 
-def _class_names(model: str, data: str) -> list[str]:
-    """Return the class of each output: only the lab's own models have other outputs than ImageNet's 1,000 classes."""
+def _class_names(data: str) -> list[str]:
+    """Return the class of each output of a model for this data."""
     from helpers.imagenet import CIFAR10_GROUPS, class_names
-    from helpers.models import MODELS
 
-    if data == "digits" and model in MODELS:
+    if data == "digits":
         return [str(digit) for digit in range(10)]
     return list(CIFAR10_GROUPS) if data == "cifar10" else class_names()
 

@@ -1,0 +1,59 @@
+"""The part of docs/cpu-engine.md that is made from docs/results/bench.json: `make bench` writes both, a test compares."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.fidelity import TOLERANCE
+
+__all__ = ["BENCH", "PAGE", "in_page", "section"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "cpu-engine.md"
+BENCH = ROOT / "docs" / "results" / "bench.json"
+
+_BETWEEN = re.compile(r"(<!-- made by make bench -->\n).*?(<!-- end -->\n)", re.S)
+_IDLE_LOAD = 0.5  # of the processor's cores
+_NAMES = {"minmax": "min-max", "entropy": "entropy", "entropy2": "entropy-2"}
+
+
+def in_page(page: str, bench: dict[str, Any]) -> str:
+    """Return the page with the section of these measurements in its place."""
+    return _BETWEEN.sub(lambda found: f"{found[1]}{section(bench)}{found[2]}", page)
+
+
+def section(bench: dict[str, Any]) -> str:
+    """Return the measurements as Markdown, under the machine, the date and the command."""
+    where, about = bench["machine"], bench["calibration"]
+    ratio, ms, cost = bench["api_overhead"], bench["api_overhead_ms"], bench["stream_cost"]
+    busy = where["load"] > _IDLE_LOAD * where["cores"]
+    said = (
+        f"Measured on {where['cores']} cores of an {where['name']}, {bench['engine']['device'].split(',')[1].strip()}, "
+    )
+    said += f"{bench['date']}, by `{bench['command']}`"
+    if busy:
+        said += f". **The machine was busy (load {where['load']:g}): the times and ratios are to be measured again**"
+    equal = ", ".join(f"{_NAMES[kind]} {found['equal']} of {found['of']}" for kind, found in bench["scales"].items())
+    rows = [
+        (
+            "the API over OpenVINO's own inference of the same model, paired (median)",
+            f"{ratio['resnet50']:.3f} (ResNet-50, {ms['resnet50']['openvino_ms']:.1f} ms), "
+            f"{ratio['one_millisecond']:.3f} (a net of {ms['one_millisecond']['openvino_ms']:.2f} ms)",
+        ),
+        (
+            f"entropy calibration: onnxruntime's time over ours, {about['entropy_images']} images",
+            f"{bench['calibration_speedup']:.1f} ({about['onnxruntime_seconds']:.1f} s over {about['entropy_seconds']:.1f} s)",
+        ),
+        (
+            f"entropy calibration over FP32 inference, {about['inference_images']} images",
+            f"{bench['calibration_over_inference']:.2f}",
+        ),
+        (f"scales within {TOLERANCE:g} of those that TensorRT 8.6.0 wrote for the lab's model", equal),
+        (
+            "empty work enqueued and awaited, over a round trip between two threads",
+            f"{cost['on_the_caller']:.2f} as an inference (it starts on the calling thread), "
+            f"{cost['on_the_worker']:.2f} as a copy",
+        ),
+    ]
+    table = "\n".join(f"| {what} | {found} |" for what, found in rows)
+    return f"{said}:\n\n| | |\n|---|---|\n{table}\n"

@@ -1,0 +1,63 @@
+"""Which engine `auto` takes, and that it says why where a TensorRT is installed that it cannot use.
+
+Each case is a process of its own with made-up packages in front of the installed ones.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ASK = "import json, helpers.backend as b; print(json.dumps([b.ENGINE, b.describe().get('note', '')]))"
+PYCUDA = {"pycuda/__init__.py": "", "pycuda/autoprimaryctx.py": "", "pycuda/driver.py": ""}
+TENSORRT_11 = {"tensorrt.py": "__version__ = '11.0.1'"} | PYCUDA
+BROKEN = {"tensorrt.py": "raise ImportError('libnvinfer.so.10: cannot open shared object file')"}
+NO_DRIVER = {"tensorrt.py": "class IInt8EntropyCalibrator2: pass"} | PYCUDA
+NO_DRIVER["pycuda/autoprimaryctx.py"] = "raise RuntimeError('cuInit failed: no CUDA-capable device is detected')"
+
+
+def _python(folder: Path, files: dict[str, str], engine: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "TRT_LAB_ENGINE": engine}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "files, reason",
+    [
+        (TENSORRT_11, "TensorRT 11.0.1 has no precision flags and no INT8 calibrators"),
+        (BROKEN, "libnvinfer.so.10: cannot open shared object file"),
+        (NO_DRIVER, "no CUDA-capable device is detected"),
+    ],
+    ids=["TensorRT 11", "a broken installation", "no driver"],
+)
+def test_auto_says_why_it_does_not_use_an_installed_tensorrt(
+    tmp_path: Path, files: dict[str, str], reason: str
+) -> None:
+    done = _python(tmp_path, files, "auto", "-c", ASK)
+    engine, note = json.loads(done.stdout)
+    assert engine == "cpu" and reason in note and "\n" not in note
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("files", [TENSORRT_11, BROKEN, NO_DRIVER], ids=["TensorRT 11", "broken", "no driver"])
+def test_asking_for_tensorrt_where_it_cannot_run_is_an_error(tmp_path: Path, files: dict[str, str]) -> None:
+    done = _python(tmp_path, files, "tensorrt", "-c", "import helpers.backend")
+    assert done.returncode and "EngineUnavailableError" in done.stderr
+
+
+def test_asking_for_the_cpu_engine_needs_no_reason(tmp_path: Path) -> None:
+    assert json.loads(_python(tmp_path, TENSORRT_11, "cpu", "-c", ASK).stdout) == ["cpu", ""]
+
+
+def test_the_doctor_tells_the_reason_in_one_line(tmp_path: Path) -> None:
+    done = _python(tmp_path, TENSORRT_11, "auto", "-m", "solutions.pipeline", "doctor")
+    assert done.returncode == 0
+    assert "TensorRT is installed and not used: TensorRT 11.0.1 has no precision flags" in done.stdout
