@@ -19,6 +19,7 @@ __all__ = [
     "BATCHES",
     "CALIBRATION_IMAGES",
     "ENGINES",
+    "LATENCY_SECONDS",
     "MODEL",
     "NAMES",
     "ONNX_FILE",
@@ -46,6 +47,9 @@ MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
 VALIDATION_IMAGES = 120 if QUICK else 250
+LATENCY_SECONDS = 0.3 if QUICK else 3.0
+"""About how long one latency measurement in the notebooks may take."""
+
 THROUGHPUT_SECONDS = 0.2 if QUICK else 1.0
 """Seconds of one throughput measurement in the notebooks; publish longer ones (trtlab bench --duration 60)."""
 
@@ -192,21 +196,19 @@ def load_definition(name: str, folder: str | Path | None = None) -> type:
         ) from error
 
 
-def iterations(batch: int) -> int:
-    """Return how often to time one batch: 1,000 times on a GPU, on the CPU engine what a laptop does in seconds.
+def iterations(call_ms: float) -> int:
+    """Return how often to time a call of about `call_ms`: as often as LATENCY_SECONDS allow, from 3 to 1,000 times.
 
-    At least three times: the median of three is right beside one that something disturbed.
+    The median of three is right beside one that something disturbed; p99 needs a hundred.
     """
-    from helpers.backend import ENGINE
-
-    full = 1000 if ENGINE == "tensorrt" else max(3, 32 // batch)
-    return max(3, full // 4) if QUICK else full
+    return max(3, min(1000, round(LATENCY_SECONDS * 1e3 / call_ms)))
 
 
 def label(*, batch: int | None = None, precision: str | None = None, device: str | None = None) -> str:
     """Return the label of a number, table or chart: engine and device, then batch size and precision where given.
 
-    `device` is helpers.backend's DEVICE unless given; it names the engine, its version and the hardware.
+    `device` is helpers.backend's DEVICE unless given; it names the engine, its version and the hardware. The
+    precision is what runs here: "FP16", or "FP16 asked, BF16 ran".
     """
     if device is None:
         from helpers.backend import DEVICE as device
@@ -214,7 +216,9 @@ def label(*, batch: int | None = None, precision: str | None = None, device: str
     if batch is not None:
         parts.append(f"batch {batch}")
     if precision is not None:
-        parts.append(precision.upper())
+        from helpers.arithmetic import arithmetic
+
+        parts.append(arithmetic(precision))
     return " · ".join(parts)
 
 

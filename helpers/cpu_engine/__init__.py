@@ -123,6 +123,7 @@ __all__ = [
     "fp4",
     "fp8",
     "get_nv_onnx_parser_version",
+    "half_precision",
     "init_libnvinfer_plugins",
     "int4",
     "int8",
@@ -149,8 +150,13 @@ def get_nv_onnx_parser_version() -> int:
 
 
 def device_description() -> str:
-    """Return how every table and plot names this engine, for example `CPU engine, OpenVINO 2026.4.1, AMD EPYC`."""
-    return f"CPU engine, OpenVINO {_openvino.version()}, {_openvino.cpu_name()}"
+    """Return how every table and plot names this engine: `CPU engine, OpenVINO 2026.4.1, AMD EPYC (VNNI, BF16)`."""
+    return f"CPU engine, OpenVINO {_openvino.version()}, {_openvino.cpu_name()} ({_openvino.features()})"
+
+
+def half_precision() -> str:
+    """Return what layers that the FP16 flag frees compute in on this processor: "FP16", "BF16" or "FP32"."""
+    return _openvino.half_precision()
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,7 @@ Bounds = Mapping[str, list[tuple[int, int]]]
 _SIZES = 48
 _KEY = bytes.fromhex("3060700204083f6f7274787f")
 _NAMES = re.compile(rb'(?:<layer id="\d+" name=|name="fused_names" version="\d+" value=)"[^"]*"')
+_VNNI = frozenset({"avx_vnni", "avx512_vnni", "amx_int8"})
 _TYPES = {"f32": ov.Type.f32, "f16": ov.Type.f16, "bf16": ov.Type.bf16}
 
 
@@ -62,17 +63,36 @@ def has_fast(precision: str) -> bool:
     return precision in cpu_capabilities()
 
 
+def half_precision() -> str:
+    """Return what layers that may run in half precision compute in here: "FP16", "BF16", or "FP32" without either."""
+    return next((precision for precision in ("FP16", "BF16") if has_fast(precision)), "FP32")
+
+
+def features() -> str:
+    """Return what decides here what fewer bits gain, for example `VNNI, no BF16`."""
+    flags = _cpu_flags()
+    vnni = ["VNNI" if _VNNI & flags else "no VNNI"] if "avx2" in flags else []
+    half = half_precision()
+    return ", ".join([*vnni, "no BF16" if half == "FP32" else half])
+
+
 @lru_cache(maxsize=1)
 def saturates_int8() -> bool:
     """Say whether this processor adds pairs of INT8 products in 16 bits, so that two large ones overflow.
 
     x86 without VNNI or AMX does (the instruction vpmaddubsw); OpenVINO's kernels then clip the sum.
     """
+    flags = _cpu_flags()
+    return "avx2" in flags and not _VNNI & flags
+
+
+@lru_cache(maxsize=1)
+def _cpu_flags() -> frozenset[str]:
+    """Return the words of /proc/cpuinfo, the processor's flags among them; none where there is no such file."""
     try:
-        flags = Path("/proc/cpuinfo").read_text().split()
+        return frozenset(Path("/proc/cpuinfo").read_text().split())
     except OSError:
-        return False
-    return "avx2" in flags and not {"avx_vnni", "avx512_vnni", "amx_int8"} & set(flags)
+        return frozenset()
 
 
 def read_model_error(model: bytes) -> str | None:

@@ -50,7 +50,7 @@ def profile(case: Case) -> str:
     return builders.profile_is(builders.plan_of(built(case), FUNCTION), (1, BATCH, BATCH))
 
 
-@point("The layers run in half precision")
+@point("Built for half precision")
 def half_precision(case: Case) -> str:
     return builders.in_half(built(case), network(case), FUNCTION)
 

@@ -110,7 +110,7 @@ def _accepts(engine_plan: bytes, batch: int) -> bool:
     return bool(context.set_input_shape(engine.get_tensor_name(0), (batch, 3, EDGE, EDGE)))
 
 
-@point("The layers run in half precision")
+@point("Built for half precision")
 def half_precision(case: Case) -> str:
     return builders.in_half(built(case), network(case), FUNCTION)
 

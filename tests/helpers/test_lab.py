@@ -3,7 +3,17 @@
 import pytest
 
 from helpers.errors import InputError
-from helpers.lab import ARTIFACTS, artifact, artifact_path, artifacts_folder, label, made_by, progress
+from helpers.lab import (
+    ARTIFACTS,
+    LATENCY_SECONDS,
+    artifact,
+    artifact_path,
+    artifacts_folder,
+    iterations,
+    label,
+    made_by,
+    progress,
+)
 
 
 def test_every_artifact_is_made_by_one_of_the_eight_steps():
@@ -47,8 +57,13 @@ def test_the_folder_can_be_chosen(tmp_path, monkeypatch):
 
 
 def test_a_label_names_device_batch_and_precision():
-    assert label(batch=8, precision="fp16", device="Engine X on Y") == "Engine X on Y · batch 8 · FP16"
+    assert label(batch=8, precision="int8", device="Engine X on Y") == "Engine X on Y · batch 8 · INT8"
     assert label(device="Engine X on Y") == "Engine X on Y"
+
+
+@pytest.mark.parametrize(("call_ms", "times"), [(0.1, 1000), (1e5, 3), (1e3 * LATENCY_SECONDS / 50, 50)])
+def test_a_call_is_timed_as_often_as_the_seconds_allow(call_ms: float, times: int):
+    assert iterations(call_ms) == times
 
 
 def test_a_label_takes_the_device_of_the_engine_in_use():

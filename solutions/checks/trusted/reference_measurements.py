@@ -31,8 +31,9 @@ def _measure(reference: Reference, folder: Path) -> None:
 def _latency(runners: list[Runner]) -> list[dict[str, Any]]:
     rows = []
     for batch in BATCHES:
-        options = BenchOptions(batch_sizes=(batch,), iterations=iterations(batch), warmup_ms=100.0)
-        for result in bench(runners, options):
+        (once,) = bench(runners[:1], BenchOptions(batch_sizes=(batch,), iterations=3, warmup_ms=1.0))
+        times = iterations(once.stats.median_ms)
+        for result in bench(runners, BenchOptions(batch_sizes=(batch,), iterations=times, warmup_ms=100.0)):
             figures = {key: getattr(result.stats, key) for key in STATISTICS}
             rows.append({"name": result.name, "batch": batch, **figures})
     return rows
