@@ -17,9 +17,9 @@ help:
 	@echo "make bench     API overhead, calibration speed and fidelity → $(OUT)/bench.json"
 	@echo "make browser-test  JupyterLab in Chromium: a solved task, Validate, formgrader → results/browser/*.png"
 	@echo "make jupyter   JupyterLab on the notebooks of labs/ and solutions/"
-	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one)"
+	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
-	@echo "make release   what students get  → dist/trt-lab-student.zip"
+	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: anew)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md"
@@ -38,11 +38,11 @@ $(STAMP): pyproject.toml constraints.txt
 
 jupyter: $(STAMP)
 	@echo "JupyterLab; end it with Ctrl-C"
-	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs
+	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs/00_start.ipynb
 
 solutions: $(STAMP)
 	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"
-	@$(BIN)/python -m solutions.grading.solve $(if $(STEP),--step $(STEP))
+	@$(BIN)/python -m solutions.grading.solve $(if $(STEP),--step $(STEP)) $(if $(KEEP),--keep)
 
 labs: $(STAMP)
 	@echo "Making the students' notebooks"
@@ -50,7 +50,7 @@ labs: $(STAMP)
 
 release: $(STAMP)
 	@echo "Packing what students get"
-	@$(BIN)/python -m solutions.grading.release
+	@$(BIN)/python -m solutions.grading.release $(if $(DRAFT),--draft)
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
@@ -92,6 +92,7 @@ check: $(STAMP)
 	@echo "Lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/python -m solutions.grading.executed
 	@echo "Unit tests"
 	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write
-from helpers.lab import STEPS
+from helpers.lab import START, STEPS
 
 __all__ = [
     "HANDOUT",
@@ -31,12 +31,18 @@ __all__ = [
     "keep",
     "lay_out",
     "mark",
+    "notebooks",
     "read_notebook",
     "renewed",
 ]
 
 HANDOUT = ".handout"
 _MARK = "trt_lab"
+
+
+def notebooks() -> list[Path]:
+    """Return where the notebooks lie in labs/: the start page, then the steps."""
+    return [Path(START), *(Path(step, f"{step}.ipynb") for step in STEPS)]
 
 
 def mark(notebook: NotebookNode) -> None:
@@ -62,12 +68,12 @@ def lay_out(handout: Path, labs: Path) -> list[str]:
     Raises:
         InputError: `handout` has no notebooks, or one of `labs` cannot be read.
     """
-    given = [path for step in STEPS if (path := handout / step / f"{step}.ipynb").is_file()]
+    given = [path for name in notebooks() if (path := handout / name).is_file()]
     if not given:
         raise InputError(f"{handout}/ has no notebooks; unpack the release over this folder again")
     made: list[tuple[Path, NotebookNode, list[str]]] = []
     for path in given:
-        place, ours = labs / path.stem / path.name, read_notebook(path)
+        place, ours = labs / path.relative_to(handout), read_notebook(path)
         if not place.is_file():
             made.append((place, ours, ["new"]))
         elif _marked(theirs := _valid(place)) != _marked(ours):
@@ -75,7 +81,7 @@ def lay_out(handout: Path, labs: Path) -> list[str]:
             made.append((place, merged, ["brought up to date", *notes]))
     kept = keep([place for place, _, _ in made if place.is_file()], labs)
     for path in given:
-        copy_pictures(path.parent, labs / path.stem)
+        copy_pictures(path.parent, labs / path.parent.relative_to(handout))
     for place, notebook, _ in made:
         atomic_write(place, nbformat.writes(notebook) + "\n")
     lines = [

@@ -19,12 +19,14 @@ __all__ = [
     "BATCHES",
     "CALIBRATION_IMAGES",
     "ENGINES",
+    "LAB_MODEL",
     "LATENCY_SECONDS",
     "MODEL",
     "NAMES",
     "ONNX_FILE",
     "PROFILE_BATCHES",
     "QUICK",
+    "START",
     "STEPS",
     "THROUGHPUT_SECONDS",
     "VALIDATION_IMAGES",
@@ -42,7 +44,8 @@ __all__ = [
 QUICK = os.environ.get("TRT_LAB_QUICK", "0") not in ("", "0")
 """Fewer images and iterations through the same code, for continuous integration: TRT_LAB_QUICK=1."""
 
-MODEL = os.environ.get("TRT_LAB_MODEL", "resnet50")
+LAB_MODEL = "resnet50"
+MODEL = os.environ.get("TRT_LAB_MODEL", LAB_MODEL)
 """The model of the lab; TRT_LAB_MODEL=resnet18 makes every step faster. The artifacts keep their names."""
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
@@ -82,6 +85,9 @@ STEPS = (
     "07_accuracy",
     "08_report",
 )
+
+START = "00_start.ipynb"
+"""The notebook that `make jupyter` opens; it is no step."""
 
 ONNX_FILE = "resnet50_simplified.onnx"
 """What every engine of the lab is built from."""

@@ -20,7 +20,7 @@ FLOORS = {
     "helpers": (
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
         *("files", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
-        *("cpu_engine", "backend", "arithmetic", "layers", "models", "data", "lab", "plots", "handout"),
+        *("cpu_engine", "backend", "arithmetic", "layers", "models", "data", "lab", "plots", "loader", "handout"),
         *("probes", "points", "feedback"),
     ),
     "helpers.cpu_engine": (
@@ -53,8 +53,7 @@ Graph = dict[str, set[str]]
 def import_graph(root: Path, package: str) -> Graph:
     """Return, by module of `package` (dotted, below the folder `root`), the modules of it that it imports."""
     folder = root.joinpath(*package.split("."))
-    found = [path for path in folder.rglob("*.py") if "artifacts" not in path.parts]  # what notebooks left
-    files = {module_name(path.relative_to(root)): path for path in found}
+    files = {module_name(path.relative_to(root)): path for path in folder.rglob("*.py")}
     return {name: set(imported_by(name, path, files.keys())) - {name} for name, path in files.items()}
 
 

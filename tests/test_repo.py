@@ -10,9 +10,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-ARTIFACTS = ROOT / "solutions" / "artifacts"  # what executed notebooks left, not a package
-_FILES = [*ROOT.glob("helpers/**/*.py"), *ROOT.glob("solutions/**/*.py")]
-PACKAGES = [path for path in _FILES if ARTIFACTS not in path.parents]
+PACKAGES = [*ROOT.glob("helpers/**/*.py"), *ROOT.glob("solutions/**/*.py")]
 
 
 def _tracked(suffix: str) -> list[Path]:

@@ -5,8 +5,9 @@ What a check looks at stands in its step's room (helpers/points); here it is run
 
 from helpers.feedback.check import visible
 from helpers.feedback.progress import progress
+from helpers.feedback.speed import check_speed
 from helpers.points.rooms import CHECKS
 
-__all__ = ["progress", *sorted(CHECKS)]
+__all__ = ["check_speed", "progress", *sorted(CHECKS)]
 
 globals().update({name: visible(name, check) for name, check in CHECKS.items()})

@@ -1,52 +1,82 @@
-"""`feedback.progress()`: the eight steps, which checks have passed, and which artifacts are there."""
+"""`feedback.progress()`: the engine found here, and for each step its points, the checks passed and the files made."""
 
 import html
 import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
-from helpers.errors import LabError
+from helpers.backend import DEVICE, ENGINE
+from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
+from helpers.handout import read_notebook
 from helpers.lab import ARTIFACTS, STEPS, artifacts_folder
 from helpers.points.rooms import CHECKS
 
-__all__ = ["Progress", "progress", "remember"]
+__all__ = ["Progress", "Row", "progress", "remember"]
 
 _FILE = ".progress.json"
 
 
 @dataclass(frozen=True)
-class Progress:
-    """One row a step: (step, checks passed, checks, artifacts there, artifacts)."""
+class Row:
+    """One step. `title`, `points` and `notebook` (its path from the current folder) are there where the notebook is."""
 
-    rows: list[tuple[str, int, int, int, int]]
+    step: str
+    passed: int
+    checks: int
+    there: int
+    files: int
+    title: str = ""
+    points: float | None = None
+    notebook: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether every check passed."""
+        return self.passed == self.checks
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The engine in use, and a row per step. `_repr_html_` is Jupyter's hook, `str()` the plain form."""
+
+    engine: str
+    rows: list[Row]
 
     def __str__(self) -> str:
-        lines = [f"{'step':<14} {'checks':>8} {'artifacts':>10}"]
-        for step, passed, checks, there, files in self.rows:
-            mark = "✓" if passed == checks else " "
-            lines.append(f"{mark} {step:<12} {passed:>4} of {checks} {there:>5} of {files}")
+        lines = [self.engine, f"{'step':<14} {'points':>7} {'checks':>8} {'files':>8}"]
+        for row in self.rows:
+            points = "" if row.points is None else f"{row.points:g}"
+            mark = "✓" if row.done else " "
+            checks, files = f"{row.passed} of {row.checks}", f"{row.there} of {row.files}"
+            lines.append(f"{mark} {row.step:<12} {points:>7} {checks:>8} {files:>8}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{'✓' if passed == checks else '○'} {html.escape(step)}</td>"
-            f"<td><progress max='{checks}' value='{passed}'></progress> {passed} of {checks}</td>"
-            f"<td>{there} of {files}</td></tr>"
-            for step, passed, checks, there, files in self.rows
+            f"<tr><td>{'✓' if row.done else '○'}</td><td style='text-align:left'>{_link(row)}</td>"
+            f"<td>{'' if row.points is None else f'{row.points:g}'}</td>"
+            f"<td><progress max='{row.checks}' value='{row.passed}'></progress> {row.passed} of {row.checks}</td>"
+            f"<td>{row.there} of {row.files}</td></tr>"
+            for row in self.rows
         )
-        return f"<table><tr><th>step</th><th>checks passed</th><th>files made</th></tr>{rows}</table>"
+        names = "<th style='text-align:left'>step</th><th>points</th><th>checks passed</th><th>files made</th>"
+        return f"<p>{html.escape(self.engine)}</p><table><tr><th></th>{names}</tr>{rows}</table>"
 
 
 def progress() -> Progress:
-    """Return the overview of the eight steps, from the checks that passed here and the artifacts folder."""
-    passed = _read()
+    """Return the overview of the eight steps, from the checks that passed here, the artifacts and the notebooks."""
+    passed, folder = _read(), artifacts_folder()
     rows = []
     for step in STEPS:
         names = [name for name, check in CHECKS.items() if check.step == step]
         files = [name for name, maker in ARTIFACTS.items() if maker == step]
-        there = sum((artifacts_folder() / name).is_file() for name in files)
-        rows.append((step, sum(name in passed.get(step, ()) for name in names), len(names), there, len(files)))
-    return Progress(rows)
+        there = sum((folder / name).is_file() for name in files)
+        done = sum(name in passed.get(step, ()) for name in names)
+        rows.append(Row(step, done, len(names), there, len(files), *_about(folder.parent / step / f"{step}.ipynb")))
+    engine = f"Real TensorRT: {DEVICE}" if ENGINE == "tensorrt" else f"No GPU in use: {DEVICE}"
+    return Progress(engine, rows)
 
 
 def remember(step: str, check: str, ok: bool) -> None:
@@ -59,6 +89,23 @@ def remember(step: str, check: str, ok: bool) -> None:
         atomic_write(folder / _FILE, json.dumps({**passed, step: sorted(names)}, indent=1))
     except (OSError, LabError):
         pass
+
+
+def _about(path: Path) -> tuple[str, float | None, str]:
+    """Return a notebook's title, its points and its path from the current folder; empty where it cannot be read."""
+    try:
+        cells = read_notebook(path).cells
+        about = [cell.metadata.get("nbgrader", {}) for cell in cells]
+        points = sum(float(label.get("points", 0)) for label in about if label.get("grade"))
+        title = cells[0].source.splitlines()[0].lstrip("# ")
+    except (InputError, IndexError, TypeError, ValueError, AttributeError):
+        return "", None, ""
+    return title, points, os.path.relpath(path)
+
+
+def _link(row: Row) -> str:
+    title = html.escape(row.title or row.step)
+    return f"<a href='{html.escape(row.notebook)}'>{title}</a>" if row.notebook else title
 
 
 def _read() -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ from helpers.probes.student import Reply
 __all__ = [
     "HALF_SIZE",
     "INT8_SIZE",
+    "LEAST_SPEEDUP",
     "WORKSPACE_BYTES",
     "WORKSPACE_GB",
     "asked_for",
@@ -49,6 +50,9 @@ HALF_SIZE = 0.6
 
 INT8_SIZE = 0.45
 """The same of an INT8 engine (one byte of four)."""
+
+LEAST_SPEEDUP = 1.2
+"""Times PyTorch FP32's throughput: what fusion alone gives, also where there are no half-precision or INT8 units."""
 
 _LEAST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
 _STORED_IN_HALF = 0.8  # of a small network's ONNX file: a plan in FP16 takes 0.65, one in FP32 1.13

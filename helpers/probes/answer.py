@@ -18,7 +18,7 @@ from typing import Any
 
 from helpers.probes.capture import captured, time_limit
 from helpers.probes.codec import NotPlainDataError, pack, unpack
-from helpers.probes.frames import where
+from helpers.probes.frames import said, where
 
 __all__ = ["MissingNameError", "Notebook", "Probe", "answer", "as_python", "probe"]
 
@@ -153,6 +153,6 @@ def _described(error: BaseException) -> dict[str, str]:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
+        return said(error)
     except Exception:  # a student's exception class may fail to print itself
         return "an exception that cannot be printed"

@@ -11,6 +11,7 @@ from typing import Any
 from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
 from helpers.probes.answer import Notebook, probe
+from helpers.probes.frames import said
 
 __all__ = [
     "OLDER",
@@ -164,7 +165,7 @@ def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: boo
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
-            raised, as_asked = f"{type(error).__name__}: {error}", isinstance(error, RuntimeError)
+            raised, as_asked = f"{type(error).__name__}: {said(error)}", isinstance(error, RuntimeError)
         kept = {
             name: _holds(path, content)
             for name, path, content in (("kept", target, OLDER), ("onnx_kept", source, onnx))

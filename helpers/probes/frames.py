@@ -1,10 +1,12 @@
-"""Where in the student's own code an exception came from."""
+"""What an exception of the student's code says, and where in it it came from."""
 
+import re
 import sysconfig
+import tempfile
 import traceback
 from pathlib import Path
 
-__all__ = ["where"]
+__all__ = ["said", "where"]
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _NOT_THEIRS = tuple(
@@ -15,6 +17,11 @@ _NOT_THEIRS = tuple(
         *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
     )
 )
+
+
+def said(error: BaseException) -> str:
+    """Return the text of an exception; of a file in a folder that a probe made for it, the name alone."""
+    return re.sub(re.escape(tempfile.gettempdir()) + r"/tmp\w+/", "", str(error))
 
 
 def where(error: BaseException, most: int = 2) -> str:

@@ -7,7 +7,7 @@ from helpers.points import builders, s02_fp16
 from helpers.points.case import Case
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.core.claim import Earned, award, claim
-from solutions.checks.trusted.engine_speed import LEAST_SPEEDUP, against_pytorch, against_reference
+from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
 from solutions.checks.trusted.plans import HALF_TOLERANCE, as_exact_as, check_outputs, largest_batch
 from solutions.checks.trusted.reference import reference
 
@@ -60,6 +60,11 @@ def speed(case: Case) -> Earned:
     return against_reference(plan, reference().path(ARTIFACT), "check that the FP16 flag is set before the build")
 
 
-@claim("fp16.faster_than_pytorch", cell=SPEED_CELL, points=2, title=f"Over {LEAST_SPEEDUP} times PyTorch FP32's speed")
+@claim(
+    "fp16.faster_than_pytorch",
+    cell=SPEED_CELL,
+    points=2,
+    title=f"Over {builders.LEAST_SPEEDUP} times PyTorch FP32's speed",
+)
 def faster_than_pytorch(case: Case) -> str:
     return against_pytorch(_artifact(case), "check that the engine is an FP16 one")

@@ -20,7 +20,7 @@ from helpers.points.s04_int8 import calibration, calibrator, dataset, engine
 from helpers.points.s04_int8.calibration import read_scales
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim
-from solutions.checks.trusted.engine_speed import LEAST_SPEEDUP, against_pytorch, against_reference
+from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences
@@ -205,6 +205,11 @@ def speed(case: Case) -> Earned:
     return against_reference(plan, reference().path(calibration.PLAN), advice)
 
 
-@claim("int8.faster_than_pytorch", cell=SPEED_CELL, points=2, title=f"Over {LEAST_SPEEDUP} times PyTorch FP32's speed")
+@claim(
+    "int8.faster_than_pytorch",
+    cell=SPEED_CELL,
+    points=2,
+    title=f"Over {builders.LEAST_SPEEDUP} times PyTorch FP32's speed",
+)
 def faster_than_pytorch(case: Case) -> str:
     return against_pytorch(_this_model(case), "is it an INT8 engine?")

@@ -23,6 +23,7 @@ from helpers.files import atomic_write
 from helpers.handout import read_notebook
 from helpers.lab import STEPS
 from solutions.grading.layout import course_config
+from solutions.grading.outcome import CLAIMS
 
 __all__ = ["Course"]
 
@@ -60,6 +61,11 @@ class Course:
     def autograded(self, student: str) -> Path:
         """Return the folder of a student's graded notebooks, artifacts and records."""
         return self.root / "autograded" / student
+
+    @property
+    def claims(self) -> str:
+        """The code that decides the points of the test cell {cell}."""
+        return self.config.GradeExecute.get("claims", CLAIMS)
 
     def gradebook(self) -> Gradebook:
         """Open the gradebook; use it as a context manager."""

@@ -13,10 +13,10 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import Execute
-from traitlets import Integer
+from traitlets import Integer, Unicode
 
 from solutions.grading.environment import kernel_environment, prepared, records_of
-from solutions.grading.outcome import decided_outputs, is_test_cell
+from solutions.grading.outcome import CLAIMS, decided_outputs, is_test_cell
 
 __all__ = ["GradeExecute"]
 
@@ -33,6 +33,7 @@ class GradeExecute(Execute):
     record_timing = False
     notebook_timeout = Integer(3600, help="Seconds that one notebook may take in all.").tag(config=True)
     grace = Integer(60, help="Seconds that a cell may take to end after it was interrupted.").tag(config=True)
+    claims = Unicode(CLAIMS, help="Code that runs after the test cell {cell} and decides its points.").tag(config=True)
     output_limit = Integer(2_000_000, help="Characters of output that are kept of one cell.").tag(config=True)
 
     def preprocess(
@@ -71,7 +72,10 @@ class GradeExecute(Execute):
         if not is_test_cell(cell):
             return self._run(cell, resources, index)
         _remove(self._record(cell))
+        shown = cell.source
+        cell.source = f"{shown}\n\n{self.claims.format(cell=cell.metadata.nbgrader.grade_id)}"
         cell, resources = self._run(cell, resources, index)
+        cell.source = shown
         fault = self._faults.get(index) or _raised(cell)
         self._decided[index] = decided_outputs(self._record(cell), float(cell.metadata.nbgrader.points), fault)
         return cell, resources

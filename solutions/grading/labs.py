@@ -1,7 +1,8 @@
 """`python -m solutions.grading.labs`: makes the students' notebooks in labs/ from those in solutions/.
 
 The same sources give the same bytes. Answers, hidden tests, marking schemes and outputs are gone, or nothing is
-written. A notebook that somebody worked in is kept in labs/.kept/, and files that are none of ours stay where they are.
+written; so are the cells tagged "answers", which answer the questions to think about. A notebook that somebody worked
+in is kept in labs/.kept/, and files that are none of ours stay where they are.
 """
 
 import re
@@ -15,12 +16,17 @@ from nbformat import NotebookNode
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
-from helpers.handout import as_handed_out, copy_pictures, keep, mark
-from helpers.lab import STEPS
+from helpers.handout import as_handed_out, copy_pictures, keep, mark, notebooks, read_notebook
+from helpers.lab import START
 from solutions.grading.course import Course
+from solutions.grading.executed import ABOUT
 
-__all__ = ["hand_out", "make_labs"]
+__all__ = ["ANSWERS", "hand_out", "make_labs"]
 
+ANSWERS = "answers"
+"""The tag of a cell that readers of the solutions see and students do not."""
+
+_START = Path(__file__).parent / START
 _SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|solutions\.(checks|pipeline|grading)")
 
 
@@ -33,15 +39,15 @@ def make_labs(course: Course, target: Path) -> tuple[list[str], Path | None]:
     Raises:
         InputError: a step could not be made, would show what students must not see, or what lies there is no notebook.
     """
-    places = {step: target / step / f"{step}.ipynb" for step in STEPS}
-    worked_in = [path for path in places.values() if path.is_file() and not as_handed_out(path)]
+    places = [target / name for name in notebooks()]
+    worked_in = [path for path in places if path.is_file() and not as_handed_out(path)]
     with tempfile.TemporaryDirectory() as folder:
         steps = hand_out(course, made := Path(folder))
         kept = keep(worked_in, target)
-        for step, place in places.items():
-            if step in steps:
-                copy_pictures(made / step, place.parent)
-                atomic_write(place, (made / step / place.name).read_bytes())
+        for place in places:
+            if (new := made / place.relative_to(target)).is_file():
+                copy_pictures(new.parent, place.parent)
+                atomic_write(place, new.read_bytes())
             else:
                 place.unlink(missing_ok=True)
     return steps, kept
@@ -57,9 +63,15 @@ def hand_out(course: Course, folder: Path) -> list[str]:
         course.generate(step, folder)
         path = folder / step / f"{step}.ipynb"
         notebook = nbformat.read(path, as_version=4)
+        notebook.cells = [cell for cell in notebook.cells if ANSWERS not in cell.metadata.get("tags", [])]
         _check(notebook, path.name)
+        for cell in notebook.cells:
+            cell.metadata.pop(ABOUT, None)
         mark(notebook)
         nbformat.write(notebook, path)
+    start = read_notebook(_START)
+    mark(start)
+    nbformat.write(start, folder / _START.name)
     return course.present
 
 

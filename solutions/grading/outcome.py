@@ -1,4 +1,4 @@
-"""Turns the record of a test cell into the cell's outputs, so that nothing else in them decides points."""
+"""A test cell in grading: the call that decides its claims, and its outputs, made from the record that it wrote."""
 
 import math
 from pathlib import Path
@@ -10,7 +10,10 @@ from nbformat.v4 import new_output
 from helpers.errors import LabError
 from solutions.checks.core.record import Record, read_record
 
-__all__ = ["decided_outputs", "is_test_cell"]
+__all__ = ["CLAIMS", "decided_outputs", "is_test_cell"]
+
+CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, globals())"
+"""What runs after a test cell's visible check and decides its points. No notebook holds it."""
 
 _UNDECIDED = "it ended without a record"
 

@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -17,6 +18,7 @@ from helpers.errors import InputError, LabError
 from helpers.files import atomic_path
 from helpers.handout import HANDOUT
 from solutions.grading.course import Course
+from solutions.grading.executed import outdated
 from solutions.grading.labs import hand_out
 
 __all__ = ["make_release", "student_project"]
@@ -79,10 +81,15 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
     yield "pyproject.toml", student_project((root / "pyproject.toml").read_text()).encode()
 
 
-def main() -> None:
+def main(
+    draft: Annotated[bool, typer.Option(help="Pack also where solutions/ has outputs of other code.")] = False,
+) -> None:
     """Pack the course in the current folder."""
     target = Path("dist") / f"{NAME}.zip"
     try:
+        if not draft and (old := outdated(Course.at("."))):
+            advice = "execute them again with `make solutions KEEP=1`, or pack a draft with `make release DRAFT=1`"
+            raise InputError(f"solutions/ is not as it was executed ({'; '.join(old)}); {advice}")
         names = make_release(Path("."), target)
     except LabError as error:
         sys.exit(f"error: {error}")

@@ -11,7 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, upgrade
 from nbformat.validator import normalize
-from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions, NbGraderPreprocessor
+from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_locked, is_solution
 
 from helpers.errors import InputError
@@ -63,13 +63,11 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
     marked to be skipped.
     """
     cleared, _ = ClearSolutions(config=config).preprocess(deepcopy(source), {})
-    shown, _ = ClearHiddenTests(config=config).preprocess(deepcopy(cleared), {})
     ours = {cell_name(cell): cell for cell in cleared.cells if cell_name(cell)}
-    handed_out = {cell_name(cell): cell for cell in shown.cells if cell_name(cell)}
     notes = _drop_strangers(notebook, ours) + _drop_doubles(notebook, ours)
     for index, cell in enumerate(notebook.cells):
         if name := cell_name(cell):
-            notes += _differences(cell, handed_out[name])
+            notes += _differences(cell, ours[name])
             notebook.cells[index] = _ours(ours[name]) if is_locked(ours[name]) else _labelled(cell, ours[name])
     notes += _put_back(notebook, ours)
     demonstrations = {cell.source for cell in source.cells if EXPLORE in cell.metadata.get("tags", [])}

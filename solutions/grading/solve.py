@@ -1,4 +1,7 @@
-"""`python -m solutions.grading.solve`: executes the solution notebooks in order, from clean."""
+"""`python -m solutions.grading.solve`: executes the solution notebooks in order, from clean, into results/solutions/.
+
+With --keep the executed notebooks replace those of solutions/, whose outputs readers see.
+"""
 
 import os
 import shutil
@@ -15,18 +18,23 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 from nbclient.util import run_sync
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 from helpers.errors import EngineError, LabError
 from helpers.files import atomic_write
+from helpers.lab import LAB_MODEL, MODEL, QUICK
 from solutions.checks.trusted.reference import offered_environment
 from solutions.grading.course import Course
+from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
-from solutions.grading.outcome import is_test_cell
+from solutions.grading.outcome import CLAIMS, is_test_cell
 
-__all__ = ["execute", "points_of", "solve"]
+__all__ = ["RESULTS", "execute", "solve"]
 
+RESULTS = Path("results/solutions")
 CELL_SECONDS = 900
 _KEPT_NOTEBOOK = ("kernelspec", "language_info")
+_CLAIMS_OF = "claims_of"
 _KEPT_CELL = ("nbgrader", "tags", "deletable", "editable", "collapsed", "scrolled", "jupyter")
 
 
@@ -39,35 +47,42 @@ class _Client(NotebookClient):
     start_new_kernel = run_sync(async_start_new_kernel)
 
 
-def solve(course: Course, steps: list[str], say: Callable[[str], None]) -> float:
-    """Execute `steps` in order and replace each notebook by its executed self; return the seconds it took.
+def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], None]) -> float:
+    """Execute `steps` in order, write each to `target`/<step>/ and return the seconds it took.
 
-    Where these are all steps, the artifacts are removed first, so that every one is made anew.
+    The steps share `target`/artifacts; where these are all steps, it is removed first, so that every file is made anew.
 
     Raises:
         EngineError: a cell failed, or a solution did not get its points; the message names step and cell.
     """
     started, short = time.perf_counter(), []
-    folder = course.root / course.config.CourseDirectory.source_directory / "artifacts"
     if steps == course.present:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(target, ignore_errors=True)
+    environment = {
+        "TRT_LAB_ARTIFACTS": str((target / "artifacts").resolve()),
+        "TRT_LAB_RECORDS": str((target / "records").resolve()),
+        **offered_environment(),
+    }
     for step in steps:
         begun = time.perf_counter()
-        notebook = execute(course.source(step), {"TRT_LAB_RECORDS": str(folder / ".records"), **offered_environment()})
-        atomic_write(course.source(step), nbformat.writes(notebook) + "\n")
-        earned, worth = points_of(notebook)
+        notebook, earned, worth = execute(course.source(step), environment, course.claims)
+        atomic_write(target / step / f"{step}.ipynb", nbformat.writes(notebook) + "\n")
         say(f"{step:<13} {time.perf_counter() - begun:6.1f} s   {earned:g} of {worth:g} points")
         if earned < worth:
             short.append(f"{step} got {earned:g} of {worth:g} points")
     if short:
-        raise EngineError(f"the solutions must get all points: {'; '.join(short)}; see their test cells' outputs")
+        raise EngineError(f"the solutions must get all points: {'; '.join(short)}; see {target}/records/")
     return time.perf_counter() - started
 
 
-def execute(path: Path, environment: dict[str, str]) -> NotebookNode:
-    """Return the notebook executed from the start in a kernel of its own, in its own folder.
+def execute(path: Path, environment: dict[str, str], claims: str = CLAIMS) -> tuple[NotebookNode, float, float]:
+    """Execute a notebook from the start in a kernel of its own, in its own folder.
 
-    What differs from run to run without meaning (times of execution, versions of Python) is left out.
+    What decides points runs after each test cell, and is not in the result. What differs from run to run without
+    meaning (times of execution) is left out.
+
+    Returns:
+        The executed notebook, the points that it got, and what they could have been.
 
     Raises:
         EngineError: a cell raised, ran too long or ended the kernel.
@@ -76,6 +91,7 @@ def execute(path: Path, environment: dict[str, str]) -> NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+    _add_claims(notebook, claims)
     client = _Client(
         notebook,
         timeout=CELL_SECONDS,
@@ -93,8 +109,10 @@ def execute(path: Path, environment: dict[str, str]) -> NotebookNode:
         first = notebook.cells[at[0]].source.splitlines()[0][:60]
         reason = said[-1] if said else type(error).__name__
         raise EngineError(f"{path.name}, cell {at[0] + 1} ({first!r}): {reason}") from error
+    earned, worth = _take_claims(notebook)
     _tidy(notebook)
-    return notebook
+    stamp(notebook)
+    return notebook, earned, worth
 
 
 def _tidy(notebook: NotebookNode) -> None:
@@ -106,27 +124,45 @@ def _tidy(notebook: NotebookNode) -> None:
         cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key in _KEPT_CELL})
 
 
-def points_of(notebook: NotebookNode) -> tuple[float, float]:
-    """Return the points that an executed notebook's test cells show, and what they are worth."""
-    earned = worth = 0.0
-    for cell in filter(is_test_cell, notebook.cells):
-        worth += float(cell.metadata.nbgrader.points)
-        results = [output for output in cell.outputs if output.output_type == "execute_result"]
-        earned += float(results[-1].data["text/plain"]) if results else 0.0
-    return round(earned, 2), worth
+def _add_claims(notebook: NotebookNode, claims: str) -> None:
+    """Insert a cell that decides its points behind each test cell."""
+    cells: list[NotebookNode] = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if is_test_cell(cell):
+            name, points = cell.metadata.nbgrader.grade_id, cell.metadata.nbgrader.points
+            cells.append(new_code_cell(claims.format(cell=name), metadata={_CLAIMS_OF: float(points)}))
+    notebook.cells = cells
+
+
+def _take_claims(notebook: NotebookNode) -> tuple[float, float]:
+    """Remove the inserted cells; return the points that they gave, and what they could have given."""
+    claims = [cell for cell in notebook.cells if _CLAIMS_OF in cell.metadata]
+    notebook.cells = [cell for cell in notebook.cells if _CLAIMS_OF not in cell.metadata]
+    for number, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
+        cell.execution_count = number
+    given = [output for cell in claims for output in cell.outputs if output.output_type == "execute_result"]
+    earned = sum(float(output.data["text/plain"]) for output in given)
+    return round(earned, 2), sum(cell.metadata[_CLAIMS_OF] for cell in claims)
 
 
 def main(
     step: Annotated[list[str] | None, typer.Option(help="Only this step, on the artifacts that are there.")] = None,
+    keep: Annotated[bool, typer.Option(help="Replace the notebooks of solutions/ by those that ran.")] = False,
 ) -> None:
-    """Execute the solution notebooks of the course in the current folder."""
+    """Execute the solution notebooks of the course in the current folder into results/solutions/."""
+    if keep and (MODEL != LAB_MODEL or QUICK):
+        sys.exit(f"error: readers get the lab's {LAB_MODEL} at full settings; unset TRT_LAB_MODEL and TRT_LAB_QUICK")
     course = Course.at(".")
     steps = [name for name in course.present if not step or name in step]
     try:
-        seconds = solve(course, steps, lambda line: print(line, flush=True))
+        seconds = solve(course, steps, RESULTS, lambda line: print(line, flush=True))
     except LabError as error:
         sys.exit(f"error: {error}")
-    print(f"{len(steps)} notebooks in {seconds / 60:.1f} minutes")
+    if keep:
+        for name in steps:
+            atomic_write(course.source(name), (RESULTS / name / f"{name}.ipynb").read_bytes())
+    print(f"{len(steps)} notebooks in {seconds / 60:.1f} minutes → {'solutions' if keep else RESULTS}/")
 
 
 if __name__ == "__main__":

@@ -101,7 +101,8 @@ def simplify_onnx(source: str | Path, target: str | Path) -> None:
     model = onnx.load(str(source))
     try:
         # without check_n onnxsim compares nothing and always agrees
-        simplified, agrees = onnxsim.simplify(model, check_n=1, test_input_shapes=_example_shapes(model))
+        with contextlib.redirect_stdout(io.StringIO()):  # it reports every comparison
+            simplified, agrees = onnxsim.simplify(model, check_n=1, test_input_shapes=_example_shapes(model))
     except Exception as error:  # onnxsim raises bare RuntimeError and ONNX's own errors
         raise InputError(f"onnxsim cannot simplify {source}: {error}; export without --simplify") from error
     if not agrees:

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import points
 from helpers.lab import STEPS
-from solutions.checks.trusted.engine_speed import LEAST_SPEEDUP
+from helpers.points.builders import LEAST_SPEEDUP
 from solutions.checks.trusted.speed import FULL, NONE
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,5 @@
 """A made-up course in a temporary folder, with the repository's own nbgrader configuration."""
 
-import shutil
 from pathlib import Path
 
 import nbformat
@@ -11,14 +10,14 @@ from solutions.grading import execute
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
-from tests.grading.tiny import STEP, source_notebook
+from tests.grading.tiny import CONFIG, STEP, source_notebook
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course with one step, its labs/ made and the step in its gradebook."""
     root = tmp_path_factory.mktemp("course")
-    shutil.copy(ROOT / "nbgrader_config.py", root)
+    (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
     (root / "solutions" / STEP).mkdir(parents=True)
     for package in ("pipeline", "checks", "grading"):
         (root / "solutions" / package).mkdir()

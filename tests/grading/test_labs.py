@@ -11,12 +11,12 @@ import pytest
 from nbformat import NotebookNode
 
 from helpers.errors import InputError
-from helpers.lab import STEPS
+from helpers.lab import START, STEPS
 from solutions.checks.core.claim import CELLS, CRITERIA, claims_of
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
-from tests.grading.tiny import STEP
+from tests.grading.tiny import STEP, WHY, source_notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 
@@ -38,7 +38,7 @@ def _read(folder: Path, step: str) -> NotebookNode:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    found = (path for step in PRESENT for path in (folder / step).rglob("*") if path.is_file())
+    found = [folder / START, *(path for step in PRESENT for path in (folder / step).rglob("*") if path.is_file())]
     return {
         str(path.relative_to(folder)): path.read_bytes() for path in found if ".ipynb_checkpoints" not in path.parts
     }
@@ -53,9 +53,11 @@ def test_labs_holds_what_the_solutions_make(made: Path) -> None:
 @pytest.mark.parametrize("step", PRESENT)
 def test_a_skeleton_equals_its_solution_outside_the_blanks(made: Path, step: str) -> None:
     given, whole = _read(made, step), _read(ROOT / "solutions", step)
-    assert len(given.cells) == len(whole.cells)
-    for skeleton, solution in zip(given.cells, whole.cells, strict=True):
+    shown = [cell for cell in whole.cells if "answers" not in _tags(cell)]
+    assert len(given.cells) == len(shown)
+    for skeleton, solution in zip(given.cells, shown, strict=True):
         assert skeleton.source == _blanked(solution.source)
+        assert skeleton.metadata.get("jupyter") == solution.metadata.get("jupyter"), "what is folded stays folded"
         assert not skeleton.get("outputs")
 
 
@@ -121,6 +123,12 @@ def test_the_points_are_forty_thirty_fifteen_fifteen() -> None:
         for name, points in _points(step).items():
             worth[CELLS[name].criterion] += points
     assert worth == {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
+
+
+def test_answers_to_the_questions_are_not_handed_out(lab: NotebookNode) -> None:
+    given = [cell.source for cell in source_notebook().cells if cell.cell_type == "markdown"]
+    assert given == [lab.cells[0].source, WHY]
+    assert [cell.source for cell in lab.cells if cell.cell_type == "markdown"] == given[:1]
 
 
 def test_a_notebook_that_would_show_a_hidden_check_is_not_made(course: Course, tmp_path: Path) -> None:

@@ -24,14 +24,10 @@ def _names(notebook: NotebookNode) -> list[str]:
     return [name for cell in notebook.cells if (name := cell.metadata.get("nbgrader", {}).get("grade_id"))]
 
 
-def test_an_honest_notebook_is_left_as_it_is_but_for_the_hidden_tests(lab: NotebookNode) -> None:
+def test_an_honest_notebook_is_left_as_it_is(lab: NotebookNode) -> None:
     mended, notes = _mended(solved(lab))
     assert notes == []
-    assert [cell.source for cell in mended.cells if not cell.metadata.get("nbgrader", {}).get("grade")] == [
-        cell.source for cell in solved(lab).cells if not cell.metadata.get("nbgrader", {}).get("grade")
-    ]
-    for name in POINTS:
-        assert "grade_tiny" in mended.cells[index_of(mended, name)].source
+    assert [cell.source for cell in mended.cells] == [cell.source for cell in solved(lab).cells]
 
 
 def test_deleted_test_cells_are_put_back_in_order(lab: NotebookNode) -> None:
@@ -59,7 +55,7 @@ def test_edited_points_labels_and_code_do_not_count(lab: NotebookNode) -> None:
     mended, notes = _mended(notebook)
     mended_cell = mended.cells[index_of(mended, "export_model")]
     assert mended_cell.metadata.nbgrader.points == POINTS["export_model"]
-    assert "grade_tiny" in mended_cell.source
+    assert "assert square(1) == 1" in mended_cell.source
     assert [note.split()[:2] for note in notes] == [["the", "label"], ["test", "cell"]]
 
 

@@ -1,7 +1,7 @@
 """A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
 
 `grade_tiny` stands in for solutions.checks.grade_cell in the kernel: it writes records of the same form, without
-engines.
+engines. The course's configuration names it: CONFIG.
 """
 
 import json
@@ -17,7 +17,12 @@ _CLAIMS = {
     "export_model": [("square.two", "square", 2, 4, 2.0), ("square.three", "square", 3, 9, 1.0)],
     "simplify_model": [("cube.two", "cube", 2, 8, 2.0)],
 }
+CONFIG = """
+c.GradeExecute.claims = "from tests.grading.tiny import grade_tiny\\n\\ngrade_tiny({cell!r}, globals())"
+"""
 ANSWERS = {"square": "    return x * x", "cube": "    return x ** 3"}
+WHY = "A square is never negative."
+"""The answer to a question to think about, which students do not get."""
 
 
 def grade_tiny(cell: str, namespace: dict) -> float:
@@ -40,15 +45,14 @@ def grade_tiny(cell: str, namespace: dict) -> float:
 
 
 def source_notebook() -> NotebookNode:
-    """Return the solution notebook: two TODOs, a test cell for each, and a demonstration that nothing needs."""
+    """Return the solution notebook: two TODOs, a test cell for each, an answer, a demonstration that nothing needs."""
     cells = [new_markdown_cell("# Two functions"), new_code_cell("import math")]
     for function, cell in zip(ANSWERS, POINTS, strict=True):
         code = f"def {function}(x):\n    ### BEGIN SOLUTION\n{ANSWERS[function]}\n    ### END SOLUTION"
         cells.append(new_code_cell(code, metadata={"nbgrader": _label(f"{function}_todo", solution=True)}))
-        hidden = f'from tests.grading.tiny import grade_tiny\n\ngrade_tiny("{cell}", globals())'
         visible = f'import os\n\nif os.environ.get("NBGRADER_EXECUTION") != "autograde":\n    assert {function}(1) == 1'
-        test = f"{visible}\n### BEGIN HIDDEN TESTS\n{hidden}\n### END HIDDEN TESTS"
-        cells.append(new_code_cell(test, metadata={"nbgrader": _label(cell, points=POINTS[cell])}))
+        cells.append(new_code_cell(visible, metadata={"nbgrader": _label(cell, points=POINTS[cell])}))
+    cells.append(new_markdown_cell(WHY, metadata={"tags": ["answers"]}))
     cells.append(new_code_cell('print("a demonstration")', metadata={"tags": ["explore"]}))
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     return new_notebook(cells=cells, metadata={"kernelspec": kernel})

@@ -27,6 +27,7 @@ from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
+from solutions.grading.outcome import CLAIMS
 from solutions.pipeline.build import build_engine
 from solutions.pipeline.build_options import BuildOptions
 from tests.submissions.bank import Entry, patched_cells
@@ -45,7 +46,6 @@ _SMALL = {
     "resnet50_dynamic_fp16.engine": "fp16",
     "resnet50_int8.engine": "fp16",
 }
-_HIDDEN = "### BEGIN HIDDEN TESTS"
 _PRELOAD = ["matplotlib.pyplot", "nbformat", "onnx", "onnxruntime", "pandas", "scipy.stats", "torch", "torchvision"]
 _PRELOAD_ON_CPU = ["helpers.feedback", "tests.submissions.bank", "tests.submissions.preload"]
 """What every entry imports, once: children of the fork server have it. CUDA cannot be used after a fork."""
@@ -214,13 +214,11 @@ def _graded_as(cell: Any) -> str | None:
 def _test_cell(entry: Entry, source: str, grade_id: str, namespace: dict[str, Any], outcome: Outcome) -> None:
     if entry.cells and grade_id not in entry.cells:
         return
-    visible, _, hidden = source.partition(_HIDDEN)
-    if visible.strip():
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            _execute(visible, f"visible {grade_id}", namespace, [])
-        outcome.visible[grade_id] = printed.getvalue()
-    failed = _execute(hidden, f"hidden {grade_id}", namespace, outcome.errors)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        _execute(source, f"visible {grade_id}", namespace, [])
+    outcome.visible[grade_id] = printed.getvalue()
+    failed = _execute(CLAIMS.format(cell=grade_id), f"hidden {grade_id}", namespace, outcome.errors)
     record = Path(os.environ["TRT_LAB_RECORDS"]) / f"{grade_id}.json"
     if failed is not None or not record.is_file():
         outcome.died = f"the test cell {grade_id} failed: {failed}"

@@ -18,6 +18,7 @@ from helpers.missed import SLIPS
 from helpers.points.s01_export.classifier import probe_classifier
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.capture import TimeLimitError
+from helpers.probes.frames import said
 
 __all__ = [
     "EARLIER",
@@ -101,7 +102,7 @@ def refused_model(notebook: Notebook, *, onnx: bytes, fault: str = "") -> dict[s
         except (TimeLimitError, NotImplementedError):
             raise
         except (Exception, SystemExit) as error:
-            raised, slip = f"{type(error).__name__}: {str(error)[:500]}", type(error).__name__ in SLIPS
+            raised, slip = f"{type(error).__name__}: {said(error)[:500]}", type(error).__name__ in SLIPS
         return {"files": _files(Path(folder), without=EXPORTED), "raised": raised, "slip": slip}
 
 

@@ -21,7 +21,7 @@ from helpers.points.s04_int8.runs import file_bytes, is_end, loader_of
 from helpers.points.s04_int8.session import in_new_session
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import as_bytes, failed_build, plan_facts, recorded_builds
-from helpers.probes.frames import where
+from helpers.probes.frames import said, where
 from helpers.probes.networks import retrained, rewired, tiny_onnx, with_ends
 from helpers.probes.student import Reply
 
@@ -194,7 +194,7 @@ def _result(
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as raised:
-            error = {"type": type(raised).__name__, "message": str(raised), "where": where(raised)}
+            error = {"type": type(raised).__name__, "message": said(raised), "where": where(raised)}
     return {
         "error": error,
         "returned": as_bytes(returned),

@@ -2,6 +2,7 @@
 
 import linecache
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ def test_prints_warnings_and_display_hooks_stay_away_from_the_cell(call_it: str,
     assert sys.displayhook is hook
     assert "to stdout" in reply.output and "to stderr" in reply.output
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_message_names_a_file_without_the_folder_that_was_made_for_it(call_it: str) -> None:
+    def raising(number: int) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "deep", "model.onnx").read_bytes()
+
+    reply = Student.in_process({"work": raising}).call(call_it)
+    assert reply.error["message"].endswith("No such file or directory: 'deep/model.onnx'")
 
 
 class Unprintable(Exception):

@@ -1,0 +1,73 @@
+"""`python -m solutions.grading.executed`: which outputs of the committed solutions are older than their code.
+
+An executed cell keeps a digest of its code in its metadata, and the notebook where and when it ran: one device, one day
+for all eight, since the solutions are read as one book.
+"""
+
+import datetime
+import hashlib
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import typer
+from nbformat import NotebookNode
+
+from helpers.backend import DEVICE, ENGINE, trt
+from helpers.handout import read_notebook
+from solutions.grading.course import Course
+
+__all__ = ["ABOUT", "outdated", "stamp"]
+
+ABOUT = "trt_lab"
+"""Our key in the metadata of notebooks and cells."""
+
+_PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "numpy")
+
+
+def stamp(notebook: NotebookNode) -> None:
+    """Write into an executed notebook's metadata which code its outputs are of, where and when it ran, in place."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.metadata[ABOUT] = {"executed": _digest(cell)}
+    versions = {"python": platform.python_version(), **({"tensorrt": trt.__version__} if ENGINE == "tensorrt" else {})}
+    for package in (*_PACKAGES, *(() if ENGINE == "tensorrt" else ("openvino",))):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    notebook.metadata[ABOUT] = {"device": DEVICE, "date": today, "versions": versions}
+
+
+def outdated(course: Course) -> list[str]:
+    """Return a line for each step with outputs of other code than its cells', and one where the devices differ."""
+    notebooks = {step: read_notebook(course.source(step)) for step in course.present}
+    devices = {step: notebook.metadata.get(ABOUT, {}).get("device", "none") for step, notebook in notebooks.items()}
+    changed = {
+        step: [
+            str(number)
+            for number, cell in enumerate(notebook.cells, 1)
+            if cell.cell_type == "code" and cell.metadata.get(ABOUT, {}).get("executed") != _digest(cell)
+        ]
+        for step, notebook in notebooks.items()
+    }
+    lines = [f"{step}: other code ran in cells {', '.join(cells)}" for step, cells in changed.items() if cells]
+    if len(set(devices.values())) > 1:
+        where = "; ".join(f"{step} on {device}" for step, device in devices.items())
+        lines.append(f"the steps ran on different devices: {where}")
+    return lines
+
+
+def _digest(cell: NotebookNode) -> str:
+    return hashlib.sha256(cell.source.encode()).hexdigest()[:16]
+
+
+def main() -> None:
+    """List what is outdated; this is a warning, only a release refuses it."""
+    if lines := outdated(Course.at(".")):
+        print("warning: outputs in solutions/ are not of the code above them; a release needs `make solutions KEEP=1`")
+        print("\n".join(f"  {line}" for line in lines))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,61 @@
+"""Executed solutions: the points they get, what readers see of them, and which outputs are of other code."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from helpers.errors import EngineError
+from solutions.grading.course import Course
+from solutions.grading.executed import outdated
+from solutions.grading.solve import solve
+from tests.grading.tiny import STEP, code_of, solved, source_notebook
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # nbclient's
+
+
+@pytest.fixture(scope="module")
+def executed(course: Course, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The executed notebook of the course's step, and what was said meanwhile."""
+    said: list[str] = []
+    target = tmp_path_factory.mktemp("solutions")
+    before = course.source(STEP).read_bytes()
+    solve(course, [STEP], target, said.append)
+    assert course.source(STEP).read_bytes() == before
+    return target / STEP / f"{STEP}.ipynb", said
+
+
+def course_with(course: Course, root: Path, notebook: nbformat.NotebookNode) -> Course:
+    """Return a course in `root` whose step is `notebook`."""
+    made = Course(root, course.config, course.steps)
+    made.source(STEP).parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, made.source(STEP))
+    return made
+
+
+def test_the_solutions_get_their_points(executed: tuple[Path, list[str]]) -> None:
+    assert executed[1][0].endswith("5 of 5 points")
+
+
+def test_readers_see_the_source_and_nothing_of_what_decides_points(executed: tuple[Path, list[str]]) -> None:
+    cells = nbformat.read(executed[0], as_version=4).cells
+    assert [cell.source for cell in cells] == [cell.source for cell in source_notebook().cells]
+    assert cells[-1].outputs[0].text == "a demonstration\n"
+    counts = [cell.execution_count for cell in cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+def test_an_output_of_other_code_is_found_by_its_cell(
+    course: Course, executed: tuple[Path, list[str]], tmp_path
+) -> None:
+    notebook = nbformat.read(executed[0], as_version=4)
+    assert outdated(course_with(course, tmp_path, notebook)) == []
+    notebook.cells[0].source += " and their texts"
+    notebook.cells[1].source += "\nimport json"
+    assert outdated(course_with(course, tmp_path, notebook)) == [f"{STEP}: other code ran in cells 2"]
+
+
+def test_a_solution_without_all_its_points_is_an_error(course: Course, tmp_path: Path) -> None:
+    wrong = code_of(solved(source_notebook()), "cube", "def cube(x):\n    return 1")
+    with pytest.raises(EngineError, match=f"{STEP} got 3 of 5 points"):
+        solve(course_with(course, tmp_path, wrong), [STEP], tmp_path / "results", lambda line: None)
