@@ -3,11 +3,12 @@
 The colours are Okabe and Ito's (2008), told apart with any colour vision; no chart says anything by colour alone.
 """
 
+import math
 from collections.abc import Iterable
 
 from helpers.lab import BASELINE
 
-__all__ = ["BAD", "GOOD", "INK", "QUIET", "SOFT", "colour", "plain_log_axis"]
+__all__ = ["BAD", "GOOD", "INK", "QUIET", "SOFT", "colour", "log_ticks", "plain_log_axis"]
 
 INK, SOFT, QUIET = "#30343b", "#5f6368", "#b8bdc6"
 """Text and lines; notes; what is there only to be compared with."""
@@ -33,6 +34,19 @@ _OTHER_COLOURS = ("#882255", "#44aa99", "#332288", "#117733", "#aa4499")
 def colour(name: str) -> str:
     """Return the colour of a precision or of a row of the report's tables, the same in every chart."""
     return _COLOURS.get(name) or _OTHER_COLOURS[sum(name.encode()) % len(_OTHER_COLOURS)]
+
+
+def log_ticks(least: float, most: float) -> list[float]:
+    """Return ticks for a logarithmic axis from `least` to `most`, both above 0: 1, 2 and 5 times powers of ten.
+
+    Fewer than three: all digits times powers of ten; still fewer: both ends as well.
+    """
+    powers = [10.0**power for power in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)]
+    for steps in ((1, 2, 5), range(1, 10)):
+        ticks = [step * power for power in powers for step in steps if least <= step * power <= most]
+        if len(ticks) >= 3:
+            return ticks
+    return sorted({*ticks, float(f"{least:.3g}"), float(f"{most:.3g}")})
 
 
 def plain_log_axis(axis, ticks: Iterable[float]) -> None:
