@@ -1,4 +1,4 @@
-"""The part of docs/cpu-engine.md that is made from docs/results/bench.json: `make bench` writes both, a test compares."""
+"""The part of docs/cpu-engine.md that `make bench` makes from docs/results/bench.json; a test compares both."""
 
 import re
 from pathlib import Path
@@ -42,7 +42,8 @@ def section(bench: dict[str, Any]) -> str:
         ),
         (
             f"entropy calibration: onnxruntime's time over ours, {about['entropy_images']} images",
-            f"{bench['calibration_speedup']:.1f} ({about['onnxruntime_seconds']:.1f} s over {about['entropy_seconds']:.1f} s)",
+            f"{bench['calibration_speedup']:.1f} "
+            f"({about['onnxruntime_seconds']:.1f} s over {about['entropy_seconds']:.1f} s)",
         ),
         (
             f"entropy calibration over FP32 inference, {about['inference_images']} images",
