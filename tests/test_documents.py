@@ -66,6 +66,16 @@ def test_the_table_of_the_benchmarks_is_the_kept_measurement() -> None:
     assert f"except at most {['none', 'one', 'two', 'three'][most]} per calibrator" in README
 
 
+@pytest.mark.parametrize("column, model", [(1, "resnet50"), (2, "resnet18")])
+def test_the_accuracies_of_the_weights_are_those_of_the_training(column: int, model: str) -> None:
+    page = (ROOT / "datasets" / "README.md").read_text()
+    kept = json.loads((ROOT / "datasets" / "weights" / f"{model}.json").read_text())
+    table = page[page.index("| preprocessing |") :].split("\n\n")[0].splitlines()[2:]
+    shown = [float(row.strip("| ").split("|")[column]) for row in table]
+    assert shown == [kept["top1_fp32_percent"], *kept["top1_fp32_percent_with_mistake"].values()]
+    assert f"| {kept['top1_fp32_percent']} % | " in page and f" | {kept['kept_weights']:,} |" in page
+
+
 def test_the_readme_clones_what_the_project_names() -> None:
     address = re.search(r'^Repository = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)[1]
     assert f"git clone {address} " in README

@@ -61,3 +61,9 @@ def test_the_doctor_tells_the_reason_in_one_line(tmp_path: Path) -> None:
     done = _python(tmp_path, TENSORRT_11, "auto", "-m", "solutions.pipeline", "doctor")
     assert done.returncode == 0
     assert "TensorRT is installed and not used: TensorRT 11.0.1 has no precision flags" in done.stdout
+
+
+def test_the_progress_of_the_start_page_tells_the_reason(tmp_path: Path) -> None:
+    done = _python(tmp_path, TENSORRT_11, "auto", "-c", "from helpers import feedback; print(feedback.progress())")
+    said = done.stdout.splitlines()[0]
+    assert said.startswith("No GPU in use: CPU engine") and "not used: TensorRT 11.0.1 has no precision flags" in said
