@@ -13,7 +13,8 @@ from nbgrader.api import Gradebook
 __all__ = ["CHECK", "ROOT", "STEP", "TODO", "Course", "lab_environment"]
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = "[0-9][0-9]_*"
+STEPS = "[0-9][0-9]_*/"
+START = "labs/00_start.ipynb"
 
 STEP = "02_fp16"
 TODO = "build_engine_fp16"
@@ -40,6 +41,7 @@ class Course:
         for folder in ("solutions", "labs"):
             for step in sorted((ROOT / folder).glob(STEPS)):
                 shutil.copytree(step, root / folder / step.name)
+        shutil.copy(ROOT / START, root / START)
         return course
 
     def solution(self) -> str:

@@ -108,10 +108,10 @@ class OpenNotebook:
         return cell.locator(".jp-OutputArea")
 
     def run_up_to(self, number: int) -> Locator:
-        """Run all code cells from the first to `number`; return the last one's output area."""
-        code = [index for index, cell in enumerate(self._on_disk()) if cell["cell_type"] == "code"]
-        for index in [index for index in code if index < number]:
-            self.run(index)
+        """Run all cells above `number` from the menu, folded ones too, then that one; return its output area."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Above Selected Cell", exact=True).click()
         return self.run(number)
 
     def validate(self) -> str:
