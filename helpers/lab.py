@@ -38,6 +38,7 @@ __all__ = [
     "label",
     "load_definition",
     "made_by",
+    "notebooks_folder",
     "progress",
 ]
 
@@ -127,8 +128,13 @@ def artifacts_folder() -> Path:
     """
     if chosen := os.environ.get(FOLDER_VARIABLE):
         return Path(chosen)
+    return notebooks_folder() / "artifacts"
+
+
+def notebooks_folder() -> Path:
+    """Return the folder of the steps' folders as seen from a notebook of the lab; elsewhere, the current folder."""
     here = Path.cwd()
-    return (here.parent if here.name in STEPS else here) / "artifacts"
+    return here.parent if here.name in STEPS else here
 
 
 def artifact_path(name: str, folder: str | Path | None = None) -> Path:

@@ -10,7 +10,7 @@ from helpers.backend import DEVICE, ENGINE
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
-from helpers.lab import ARTIFACTS, STEPS, artifacts_folder
+from helpers.lab import ARTIFACTS, STEPS, artifacts_folder, notebooks_folder
 from helpers.points.rooms import CHECKS
 
 __all__ = ["Progress", "Row", "progress", "remember"]
@@ -67,14 +67,14 @@ class Progress:
 
 def progress() -> Progress:
     """Return the overview of the eight steps, from the checks that passed here, the artifacts and the notebooks."""
-    passed, folder = _read(), artifacts_folder()
+    passed, folder, notebooks = _read(), artifacts_folder(), notebooks_folder()
     rows = []
     for step in STEPS:
         names = [name for name, check in CHECKS.items() if check.step == step]
         files = [name for name, maker in ARTIFACTS.items() if maker == step]
         there = sum((folder / name).is_file() for name in files)
         done = sum(name in passed.get(step, ()) for name in names)
-        rows.append(Row(step, done, len(names), there, len(files), *_about(folder.parent / step / f"{step}.ipynb")))
+        rows.append(Row(step, done, len(names), there, len(files), *_about(notebooks / step / f"{step}.ipynb")))
     engine = f"Real TensorRT: {DEVICE}" if ENGINE == "tensorrt" else f"No GPU in use: {DEVICE}"
     return Progress(engine, rows)
 
