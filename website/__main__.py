@@ -36,8 +36,8 @@ def main() -> None:
     out = parser.parse_args().out
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         sys.exit(
-            f"error: the site is built with packages that are not installed: {', '.join(missing)}; `make site` installs "
-            "them, and so does  pip install -c constraints.txt -e '.[site]'"
+            f"error: the site needs {', '.join(missing)}, not installed here; `make site` installs what it needs, and "
+            "so does  pip install -c constraints.txt -e '.[site]'"
         )
     started = time.perf_counter()
     if status := build(Repository.at(HERE.parent), out):

@@ -79,12 +79,13 @@
       const style = getComputedStyle(element), svg = element.closest("svg text");
       const behind = svg ? painted(element) : background(element);
       if (behind === null) continue;
-      let colour = rgba(svg ? style.fill : style.color);
+      const written = svg ? style.fill : style.color;
+      let colour = rgba(written);
       for (const at of ancestors(element)) colour = [...colour.slice(0, 3), colour[3] * getComputedStyle(at).opacity];
       const size = parseFloat(style.fontSize), bold = style.fontWeight >= 700;
       const least = size >= LARGE || (bold && size >= LARGE_BOLD) || SIGN.test(text) ? 3 : 4.5;
       const ratio = contrast(over(colour, behind), behind);
-      const what = `contrast ${ratio.toFixed(2)}: ${style.color} on rgb(${behind.map(Math.round)})`;
+      const what = `contrast ${ratio.toFixed(2)}: ${written} on rgb(${behind.map(Math.round)})`;
       if (ratio < least && !found.has(what)) found.set(what, `${what} in "${text.slice(0, 60)}"`);
     }
     return [...found.values()];
@@ -93,7 +94,7 @@
   const about = element => `<${element.localName} class="${element.getAttribute("class") || ""}">`;
   const scrolls = element => /auto|scroll/.test(getComputedStyle(element).overflowX);
 
-  /** What is cut at the right with no way to see it, and pictures that one would have to scroll. */
+  /** What is cut at the right with no way to see it, and pictures (not formulas) that one would have to scroll. */
   function cut(root) {
     const found = [];
     for (const element of root.querySelectorAll("*")) {
@@ -104,7 +105,7 @@
       if (hides && element.scrollWidth > element.clientWidth + 1) found.push(`${about(element)} hides a part of its width`);
       const frame = [...ancestors(element.parentElement)].find(scrolls);
       const right = frame ? frame.getBoundingClientRect().right : innerWidth;
-      const whole = !frame || ["img", "svg", "canvas", "progress"].includes(element.localName);
+      const whole = !frame || (["img", "svg"].includes(element.localName) && !element.closest("div.math"));
       if (whole && box.right > right + 1) {
         found.push(`${about(element)} ends at ${Math.round(box.right)} of ${Math.round(right)} pixels`);
       }

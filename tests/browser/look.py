@@ -13,11 +13,11 @@ _SCRIPT = Path(__file__).with_suffix(".js").read_text()
 
 
 def look(at: Locator, *faults: Fault) -> list[str]:
-    """Return a sentence for each of these faults in the parts of a page that the locator names; folded parts are not seen.
+    """Return a sentence for each of these faults in what a locator names; what is folded is not seen.
 
-    unreadable: text with a contrast below WCAG's 4.5 (3 for large text and signs); cut: content that nobody can see whole;
-    wide: tables and printed lines that have to be scrolled sideways; missing: pictures that did not load; unknown: text
-    that was taken for an HTML element; overlapping: texts of an SVG on top of each other, or outside of it.
+    unreadable: text with a contrast below WCAG's 4.5 (3 for large text and signs); cut: content that nobody can see
+    whole; wide: tables and printed lines that have to be scrolled sideways; missing: pictures that did not load;
+    unknown: text that was taken for an HTML element; overlapping: texts of an SVG on each other, or outside of it.
     """
     looks = "return roots.flatMap(root => names.flatMap(name => eye[name](root)))"
     return at.evaluate_all(f"(roots, names) => {{ const eye = {_SCRIPT}; {looks} }}", list(faults))
