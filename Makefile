@@ -18,7 +18,7 @@ export TRT_LAB_ENGINE = $(ENGINE)
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
 	@echo "make run       the same with full settings"
-	@echo "make test      every check a contributor needs: lint, unit tests, conformance suite"
+	@echo "make test      lint, unit tests and the conformance suite; browser-test and site are tried besides"
 	@echo "make check     lint and unit tests only"
 	@echo "make conformance  the behavioural suite of both engines only"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
@@ -37,9 +37,9 @@ help:
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "make clean     removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
 	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
-	@echo "make constraints  resolves constraints.txt anew for all of them (needs a package index)"
+	@echo "make constraints  resolves constraints.txt again for all of them (needs a package index)"
 	@echo "make pythons   install, imports, doctor and one notebook under each Python here (needs a package index)"
-	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu PyTorch without CUDA (1 GB, not 7)"
+	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu PyTorch without CUDA (3 GB of disk, not 7)"
 
 # Installed once; again when the dependencies change.
 $(STAMP): pyproject.toml constraints.txt

@@ -14,6 +14,7 @@ every build looks up: graders set it.
 import importlib
 import importlib.util
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +25,7 @@ __all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe"
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
 TIMINGS_VARIABLE = "TRT_LAB_TIMING_CACHE"
+_UNTIL_THE_END = ExitStack()  # what is entered here holds as long as the process: nobody closes it
 _CHOICES = ("auto", "tensorrt", "cpu")
 
 
@@ -47,7 +49,7 @@ def _load_tensorrt() -> tuple[ModuleType, ModuleType, str]:
             "install the last line that has them: pip install 'tensorrt-cu13==10.16.1.11'"
         )
     if timings := os.environ.get(TIMINGS_VARIABLE):
-        offered_timings(tensorrt, Path(timings).read_bytes()).__enter__()  # until this process ends
+        _UNTIL_THE_END.enter_context(offered_timings(tensorrt, Path(timings).read_bytes()))
     name = driver.Context.get_device().name()
     return tensorrt, driver, f"TensorRT {tensorrt.__version__}, {name}"
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.backend import DEVICE, ENGINE
+from helpers.backend import DEVICE, ENGINE, WHY_CPU
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
@@ -76,7 +76,8 @@ def progress() -> Progress:
         done = sum(name in passed.get(step, ()) for name in names)
         rows.append(Row(step, done, len(names), there, len(files), *_about(notebooks / step / f"{step}.ipynb")))
     engine = f"Real TensorRT: {DEVICE}" if ENGINE == "tensorrt" else f"No GPU in use: {DEVICE}"
-    return Progress(engine, rows)
+    why = f". TensorRT is installed and not used: {WHY_CPU}" if WHY_CPU else ""
+    return Progress(engine + why, rows)
 
 
 def remember(step: str, check: str, ok: bool) -> None:

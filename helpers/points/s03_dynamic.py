@@ -1,4 +1,4 @@
-"""Step 3: an engine for batches 1 to 32, how many images a second it does, and where more batch is of no more use."""
+"""Step 3: an engine for batches 1 to 32, how many images per second it does, and where more batch is of no more use."""
 
 import math
 import time
@@ -43,7 +43,7 @@ __all__ = [
 
 FUNCTION, RATE, SATURATION = "build_engine_dynamic", "images_per_second", "saturation_batch"
 TABLE = "measured_throughput"
-"""What the notebook calls {batch: images a second} of the FP16 engine."""
+"""What the notebook calls {batch: images per second} of the FP16 engine."""
 MEASURED = (1, 4, 16, 32)
 """The batches that the notebook measures."""
 GAIN_PERCENT = 10
@@ -179,7 +179,7 @@ def rate(case: Case) -> str:
     draw = case.random("dynamic.rate")
     uneven = [float(ms) for ms in draw.uniform((25, 2, 2, 2), (35, 3, 3, 3))]  # the first tells little of the others
     falling = [130 * 0.94**run for run in range(40)]  # no two alike: the rate tells which run counted
-    slow = (1, 180.0, falling, 0.0)  # no time, yet one run: 7.7 images a second, so that whole numbers are seen
+    slow = (1, 180.0, falling, 0.0)  # no time, yet one run: 7.7 images per second, so that whole numbers are seen
     steady = (2, 4.0, [4.0], 0.4)  # a hundred runs: who stops after so many, or once the rate is steady, is seen
     for batch, first_ms, runs_ms, seconds in (slow, (int(draw.integers(3, 64)), 40.0, uneven, 0.25), steady):
         made = {"batch": batch, "seconds": seconds, "first_ms": first_ms, "runs_ms": runs_ms}
@@ -198,7 +198,7 @@ def _check_rate(found: dict[str, Any], made: dict[str, Any]) -> None:
         counted = f"{len(starts) - 1} × {made['batch']} images in {ends[-1] - ends[0]:.2f} s"
         advice = "divide the images of the runs that count by the seconds that really passed for them"
         found_rate = said if isinstance(said, str) else f"{said:.4g}"
-        raise Missed(f"about {right:.4g} images a second, from {counted}", found_rate, advice)
+        raise Missed(f"about {right:.4g} images per second, from {counted}", found_rate, advice)
     began, seconds = ends[uncounted[0] - 1], made["seconds"]
     if found["returned_s"] - began < _EARLIEST * seconds or starts[-1] - began > _LATEST * seconds + _LATE_S:
         took = f"{ends[-1] - began:.2f} s, {len(starts) - uncounted[0]} runs"
@@ -219,7 +219,7 @@ def _explains(found: dict[str, Any], batch: int, warm: int) -> bool:
 
 @probe
 def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[int | str]:
-    """Return `saturation_batch`'s answers for tables [[batch, images a second], …]; a text where it is no number."""
+    """Return `saturation_batch`'s answers for tables [[batch, images per second], …]; a text where it is no number."""
     rule, answers = notebook[SATURATION], []
     for table in tables:
         given = {int(batch): rate for batch, rate in table}
@@ -248,7 +248,7 @@ def saturation(case: Case) -> str:
 
 
 def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
-    """Return tables [[batch, images a second], …] in any order, each with the batch that the rule gives for it."""
+    """Return tables [[batch, images per second], …] in any order, each with the batch that the rule gives for it."""
     draw = case.random("dynamic.tables")
     much, little, less = (partial(draw.uniform, *ends) for ends in ((1.15, 1.9), (0.97, 1.08), (0.5, 0.88)))
     below, above = draw.uniform(1.095, 1.098), draw.uniform(1.102, 1.105)
@@ -266,7 +266,7 @@ def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
     )
     tables = [_table(draw, float(draw.uniform(300, 3000)) * np.cumprod([1.0, *steps]), at) for steps, at in gains]
     exact = float(draw.choice(_EXACT))
-    slow = 2.1 * draw.uniform(1.12, 1.18)  # 2 images a second to who cuts or rounds to whole ones, before and after
+    slow = 2.1 * draw.uniform(1.12, 1.18)  # 2 images per second to who cuts or rounds to whole ones, before and after
     tables += [_table(draw, np.array(rates), 1) for rates in ([exact, exact * 11 / 10, exact], [2.1, slow])]
     batches, rates = zip(*sorted(tables[0][0]), strict=True)  # the same batches once more, and other rates
     return [*tables, ([list(row) for row in zip(batches, rates[::-1], strict=True)], batches[0])]
@@ -286,7 +286,7 @@ def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[li
 
 @probe
 def measured_table(notebook: Notebook) -> list[list[float]] | None:
-    """Return the notebook's TABLE as [[batch, images a second], …], None where it is no such table."""
+    """Return the notebook's TABLE as [[batch, images per second], …], None where it is no such table."""
     try:
         return [[int(batch), float(value)] for batch, value in notebook.value(TABLE).items()]
     except (AttributeError, TypeError, ValueError):
@@ -300,6 +300,6 @@ CHECKS = {
         (FUNCTION,),
         (plan, profile, limits, half_precision, workspace, fp32, parser_errors, failures),
     ),
-    "check_images_per_second": Check("03_dynamic", "Images a second", (RATE,), (rate,)),
+    "check_images_per_second": Check("03_dynamic", "Images per second", (RATE,), (rate,)),
     "check_saturation": Check("03_dynamic", "Where throughput saturates", (SATURATION,), (saturation,)),
 }

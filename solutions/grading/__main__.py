@@ -24,7 +24,7 @@ def main(
     course: Annotated[Path, typer.Option(help="The folder with nbgrader_config.py and submitted/.")] = Path("."),
     student: Annotated[str, typer.Option(help="Grade this student only.")] = "",
     step: Annotated[str, typer.Option(help="Grade this step only, such as 02_fp16.")] = "",
-    again: Annotated[bool, typer.Option("--again", help="Grade unchanged submissions anew too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Grade unchanged submissions again too.")] = False,
 ) -> None:
     """Grade submitted/<student>/<step>/<step>.ipynb: points to grades.csv, feedback to feedback/<student>/<step>/."""
     warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here

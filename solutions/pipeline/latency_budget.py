@@ -16,8 +16,8 @@ _BITS = 8
 class LatencyBudget:
     """Milliseconds a batch in each stage: preprocessing, upload, inference, download, postprocessing.
 
-    `link_mbps` is a link's rate in megabits a second (10^6 bit/s, as network links are sold), and `transfer_bytes` the
-    bytes that a batch moves over it; given together they add the bound that the link sets.
+    `link_mbps` is a link's rate in megabits per second (10^6 bit/s, as links are sold), and `transfer_bytes` the bytes
+    that a batch moves over it; given together they add the bound that the link sets.
     """
 
     pre_ms: float
@@ -40,7 +40,7 @@ class LatencyBudget:
         if self.transfer_bytes is not None and self.transfer_bytes <= 0:
             raise InputError(f"--transfer-bytes must be 1 or more, not {self.transfer_bytes}")
         if self.link_mbps is not None and not (math.isfinite(self.link_mbps) and self.link_mbps > 0):
-            raise InputError(f"--link-mbps must be more than 0 megabits a second, not {self.link_mbps}")
+            raise InputError(f"--link-mbps must be more than 0 megabits per second, not {self.link_mbps}")
 
     def _times(self) -> tuple[float, ...]:
         return self.pre_ms, self.h2d_ms, self.infer_ms, self.d2h_ms, self.post_ms
@@ -67,12 +67,12 @@ class LatencyBudget:
 
     @property
     def sequential_per_s(self) -> float:
-        """Batches a second when the next one starts after the last has ended."""
+        """Batches per second when the next one starts after the last has ended."""
         return 1e3 / self.total_ms
 
     @property
     def pipelined_per_s(self) -> float:
-        """Batches a second, at most, when all stages work at once on different batches: the slowest stage decides."""
+        """Batches per second, at most, when all stages work at once on different batches: the slowest stage decides."""
         return 1e3 / self.times_ms[self.bottleneck]
 
     @property
@@ -84,7 +84,7 @@ class LatencyBudget:
 
     @property
     def bound_per_s(self) -> float:
-        """Batches a second, at most, with the link counted in."""
+        """Batches per second, at most, with the link counted in."""
         return min(self.pipelined_per_s, 1e3 / self.link_ms) if self.link_ms else self.pipelined_per_s
 
     @property

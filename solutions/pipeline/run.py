@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from helpers.backend import DEVICE
+from helpers.backend import DEVICE, WHY_CPU
 from helpers.errors import EngineError
 from solutions.pipeline.findings import headline
 from solutions.pipeline.recipe import Recipe
@@ -29,6 +29,8 @@ def run(options: RunOptions, console: Console) -> Results:
     recipe = Recipe(options)
     kind = "quick" if options.quick else "full"
     console.print(f"[bold]{escape(options.model)} on {escape(options.data)}[/], {kind} run on {escape(DEVICE)}\n")
+    if WHY_CPU:
+        console.print(f"TensorRT is installed and not used: {escape(WHY_CPU)}\n")
     start = time.perf_counter()
     with exclusive(options.out), RunView(console) as view:
         recipe.prepare()

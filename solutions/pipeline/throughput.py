@@ -1,4 +1,4 @@
-"""Throughput: images a second with the queue kept full, every runner in turns in the same run."""
+"""Throughput: images per second with the queue kept full, every runner in turns in the same run."""
 
 import math
 import statistics
@@ -16,7 +16,7 @@ IN_FLIGHT = 4
 
 @dataclass(frozen=True)
 class Throughput:
-    """Images a second of one runner at one batch size: the median over the turns.
+    """Images per second of one runner at one batch size: the median over the turns.
 
     `executions` and `seconds` are those of all turns together.
     """

@@ -59,7 +59,7 @@ class LogRun:
     warnings: list[str] = field(default_factory=list)
 
     def images_per_s(self, batch: int) -> float:
-        """Return images a second for `batch` images a query (see the module's note on implicit batches)."""
+        """Return images per second for `batch` images a query (see the module's note on implicit batches)."""
         return self.throughput_qps * (1 if self.implicit_batch else batch)
 
 

@@ -75,7 +75,7 @@ def test_a_profile_to_16_keeps_two_thirds_of_the_outputs() -> None:
 def test_without_four_measurements_a_good_engine_was_not_measured(table: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(s03_dynamic, "_images_per_second", lambda plan: 100.0)
     monkeypatch.setattr(points, "rate", lambda case: "right")
-    with pytest.raises(Missed, match="images a second"):
+    with pytest.raises(Missed, match="images per second"):
         s03_dynamic.measured(_case(4, **{points.TABLE: table}))
 
 

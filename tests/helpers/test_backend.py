@@ -18,13 +18,30 @@ TENSORRT_11 = {"tensorrt.py": "__version__ = '11.0.1'"} | PYCUDA
 BROKEN = {"tensorrt.py": "raise ImportError('libnvinfer.so.10: cannot open shared object file')"}
 NO_DRIVER = {"tensorrt.py": "class IInt8EntropyCalibrator2: pass"} | PYCUDA
 NO_DRIVER["pycuda/autoprimaryctx.py"] = "raise RuntimeError('cuInit failed: no CUDA-capable device is detected')"
+TIMED = """
+class IInt8EntropyCalibrator2: pass
+class Config:
+    def create_timing_cache(self, content): return content
+    def set_timing_cache(self, cache, ignore_mismatch): self.cache = cache
+class Builder:
+    def create_builder_config(self): return Config()
+__version__ = "8.6.0"
+"""
+DEVICE = """
+class Context:
+    @staticmethod
+    def get_device(): return Context()
+    def name(self): return "a GPU"
+"""
 
 
-def _python(folder: Path, files: dict[str, str], engine: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _python(
+    folder: Path, files: dict[str, str], engine: str, *arguments: str, **more: str
+) -> subprocess.CompletedProcess[str]:
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "TRT_LAB_ENGINE": engine}
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "TRT_LAB_ENGINE": engine, **more}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
@@ -61,3 +78,17 @@ def test_the_doctor_tells_the_reason_in_one_line(tmp_path: Path) -> None:
     done = _python(tmp_path, TENSORRT_11, "auto", "-m", "solutions.pipeline", "doctor")
     assert done.returncode == 0
     assert "TensorRT is installed and not used: TensorRT 11.0.1 has no precision flags" in done.stdout
+
+
+def test_the_progress_of_the_start_page_tells_the_reason(tmp_path: Path) -> None:
+    done = _python(tmp_path, TENSORRT_11, "auto", "-c", "from helpers import feedback; print(feedback.progress())")
+    said = done.stdout.splitlines()[0]
+    assert said.startswith("No GPU in use: CPU engine") and "not used: TensorRT 11.0.1 has no precision flags" in said
+
+
+def test_every_configuration_gets_the_timings_of_the_file_as_long_as_the_process_runs(tmp_path: Path) -> None:
+    files = {"tensorrt.py": TIMED} | PYCUDA | {"pycuda/driver.py": DEVICE}
+    (timings := tmp_path / "timing.cache").write_bytes(b"kernel timings")
+    ask = "import gc; from helpers.backend import trt; gc.collect(); print(trt.Builder().create_builder_config().cache)"
+    environment = {"TRT_LAB_TIMING_CACHE": str(timings)}
+    assert _python(tmp_path, files, "tensorrt", "-c", ask, **environment).stdout.strip() == "b'kernel timings'"

@@ -117,6 +117,12 @@ def test_every_engine_was_checked_against_pytorch(results):
     assert all(check["passed"] for check in checks)
 
 
+def test_a_run_on_the_cpu_says_why_an_installed_tensorrt_is_not_used(results, monkeypatch):
+    assert "TensorRT" not in run_quietly(options(results))
+    monkeypatch.setattr("solutions.pipeline.run.WHY_CPU", "TensorRT 11.0.1 has no calibrators")
+    assert "installed and not used: TensorRT 11.0.1 has no calibrators" in run_quietly(options(results))
+
+
 def test_the_same_run_again_does_nothing_again(results):
     before = {path: path.stat().st_mtime_ns for path in results.rglob("*.engine")}
     text = run_quietly(options(results))

@@ -20,7 +20,7 @@ def main(
     quick: Annotated[bool, typer.Option(help="Only entries that are decided in seconds.")] = False,
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
-    messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is made anew.")] = None,
+    messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is written again.")] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:

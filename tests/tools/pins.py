@@ -1,4 +1,4 @@
-"""The pinned versions: resolve them anew, or prove that they can be had. Both need a package index.
+"""The pinned versions: resolve them again, or prove that they can be had. Both need a package index.
 
     python -m tests.tools.pins                # each supported Python and platform gets wheels of exactly these versions
     python -m tests.tools.pins --resolve      # write constraints.txt; what is pinned stays where it still can be had
@@ -54,8 +54,8 @@ def _compiled(*arguments: str) -> str:
     return done.stdout
 
 
-def main(write: bool = typer.Option(False, "--resolve", help="Write constraints.txt anew.")) -> None:
-    """Prove the pins for each Python and platform, or resolve them anew."""
+def main(write: bool = typer.Option(False, "--resolve", help="Write constraints.txt again.")) -> None:
+    """Prove the pins for each Python and platform, or resolve them again."""
     if write:
         return resolve()
     pinned = {line.split(" ;")[0] for line in CONSTRAINTS.read_text().splitlines() if "==" in line}

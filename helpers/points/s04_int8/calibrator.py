@@ -247,7 +247,7 @@ def again(case: Case) -> str:
         given = _contents(run["batches"])
         if given != first or not run["ended"]:
             found = f"{len(given)} batches" + (", other ones" if len(given) == len(first) else f", {len(first)} before")
-            advice = "after the last batch begin anew, in get_batch itself: an iterator that is used up stays empty"
+            advice = "after the last batch begin again, in get_batch itself: an iterator that is used up stays empty"
             raise Missed(f"the same batches for a {number} build", run["faults"].get("get_batch", found), advice)
     return f"{len(first)} batches again"
 

@@ -75,7 +75,7 @@ class Timed:
     def rates(
         self, after: int = 0, column: str = "end_s", share: float = _WARM_UP_SHARE, waited: bool = False
     ) -> tuple[float, float]:
-        """Return the least and largest true rate in images a second, by the call that a warm-up may end before.
+        """Return the least and largest true rate in images per second, by the call that a warm-up may end before.
 
         It took `after` calls at least, and at most `share` of the time or a dozen calls; `waited`: a wait ended it.
         """
@@ -167,7 +167,7 @@ def _judge_images(found: Timed) -> str:
 def _judge_steady(found: Timed) -> str:
     said = _judge_images(found)
     if found.images_per_s.is_integer():  # its calls take a random time, so that its rate is no whole number
-        advice = "do not round: a large network on a small machine gives two or three images a second"
+        advice = "do not round: a large network on a small machine gives two or three images per second"
         raise Missed("the rate as a float, as it was computed", f"{found.images_per_s:g}, a whole number", advice)
     return said
 

@@ -250,7 +250,12 @@ def models(case: Case) -> str:
     said = _both(found, known["ranks"], "for a model that answers with torch tensors", "accept both kinds of scores")
     known = _known(case, "accuracy.again", {0: VALIDATION_IMAGES - 11, 3: 7, 7: 4})
     found = _evaluate(case, known, 10, VALIDATION_IMAGES, after_others=True, edge=_SMALL)
-    _both(found, known["ranks"], "after other models and images", "begin each call anew: keep no answers or counts")
+    _both(
+        found,
+        known["ranks"],
+        "after other models and images",
+        "begin each call from nothing: keep no answers or counts",
+    )
     return said
 
 

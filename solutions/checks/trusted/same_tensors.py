@@ -33,7 +33,7 @@ def scale_differences(found: tuple[Scales, bytes], expected: tuple[Scales, bytes
     matched = [(name, same) for name, same in pairs if same is not None and scales[same] > 0]
     if len(matched) < len(theirs) / 2:
         said = f"scales for {len(matched)} of {len(theirs)} of the network's tensors"
-        advice = "the cache and resnet50_simplified.onnx belong together: calibrate anew"
+        advice = "the cache and resnet50_simplified.onnx belong together: calibrate again"
         raise Missed("the scales of the lab's model in the calibration cache", said, advice)
     return np.array([abs(np.log(scales[same] / wanted[name])) for name, same in matched])
 

@@ -55,7 +55,7 @@ def export(
     model: Annotated[
         str, typer.Option(help="resnet18, resnet50, or with ImageNet's data any torchvision classifier.")
     ] = "resnet50",
-    batch_size: Annotated[int, typer.Option(help="Images a batch; only what is traced with --dynamic-batch.")] = 1,
+    batch_size: Annotated[int, typer.Option(help="Images per batch; only what is traced with --dynamic-batch.")] = 1,
     dynamic_batch: Annotated[
         bool, typer.Option("--dynamic-batch/--static-batch", help="Leave the batch axis open, or fix it.")
     ] = True,
@@ -166,7 +166,7 @@ def calib_data(
 def infer(
     engine: Annotated[Path, typer.Option(help="Engine file.")],
     input: Annotated[Path, typer.Option(help="An image or a folder of images.")],
-    batch_size: Annotated[int, typer.Option(help="Images a batch.")] = 8,
+    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 8,
     topk: Annotated[int, typer.Option(help="Classes to show for each image.")] = 5,
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Name images that cannot be decoded and go on without them.")
@@ -197,7 +197,7 @@ def compare(
     b: Annotated[Path, typer.Option("--b", help="Engine to compare with it.")],
     calib_npy: Annotated[Path, typer.Option(help="Tensor of images, as calib-data writes it.")],
     n: Annotated[int, typer.Option(help="Number of images, from the first on.")] = 128,
-    batch: Annotated[int | None, typer.Option(help="Images a batch (16, or the engines' largest).")] = None,
+    batch: Annotated[int | None, typer.Option(help="Images per batch (16, or the engines' largest).")] = None,
 ) -> None:
     """Show how far the outputs of two engines are apart."""
     with working("comparing"):

@@ -54,14 +54,14 @@ def bench(
     ort: Annotated[Path | None, typer.Option(help="Baseline: this ONNX file in ONNX Runtime.")] = None,
     data: Annotated[str, typer.Option(help="Data set whose weights the PyTorch model has.")] = "digits",
     batch_sizes: Annotated[
-        list[str] | None, typer.Option(help="Images a batch; several after one flag.", show_default="1 4 8 16 32")
+        list[str] | None, typer.Option(help="Images per batch; several after one flag.", show_default="1 4 8 16 32")
     ] = None,
     iterations: Annotated[
         int | None,
-        typer.Option(help="At least so many executions each.", show_default="1000; 100 where --duration is given"),
+        typer.Option(help="At least so many executions of each.", show_default="1000; 100 where --duration is given"),
     ] = None,
-    warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up each, not counted (as trtexec's).")] = 200.0,
-    duration: Annotated[float, typer.Option(help="At least so many seconds of timing each (as trtexec's).")] = 0.0,
+    warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up of each, not counted (as trtexec's).")] = 200.0,
+    duration: Annotated[float, typer.Option(help="At least so many seconds of timing of each (as trtexec's).")] = 0.0,
     limit: Annotated[float, typer.Option(help="Seconds from which on missing executions are left out.")] = 60.0,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
     log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
@@ -156,7 +156,7 @@ def parse_log(
     out: Annotated[Path, typer.Option(help="JSON file to write.")],
     model: Annotated[str, typer.Option(help="Name of the model, kept in the JSON.")],
     precision: Annotated[str, typer.Option(help="Precision of the engine, kept in the JSON.")],
-    batch: Annotated[int, typer.Option(help="Images a query: images/s = queries/s × batch.")],
+    batch: Annotated[int, typer.Option(help="Images per query: images/s = queries/s × batch.")],
 ) -> None:
     """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU."""
     from helpers.files import write_json
@@ -178,7 +178,9 @@ def parse_log(
 def profile(
     engine: Annotated[Path, typer.Option(help="Engine file.")],
     top: Annotated[int, typer.Option(min=1, help="How many of the slowest layers to explain.")] = 3,
-    batch_size: Annotated[int | None, typer.Option(help="Images a batch.", show_default="the engine's optimum")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Images per batch.", show_default="the engine's optimum")
+    ] = None,
     iterations: Annotated[int, typer.Option(help="Executions; each layer's median counts.")] = 50,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
 ) -> None:
@@ -221,14 +223,14 @@ def _figure(value: float | None, unit: float = 1.0) -> str:
 
 
 def latency_budget(
-    pre_ms: Annotated[float, typer.Option(help="Preprocessing, milliseconds a batch.")],
-    h2d_ms: Annotated[float, typer.Option(help="Upload to the device, milliseconds a batch.")],
-    infer_ms: Annotated[float, typer.Option(help="Inference, milliseconds a batch.")],
-    d2h_ms: Annotated[float, typer.Option(help="Download from the device, milliseconds a batch.")],
-    post_ms: Annotated[float, typer.Option(help="Postprocessing, milliseconds a batch.")],
-    transfer_bytes: Annotated[int | None, typer.Option(help="Bytes a batch moves over the link.")] = None,
+    pre_ms: Annotated[float, typer.Option(help="Preprocessing, milliseconds per batch.")],
+    h2d_ms: Annotated[float, typer.Option(help="Upload to the device, milliseconds per batch.")],
+    infer_ms: Annotated[float, typer.Option(help="Inference, milliseconds per batch.")],
+    d2h_ms: Annotated[float, typer.Option(help="Download from the device, milliseconds per batch.")],
+    post_ms: Annotated[float, typer.Option(help="Postprocessing, milliseconds per batch.")],
+    transfer_bytes: Annotated[int | None, typer.Option(help="Bytes that a batch moves over the link.")] = None,
     link_mbps: Annotated[
-        float | None, typer.Option(help="The link's rate in megabits a second (10^6 bit/s; 1 MB/s is 8).")
+        float | None, typer.Option(help="The link's rate in megabits per second (10^6 bit/s; 1 MB/s is 8).")
     ] = None,
 ) -> None:
     """Split an end-to-end latency into its stages and give the bounds on throughput, overlapped or not."""

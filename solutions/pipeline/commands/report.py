@@ -65,7 +65,9 @@ def run(
     engine: Annotated[
         str | None, typer.Option(help="auto, tensorrt or cpu.", show_default="$TRT_LAB_ENGINE, else auto")
     ] = None,
-    model: Annotated[str, typer.Option(help="resnet18, resnet50 or another torchvision classifier.")] = "resnet50",
+    model: Annotated[
+        str, typer.Option(help="resnet18, resnet50, or with ImageNet's data any torchvision classifier.")
+    ] = "resnet50",
     data: Annotated[str, typer.Option(help="digits, imagenette, imagenet:FOLDER or cifar10.")] = "digits",
     out: Annotated[Path, typer.Option(help="Folder for everything that the run makes.")] = Path("results"),
 ) -> None:
@@ -91,5 +93,5 @@ def _choose_engine(engine: str | None) -> None:
         raise InputError(f"--engine {engine!r} is unknown; choose one of {', '.join(_ENGINES)}")
     loaded = sys.modules.get("helpers.backend")
     if loaded is not None and engine not in ("auto", loaded.ENGINE):
-        raise InputError(f"this process already uses the engine {loaded.ENGINE}; start trtlab anew for {engine}")
+        raise InputError(f"this process already uses the engine {loaded.ENGINE}; start trtlab again for {engine}")
     os.environ["TRT_LAB_ENGINE"] = engine

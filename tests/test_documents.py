@@ -1,0 +1,137 @@
+"""What the documents say is what code, records and bank hold: numbers, names, and paths of what students get."""
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from helpers.lab import STEPS
+from solutions.grading.layout import ROOT
+from solutions.grading.release import NAME, make_release
+from tests.benchmarks.page import BENCH, PAGE, in_page
+
+README = (ROOT / "README.md").read_text()
+LABS = (ROOT / "labs" / "README.md").read_text()
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "labs" / "README.md", ROOT / "datasets" / "README.md"]
+STUDENTS = ROOT / "solutions" / "grading" / "student"
+VARIABLE = re.compile(r"TRT_LAB_[A-Z]+(?:_[A-Z]+)*")
+
+
+def test_every_environment_variable_is_in_the_table_and_no_other() -> None:
+    sources = [ROOT / "Makefile", STUDENTS / "Makefile"]
+    for folder in ("helpers", "solutions", "tests", "website"):
+        sources += [path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    used = {name for path in sources for name in VARIABLE.findall(path.read_text())}
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert set(re.findall(rf"^\| `({VARIABLE.pattern})` \|", page, re.M)) == used
+
+
+def test_the_readme_has_the_bank_s_size() -> None:
+    entries = [
+        raw for path in (ROOT / "tests" / "submissions").glob("0*.yaml") for raw in yaml.safe_load(path.read_text())
+    ]
+    wrong = sum(bool(raw["loses"]) for raw in entries)
+    assert f"{wrong} wrong and {len(entries) - wrong} right solutions" in README
+
+
+@pytest.mark.parametrize("folder", ["cpu", "h200"])
+def test_the_result_in_the_readme_is_that_of_the_kept_runs(folder: str) -> None:
+    summary = json.loads((ROOT / "docs" / "results" / folder / "summary.json").read_text())
+    rows, device = summary["rows"], re.sub(r" \(.*\)", "", summary["engine"]["device"]).split(", ")[-1]
+    best = max((row for row in rows if not row["elsewhere"]), key=lambda row: row["images_per_s"])
+    base = next(row for row in rows if row["name"] == "pytorch-fp32" and row["batch"] == best["batch"])
+    said = README[README.index("**The result:**") : README.index("## Start")].replace("\n", " ")
+    assert said.startswith(f"**The result:** {best['name'].upper()} at batch {best['batch']} does ")
+    for value in (
+        device.removeprefix("NVIDIA "),
+        f"{best['images_per_s']:,.0f} images/s",
+        f"{best['images_per_s'] / base['images_per_s']:.1f}× PyTorch FP32",
+        f"{base['top1']:.1f} %",
+    ):
+        assert value in said, f"docs/results/{folder} has {value}"
+    falls = re.search(r"falls by ([\d.]+) and ([\d.]+) points", said)
+    assert float(falls[{"h200": 1, "cpu": 2}[folder]]) == pytest.approx(base["top1"] - best["top1"])
+
+
+def test_the_table_of_the_benchmarks_is_the_kept_measurement() -> None:
+    page, bench = PAGE.read_text(), json.loads(BENCH.read_text())
+    assert f"{bench['date']}, by `{bench['command']}`" in page, "the page has no place for the table, or an older one"
+    assert in_page(page, bench) == page, "make bench writes it"
+    most = max(found["of"] - found["equal"] for found in bench["scales"].values())
+    assert f"{bench['calibration']['entropy_peak_bytes'] / 1e9:.1f} GB, for calibrating" in LABS
+    assert f"except at most {['none', 'one', 'two', 'three'][most]} per calibrator" in README
+
+
+@pytest.mark.parametrize("column, model", [(1, "resnet50"), (2, "resnet18")])
+def test_the_accuracies_of_the_weights_are_those_of_the_training(column: int, model: str) -> None:
+    page = (ROOT / "datasets" / "README.md").read_text()
+    kept = json.loads((ROOT / "datasets" / "weights" / f"{model}.json").read_text())
+    table = page[page.index("| preprocessing |") :].split("\n\n")[0].splitlines()[2:]
+    shown = [float(row.strip("| ").split("|")[column]) for row in table]
+    assert shown == [kept["top1_fp32_percent"], *kept["top1_fp32_percent_with_mistake"].values()]
+    assert f"| {kept['top1_fp32_percent']} % | " in page and f" | {kept['kept_weights']:,} |" in page
+
+
+def test_the_readme_clones_what_the_project_names() -> None:
+    address = re.search(r'^Repository = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    assert f"git clone {address} " in README
+
+
+def test_the_hand_out_counts_points_and_checks_as_the_notebooks_do() -> None:
+    for number, step in enumerate(STEPS, 1):
+        cells = nbformat.read(ROOT / "labs" / step / f"{step}.ipynb", as_version=4).cells
+        points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in cells)
+        assert re.search(rf"\]\({step}/{step}\.ipynb\) \|.*\| {points:g} \|$", LABS, re.M), f"{step}: {points:g}"
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+        checks = set(re.findall(r"feedback\.(check_\w+)\(", code)) - {"check_speed"}  # it shows, and ticks nothing
+        told = {1: "the check ticks", 2: "both checks tick"}.get(len(checks), "all checks tick")
+        assert f"- [ ] {number}: {told}" in LABS, step
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a student has after `make jupyter`: the archive, and its notebooks laid out."""
+    folder = tmp_path_factory.mktemp("archive")
+    make_release(ROOT, folder / "student.zip")
+    with zipfile.ZipFile(folder / "student.zip") as archive:
+        archive.extractall(folder)
+    subprocess.run([sys.executable, "-m", "helpers.handout"], cwd=folder / NAME, check=True, capture_output=True)
+    return folder / NAME
+
+
+def test_the_archive_s_pages_and_notebooks_link_only_to_what_is_in_it(unpacked: Path) -> None:
+    broken = []
+    texts = {path: path.read_text() for path in unpacked.rglob("*.md")}
+    for path in (unpacked / "labs").rglob("*.ipynb"):
+        cells = nbformat.read(path, as_version=4).cells
+        texts[path] = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for path, text in texts.items():
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if "://" not in target and not (path.parent / target).exists():
+                broken.append(f"{path.relative_to(unpacked)} → {target}")
+    assert len(texts) >= len(STEPS) + 3 and not broken
+
+
+def test_the_archive_s_pages_name_only_files_and_commands_that_are_in_it(unpacked: Path) -> None:
+    made = ("labs/artifacts", "labs/.kept", "datasets/cache")
+    elsewhere = {"datasets/train_weights.py": "in the repository, not in the students' archive"}
+    tops = "|".join(sorted({path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."}))
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (unpacked / "Makefile").read_text(), re.M))
+    for page in unpacked.rglob("*.md"):
+        text = page.read_text()
+        for name in re.findall(rf"(?<![\w/.-])(?:{tops})/[\w./-]*\w", text):
+            told = elsewhere.get(name, "\0") in text
+            assert told or name.startswith(made) or (unpacked / name).exists(), f"{page.name} names {name}"
+        named = set(re.findall(r"(?:`|^ {4}|&& )make ([a-z-]+)", text, re.M))
+        assert named <= targets, f"{page.name} names make {named - targets}"
+
+
+def test_documents_do_without_words_that_readers_from_abroad_stumble_over() -> None:
+    for path in [*DOCUMENTS, *STUDENTS.iterdir(), ROOT / "Makefile"]:
+        assert (found := re.findall(r"\b(?:anew|but for)\b", path.read_text())) == [], f"{path.name}: {found}"
