@@ -27,6 +27,7 @@ help:
 	@echo "make site      solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
 	@echo "make jupyter   JupyterLab on the notebooks of labs/ and solutions/"
 	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
+	@echo "make charts    the same, naming charts whose labels overlap (STEP=02_fp16: only that one)"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again)"
@@ -64,6 +65,10 @@ jupyter: $(STAMP)
 solutions: $(STAMP)
 	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"
 	@$(BIN)/python -m solutions.grading.solve $(if $(STEP),--step $(STEP)) $(if $(KEEP),--keep)
+
+charts: $(STAMP)
+	@echo "Executing the solution notebooks: which labels of their charts overlap$(if $(STEP),: $(STEP))"
+	@$(BIN)/python -m tests.tools.charts $(STEP)
 
 labs: $(STAMP)
 	@echo "Making the students' notebooks"
