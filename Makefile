@@ -23,10 +23,11 @@ help:
 	@echo "make conformance  the behavioural suite of both engines only"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
 	@echo "make chromium  installs Debian's Chromium where none is; browser-test does it by itself"
-	@echo "make browser-test  JupyterLab in Chromium: a solved task, Validate, formgrader → results/browser/*.png"
+	@echo "make browser-test  Chromium: a solved task, Validate, formgrader, the site's pages → results/browser/*.png"
 	@echo "make site      solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
 	@echo "make jupyter   JupyterLab on the notebooks of labs/ and solutions/"
 	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
+	@echo "make charts    the same, naming charts whose labels overlap (STEP=02_fp16: only that one)"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again)"
@@ -50,6 +51,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Sphinx and its themes, once; again when the dependencies change.
+SITE_STAMP = $(VENV)/.installed-site
+$(SITE_STAMP): $(STAMP)
+	@echo "Setting up what builds the site"
+	@$(PIP) install -c constraints.txt -e '.[site]'
+	@touch $@
+
 jupyter: $(STAMP)
 	@echo "JupyterLab; end it with Ctrl-C"
 	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs/00_start.ipynb
@@ -57,6 +65,10 @@ jupyter: $(STAMP)
 solutions: $(STAMP)
 	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"
 	@$(BIN)/python -m solutions.grading.solve $(if $(STEP),--step $(STEP)) $(if $(KEEP),--keep)
+
+charts: $(STAMP)
+	@echo "Executing the solution notebooks: which labels of their charts overlap$(if $(STEP),: $(STEP))"
+	@$(BIN)/python -m tests.tools.charts $(STEP)
 
 labs: $(STAMP)
 	@echo "Making the students' notebooks"
@@ -114,8 +126,8 @@ conformance: $(STAMP)
 	@echo "Conformance: one behavioural suite for every engine"
 	@$(BIN)/python -m pytest tests/conformance
 
-browser-test: $(STAMP) chromium
-	@echo "JupyterLab in a real browser: a student's notebook, Validate, formgrader"
+browser-test: $(SITE_STAMP) chromium
+	@echo "A real browser: JupyterLab, Validate, formgrader, every page of the site, light and dark"
 	@$(BIN)/python -m pytest tests/browser
 
 # Debian's browser; CHROMIUM=path names another.
@@ -153,9 +165,8 @@ gpu-test:
 	$(PYTHON_GPU) -m pytest tests/gpu -s
 	$(PYTHON_GPU) -m solutions.pipeline run --quick --out $(OUT)
 
-site: $(STAMP)
+site: $(SITE_STAMP)
 	@echo "Building the site: solutions as they were executed, hand-out, docs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	@$(BIN)/python -m website --out $(OUT)/site
 
 clean:
