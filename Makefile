@@ -39,6 +39,7 @@ help:
 	@echo "make clean     removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
 	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
 	@echo "make constraints  resolves constraints.txt again for all of them (needs a package index)"
+	@echo "make colab     steps 1 and 2 as in Colab: its versions, an empty folder, a local server (needs Python 3.12 and a package index)"
 	@echo "make pythons   install, imports, doctor and one notebook under each Python here (needs a package index)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu PyTorch without CUDA (3 GB of disk, not 7)"
 
@@ -149,6 +150,10 @@ wheels: $(STAMP)
 constraints: $(STAMP)
 	@echo "Resolving constraints.txt; what is pinned stays where it still can be had"
 	@$(BIN)/python -m tests.tools.pins --resolve
+
+colab: $(STAMP)
+	@echo "Steps 1 and 2 with Colab's versions of the packages, from an empty folder"
+	@$(BIN)/python -m tests.tools.colab
 
 # VERSIONS="3.12 3.13" tries only these.
 pythons: $(STAMP)
