@@ -18,6 +18,7 @@ export TRT_LAB_ENGINE = $(ENGINE)
 help:
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
 	@echo "make run       the same with full settings"
+	@echo "make setup     installs into $(VENV) only; the others do it by themselves"
 	@echo "make test      lint, unit tests and the conformance suite; browser-test and site are tried besides"
 	@echo "make check     lint and unit tests only"
 	@echo "make conformance  the behavioural suite of both engines only"
@@ -58,6 +59,8 @@ $(SITE_STAMP): $(STAMP)
 	@echo "Setting up what builds the site"
 	@$(PIP) install -c constraints.txt -e '.[site]'
 	@touch $@
+
+setup: $(STAMP)
 
 jupyter: $(STAMP)
 	@echo "JupyterLab; end it with Ctrl-C"
