@@ -4,6 +4,7 @@
 # The log of `docker run` has the address with its token.
 
 FROM python:3.12-slim-bookworm AS cpu
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends make && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home student
 USER student
