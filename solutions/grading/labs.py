@@ -32,7 +32,8 @@ ANSWERS = "answers"
 FIRST_CELL = (
     "# Colab, Kaggle: fetches the lab. Where it is installed this does nothing.\n"
     """if not __import__("importlib.util").util.find_spec("helpers"): lab_release = "{release}"; """
-    """exec(__import__("urllib.request").request.urlopen(f"{{lab_release}}/elsewhere.py").read(), {{"release": lab_release}})"""
+    """exec(__import__("urllib.request").request.urlopen(f"{{lab_release}}/elsewhere.py").read(), """
+    """{{"release": lab_release}})"""
 )
 """The first code cell of each handed-out notebook; `release` is the address of a release's files."""
 

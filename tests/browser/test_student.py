@@ -6,6 +6,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from helpers.backend import DEVICE
+from helpers.handout import read_notebook
 from helpers.lab import STEPS
 from tests.browser.course import CHECK, START, TODO, Course
 from tests.browser.lab_page import LabPage
@@ -58,9 +59,10 @@ def test_a_solved_task_gets_its_tick_light_and_dark_and_validates(
 def test_the_start_page_names_the_engine_and_leads_to_the_steps(
     student_lab: LabPage, page: Page, course: Course, picture: Callable[[str], None]
 ) -> None:
+    cells = [cell.id for cell in read_notebook(course.root / START).cells]
     start = student_lab.open_notebook(course.root / START)
 
-    output = start.run(1)
+    output = start.run(cells.index("start-progress"))
 
     expect(output, "the engine in use").to_contain_text(DEVICE)
     rows = output.locator("tr").filter(has=page.locator("td"))
