@@ -1,4 +1,4 @@
-"""What the containers' files run and copy is there: they were not built where this was written."""
+"""Dockerfile, .dockerignore and .devcontainer name only what is there. Nobody builds them here: there is no Docker."""
 
 import json
 import re
