@@ -48,7 +48,7 @@ except ModuleNotFoundError:
     from helpers import elsewhere
 
     elsewhere.set_up()"""
-"""The first code cell of each handed-out notebook; `bundle` is the students' archive's address, `folder` what it holds."""
+"""The first code cell of each handed-out notebook; `bundle` is the students' archive's address, `folder` its top."""
 
 _START = Path(__file__).parent / START
 _SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|solutions\.(checks|pipeline|grading)")

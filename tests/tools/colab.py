@@ -71,7 +71,7 @@ def answered(step: str, archive: Path) -> nbformat.NotebookNode:
 
 
 def tried(content: Path, server: Path) -> None:
-    """Pack the archive into `server`, serve it, execute the notebooks in the empty folder `content`, print what was seen.
+    """Serve the archive from the folder `server`, execute the notebooks in the empty `content`, print what was seen.
 
     Raises:
         subprocess.CalledProcessError: a notebook failed.
@@ -98,8 +98,9 @@ def _execute(notebook: nbformat.NotebookNode, path: Path, bundle: str) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TRT_LAB"))}
     quick = {"TRT_LAB_QUICK": "1", "TRT_LAB_MODEL": "resnet18", "TRT_LAB_ENGINE": "cpu", "TRT_LAB_BUNDLE": bundle}
     nbformat.write(notebook, path)
-    command = [str(FOLDER / "bin" / "python"), "-Xfrozen_modules=off", "-c", _EXECUTE, path.name]
-    subprocess.run(command, cwd=path.parent, env={**kept, **quick}, check=True)
+    quiet = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # a warning of the kernel's debugger
+    command = [str(FOLDER / "bin" / "python"), "-c", _EXECUTE, path.name]
+    subprocess.run(command, cwd=path.parent, env={**kept, **quick, **quiet}, check=True)
     notebook.cells = nbformat.read(path, as_version=4).cells
 
 
