@@ -20,7 +20,19 @@ FLOORS = {
     "helpers": (
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
         *("files", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
-        *("cpu_engine", "backend", "arithmetic", "layers", "models", "data", "lab", "plots", "loader", "handout"),
+        *(
+            "cpu_engine",
+            "backend",
+            "arithmetic",
+            "layers",
+            "models",
+            "data",
+            "lab",
+            "elsewhere",
+            "plots",
+            "loader",
+            "handout",
+        ),
         *("probes", "points", "feedback"),
     ),
     "helpers.cpu_engine": (

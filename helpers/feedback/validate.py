@@ -5,18 +5,20 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from helpers.errors import InputError
 from helpers.feedback.card import Card, Line, show
 from helpers.files import atomic_write
 from helpers.handout import cell_name, read_notebook
-from helpers.lab import STEPS
+from helpers.lab import STEPS, progress
 from helpers.missed import Missed
 
 __all__ = ["validate"]
@@ -44,7 +46,7 @@ def validate(notebook: str | None = None) -> None:
     else:
         content, path = read_notebook(path := _found(notebook)), path
     step = next((name for name in STEPS if path and path.stem == name), "")
-    card = _judged(content, f"Validate {step or 'this notebook'}")
+    card = _judged(content, f"Validate {step or 'this notebook'}", path.parent if path else Path())
     show(card)
     if colab and path is None:
         path = Path(f"{_step_of(content) or 'notebook'}.ipynb")
@@ -54,24 +56,45 @@ def validate(notebook: str | None = None) -> None:
         print(f"To hand in: {path.resolve()}")
 
 
-def _judged(content: NotebookNode, title: str) -> Card:
-    executed = deepcopy(content)
-    search = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
-    client = NotebookClient(executed, timeout=_CELL_SECONDS, kernel_name="python3", allow_errors=True)
-    client.execute(env={**os.environ, "PYTHONPATH": search.rstrip(os.pathsep), "NBGRADER_EXECUTION": "validate"})
-    tests = [cell for cell in executed.cells if cell.metadata.get("nbgrader", {}).get("grade")]
-    return Card(title, [_line(cell) for cell in tests if cell.cell_type == "code"])
+def _judged(content: NotebookNode, title: str, folder: Path) -> Card:
+    executed, ended = deepcopy(content), set[int]()
+    code = {index: cell for index, cell in enumerate(executed.cells) if cell.cell_type == "code"}
+    for cell in code.values():
+        cell.outputs, cell.execution_count = [], None
+    shown = iter(progress(code, "validating", unit="cell"))
 
+    def _next(cell_index: int, **_: object) -> None:
+        ended.add(cell_index)
+        next(shown, None)
 
-def _line(cell: NotebookNode) -> Line:
-    failed = next((output for output in cell.outputs if output.output_type == "error"), None)
-    if failed is None:
-        return Line(True, cell_name(cell))
-    first, *rest = (failed.evalue or failed.ename).strip().splitlines()
-    missed = Missed(
-        f"the cell {cell_name(cell)} runs without an error", f"{failed.ename}: {first}", "\n".join(rest[:12])
+    client = NotebookClient(
+        executed,
+        timeout=_CELL_SECONDS,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": folder}},
+        on_cell_executed=_next,
     )
-    return Line(False, cell_name(cell), missed=missed)
+    search = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
+    with suppress(DeadKernelError, CellTimeoutError):  # the cells that had not ended say so
+        client.execute(env={**os.environ, "PYTHONPATH": search.rstrip(os.pathsep), "NBGRADER_EXECUTION": "validate"})
+    list(shown)
+    tests = {index: cell for index, cell in code.items() if cell.metadata.get("nbgrader", {}).get("grade")}
+    return Card(title, [_line(cell, index in ended) for index, cell in tests.items()])
+
+
+def _line(cell: NotebookNode, ended: bool) -> Line:
+    name = cell_name(cell)
+    failed = next((output for output in cell.outputs if output.output_type == "error"), None)
+    if ended and failed is None:
+        return Line(True, name)
+    if not ended:
+        found = f"the kernel died, or a cell took more than {_CELL_SECONDS // 60} minutes"
+        advice = "restart the kernel and run the cells one by one: which is the first that does not end?"
+        return Line(False, name, missed=Missed(f"the cell {name} runs to its end", found, advice))
+    first, *rest = (failed.evalue or failed.ename).strip().splitlines()
+    missed = Missed(f"the cell {name} runs without an error", f"{failed.ename}: {first}", "\n".join(rest[:12]))
+    return Line(False, name, missed=missed)
 
 
 def _found(notebook: str | None) -> Path:

@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
-__all__ = ["BRANCH", "in_colab", "release_address", "repository_address"]
+__all__ = ["BRANCH", "BUNDLE", "bundle_address", "in_colab", "repository_address"]
 
 BRANCH = "main"
+BUNDLE = "trt-lab-student"
+"""The name of the students' archive, and of the folder in it."""
 
 
 def repository_address(root: Path) -> str:
@@ -23,14 +25,14 @@ def in_colab(repository: str, notebook: str) -> str:
     return f"https://colab.research.google.com/github/{owner_and_name}/blob/{BRANCH}/{notebook}"
 
 
-def release_address(root: Path) -> str:
-    """Return where the files of this version's release are, on GitHub, without a slash at its end.
+def bundle_address(root: Path) -> str:
+    """Return where the students' archive of this version is published: among the files of its release on GitHub.
 
     Raises:
         ValueError: pyproject.toml names no address or no version.
     """
     version = _found(root, r'^version = "([^"]+)"$', '`version = "…"` below [project]')
-    return f"{repository_address(root)}/releases/download/v{version}"
+    return f"{repository_address(root)}/releases/download/v{version}/{BUNDLE}.zip"
 
 
 def _found(root: Path, pattern: str, line: str) -> str:

@@ -3,7 +3,7 @@
     python -m tests.tools.pythons [VERSION …]       # all of them, or for example 3.13
 
 Each gets an environment of its own in results/pythons/, which needs a package index.
-Warnings are errors in the imports. pyenv shows its Pythons where PYENV_VERSION names them: PYENV_VERSION=3.12.1:3.13.0.
+Warnings are errors in the imports.
 """
 
 import os
@@ -14,10 +14,10 @@ from typing import Annotated
 
 import typer
 
+from tests.tools.environments import is_here, to_install, to_make
 from tests.tools.pins import CONSTRAINTS, PYTHONS, ROOT
 
 FOLDER = ROOT / "results" / "pythons"
-_UV = (sys.executable, "-m", "uv", "--quiet", "--no-config")
 _IMPORT_ALL = """
 import importlib, pkgutil, sys, warnings
 import nbgrader.api, onnxscript, openvino, torch.onnx, torchvision  # theirs may warn
@@ -44,11 +44,11 @@ sys.exit(earned < worth)
 def tried(version: str) -> str:
     """Return what was seen under a Python, a line; a step that fails says so and ends it."""
     python = FOLDER / version / "bin" / "python"
-    if subprocess.run([*_UV, "python", "find", "--no-python-downloads", version], capture_output=True).returncode:
+    if not is_here(version):
         return "not on this machine"
     steps = {
-        "environment": [*_UV, "venv", "--clear", "--no-python-downloads", "--python", version, str(FOLDER / version)],
-        "install": [*_UV, "pip", "install", "--python", str(python), "-c", str(CONSTRAINTS), "-e", "."],
+        "environment": to_make(FOLDER / version, version),
+        "install": to_install(FOLDER / version, "-c", str(CONSTRAINTS), "-e", "."),
         "imports": [str(python), "-c", _IMPORT_ALL],
         "trtlab doctor": [str(python.with_name("trtlab")), "doctor"],
         "notebook": [str(python), "-c", _ONE_NOTEBOOK],

@@ -45,6 +45,24 @@ def test_it_says_which_test_cells_pass_and_leaves_the_file_alone(capsys: pytest.
     assert Path("01_export.ipynb").read_bytes() == before
 
 
+def test_cells_that_a_dead_kernel_did_not_reach_are_not_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = _notebook()
+    notebook.cells.insert(3, new_code_cell("import os\nos._exit(1)"))
+    notebook.cells[-1].source = "assert number == 2"
+    nbformat.write(notebook, "01_export.ipynb")
+    feedback.validate()
+    said = capsys.readouterr().out
+    assert "✓ is_two" in said and "✗ is_three" in said and "the kernel died" in said
+
+
+def test_it_runs_in_the_notebook_s_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "labs").mkdir()
+    test = _test_cell("where", "from pathlib import Path\nassert Path.cwd().name == 'labs'")
+    nbformat.write(new_notebook(cells=[test]), tmp_path / "labs" / "01_export.ipynb")
+    feedback.validate("labs/01_export.ipynb")
+    assert "✓ where" in capsys.readouterr().out
+
+
 def test_which_notebook_it_is_must_be_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="which notebook\\? Here is no step's notebook; name it"):
         feedback.validate()
@@ -65,7 +83,11 @@ def test_in_colab_it_takes_the_notebook_of_the_browser_and_downloads_it(
     downloaded: list[str] = []
     colab, message = ModuleType("google.colab"), ModuleType("google.colab._message")
     colab.files = SimpleNamespace(download=downloaded.append)
-    message.blocking_request = lambda what, timeout_sec: {"ipynb": _notebook()} if what == "get_ipynb" else None
+    older = _notebook()
+    older.nbformat_minor = 0  # without ids for the cells, as before 4.5
+    for cell in older.cells:
+        del cell["id"]
+    message.blocking_request = lambda what, timeout_sec: {"ipynb": older} if what == "get_ipynb" else None
     for module in (ModuleType("google"), colab, message):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     feedback.validate()
