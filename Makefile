@@ -16,6 +16,7 @@ export TRT_LAB_ENGINE = $(ENGINE)
 .PHONY: $(shell sed -n "s/^\([a-z][a-z-]*\):.*/\1/p" $(firstword $(MAKEFILE_LIST)))
 
 help:
+	@echo "make setup     the environment in .venv and nothing else; every other target makes it where it is missing"
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
 	@echo "make run       the same with full settings"
 	@echo "make test      lint, unit tests and the conformance suite; browser-test and site are tried besides"
@@ -49,6 +50,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(if $(TORCH),$(PIP) install --upgrade --no-deps --index-url $(TORCH_INDEX) -c constraints.txt torch torchvision)
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
+
+setup: $(STAMP)
 
 jupyter: $(STAMP)
 	@echo "JupyterLab; end it with Ctrl-C"
