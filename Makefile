@@ -16,18 +16,19 @@ export TRT_LAB_ENGINE = $(ENGINE)
 .PHONY: $(shell sed -n "s/^\([a-z][a-z-]*\):.*/\1/p" $(firstword $(MAKEFILE_LIST)))
 
 help:
-	@echo "make setup     the environment in .venv and nothing else; every other target makes it where it is missing"
 	@echo "make lab       the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
 	@echo "make run       the same with full settings"
+	@echo "make setup     installs into $(VENV) only; the others do it by themselves"
 	@echo "make test      lint, unit tests and the conformance suite; browser-test and site are tried besides"
 	@echo "make check     lint and unit tests only"
 	@echo "make conformance  the behavioural suite of both engines only"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
 	@echo "make chromium  installs Debian's Chromium where none is; browser-test does it by itself"
-	@echo "make browser-test  JupyterLab in Chromium: a solved task, Validate, formgrader → results/browser/*.png"
+	@echo "make browser-test  Chromium: a solved task, Validate, formgrader, the site's pages → results/browser/*.png"
 	@echo "make site      solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
 	@echo "make jupyter   JupyterLab on the notebooks of labs/ and solutions/"
 	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
+	@echo "make charts    the same, naming charts whose labels overlap (STEP=02_fp16: only that one)"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again)"
@@ -39,6 +40,7 @@ help:
 	@echo "make clean     removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
 	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
 	@echo "make constraints  resolves constraints.txt again for all of them (needs a package index)"
+	@echo "make colab     steps 1 and 2 as in Colab: its versions, an empty folder, a local server (needs Python 3.12 and a package index)"
 	@echo "make pythons   install, imports, doctor and one notebook under each Python here (needs a package index)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu PyTorch without CUDA (3 GB of disk, not 7)"
 
@@ -51,6 +53,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Sphinx and its themes, once; again when the dependencies change.
+SITE_STAMP = $(VENV)/.installed-site
+$(SITE_STAMP): $(STAMP)
+	@echo "Setting up what builds the site"
+	@$(PIP) install -c constraints.txt -e '.[site]'
+	@touch $@
+
 setup: $(STAMP)
 
 jupyter: $(STAMP)
@@ -60,6 +69,10 @@ jupyter: $(STAMP)
 solutions: $(STAMP)
 	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"
 	@$(BIN)/python -m solutions.grading.solve $(if $(STEP),--step $(STEP)) $(if $(KEEP),--keep)
+
+charts: $(STAMP)
+	@echo "Executing the solution notebooks: which labels of their charts overlap$(if $(STEP),: $(STEP))"
+	@$(BIN)/python -m tests.tools.charts $(STEP)
 
 labs: $(STAMP)
 	@echo "Making the students' notebooks"
@@ -117,8 +130,8 @@ conformance: $(STAMP)
 	@echo "Conformance: one behavioural suite for every engine"
 	@$(BIN)/python -m pytest tests/conformance
 
-browser-test: $(STAMP) chromium
-	@echo "JupyterLab in a real browser: a student's notebook, Validate, formgrader"
+browser-test: $(SITE_STAMP) chromium
+	@echo "A real browser: JupyterLab, Validate, formgrader, every page of the site, light and dark"
 	@$(BIN)/python -m pytest tests/browser
 
 # Debian's browser; CHROMIUM=path names another.
@@ -141,6 +154,10 @@ constraints: $(STAMP)
 	@echo "Resolving constraints.txt; what is pinned stays where it still can be had"
 	@$(BIN)/python -m tests.tools.pins --resolve
 
+colab: $(STAMP)
+	@echo "Steps 1 and 2 with Colab's versions of the packages, from an empty folder"
+	@$(BIN)/python -m tests.tools.colab
+
 # VERSIONS="3.12 3.13" tries only these.
 pythons: $(STAMP)
 	@echo "The lab under each Python on this machine"
@@ -156,9 +173,8 @@ gpu-test:
 	$(PYTHON_GPU) -m pytest tests/gpu -s
 	$(PYTHON_GPU) -m solutions.pipeline run --quick --out $(OUT)
 
-site: $(STAMP)
+site: $(SITE_STAMP)
 	@echo "Building the site: solutions as they were executed, hand-out, docs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	@$(BIN)/python -m website --out $(OUT)/site
 
 clean:

@@ -4,6 +4,8 @@ import argparse
 import shutil
 import sys
 import tempfile
+import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from website.links import problems
@@ -11,6 +13,7 @@ from website.repository import Repository
 from website.sources import lay_out
 
 HERE = Path(__file__).parent
+NEEDED = ("sphinx", "furo", "myst_nb", "ziamath")
 
 
 def build(repository: Repository, out: Path) -> int:
@@ -31,11 +34,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Builds the site that readers browse.")
     parser.add_argument("--out", type=Path, default=Path("results/site"), help="folder of the site, made anew")
     out = parser.parse_args().out
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        sys.exit(
+            f"error: the site needs {', '.join(missing)}, not installed here; `make site` installs what it needs, and "
+            "so does  pip install -c constraints.txt -e '.[site]'"
+        )
+    started = time.perf_counter()
     if status := build(Repository.at(HERE.parent), out):
         sys.exit(status)
     if found := problems(out):
         sys.exit("\n".join(["error: the site has links that lead nowhere, or needs the network:", *found]))
-    print(f"Site: {(out / 'index.html').resolve()}")
+    print(f"Site: {(out / 'index.html').resolve()} ({time.perf_counter() - started:.0f} s)")
 
 
 if __name__ == "__main__":

@@ -44,3 +44,4 @@ html_theme_options = {
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_show_search_summary = False  # its script would fetch pages, which a browser refuses to one opened as a file

@@ -1,4 +1,4 @@
-"""What readers see of an executed solution notebook: the lesson, and nothing that is the grader's."""
+"""What readers see of an executed solution notebook."""
 
 import re
 from pathlib import Path
@@ -10,18 +10,18 @@ from website.repository import Repository
 
 __all__ = ["for_readers", "lead", "title"]
 
-_HIDDEN_TESTS = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS.*?^[ \t]*### END HIDDEN TESTS[^\n]*\n?", re.M | re.S)
 _MARKER = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION[^\n]*\n?", re.M)
-_PRINTS = re.compile(r"^\s*print\(", re.M)
+_LINK = re.compile(r"""(href=["'][^"':#]+)\.ipynb(?=["'#])""")
 _HEADING = re.compile(r"\A# (?P<title>.+)\n")
 _LEAD = re.compile(r"^\*\*You will\*\*\s+(?P<text>.+?\.)(?=\s|\Z)", re.M | re.S)
 FOLDED = "hide-input"  # MyST-NB's tag
 
 
 def for_readers(path: Path, repository: Repository) -> NotebookNode:
-    """Return the notebook in the file `path` as the site shows it: without hidden tests, markers and their outputs.
+    """Return the notebook in the file `path` as the site shows it: without the markers of what students write.
 
-    Cells whose code JupyterLab folds are folded here too, and below the title are links to the student's notebook.
+    Cells whose code JupyterLab folds are folded here too, links to notebooks in outputs lead to their pages, and below
+    the title are links to the student's notebook.
     """
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -54,26 +54,11 @@ def lead(notebook: NotebookNode) -> str:
 
 
 def _show_code_cell(cell: NotebookNode) -> None:
-    is_test = cell.metadata.get("nbgrader", {}).get("grade", False) and not cell.metadata.nbgrader.solution
-    cell.source = _MARKER.sub("", _HIDDEN_TESTS.sub("", cell.source)).rstrip()
-    if is_test:
-        cell.outputs = _outputs_of_the_visible_test(cell)
+    cell.source = _MARKER.sub("", cell.source).rstrip()
+    for page in (output.data for output in cell.outputs if "text/html" in output.get("data", {})):
+        page["text/html"] = _LINK.sub(r"\1.html", page["text/html"])
     if cell.metadata.get("jupyter", {}).get("source_hidden"):
         cell.metadata.tags = [*cell.metadata.get("tags", []), FOLDED]
-
-
-def _outputs_of_the_visible_test(cell: NotebookNode) -> list[NotebookNode]:
-    """The first card, pictures, and what a visible line prints; other cards, points and their log are the grader's."""
-    shown, cards = [], 0
-    for output in cell.outputs:
-        if output.output_type == "stream":
-            keep = bool(_PRINTS.search(cell.source))
-        else:
-            is_card = "text/html" in output.get("data", {})
-            cards += is_card
-            keep = cards == 1 if is_card else output.output_type != "execute_result"
-        shown += [output] if keep else []
-    return shown
 
 
 def _links(path: Path, repository: Repository) -> str:

@@ -1,8 +1,9 @@
 """Which files of the repository are pages of the site, and the addresses where the others can be read."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from solutions.grading.addresses import BRANCH, in_colab, repository_address
 
 __all__ = ["PAGES", "PICTURES", "Repository"]
 
@@ -10,7 +11,6 @@ PAGES = ("*.md", "docs/**/*.md", "labs/README.md", "datasets/README.md", "soluti
 PICTURES = tuple(
     f"{folder}/**/*.{suffix}" for folder in ("docs", "solutions/[0-9][0-9]_*") for suffix in ("png", "svg", "jpg")
 )
-_BRANCH = "main"
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,7 @@ class Repository:
         Raises:
             ValueError: pyproject.toml names no address.
         """
-        found = re.search(r'^Repository = "(https://[^"]+?)/?"$', (root / "pyproject.toml").read_text(), re.M)
-        if found is None:
-            raise ValueError(
-                f'{root}/pyproject.toml has no line `Repository = "https://…"` below [project.urls]; add it'
-            )
-        return cls(root.resolve(), found[1])
+        return cls(root.resolve(), repository_address(root))
 
     def files(self, patterns: tuple[str, ...]) -> list[Path]:
         """Return the files that match a pattern, relative to the root, sorted; Jupyter's checkpoints left out."""
@@ -42,12 +37,11 @@ class Repository:
     def address(self, path: str) -> str:
         """Return where the file or folder `path` (relative to the root) can be read."""
         kind = "tree" if (self.root / path).is_dir() else "blob"
-        return f"{self.url}/{kind}/{_BRANCH}/{path}"
+        return f"{self.url}/{kind}/{BRANCH}/{path}"
 
     def in_colab(self, notebook: str) -> str:
         """Return what opens `notebook` (relative to the root) in Colab; it reads GitHub's repositories."""
-        owner_and_name = self.url.removeprefix("https://github.com/")
-        return f"https://colab.research.google.com/github/{owner_and_name}/blob/{_BRANCH}/{notebook}"
+        return in_colab(self.url, notebook)
 
     def linked(self, page: str, target: str) -> str | None:
         """Return the path, relative to the root, that a link on `page` leads to; None where nothing is there."""

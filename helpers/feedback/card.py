@@ -8,6 +8,8 @@ from helpers.missed import Missed
 
 __all__ = ["Card", "Line", "show"]
 
+_NOTE = "opacity:.75"  # of the text's own colour, which the theme chooses
+
 
 @dataclass(frozen=True)
 class Line:
@@ -44,10 +46,9 @@ class Card:
 
     def _repr_html_(self) -> str:
         rows = "".join(_html_line(line) for line in self.lines)
-        footer = f'<div style="margin-top:4px;color:#555">{html.escape(self.footer)}</div>' if self.footer else ""
-        edge = "#2e7d32" if self.ok else "#c62828"
+        footer = f'<div style="margin-top:4px;{_NOTE}">{html.escape(self.footer)}</div>' if self.footer else ""
         return (
-            f'<div style="border-left:4px solid {edge};padding:6px 12px;margin:4px 0">'
+            f'<div style="border-left:4px solid {_colour(self.ok)};padding:6px 12px;margin:4px 0">'
             f"<b>{html.escape(self.title)}</b>{rows}{footer}</div>"
         )
 
@@ -60,13 +61,18 @@ def _details(line: Line) -> list[tuple[str, str]]:
 
 
 def _html_line(line: Line) -> str:
-    mark, color = ("✓", "#2e7d32") if line.ok else ("✗", "#c62828")
-    note = f' <span style="color:#555">{html.escape(line.note)}</span>' if line.note else ""
-    points = f' <span style="color:#555">[{html.escape(line.points)}]</span>' if line.points else ""
+    mark = f'<b style="color:{_colour(line.ok)}">{"✓" if line.ok else "✗"}</b>'
+    note = f' <span style="{_NOTE}">{html.escape(line.note)}</span>' if line.note else ""
+    points = f' <span style="{_NOTE}">[{html.escape(line.points)}]</span>' if line.points else ""
     details = "".join(
         f'<div style="margin-left:24px"><i>{name}</i> {html.escape(text)}</div>' for name, text in _details(line)
     )
-    return f'<div><b style="color:{color}">{mark}</b> {html.escape(line.title)}{note}{points}{details}</div>'
+    return f"<div>{mark} {html.escape(line.title)}{note}{points}{details}</div>"
+
+
+def _colour(ok: bool) -> str:
+    """JupyterLab's colour for what went well or did not, by its theme; elsewhere one that light and dark pages show."""
+    return "var(--jp-success-color1, #388e3c)" if ok else "var(--jp-error-color1, #e53935)"
 
 
 def show(card: Card) -> None:

@@ -5,6 +5,7 @@ own.
 """
 
 from collections import Counter
+from textwrap import shorten
 from typing import Any
 
 from helpers.backend import ENGINE, trt
@@ -210,7 +211,7 @@ def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **argum
         found = failed["raised"] or f"{_returned(failed)} and no exception"
         advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
         raise Missed(f"a RuntimeError that you raise for {what}", found, advice)
-    return f"{what}: {failed['raised'][:80]}"
+    return f"{what}: {shorten(failed['raised'], 120, placeholder=' …')}"
 
 
 def keeps_files(case: Case, probe: Probe, builder: str, model: bytes, **arguments: Any) -> None:

@@ -13,18 +13,29 @@ from pathlib import Path
 import nbformat
 import typer
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
 from helpers.handout import as_handed_out, copy_pictures, keep, mark, notebooks, read_notebook
 from helpers.lab import START
+from solutions.grading.addresses import in_colab, release_address, repository_address
 from solutions.grading.course import Course
 from solutions.grading.executed import ABOUT
+from solutions.grading.layout import ROOT
 
-__all__ = ["ANSWERS", "hand_out", "make_labs"]
+__all__ = ["ANSWERS", "FIRST_CELL", "hand_out", "make_labs"]
 
 ANSWERS = "answers"
 """The tag of a cell that readers of the solutions see and students do not."""
+
+FIRST_CELL = (
+    "# Colab, Kaggle: fetches the lab. Where it is installed this does nothing.\n"
+    """if not __import__("importlib.util").util.find_spec("helpers"): lab_release = "{release}"; """
+    """exec(__import__("urllib.request").request.urlopen(f"{{lab_release}}/elsewhere.py").read(), """
+    """{{"release": lab_release}})"""
+)
+"""The first code cell of each handed-out notebook; `release` is the address of a release's files."""
 
 _START = Path(__file__).parent / START
 _SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|solutions\.(checks|pipeline|grading)")
@@ -53,8 +64,10 @@ def make_labs(course: Course, target: Path) -> tuple[list[str], Path | None]:
     return steps, kept
 
 
-def hand_out(course: Course, folder: Path) -> list[str]:
+def hand_out(course: Course, folder: Path, release: str = release_address(ROOT)) -> list[str]:
     """Write every step that is present to the new folder `folder`/<step>/, marked as handed out; return the steps.
+
+    `release` is the address that a notebook opened alone, as in Colab, gets the lab from.
 
     Raises:
         InputError: a step could not be made, or would show what students must not see.
@@ -67,12 +80,23 @@ def hand_out(course: Course, folder: Path) -> list[str]:
         _check(notebook, path.name)
         for cell in notebook.cells:
             cell.metadata.pop(ABOUT, None)
+        _open_elsewhere(notebook, f"labs/{step}/{step}.ipynb", release)
         mark(notebook)
         nbformat.write(notebook, path)
     start = read_notebook(_START)
+    _open_elsewhere(start, f"labs/{_START.name}", release)
     mark(start)
     nbformat.write(start, folder / _START.name)
     return course.present
+
+
+def _open_elsewhere(notebook: NotebookNode, path: str, release: str) -> None:
+    """Below the title, link the notebook in Colab; behind it, put the cell that fetches the lab where there is none."""
+    title, *rest = notebook.cells[0].source.split("\n", 1)
+    link = f"[Open in Colab]({in_colab(repository_address(ROOT), path)})"
+    notebook.cells[0].source = "\n".join([title, "", link, *rest])
+    folded = {"jupyter": {"source_hidden": True}}
+    notebook.cells.insert(1, new_code_cell(FIRST_CELL.format(release=release), id="elsewhere", metadata=folded))
 
 
 def _check(notebook: NotebookNode, name: str) -> None:

@@ -15,15 +15,18 @@ from typing import Annotated
 import typer
 
 from helpers.errors import InputError, LabError
-from helpers.files import atomic_path
+from helpers.files import atomic_path, atomic_write
 from helpers.handout import HANDOUT
+from solutions.grading.addresses import release_address
 from solutions.grading.course import Course
 from solutions.grading.executed import outdated
 from solutions.grading.labs import hand_out
+from solutions.grading.layout import ROOT
 
 __all__ = ["make_release", "student_project"]
 
 NAME = "trt-lab-student"
+ELSEWHERE = Path(__file__).parent / "elsewhere.py"
 _MOMENT = (2026, 1, 1, 0, 0, 0)
 _ALIKE = ("labs/README.md", "environment.yml", "constraints.txt", "LICENSE")
 _OWN = Path(__file__).parent / "student"
@@ -31,13 +34,15 @@ _FOLDERS = {"helpers": (), "datasets": ("cache", "train_weights.py")}
 _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts"}
 
 
-def make_release(root: Path, target: Path) -> list[str]:
+def make_release(root: Path, target: Path, address: str = release_address(ROOT)) -> list[str]:
     """Write the archive to `target` in one step and return the names in it; the same files give the same bytes.
+
+    Beside it comes elsewhere.py, which fetches it from `address` for notebooks that are opened alone.
 
     Raises:
         InputError: there are no notebooks, or something leads to the solutions.
     """
-    files = dict(sorted(_files(root)))
+    files = dict(sorted(_files(root, address)))
     for name, data in files.items():
         if name.endswith(".py") and re.search(rb"^\s*(import|from) solutions", data, re.M):
             raise InputError(f"{name} imports solutions, which students do not get")
@@ -46,6 +51,7 @@ def make_release(root: Path, target: Path) -> list[str]:
             entry = zipfile.ZipInfo(f"{NAME}/{name}", _MOMENT)
             entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
+    atomic_write(target.with_name(ELSEWHERE.name), ELSEWHERE.read_bytes())
     return list(files)
 
 
@@ -61,7 +67,7 @@ def student_project(text: str) -> str:
     return text.replace('name = "trt-lab"', f'name = "{NAME}"').rstrip() + "\n"
 
 
-def _files(root: Path) -> Iterator[tuple[str, bytes]]:
+def _files(root: Path, address: str) -> Iterator[tuple[str, bytes]]:
     for folder, left_out in _FOLDERS.items():
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root)
@@ -69,7 +75,7 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
             if path.is_file() and not path.is_symlink() and not outside and path.suffix != ".pyc":
                 yield str(name), path.read_bytes()
     with tempfile.TemporaryDirectory() as folder:
-        if not hand_out(Course.at(root), Path(folder)):
+        if not hand_out(Course.at(root), Path(folder), address):
             raise InputError("solutions/ has no notebooks; run this in the repository's folder")
         for path in sorted(Path(folder).rglob("*.*")):
             yield f"{HANDOUT}/{path.relative_to(folder)}", path.read_bytes()
@@ -94,6 +100,7 @@ def main(
     except LabError as error:
         sys.exit(f"error: {error}")
     print(f"{target}: {len(names)} files, {target.stat().st_size / 1e6:.1f} MB")
+    print(f"{target.with_name(ELSEWHERE.name)}: publish it beside the archive; Colab and Kaggle begin with it")
 
 
 if __name__ == "__main__":

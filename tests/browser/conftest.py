@@ -1,4 +1,4 @@
-"""One course, one JupyterLab and one Chromium for all tests here; a tab of its own for each."""
+"""One course, a JupyterLab of its instructor and of its students, and one Chromium for all tests; a tab for each."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.course import ROOT, Course, lab_environment
+from tests.browser.course import ROOT, Course, lab_environment, student_page_config
 from tests.browser.jupyter_server import JupyterServer
 from tests.browser.lab_page import LabPage
 
@@ -36,9 +36,27 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
 
 
 @pytest.fixture(scope="session")
-def server(course: Course, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
-    home = tmp_path_factory.mktemp("jupyter")
-    with JupyterServer(course.root, home, {**lab_environment(), "TRT_LAB_ARTIFACTS": str(artifacts)}) as running:
+def kernels(artifacts: Path) -> dict[str, str]:
+    """The variables of the notebooks' kernels."""
+    return {**lab_environment(), "TRT_LAB_ARTIFACTS": str(artifacts)}
+
+
+@pytest.fixture(scope="session")
+def server(
+    course: Course, kernels: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JupyterServer]:
+    """An instructor's JupyterLab."""
+    with JupyterServer(course.root, tmp_path_factory.mktemp("jupyter"), kernels) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def student_server(
+    course: Course, kernels: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JupyterServer]:
+    """A JupyterLab as the student bundle sets it up."""
+    home = tmp_path_factory.mktemp("student")
+    with JupyterServer(course.root, home, kernels, page_config=student_page_config()) as running:
         yield running
 
 
@@ -69,6 +87,11 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 @pytest.fixture
 def lab(page: Page, server: JupyterServer) -> LabPage:
     return LabPage(page, server)
+
+
+@pytest.fixture
+def student_lab(page: Page, student_server: JupyterServer) -> LabPage:
+    return LabPage(page, student_server)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 
-__all__ = ["CHECK", "ROOT", "STEP", "TODO", "Course", "lab_environment"]
+__all__ = ["CHECK", "ROOT", "START", "STEP", "TODO", "Course", "lab_environment", "student_page_config"]
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = "[0-9][0-9]_*"
+STEPS = "[0-9][0-9]_*/"
+START = "labs/00_start.ipynb"
 
 STEP = "02_fp16"
 TODO = "build_engine_fp16"
@@ -23,6 +25,14 @@ CHECK = "fp16_engine"
 def lab_environment() -> dict[str, str]:
     """Return the variables for every process of the lab: a small network, few iterations."""
     return {"PYTHONPATH": str(ROOT), "TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1"}
+
+
+def student_page_config() -> str:
+    """Return what `make setup` in the student bundle writes to labconfig/page_config.json."""
+    makefile = (ROOT / "solutions" / "grading" / "student" / "Makefile").read_text()
+    found = re.search(r"echo '(\{.+\})' > \.venv/etc/jupyter/labconfig/page_config\.json", makefile)
+    assert found is not None, "the student's Makefile writes no page_config.json as it did"
+    return found[1]
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class Course:
         for folder in ("solutions", "labs"):
             for step in sorted((ROOT / folder).glob(STEPS)):
                 shutil.copytree(step, root / folder / step.name)
+        shutil.copy(ROOT / START, root / START)
         return course
 
     def solution(self) -> str:

@@ -22,21 +22,27 @@ _SETTINGS = {
     # Every cell is in the page, so that a cell's number in the file is its number there.
     "notebook-extension/tracker": {"windowingMode": "none"},
     "docmanager-extension/plugin": {"autosave": False},
-    "apputils-extension/themes": {"overrides": {"ui-font-family": _FONT, "content-font-family": _FONT}},
+    "apputils-extension/themes": {
+        "adaptive-theme": True,
+        "overrides": {"ui-font-family": _FONT, "content-font-family": _FONT},
+    },
 }
 
 
 class JupyterServer:
     """`jupyter lab` of this Python with `root` as its folder, for the length of a `with` block.
 
+    It is light or dark as the browser asks for.
+
     Args:
         root: the folder served; also the working folder, where nbgrader looks for nbgrader_config.py.
         home: an empty folder for settings, logs and everything that Jupyter would keep in the user's home.
         environment: variables for the kernels.
+        page_config: the content of labconfig/page_config.json, which switches parts of JupyterLab off.
     """
 
-    def __init__(self, root: Path, home: Path, environment: Mapping[str, str]) -> None:
-        self.root, self.home = root, home
+    def __init__(self, root: Path, home: Path, environment: Mapping[str, str], page_config: str = "{}") -> None:
+        self.root, self.home, self.page_config = root, home, page_config
         self.token = secrets.token_hex(16)
         self.log = home / "jupyter.log"
         self._environment = {**os.environ, **_private(home), **environment}
@@ -47,6 +53,9 @@ class JupyterServer:
             file = self.home / "settings" / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(values))
+        labconfig = self.home / "config" / "labconfig"
+        labconfig.mkdir(exist_ok=True)
+        (labconfig / "page_config.json").write_text(self.page_config)
         self.port = _free_port()
         options = {
             "ServerApp.port": self.port,

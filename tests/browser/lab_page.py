@@ -6,6 +6,7 @@ Every wait is for something on the page and says, where it does not come, what w
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
@@ -32,9 +33,17 @@ class LabPage:
         expect(panel, f"a notebook panel with {path.name} in it").to_have_count(1, timeout=_LOAD_MS)
         kernel = "no question about the kernel: the notebook's metadata name one that is installed"
         expect(self.page.locator(".jp-Dialog"), kernel).to_have_count(0)
-        idle = panel.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")
-        expect(idle, "the kernel's indicator to say idle").to_be_attached(timeout=_LOAD_MS)
+        # The notebook's own indicator says idle before there is a kernel, and what runs then is lost.
+        status = self.page.locator("#jp-main-statusbar")
+        expect(status, "the kernel in the status bar, idle").to_contain_text(") | Idle", timeout=_LOAD_MS)
         return OpenNotebook(self.page, panel, path)
+
+    def show_theme(self, scheme: Literal["light", "dark"]) -> None:
+        """Make the browser ask for light or dark pages, and wait until JupyterLab has followed."""
+        self.page.emulate_media(color_scheme=scheme)
+        body, light = self.page.locator("body"), str(scheme == "light").lower()
+        expect(body, f"JupyterLab's {scheme} theme").to_have_attribute("data-jp-theme-light", light, timeout=_LOAD_MS)
+        expect(self.page.locator("#jupyterlab-splash"), "the loading screen to go").to_have_count(0, timeout=_LOAD_MS)
 
     def open_formgrader(self) -> FrameLocator:
         """Open nbgrader's formgrader from the menu and return its page."""
@@ -108,10 +117,10 @@ class OpenNotebook:
         return cell.locator(".jp-OutputArea")
 
     def run_up_to(self, number: int) -> Locator:
-        """Run all code cells from the first to `number`; return the last one's output area."""
-        code = [index for index, cell in enumerate(self._on_disk()) if cell["cell_type"] == "code"]
-        for index in [index for index in code if index < number]:
-            self.run(index)
+        """Run all cells above `number` from the menu, folded ones too, then that one; return its output area."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Above Selected Cell", exact=True).click()
         return self.run(number)
 
     def validate(self) -> str:

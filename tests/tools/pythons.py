@@ -31,11 +31,11 @@ print(len(names), "modules")
 _ONE_NOTEBOOK = """
 import sys, tempfile
 from pathlib import Path
-from solutions.grading.solve import execute, points_of
+from solutions.grading.solve import execute
 step = "01_export"
 with tempfile.TemporaryDirectory() as folder:
     given = {"TRT_LAB_ARTIFACTS": folder, "TRT_LAB_RECORDS": folder, "TRT_LAB_QUICK": "1", "TRT_LAB_MODEL": "resnet18"}
-    earned, worth = points_of(execute(Path("solutions") / step / f"{step}.ipynb", given))
+    _, earned, worth = execute(Path("solutions") / step / f"{step}.ipynb", given)
 print(f"{step}: {earned:g} of {worth:g} points")
 sys.exit(earned < worth)
 """

@@ -1,0 +1,106 @@
+"""`feedback.validate()`: the notebook from clean, as nbgrader's Validate runs it, where that button is not at hand."""
+
+import importlib
+import json
+import os
+import sys
+import tempfile
+from copy import deepcopy
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from helpers.errors import InputError
+from helpers.feedback.card import Card, Line, show
+from helpers.files import atomic_write
+from helpers.handout import cell_name, read_notebook
+from helpers.lab import STEPS
+from helpers.missed import Missed
+
+__all__ = ["validate"]
+
+_CELL_SECONDS = 1800
+
+
+def validate(notebook: str | None = None) -> None:
+    """Execute a notebook from the start in a new kernel, show which test cells pass, and offer it for handing in.
+
+    The file on disk is executed as it was saved, and not changed; in Colab, the notebook as it is in the browser (tried
+    with a stand-in for Colab's modules). While nbgrader validates or grades, or this function does, it does nothing.
+
+    Args:
+        notebook: the file; without it the one that JupyterLab says this is, or the only step's in this folder.
+
+    Raises:
+        InputError: no file is named, and which it is cannot be told; or it is no notebook.
+    """
+    if os.environ.get("NBGRADER_EXECUTION"):
+        return
+    colab = _colab()
+    if colab and notebook is None:
+        content, path = _open_in_colab(), None
+    else:
+        content, path = read_notebook(path := _found(notebook)), path
+    step = next((name for name in STEPS if path and path.stem == name), "")
+    card = _judged(content, f"Validate {step or 'this notebook'}")
+    show(card)
+    if colab and path is None:
+        path = Path(f"{_step_of(content) or 'notebook'}.ipynb")
+        atomic_write(path, nbformat.writes(content))
+        colab.files.download(str(path))
+    elif path is not None:
+        print(f"To hand in: {path.resolve()}")
+
+
+def _judged(content: NotebookNode, title: str) -> Card:
+    executed = deepcopy(content)
+    search = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
+    client = NotebookClient(executed, timeout=_CELL_SECONDS, kernel_name="python3", allow_errors=True)
+    client.execute(env={**os.environ, "PYTHONPATH": search.rstrip(os.pathsep), "NBGRADER_EXECUTION": "validate"})
+    tests = [cell for cell in executed.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    return Card(title, [_line(cell) for cell in tests if cell.cell_type == "code"])
+
+
+def _line(cell: NotebookNode) -> Line:
+    failed = next((output for output in cell.outputs if output.output_type == "error"), None)
+    if failed is None:
+        return Line(True, cell_name(cell))
+    first, *rest = (failed.evalue or failed.ename).strip().splitlines()
+    missed = Missed(
+        f"the cell {cell_name(cell)} runs without an error", f"{failed.ename}: {first}", "\n".join(rest[:12])
+    )
+    return Line(False, cell_name(cell), missed=missed)
+
+
+def _found(notebook: str | None) -> Path:
+    if notebook is not None:
+        return Path(notebook)
+    if named := os.environ.get("JPY_SESSION_NAME"):
+        return Path(named)
+    steps = [path for name in STEPS if (path := Path(f"{name}.ipynb")).is_file()]
+    if len(steps) != 1:
+        there = ", ".join(path.name for path in steps) or "no step's notebook"
+        raise InputError(f"which notebook? Here is {there}; name it: feedback.validate('01_export.ipynb')")
+    return steps[0]
+
+
+def _colab() -> object | None:
+    """Return google.colab where this is a notebook in Colab."""
+    return importlib.import_module("google.colab") if "google.colab" in sys.modules else None
+
+
+def _open_in_colab() -> NotebookNode:
+    message = importlib.import_module("google.colab._message")
+    with tempfile.TemporaryDirectory() as folder:
+        (path := Path(folder) / "notebook.ipynb").write_text(
+            json.dumps(message.blocking_request("get_ipynb", timeout_sec=60)["ipynb"])
+        )
+        return read_notebook(path)
+
+
+def _step_of(content: NotebookNode) -> str:
+    """Return the step whose number the notebook's title has."""
+    title = content.cells[0].source.splitlines()[0] if content.cells else ""
+    return next((step for step in STEPS if title.startswith(f"# Step {int(step[:2])} ")), "")
