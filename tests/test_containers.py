@@ -1,4 +1,4 @@
-"""Dockerfile, .dockerignore and .devcontainer name only what the repository has. None is built here: that needs Docker."""
+"""Dockerfile, .dockerignore and .devcontainer name only what the repository has; nobody builds them here, without Docker."""
 
 import json
 import re
