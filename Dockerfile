@@ -1,25 +1,40 @@
-# The lab in a container. Not built by us: no Docker daemon ran where this was written; docs/where-it-runs.md says what was tried.
-#   docker build --target cpu -t trt-lab .        docker run -p 8888:8888 trt-lab
-#   docker build --target gpu -t trt-lab-gpu .    docker run --gpus all -p 8888:8888 trt-lab-gpu
-# The log of `docker run` has the address with its token.
+# JupyterLab on the lab, as a user without rights. Not built by us: no Docker daemon runs where this project is tested.
+# docs/where-it-runs.md has the commands to build and to run it, and says what was tried of them and where.
 
-FROM python:3.12-slim-bookworm AS cpu
+# Without a GPU: the CPU engine. Debian 12 and Python 3.11 are what the commands below were tried on.
+FROM python:3.11-slim-bookworm AS cpu
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install -y --no-install-recommends make && rm -rf /var/lib/apt/lists/*
-RUN useradd --create-home student
-USER student
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git make \
+    && rm -rf /var/lib/apt/lists/*
+RUN useradd --uid 1001 --create-home student \
+    && install --directory --owner student /home/student/trt-lab /home/student/data
+USER 1001
 WORKDIR /home/student/trt-lab
-COPY --chown=student . .
-RUN make setup TORCH=cpu
+COPY --chown=1001 . .
+RUN make setup TORCH=cpu && .venv/bin/python -m pip cache purge
+ENV TRT_LAB_DATA=/home/student/data
+VOLUME /home/student/data
 EXPOSE 8888
 CMD [".venv/bin/jupyter", "lab", "--ip=0.0.0.0", "--no-browser", "--LabApp.default_url=/lab/tree/labs/00_start.ipynb"]
 
-# TensorRT's Python packages are the image's own, so the environment sees its packages; pycuda is compiled with its CUDA.
-FROM nvcr.io/nvidia/tensorrt:25.05-py3 AS gpu
-RUN useradd --create-home student
-USER student
+# With an NVIDIA GPU: TensorRT is the image's. 26.05 is the last with 10.x, 10.16.1.11, the version of the `gpu` extra; since
+# 26.06 they have 11, which the lab refuses. .venv sees the image's Python packages, so that only PyCUDA is added.
+FROM nvcr.io/nvidia/tensorrt:26.05-py3 AS gpu
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git make python3-venv \
+    && rm -rf /var/lib/apt/lists/*
+RUN useradd --uid 1001 --create-home student \
+    && install --directory --owner student /home/student/trt-lab /home/student/data
+USER 1001
 WORKDIR /home/student/trt-lab
-COPY --chown=student . .
-RUN python3 -m venv --system-site-packages .venv && make setup && .venv/bin/python -m pip install -c constraints.txt pycuda
+COPY --chown=1001 . .
+RUN python3 -m venv --system-site-packages .venv \
+    && make setup \
+    && .venv/bin/python -m pip install --no-cache-dir -c constraints.txt 'pycuda>=2025.1' \
+    && .venv/bin/python -m pip cache purge
+ENV TRT_LAB_DATA=/home/student/data
+VOLUME /home/student/data
 EXPOSE 8888
 CMD [".venv/bin/jupyter", "lab", "--ip=0.0.0.0", "--no-browser", "--LabApp.default_url=/lab/tree/labs/00_start.ipynb"]

@@ -1,33 +1,77 @@
-"""Dockerfile, .dockerignore and .devcontainer name only what is there. Nobody builds them here: there is no Docker."""
+"""Dockerfile, .dockerignore and .devcontainer name only what the repository has; nobody builds them here, without Docker."""
 
 import json
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+import pytest
 
+from solutions.grading.layout import ROOT
 
-def _targets() -> set[str]:
-    return set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
-
-
-def test_the_make_targets_that_they_call_exist() -> None:
-    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
-    commands = [container["postCreateCommand"], *re.findall(r"^RUN (.+)$", (ROOT / "Dockerfile").read_text(), re.M)]
-    called = [target for command in commands for target in re.findall(r"(?:^|&& )make ([a-z-]+)", command)]
-    assert len(called) == 3 and set(called) <= _targets()
+DEVCONTAINER = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+INSTRUCTIONS = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.M).replace("\\\n", " ")
+STAGES = dict(re.findall(r"^FROM \S+ AS (\w+)\n(.*?)(?=^FROM|\Z)", INSTRUCTIONS, re.M | re.S))
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
 
 
-def test_both_stages_start_jupyterlab_as_somebody_without_rights_on_the_start_page() -> None:
-    stages = re.split(r"^FROM ", (ROOT / "Dockerfile").read_text(), flags=re.M)[1:]
-    assert [re.search(r" AS (\w+)", stage)[1] for stage in stages] == ["cpu", "gpu"]
-    for stage in stages:
-        command = json.loads(re.search(r"^CMD (.+)$", stage, re.M)[1])
-        assert command[0] == ".venv/bin/jupyter" and stage.index("USER student") < stage.index("COPY")
-        page = next(part.partition("/lab/tree/")[2] for part in command if "default_url" in part)
-        assert (ROOT / page).is_file()
+def _settings() -> dict:
+    return json.loads(re.sub(r"^\s*//.*$", "", DEVCONTAINER, flags=re.M))
 
 
-def test_what_is_large_or_private_stays_outside() -> None:
-    left_out = set((ROOT / ".dockerignore").read_text().split())
-    assert {".git", ".venv", "results", "dist"} <= left_out
+def test_the_dockerfile_has_the_two_targets_that_the_page_builds() -> None:
+    page = (ROOT / "docs" / "where-it-runs.md").read_text()
+    assert set(STAGES) == set(re.findall(r"docker build --target (\w+)", page)) == {"cpu", "gpu"}
+
+
+@pytest.mark.parametrize("text", [*STAGES.values(), DEVCONTAINER], ids=[*STAGES, "devcontainer"])
+def test_make_is_called_with_targets_and_variables_of_the_makefile(text: str) -> None:
+    commands = re.findall(r"(?<!git )\bmake ([a-z][a-z-]*)((?: [A-Z]+=\w+)*)", text)
+    assert "setup" in [target for target, _ in commands]
+    for target, variables in commands:
+        assert target in TARGETS
+        for name in re.findall(r"([A-Z]+)=", variables):
+            assert re.search(rf"^{name} \?=", (ROOT / "Makefile").read_text(), re.M), name
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_image_runs_as_a_user_without_rights_from_the_copy_on(stage: str) -> None:
+    names = re.findall(r"^([A-Z]+) (.*)$", STAGES[stage], re.M)
+    user = next(value for name, value in names if name == "USER")
+    assert user not in ("root", "0") and f"--uid {user} " in STAGES[stage]
+    kinds = [name for name, _ in names]
+    assert kinds.index("USER") < kinds.index("COPY") and kinds.count("USER") == 1
+    assert f"COPY --chown={user} . ." in STAGES[stage]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_an_image_starts_and_installs_from_is_there(stage: str) -> None:
+    command = json.loads(re.search(r"^CMD (.*)$", STAGES[stage], re.M)[1])
+    assert command[:2] == [".venv/bin/jupyter", "lab"]
+    page = next(option.split("/lab/tree/")[1] for option in command if "default_url" in option)
+    assert (ROOT / page).is_file()
+    assert all((ROOT / name).is_file() for name in re.findall(r"pip install .*-c (\S+)", STAGES[stage]))
+
+
+def test_the_image_with_tensorrt_has_the_version_and_the_pycuda_of_the_gpu_extra() -> None:
+    extra = re.search(r"^gpu = (\[.*\])$", (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    pycuda, tensorrt = json.loads(extra)
+    assert re.search(r"last with 10\.x, ([\d.]+),", DOCKERFILE)[1] == tensorrt.split("==")[1]
+    assert f"'{pycuda}'" in STAGES["gpu"]
+
+
+def test_docker_ignores_what_git_ignores_and_git_itself() -> None:
+    def for_docker(pattern: str) -> str:
+        name = pattern.strip("/")
+        return name if "/" in pattern.rstrip("/") or pattern.startswith("gradebook") else f"**/{name}"
+
+    ignored = {for_docker(line) for line in (ROOT / ".gitignore").read_text().splitlines()}
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {line for line in lines if not line.startswith("#")} == ignored | {".git"}
+
+
+def test_the_dev_container_opens_the_environment_that_it_makes_on_jupyter_s_port() -> None:
+    settings = _settings()
+    assert settings["forwardPorts"] == [8888] == [int(port) for port in settings["portsAttributes"]]
+    assert settings["remoteUser"] != "root"
+    python = settings["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
+    assert python == "${containerWorkspaceFolder}/.venv/bin/python"
