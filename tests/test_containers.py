@@ -1,4 +1,4 @@
-"""Dockerfile, .dockerignore and .devcontainer name only what the repository has; nobody builds them here, without Docker."""
+"""Dockerfile, .dockerignore and .devcontainer name only what is there. Nobody builds them here: there is no Docker."""
 
 import json
 import re
