@@ -59,6 +59,17 @@ def test_the_result_in_the_readme_is_that_of_the_kept_runs(folder: str) -> None:
     assert float(falls[{"h200": 1, "cpu": 2}[folder]]) == pytest.approx(base["top1"] - best["top1"])
 
 
+def test_the_figures_of_the_marking_samples_are_the_h200_run_s() -> None:
+    rows = json.loads((ROOT / "docs" / "results" / "h200" / "summary.json").read_text())["rows"]
+    samples = (ROOT / "docs" / "grading-samples.md").read_text().replace("\n> ", " ")
+    rates, factors = re.findall(r"([\d,]+) images/s", samples), re.findall(r"(\d+\.\d\d)×", samples)
+    assert len(rates) > 3 and set(rates) <= {f"{row['images_per_s']:,.0f}" for row in rows}
+    int8, fp16 = (next(r for r in rows if (r["name"], r["batch"]) == (name, 32)) for name in ("int8", "fp16"))
+    derived = {f"{int8['images_per_s'] / fp16['images_per_s']:.2f}"}
+    assert len(factors) > 5 and set(factors) <= derived | {f"{row['speedup']:.2f}" for row in rows if row["speedup"]}
+    assert set(re.findall(r"(\d+\.\d) %", samples)) <= {f"{row['top1']:.1f}" for row in rows if row["top1"]}
+
+
 def test_the_table_of_the_benchmarks_is_the_kept_measurement() -> None:
     page, bench = PAGE.read_text(), json.loads(BENCH.read_text())
     assert f"{bench['date']}, by `{bench['command']}`" in page, "the page has no place for the table, or an older one"
