@@ -26,5 +26,6 @@ def _on_gpu(asked: str) -> str:
 
 
 def _on_cpu(asked: str) -> str:
-    half = trt.half_precision()
-    return {"TF32": "FP32", "FP16": half, "BF16": "FP32" if half == "FP16" else half}.get(asked, asked)
+    if asked in ("FP16", "BF16"):
+        return trt.half_precision(asked)
+    return "FP32" if asked == "TF32" else asked

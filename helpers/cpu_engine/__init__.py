@@ -154,9 +154,9 @@ def device_description() -> str:
     return f"CPU engine, OpenVINO {_openvino.version()}, {_openvino.cpu_name()} ({_openvino.features()})"
 
 
-def half_precision() -> str:
-    """Return what layers that the FP16 flag frees compute in on this processor: "FP16", "BF16" or "FP32"."""
-    return _openvino.half_precision()
+def half_precision(asked: str = "FP16") -> str:
+    """Return what layers that the flag `asked` ("FP16", "BF16") frees compute in here: "FP16", "BF16" or "FP32"."""
+    return _openvino.half_precision(asked)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from helpers import arithmetic as room
+from helpers import cpu_engine
 from helpers.arithmetic import arithmetic
 from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
@@ -39,16 +40,22 @@ def test_a_label_says_what_the_inspector_finds(precision: str, flag: str | None)
 
 
 @pytest.mark.parametrize(
-    ("half", "said"),
+    ("has", "flags", "said"),
     [
-        ("FP16", {"fp16": "FP16", "bf16": "BF16 asked, FP32 ran"}),
-        ("BF16", {"fp16": "FP16 asked, BF16 ran", "bf16": "BF16"}),
-        ("FP32", {"fp16": "FP16 asked, FP32 ran: no BF16 here", "int8": "INT8"}),
+        ("FP16", "", {"fp16": "FP16", "bf16": "BF16 asked, FP32 ran"}),
+        ("BF16", "avx2", {"fp16": "FP16 asked, BF16 ran", "bf16": "BF16"}),
+        ("BF16 FP16", "avx2", {"fp16": "FP16 asked, BF16 ran", "bf16": "BF16"}),
+        ("BF16 FP16", "avx2 amx_fp16", {"fp16": "FP16", "bf16": "BF16"}),
+        ("FP32", "avx2", {"fp16": "FP16 asked, FP32 ran: no BF16 here", "int8": "INT8"}),
     ],
 )
-def test_on_a_processor_half_precision_is_what_it_has(monkeypatch, half: str, said: dict[str, str]) -> None:
+def test_on_a_processor_half_precision_is_the_fastest_that_it_has(
+    monkeypatch, has: str, flags: str, said: dict[str, str]
+) -> None:
     monkeypatch.setattr(room, "ENGINE", "cpu")
-    monkeypatch.setattr(room, "trt", type("Engine", (), {"half_precision": staticmethod(lambda: half)}))
+    monkeypatch.setattr(room, "trt", cpu_engine)
+    monkeypatch.setattr(cpu_engine._openvino, "cpu_capabilities", has.split)
+    monkeypatch.setattr(cpu_engine._openvino, "_cpu_flags", lambda: frozenset(flags.split()))
     assert {precision: arithmetic(precision) for precision in said} == said
 
 

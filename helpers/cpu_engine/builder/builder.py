@@ -127,19 +127,17 @@ class _Build:
                     self.asked.setdefault(layer.name, DataType.FLOAT)
 
     def _hint(self) -> str:
-        """Precision for the layers that are free: the fastest asked for that this processor computes in."""
+        """Precision for the layers that are free: the fastest here of those asked for."""
         half, brain = self.config.get_flag(BuilderFlag.FP16), self.config.get_flag(BuilderFlag.BF16)
         if self.strongly:
             half, brain = self._has_type(onnx.TensorProto.FLOAT16), self._has_type(onnx.TensorProto.BFLOAT16)
-        if half and _openvino.has_fast("FP16"):
-            return "f16"
-        if (half or brain) and _openvino.has_fast("BF16"):
-            return "bf16"
-        if half or brain:
-            self.logger.log(
-                ILogger.WARNING, "this processor has neither FP16 nor BF16 arithmetic: layers compute in FP32"
-            )
-        return "f32"
+        if not (half or brain):
+            return "f32"
+        precision = _openvino.half_precision("FP16" if half else "BF16")
+        if precision == "FP32":
+            lacks = "neither FP16 nor BF16" if half else "no BF16"
+            self.logger.log(ILogger.WARNING, f"this processor has {lacks} arithmetic: layers compute in FP32")
+        return {"FP16": "f16", "BF16": "bf16", "FP32": "f32"}[precision]
 
     def _has_type(self, element_type: int) -> bool:
         graph = self.network.model.graph
