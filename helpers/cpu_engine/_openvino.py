@@ -66,7 +66,8 @@ def has_fast(precision: str) -> bool:
 def half_precision(asked: str = "FP16") -> str:
     """Return what layers that may run in `asked` ("FP16" or "BF16") compute in here; "FP32" where there is neither.
 
-    On x86 that is BF16, and FP16 only where there is AMX-FP16: without it the FP16 kernels are slower than FP32's (ResNet-50 at batch 8 on a Xeon with AMX-BF16: FP16 290 ms, FP32 189 ms, BF16 36 ms).
+    On x86 that is BF16, and FP16 only where there is AMX-FP16: without it the FP16 kernels are slower than FP32's
+    (ResNet-50 at batch 8 on a Xeon with AMX-BF16: FP16 290 ms, FP32 189 ms, BF16 36 ms).
     """
     brain_first = "avx2" in _cpu_flags() and "amx_fp16" not in _cpu_flags()
     either = ("BF16", "FP16") if brain_first else ("FP16", "BF16")
