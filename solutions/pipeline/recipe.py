@@ -16,7 +16,7 @@ import numpy as np
 
 from helpers.backend import ENGINE, describe
 from helpers.files import sha256, write_json
-from solutions.pipeline.results import BASELINE, AccuracyRow
+from solutions.pipeline.report.results import BASELINE, AccuracyRow
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
 from solutions.pipeline.versions import versions
@@ -299,7 +299,7 @@ class Recipe:
 
     def _report(self) -> Stage:
         def action(report: Report) -> None:
-            from solutions.pipeline.report import make_report
+            from solutions.pipeline.report.pages import make_report
 
             report("drawing charts")
             make_report(self.options.out)

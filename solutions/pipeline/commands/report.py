@@ -32,7 +32,7 @@ def report(
     ),
 ) -> None:
     """Make report.html, report.md, summary.json and the charts again from measured results."""
-    from solutions.pipeline.report import make_report
+    from solutions.pipeline.report.pages import make_report
 
     made = make_report(results)
     for number, what, where in made.headline:
@@ -48,8 +48,8 @@ def visualize(
     out: Annotated[Path | None, typer.Option(help="Folder for the charts.", show_default="RESULTS/charts")] = None,
 ) -> None:
     """Draw the charts of measured results as PNG files."""
-    from solutions.pipeline.charts import draw_charts
-    from solutions.pipeline.results_folder import load_results
+    from solutions.pipeline.report.charts import draw_charts
+    from solutions.pipeline.report.folder import load_results
 
     drawn = draw_charts(load_results(results), out or results / "charts")
     if not drawn:

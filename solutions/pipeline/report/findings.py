@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solutions.pipeline.ran_in import differs
-from solutions.pipeline.results import BASELINE, AccuracyRow, Results, Row, order_names, pretty_name
+from solutions.pipeline.report.results import BASELINE, AccuracyRow, Results, Row, order_names, pretty_name
 
 __all__ = ["SATURATION_RULE", "Saturation", "best_row", "findings", "headline", "saturation"]
 

@@ -7,7 +7,8 @@ import pytest
 
 from helpers.errors import InputError
 from solutions.pipeline.ran_in import elsewhere, most_layers, ran_text
-from solutions.pipeline.results import (
+from solutions.pipeline.report.folder import load_results
+from solutions.pipeline.report.results import (
     BuildRow,
     Results,
     Row,
@@ -18,7 +19,6 @@ from solutions.pipeline.results import (
     summary,
     with_speedup,
 )
-from solutions.pipeline.results_folder import load_results
 from tests.pipeline.sample_results import ENGINE, sample_results, write_folder
 
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from helpers.errors import InputError
-from solutions.pipeline.report import make_report
+from solutions.pipeline.report.pages import make_report
 from tests.pipeline.sample_results import ENGINE, VERSIONS, write_folder
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import jinja2
 
 from helpers.files import atomic_write, write_json
-from solutions.pipeline.charts import draw_charts
-from solutions.pipeline.findings import SATURATION_RULE, findings, headline
-from solutions.pipeline.report_tables import report_tables
-from solutions.pipeline.results import Results, pretty_name, summary
-from solutions.pipeline.results_folder import load_results
+from solutions.pipeline.report.charts import draw_charts
+from solutions.pipeline.report.findings import SATURATION_RULE, findings, headline
+from solutions.pipeline.report.folder import load_results
+from solutions.pipeline.report.results import Results, pretty_name, summary
+from solutions.pipeline.report.tables import report_tables
 
 __all__ = ["CAPTIONS", "Report", "make_report"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from helpers.files import atomic_path
 from helpers.plots import SOFT, colour, plain_log_axis
-from solutions.pipeline.chart_parts import (
+from solutions.pipeline.report.chart_parts import (
     STYLE,
     Axes,
     Bar,
@@ -25,8 +25,8 @@ from solutions.pipeline.chart_parts import (
     plt,
     wrapped,
 )
-from solutions.pipeline.findings import SATURATION_RULE, saturation
-from solutions.pipeline.results import BASELINE, AccuracyRow, Results, Row
+from solutions.pipeline.report.findings import SATURATION_RULE, saturation
+from solutions.pipeline.report.results import BASELINE, AccuracyRow, Results, Row
 
 __all__ = ["CHARTS", "draw_charts"]
 

@@ -22,7 +22,7 @@ from typing import Any, get_args
 from helpers.errors import InputError
 from helpers.files import read_json
 from solutions.pipeline.ran_in import elsewhere
-from solutions.pipeline.results import (
+from solutions.pipeline.report.results import (
     AccuracyRow,
     BuildRow,
     CheckRow,

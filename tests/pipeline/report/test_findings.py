@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solutions.pipeline.findings import Saturation, best_row, findings, headline, saturation
-from solutions.pipeline.results import AccuracyRow, CheckRow, LayerRow, Results, Row, with_speedup
+from solutions.pipeline.report.findings import Saturation, best_row, findings, headline, saturation
+from solutions.pipeline.report.results import AccuracyRow, CheckRow, LayerRow, Results, Row, with_speedup
 from tests.pipeline.sample_results import ENGINE, sample_results
 
-SOLUTIONS = Path(__file__).parents[2] / "solutions"
+SOLUTIONS = Path(__file__).parents[3] / "solutions"
 
 
 def results_of(*rows: Row, **parts) -> Results:

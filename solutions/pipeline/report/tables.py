@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from solutions.pipeline.results import Results, accuracy_table, measurement_table, pretty_name
+from solutions.pipeline.report.results import Results, accuracy_table, measurement_table, pretty_name
 from solutions.pipeline.stats import TAILS, least_calls
 
 __all__ = ["Table", "report_tables"]

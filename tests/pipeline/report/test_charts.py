@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from helpers.plots import colour
-from solutions.pipeline.chart_parts import STYLE, figures, spread
-from solutions.pipeline.charts import CHARTS, draw_charts
-from solutions.pipeline.results import AccuracyRow, Results, Row, with_speedup
-from solutions.pipeline.results_folder import load_results
+from solutions.pipeline.report.chart_parts import STYLE, figures, spread
+from solutions.pipeline.report.charts import CHARTS, draw_charts
+from solutions.pipeline.report.folder import load_results
+from solutions.pipeline.report.results import AccuracyRow, Results, Row, with_speedup
 from tests.overlaps import overlaps
 from tests.pipeline.sample_results import ENGINE, sample_results
 
-FIXTURES, RECORDED = Path(__file__).parent / "fixtures", Path(__file__).parents[2] / "docs" / "results"
+FIXTURES, RECORDED = Path(__file__).parents[1] / "fixtures", Path(__file__).parents[3] / "docs" / "results"
 GPU = {"name": "tensorrt", "version": "8.6.0", "device": "TensorRT 8.6.0, TEST GPU"}
 
 

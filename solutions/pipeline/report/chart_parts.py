@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from helpers.plots import INK, SOFT, colour
-from solutions.pipeline.results import Results
+from solutions.pipeline.report.results import Results
 
 __all__ = [
     "STYLE",
