@@ -14,7 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from helpers.plots import INK, SOFT, colour
+from helpers.plots import INK, SOFT
 from solutions.pipeline.report.results import Results
 
 __all__ = [
@@ -46,6 +46,8 @@ STYLE = {
     "grid.color": "#e4e6ea",
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
+    "svg.hashsalt": "trtlab",
+    "text.parse_math": False,
 }
 
 _HEAD_SIZE, _SUBTITLE_SIZE, _LABEL_SIZE = 14, 9, 9.5
@@ -77,7 +79,7 @@ def canvas(
     `size` is that of the figure in inches, the heading not included.
     """
     heads = textwrap.wrap(title, int(8.5 * size[0]))
-    lines = textwrap.wrap(f"{results.model} on {results.data} · {results.device}", int(12 * size[0]))
+    lines = textwrap.wrap(f"{results.subject} · {results.where}", int(12 * size[0]))
     head = 0.2 + _HEAD_INCHES * len(heads) + _SUBTITLE_INCHES * len(lines)
     height = size[1] + head
     figure, axes = plt.subplots(
@@ -156,7 +158,9 @@ def spread(wanted: Sequence[float], least: float, low: float) -> list[float]:
     return [places[index] for index in range(len(wanted))]
 
 
-def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str, str]) -> None:
+def end_labels(
+    axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str, str], colours: dict[str, str]
+) -> None:
     """Write each series' text beside its last point (x, y), pushed apart where they would overlap."""
     axis.figure.canvas.draw()  # the height of the axis is known only then
     low, high = axis.get_ylim()
@@ -164,8 +168,8 @@ def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str
     pixels = 1.35 * lines * _LABEL_SIZE * axis.figure.dpi / 72
     least = pixels * (high - low) / axis.get_window_extent().height
     for name, height in zip(ends, spread([y for _, y in ends.values()], least, low), strict=True):
-        line = {"arrowstyle": "-", "color": colour(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
+        line = {"arrowstyle": "-", "color": colours[name], "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
         line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
-        font = {"color": colour(name), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
+        font = {"color": colours[name], "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
         place = (ends[name][0] * 1.12, height)
         axis.annotate(texts[name], ends[name], place, annotation_clip=False, arrowprops=line, **font)

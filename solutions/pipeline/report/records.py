@@ -1,0 +1,94 @@
+"""Rows of a JSON file as data classes; a value of the wrong type or size is one clear error and not a strange chart."""
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from helpers.errors import InputError
+from solutions.pipeline.report.results import Row
+
+__all__ = ["checked", "damaged", "facts", "read_engine", "records", "shortened"]
+
+MOST = 1e15
+LEAST = 1e-9
+"""No time, rate, size or count that was measured lies beyond these; 0 says that there was nothing."""
+_DIVIDED_BY = ("mean_ms", "median_ms", "images_per_s", "size_bytes")
+
+Kind = TypeVar("Kind")
+
+
+def read_engine(path: Path, content: Any) -> dict[str, str]:
+    """Return the engine that a file of measurements names, after a look at its form.
+
+    Raises:
+        InputError: no engine with name, version and device, or no list of rows.
+    """
+    engine = content.get("engine") if isinstance(content, dict) else None
+    named = isinstance(engine, dict) and all(isinstance(engine.get(key), str) for key in ("name", "version", "device"))
+    if not named:
+        raise damaged(path, 'it has no "engine" with name, version and device')
+    if not isinstance(content.get("rows"), list) or not all(isinstance(row, dict) for row in content["rows"]):
+        raise damaged(path, 'it has no list of "rows"')
+    return dict(engine)
+
+
+def records(path: Path, rows: Iterable[dict[str, Any]], kind: type[Kind]) -> list[Kind]:
+    """Return the rows as `kind`; keys that it does not know are left out.
+
+    Raises:
+        InputError: a value is missing, of the wrong type, or no number that can have been measured.
+    """
+    names = {item.name for item in dataclasses.fields(kind)}
+    try:
+        return [checked(kind(**{key: row[key] for key in row if key in names})) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise damaged(path, str(error)) from error
+
+
+def checked(row: Kind) -> Kind:
+    """Return the row.
+
+    Raises:
+        ValueError: a value is of the wrong type or out of bounds; it names the field.
+    """
+    for item in dataclasses.fields(row):
+        value = getattr(row, item.name)
+        least = LEAST if item.name in _DIVIDED_BY else 0.0
+        if not _fits(value, get_args(item.type) or (item.type,), least, signed=item.name.startswith("loss")):
+            raise ValueError(f"{item.name} is {shortened(value)} in the row of {shortened(row.name)}")
+    if isinstance(row, Row) and row.batch < 1:
+        raise ValueError(f"batch is {row.batch!r} in the row of {shortened(row.name)}")
+    return row
+
+
+def _fits(value: Any, kinds: tuple[type, ...], least: float, signed: bool) -> bool:
+    """Say whether `value` is of one of `kinds` and can have been measured; a float may be written as an integer."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return isinstance(value, kinds)
+    if not (isinstance(value, kinds) or (float in kinds and isinstance(value, int))):
+        return False
+    size = abs(value) if signed else value
+    return value == 0 or least <= size <= MOST
+
+
+def shortened(value: Any) -> str:
+    """Return how Python writes the value, with its end left out where that is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:50]}… ({len(text)} characters)"
+
+
+def facts(contents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return "settings", "versions" (each from the first file that has them) and "measured", first to last date."""
+    contents = list(contents)
+    found = {key: [content[key] for content in contents if content.get(key)] for key in ("settings", "versions")}
+    dates = sorted({str(content["measured"]) for content in contents if content.get("measured")})
+    return {
+        **{key: values[0] if values and isinstance(values[0], dict) else {} for key, values in found.items()},
+        "measured": " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else None,
+    }
+
+
+def damaged(path: Path, why: str) -> InputError:
+    """Return the error for a file of measurements that cannot be used."""
+    return InputError(f"{path} is damaged: {why}; delete it and measure again")
