@@ -95,7 +95,7 @@ def _engine(path: Path, content: dict[str, Any], device: str | None) -> dict[str
     version, gpu = (str(content.get(key) or "") for key in ("tensorrt_version", "gpu"))
     if ", " not in gpu and gpu:
         gpu = f"TensorRT {version}, {gpu}" if version else f"TensorRT, {gpu}"
-    where = gpu or device or f"TensorRT, a device that {path.name} does not name"
+    where = gpu or device or f"TensorRT, machine of {path.stem} (not named there; --device names it)"
     return {"name": "tensorrt" if where.startswith("TensorRT") else "cpu", "version": version, "device": where}
 
 

@@ -45,16 +45,21 @@ def report_tables(results: Results) -> list[Table]:
 
 Columns = dict[str, tuple[str, Callable[[Any], str]]]
 
+
+def _ms(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3g}"
+
+
 _LATENCY_COLUMNS: Columns = {
     "title": ("engine", str),
     "ran": ("ran in", str),
     "batch": ("batch", "{:.0f}".format),
     "iterations": ("n calls", "{:,.0f}".format),
-    "mean_ms": ("mean ms", "{:.2f}".format),
-    "median_ms": ("median ms", "{:.2f}".format),
-    "p90_ms": ("p90 ms", "{:.2f}".format),
-    "p95_ms": ("p95 ms", "{:.2f}".format),
-    "p99_ms": ("p99 ms", "{:.2f}".format),
+    "mean_ms": ("mean ms", _ms),
+    "median_ms": ("median ms", _ms),
+    "p90_ms": ("p90 ms", _ms),
+    "p95_ms": ("p95 ms", _ms),
+    "p99_ms": ("p99 ms", _ms),
     "std_ms": ("std ms", "{:.2f}".format),
 }
 _RATE_COLUMNS: Columns = {
