@@ -34,10 +34,10 @@ _DPI = 160
 _WIDTH = 9.5
 _MOST_PANELS = 3
 """Panels beside each other."""
-_PANEL_TITLE, _LINE = 26, 90
+_PANEL_TITLE, _LINE = 22, 90
 """Characters of a title that an axis of the latency chart, and one that takes the whole width, has room for."""
-_ROW, _FEET = 0.34, 1.1
-"""Inches: the height of a row of bars, and what stands above and below all rows."""
+_ROW, _FEET, _LABEL = 0.34, 1.1, 0.37
+"""Inches: the height of a row of bars, what stands above and below all rows, and a label of two lines."""
 
 
 def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
@@ -103,7 +103,7 @@ def _latency(results: Results) -> Figure | None:
 
 def _latency_panels(results: Results) -> list[list[_Panel]]:
     """Return the axes, a list for each machine: one axis a batch size, and one for what is alone on its device."""
-    timed = [row for name in results.names for row in results.of(name) if _typical(row) and not row.apart]
+    timed = [row for name in results.names for row in results.of(name) if row.typical_ms and not row.apart]
     at_home = [row for row in timed if not row.elsewhere]
     groups = [_by_batch(results, at_home)]
     for heading, names in results.guests.items():
@@ -129,16 +129,11 @@ def _by_batch(results: Results, rows: list[Row], heading: str = "") -> list[_Pan
     return panels
 
 
-def _typical(row: Row) -> float | None:
-    """Return the median, or the mean of a short log that has none."""
-    return row.median_ms or row.mean_ms
-
-
 def _draw_latencies(axis: Axes, panel: _Panel) -> None:
     drawn = []
     for (name, row), tint in zip(panel.rows.items(), panel.colours, strict=True):
-        text = figures(_typical(row)) + ("" if row.median_ms else " mean")
-        drawn.append(Bar(name, _typical(row), text, tint, row.p99_ms))
+        text = figures(row.typical_ms) + ("" if row.median_ms else " mean")
+        drawn.append(Bar(name, row.typical_ms, text, tint, row.p99_ms))
     bars(axis, drawn)
     axis.set_title(panel.title, fontweight="bold", pad=19)  # above the line that counts
     calls = _counted((row.iterations for row in panel.rows.values()), "calls")
@@ -164,7 +159,7 @@ def _throughput(results: Results) -> Figure | None:
     panels = {heading: panel for heading, panel in panels.items() if panel}
     if not panels:
         return None
-    figure, axes = _throughput_canvas(results, list(panels))
+    figure, axes = _throughput_canvas(results, list(panels), max(map(len, panels.values())))
     for axis, panel in zip(axes, panels.values(), strict=True):
         _draw_throughput(axis, panel, results.batches, [_tint(results, name) for name in panel])
     counts = _counted((row.executions for row in results.rows if row.images_per_s), "executions per point")
@@ -186,13 +181,17 @@ def _throughput(results: Results) -> Figure | None:
     return figure
 
 
-def _throughput_canvas(results: Results, headings: list[str]) -> tuple[Figure, list[Axes]]:
-    """Return axes beside each other, the first one wide; where there are other machines, below each other."""
+def _throughput_canvas(results: Results, headings: list[str], most: int) -> tuple[Figure, list[Axes]]:
+    """Return axes beside each other, the first one wide; where there are other machines, below each other.
+
+    `most` is the number of labels on the axis with most of them.
+    """
     title = "Throughput against batch size"
+    height = max(4.9, 1.2 + _LABEL * most)
     if results.machines:
-        return canvas(results, title, [1], (_WIDTH + 1.5, 4.9 * len(headings)), len(headings))
+        return canvas(results, title, [1], (_WIDTH + 1.5, height * len(headings)), len(headings))
     widths = [1 if heading else 3 for heading in headings]
-    return canvas(results, title, widths, (_WIDTH + 1.5 * (len(headings) - 1), 4.9))
+    return canvas(results, title, widths, (_WIDTH + 1.5 * (len(headings) - 1), height))
 
 
 def _draw_throughput(

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import InputError
-from helpers.files import read_json
 from solutions.pipeline.report.folder import complete
-from solutions.pipeline.report.records import damaged, facts, read_engine, records, shortened
+from solutions.pipeline.report.records import damaged, facts, read, read_engine, records, shortened
 from solutions.pipeline.report.results import NOT_NAMED, Results, Row, order_names, with_speedup
 
 __all__ = ["load_file"]
@@ -33,15 +32,19 @@ def load_file(path: str | Path, device: str | None = None) -> Results:
         InputError: the file is neither, or is damaged.
     """
     path = Path(path)
-    content = read_json(path, "file of measurements (a log is read by trtlab parse-log first)")
+    try:
+        content = read(path, "file of measurements")
+    except InputError as error:
+        raise InputError(f"{error}; a log of trtexec is read by trtlab parse-log first") from error
     if isinstance(content, dict) and "rows" in content:
         return _bench(path, content)
     if isinstance(content, dict) and "format" in content and "latency" in content:
         return _parsed(path, content, device)
-    found = "a profile by layer" if isinstance(content, dict) and "layers" in content else "neither"
+    profile = isinstance(content, dict) and "layers" in content
     raise InputError(
-        f"{path} should be a JSON of trtlab bench --output or of trtlab parse-log (a log, an exportTimes), and is "
-        f"{found}; write one of these first, or give a run's folder"
+        f"{path} is no JSON of trtlab bench --output, nor what trtlab parse-log makes of a log or an exportTimes"
+        + (": it has the times of layers" if profile else "")
+        + "; write one of these first, or give a run's folder"
     )
 
 
@@ -50,6 +53,8 @@ def _bench(path: Path, content: dict[str, Any]) -> Results:
     if any("batch" not in row or "layer" in row for row in content["rows"]):
         raise InputError(f"{path} has rows that are no times by engine and batch; give the folder that it lies in")
     rows = [complete(row, engine) for row in records(path, content["rows"], Row)]
+    if not rows:
+        raise InputError(f"{path} has no rows; measure first: trtlab bench --output {path}")
     _refuse_twins(path, rows)
     named = {key: str(content.get(key) or NOT_NAMED) for key in ("model", "data")}
     return _results(engine, rows, **named, **facts([content]))
@@ -67,7 +72,10 @@ def _parsed(path: Path, content: dict[str, Any], device: str | None) -> Results:
     times = content["latency"] if isinstance(content["latency"], dict) else {}
     precision = content.get("precision") or content.get("logged_precision")
     name = precision.lower() if isinstance(precision, str) else path.stem
-    values = {key: content.get(key) for key in ("batch", "images_per_s")} | {key: times.get(key) for key in _TIMES}
+    values = {"batch": content["batch"], "images_per_s": content.get("images_per_s") or None}
+    values |= {key: times.get(key) for key in _TIMES}
+    if not (values["images_per_s"] or values["median_ms"] or values["mean_ms"]):
+        raise InputError(f"{path} has neither a latency nor a throughput; give the whole log to trtlab parse-log again")
     told = {"name": name, "precision": precision, "streams": _streams(content), "iterations": content.get("queries")}
     (row,) = records(path, [{**values, **told}], Row)
     calls = row.iterations or _calls(row, content.get("total_host_walltime_s"))
@@ -102,7 +110,7 @@ def _engine(path: Path, content: dict[str, Any], device: str | None) -> dict[str
 def _results(engine: dict[str, str], rows: list[Row], model: str, data: str, **about: Any) -> Results:
     names = order_names({row.name for row in rows})
     there = {
-        "latency": any(row.median_ms or row.mean_ms for row in rows),
+        "latency": any(row.typical_ms for row in rows),
         "throughput": any(row.images_per_s for row in rows),
     }
     missing = [part for part, found in there.items() if not found] + ["accuracy", "checks", "profile"]

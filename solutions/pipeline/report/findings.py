@@ -53,7 +53,8 @@ def best_row(results: Results, *, engines_only: bool = False) -> Row | None:
 
 def headline(results: Results) -> list[tuple[str, str, str]]:
     """Return up to three (number, what it is, under which conditions) of the run: speed, latency, accuracy."""
-    return [item for item in (_top_speedup(results), _top_latency(results), _top_accuracy(results)) if item]
+    speed = _top_speedup(results) or _top_rate(results)
+    return [item for item in (speed, _top_latency(results), _top_accuracy(results)) if item]
 
 
 def findings(results: Results) -> list[str]:
@@ -79,13 +80,22 @@ def _top_speedup(results: Results) -> tuple[str, str, str] | None:
     return f"{row.speedup:.1f}×", what, f"{results.title(row.name)}, batch {row.batch}"
 
 
+def _top_rate(results: Results) -> tuple[str, str, str] | None:
+    """Return the highest throughput, where there is no baseline to compare it with."""
+    row = best_row(results, engines_only=True)
+    if row is None or any(other.speedup for other in results.rows):
+        return None
+    return f"{row.images_per_s:,.0f}", "images/s", f"{results.title(row.name)}, batch {row.batch}"
+
+
 def _top_latency(results: Results) -> tuple[str, str, str] | None:
-    rows = [row for row in results.rows if row.median_ms and not row.elsewhere and not row.apart]
+    rows = [row for row in results.rows if row.typical_ms and not row.elsewhere and not row.apart]
     if not rows:
         return None
-    row = min(rows, key=lambda row: (row.batch, row.median_ms))
+    row = min(rows, key=lambda row: (row.batch, row.typical_ms))
     calls = f", {row.iterations:,} calls" if row.iterations else ""
-    return f"{row.median_ms:.3g} ms", "median latency", f"{results.title(row.name)}, batch {row.batch}{calls}"
+    what = "median latency" if row.median_ms else "mean latency"
+    return f"{row.typical_ms:.3g} ms", what, f"{results.title(row.name)}, batch {row.batch}{calls}"
 
 
 def _top_accuracy(results: Results) -> tuple[str, str, str] | None:

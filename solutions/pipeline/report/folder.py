@@ -22,7 +22,7 @@ from typing import Any
 from helpers.errors import InputError
 from helpers.files import read_json
 from solutions.pipeline.ran_in import elsewhere
-from solutions.pipeline.report.records import checked, facts, read_engine, records
+from solutions.pipeline.report.records import checked, facts, read, read_engine, records
 from solutions.pipeline.report.results import (
     NOT_NAMED,
     AccuracyRow,
@@ -49,8 +49,10 @@ def load_results(folder: str | Path) -> Results:
     parts = {part: _read_part(folder, part) for part in ("latency", "throughput", "accuracy", "checks", "profile")}
     present = {part: content for part, content in parts.items() if content is not None}
     if not any(part in present for part in ("latency", "throughput", "accuracy")):
+        others = sorted(path for path in folder.glob("*.json") if path.name != "summary.json")
         raise InputError(
             f"{folder} has no latency.json, throughput.json or accuracy.json; measure first: trtlab run --out {folder}"
+            + (f"; or name files of bench and parse-log: --results {others[0]}" if others else "")
         )
     engine = _one_engine(folder, present)
     model, data = (_first(present.values(), key) for key in ("model", "data"))
@@ -73,7 +75,7 @@ def _read_part(folder: Path, part: str) -> dict[str, Any] | None:
     path = folder / f"{part}.json"
     if not path.exists():
         return None
-    content = read_json(path, f"{part} record")
+    content = read(path, f"{part} record")
     read_engine(path, content)
     return content
 

@@ -1,21 +1,38 @@
 """Rows of a JSON file as data classes; a value of the wrong type or size is one clear error and not a strange chart."""
 
 import dataclasses
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from helpers.errors import InputError
+from helpers.files import read_json
 from solutions.pipeline.report.results import Row
 
-__all__ = ["checked", "damaged", "facts", "read_engine", "records", "shortened"]
+__all__ = ["checked", "damaged", "facts", "read", "read_engine", "records", "shortened"]
 
 MOST = 1e15
 LEAST = 1e-9
-"""No time, rate, size or count that was measured lies beyond these; 0 says that there was nothing."""
-_DIVIDED_BY = ("mean_ms", "median_ms", "images_per_s", "size_bytes")
+"""No time, rate, size or count that was measured is larger, and no time or rate smaller."""
+_ABOVE_0 = ("mean_ms", "median_ms", "images_per_s")
+_LONGEST_NAME = 200
 
 Kind = TypeVar("Kind")
+
+
+def read(path: Path, what: str) -> Any:
+    """Return the content of a JSON file of measurements; `what` names its role.
+
+    Raises:
+        InputError: it cannot be read, is not JSON, or has text that no file can hold.
+    """
+    content = read_json(path, what)
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, "it has text that cannot be written") from error
+    return content
 
 
 def read_engine(path: Path, content: Any) -> dict[str, str]:
@@ -54,9 +71,11 @@ def checked(row: Kind) -> Kind:
     """
     for item in dataclasses.fields(row):
         value = getattr(row, item.name)
-        least = LEAST if item.name in _DIVIDED_BY else 0.0
+        least = LEAST if item.name in _ABOVE_0 else 0.0
         if not _fits(value, get_args(item.type) or (item.type,), least, signed=item.name.startswith("loss")):
             raise ValueError(f"{item.name} is {shortened(value)} in the row of {shortened(row.name)}")
+    if not (row.name.isprintable() and 0 < len(row.name.strip()) <= _LONGEST_NAME):
+        raise ValueError(f"a name should be printable and at most {_LONGEST_NAME} long, found {shortened(row.name)}")
     if isinstance(row, Row) and row.batch < 1:
         raise ValueError(f"batch is {row.batch!r} in the row of {shortened(row.name)}")
     return row
@@ -64,12 +83,13 @@ def checked(row: Kind) -> Kind:
 
 def _fits(value: Any, kinds: tuple[type, ...], least: float, signed: bool) -> bool:
     """Say whether `value` is of one of `kinds` and can have been measured; a float may be written as an integer."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool):
+        return bool in kinds
+    if not isinstance(value, (int, float)):
         return isinstance(value, kinds)
     if not (isinstance(value, kinds) or (float in kinds and isinstance(value, int))):
         return False
-    size = abs(value) if signed else value
-    return value == 0 or least <= size <= MOST
+    return least <= (abs(value) if signed else value) <= MOST
 
 
 def shortened(value: Any) -> str:

@@ -80,9 +80,14 @@ class Row:
     speedup: float | None = None
 
     @property
+    def typical_ms(self) -> float | None:
+        """The median, or the mean where a short log has no median."""
+        return self.median_ms or self.mean_ms
+
+    @property
     def apart(self) -> float | None:
         """How many times throughput and latency contradict each other, above `MOST_APART`; None where they agree."""
-        latency_ms = self.median_ms or self.mean_ms
+        latency_ms = self.typical_ms
         if not latency_ms or not self.images_per_s:
             return None
         in_flight = self.images_per_s * latency_ms / (1e3 * self.batch)

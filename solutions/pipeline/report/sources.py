@@ -37,7 +37,7 @@ def load_sources(paths: Sequence[str | Path], device: str | None = None) -> Resu
 
 
 def _load(path: Path, device: str | None) -> Results:
-    return load_file(path, device) if path.is_file() else load_results(path)
+    return load_file(path, device) if path.is_file() or path.suffix == ".json" else load_results(path)
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

@@ -85,7 +85,7 @@ _ACCURACY_COLUMNS: Columns = {
 
 
 def _latencies(results: Results) -> Table | None:
-    if not any(row.median_ms for row in results.rows):
+    if not any(row.typical_ms for row in results.rows):
         return None
     needs = ", ".join(f"p{percent} {least_calls(percent)}" for percent in TAILS)
     note = f"Times are for one batch, over n calls. Calls that a percentile needs: {needs}; – where there were fewer."
