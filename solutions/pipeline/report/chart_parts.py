@@ -14,8 +14,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from helpers.plots import INK, SOFT
-from solutions.pipeline.report.results import Results
+from helpers.plots import INK, SOFT, colour
+from solutions.pipeline.report.results import Results, base_name
 
 __all__ = [
     "STYLE",
@@ -28,6 +28,7 @@ __all__ = [
     "name_rows",
     "plain_numbers",
     "spread",
+    "tint",
     "wrapped",
 ]
 
@@ -93,11 +94,16 @@ def canvas(
     return figure, list(axes.flat)
 
 
-def wrapped(name: str, width: int = _NAME_WIDTH) -> str:
-    """Return a name in at most two lines; a longer one loses its end."""
+def tint(name: str) -> str:
+    """Return the colour of a row's engine, whatever the row is from."""
+    return colour(base_name(name))
+
+
+def wrapped(name: str, width: int = _NAME_WIDTH, most: int = _NAME_LINES) -> str:
+    """Return a name in at most `most` lines; a longer one loses its end."""
     lines = textwrap.wrap(name, width) or [""]
-    if len(lines) > _NAME_LINES:
-        lines = [*lines[: _NAME_LINES - 1], lines[_NAME_LINES - 1][: width - 1] + "…"]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], lines[most - 1][: width - 1] + "…"]
     return "\n".join(lines)
 
 
@@ -158,9 +164,7 @@ def spread(wanted: Sequence[float], least: float, low: float) -> list[float]:
     return [places[index] for index in range(len(wanted))]
 
 
-def end_labels(
-    axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str, str], colours: dict[str, str]
-) -> None:
+def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str, str]) -> None:
     """Write each series' text beside its last point (x, y), pushed apart where they would overlap."""
     axis.figure.canvas.draw()  # the height of the axis is known only then
     low, high = axis.get_ylim()
@@ -168,8 +172,8 @@ def end_labels(
     pixels = 1.35 * lines * _LABEL_SIZE * axis.figure.dpi / 72
     least = pixels * (high - low) / axis.get_window_extent().height
     for name, height in zip(ends, spread([y for _, y in ends.values()], least, low), strict=True):
-        line = {"arrowstyle": "-", "color": colours[name], "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
+        line = {"arrowstyle": "-", "color": tint(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
         line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
-        font = {"color": colours[name], "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
+        font = {"color": tint(name), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
         place = (ends[name][0] * 1.12, height)
         axis.annotate(texts[name], ends[name], place, annotation_clip=False, arrowprops=line, **font)

@@ -23,6 +23,7 @@ from solutions.pipeline.report.chart_parts import (
     name_rows,
     plain_numbers,
     plt,
+    tint,
     wrapped,
 )
 from solutions.pipeline.report.findings import SATURATION_RULE, saturation
@@ -30,11 +31,11 @@ from solutions.pipeline.report.results import BASELINE, AccuracyRow, Results, Ro
 
 __all__ = ["CHARTS", "draw_charts"]
 
-_DPI = 160
+_DPI, _MOST_PIXELS = 160, 60_000
 _WIDTH = 9.5
 _MOST_PANELS = 3
 """Panels beside each other."""
-_PANEL_TITLE, _LINE = 22, 90
+_PANEL_TITLE, _LINE = 20, 90
 """Characters of a title that an axis of the latency chart, and one that takes the whole width, has room for."""
 _ROW, _FEET, _LABEL = 0.34, 1.1, 0.37
 """Inches: the height of a row of bars, what stands above and below all rows, and a label of two lines."""
@@ -59,16 +60,12 @@ def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
 
 
 def _save(figure: Figure, folder: Path, name: str) -> Path:
-    for kind, metadata in (("svg", {"Date": None}), ("png", {})):
-        path = folder / f"{name}.{kind}"
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, dpi=_DPI, format=kind, metadata=metadata)
-    return path
-
-
-def _tint(results: Results, name: str) -> str:
-    """Return a row's colour: on an axis of another machine that of its engine, where it has one of its own at home."""
-    return colour(base_name(name) if name in results.visitors else name)
+    """Save the figure in both forms; the PNG first, since drawing at another resolution moves what is laid out."""
+    dpi = min(_DPI, _MOST_PIXELS / max(figure.get_size_inches()))
+    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+        with atomic_path(folder / f"{name}.{kind}") as temporary:
+            figure.savefig(temporary, dpi=dpi, format=kind, metadata=metadata)
+    return folder / f"{name}.png"
 
 
 class _Panel(NamedTuple):
@@ -76,7 +73,6 @@ class _Panel(NamedTuple):
 
     title: str
     rows: dict[str, Row]
-    colours: list[str]
 
 
 def _latency(results: Results) -> Figure | None:
@@ -113,8 +109,7 @@ def _latency_panels(results: Results) -> list[list[_Panel]]:
         else:
             words = results.title(names[0])
             batches = {f"batch {row.batch}": row for row in rows}
-            width = _PANEL_TITLE if results.machines else 20
-            groups[0].append(_Panel(wrapped(words, width), batches, [_tint(results, row.name) for row in rows]))
+            groups[0].append(_Panel(wrapped(words, _PANEL_TITLE, 3), batches))
     return groups
 
 
@@ -124,16 +119,16 @@ def _by_batch(results: Results, rows: list[Row], heading: str = "") -> list[_Pan
     for batch in sorted({row.batch for row in rows}):
         some = [row for row in rows if row.batch == batch]
         named = {results.title(row.name, bare=bool(heading)): row for row in some}
-        title = wrapped(f"batch {batch}" + (f", {heading}" if heading else ""), _PANEL_TITLE)
-        panels.append(_Panel(title, named, [_tint(results, row.name) for row in some]))
+        title = wrapped(f"batch {batch}" + (f", {heading}" if heading else ""), _PANEL_TITLE, 3)
+        panels.append(_Panel(title, named))
     return panels
 
 
 def _draw_latencies(axis: Axes, panel: _Panel) -> None:
     drawn = []
-    for (name, row), tint in zip(panel.rows.items(), panel.colours, strict=True):
+    for name, row in panel.rows.items():
         text = figures(row.typical_ms) + ("" if row.median_ms else " mean")
-        drawn.append(Bar(name, row.typical_ms, text, tint, row.p99_ms))
+        drawn.append(Bar(name, row.typical_ms, text, tint(row.name), row.p99_ms))
     bars(axis, drawn)
     axis.set_title(panel.title, fontweight="bold", pad=19)  # above the line that counts
     calls = _counted((row.iterations for row in panel.rows.values()), "calls")
@@ -161,7 +156,7 @@ def _throughput(results: Results) -> Figure | None:
         return None
     figure, axes = _throughput_canvas(results, list(panels), max(map(len, panels.values())))
     for axis, panel in zip(axes, panels.values(), strict=True):
-        _draw_throughput(axis, panel, results.batches, [_tint(results, name) for name in panel])
+        _draw_throughput(axis, panel, results.batches)
     counts = _counted((row.executions for row in results.rows if row.images_per_s), "executions per point")
     note = f"ring: from here on {SATURATION_RULE} · {counts}"
     if results.machines:
@@ -177,7 +172,7 @@ def _throughput(results: Results) -> Figure | None:
         if heading:
             axis.set_title(wrapped(heading, _LINE if results.machines else 20), fontweight="bold")
         ends = {name: points[-1] for name, points in panel.items()}
-        end_labels(axis, ends, rates, {name: _tint(results, name) for name in panel})
+        end_labels(axis, ends, rates)
     return figure
 
 
@@ -194,21 +189,29 @@ def _throughput_canvas(results: Results, headings: list[str], most: int) -> tupl
     return canvas(results, title, widths, (_WIDTH + 1.5 * (len(headings) - 1), height))
 
 
-def _draw_throughput(
-    axis: Axes, panel: dict[str, list[tuple[int, float]]], batches: list[int], colours: list[str]
-) -> None:
+def _draw_throughput(axis: Axes, panel: dict[str, list[tuple[int, float]]], batches: list[int]) -> None:
     axis.set_ylim(0, 1.06 * max(rate for points in panel.values() for _, rate in points))
-    for points, tint in zip(panel.values(), colours, strict=True):
-        look = {"color": tint, "marker": "o", "clip_on": False}
-        axis.plot(*zip(*points, strict=True), markersize=4.5, linewidth=2, **look)
+    for name, points in panel.items():
+        look = {"color": tint(name), "marker": "o", "clip_on": False}
+        again = base_name(name) in panel.keys() - {name}
+        axis.plot(*zip(*points, strict=True), markersize=4.5, linewidth=2, linestyle="--" if again else "-", **look)
         if (point := saturation(points)) and point.reached:
             axis.plot(point.batch, point.images_per_s, markersize=13, mfc="none", mew=1.8, **look)
-    plain_log_axis(axis.xaxis, batches)
+    plain_log_axis(axis.xaxis, _batch_ticks(batches))
     axis.set_xlim(batches[0] / 1.15, batches[-1] * (1.6 if len(batches) < 3 else 1.15))
     axis.set_xlabel("batch size (images)")
     axis.set_ylabel("throughput (images/s)")
     plain_numbers(axis.yaxis, 8)
     axis.grid(axis="y")
+
+
+def _batch_ticks(batches: list[int]) -> list[int]:
+    """Return the batch sizes whose numbers have room on a logarithmic axis, the largest one included."""
+    ticks = [batches[-1]]
+    for batch in reversed(batches[:-1]):
+        if math.log(ticks[-1] / batch) > 0.06 * math.log(batches[-1] / batches[0]):
+            ticks.append(batch)
+    return ticks[::-1]
 
 
 def _speedup(results: Results) -> Figure | None:
@@ -225,7 +228,7 @@ def _speedup(results: Results) -> Figure | None:
         ticks[name] = place - (len(points) - 1) / 2
         for number, (batch, value) in enumerate(points):
             shade = 0.45 + 0.55 * (number + 1) / len(points)
-            axis.barh(place, value, color=colour(name), alpha=shade, height=0.86)
+            axis.barh(place, value, color=tint(name), alpha=shade, height=0.86)
             beside(axis, f"{value:.2f}×  batch {batch}", value, place)
             place -= 1
         place -= 0.8
@@ -256,7 +259,7 @@ def _accuracy(results: Results) -> Figure | None:
     figure, (left, right) = canvas(results, title, [1, 1], (_WIDTH, _FEET + 0.2 + _ROW * len(scores)))
     _draw_accuracies(left, {results.title(score.name): score for score in scores})
     times = [(score.name, speedups[score.name]) for score in scores]
-    bars(right, [Bar(results.title(name), value, f"{value:.2f}×", _tint(results, name)) for name, value in times])
+    bars(right, [Bar(results.title(name), value, f"{value:.2f}×", tint(name)) for name, value in times])
     right.set_yticklabels([])
     right.set_xlabel(f"throughput relative to {results.title(BASELINE)} (×)")
     return figure
@@ -268,7 +271,7 @@ def _draw_accuracies(axis: Axes, scores: dict[str, AccuracyRow]) -> None:
         low, high = _interval(score)
         ends += [low, high]
         error = [[max(0.0, score.top1 - low)], [max(0.0, high - score.top1)]]
-        axis.errorbar(score.top1, place, xerr=error, fmt="o", color=colour(score.name), markersize=7, capsize=4)
+        axis.errorbar(score.top1, place, xerr=error, fmt="o", color=tint(score.name), markersize=7, capsize=4)
         beside(axis, f"{score.top1:.1f}", max(high, score.top1), place, gap=8)
         if score.name == BASELINE:
             axis.axvline(score.top1, color=colour(BASELINE), linewidth=1.2, linestyle="--", zorder=0.5)
@@ -312,7 +315,7 @@ def _largest(results: Results, names: Sequence[str], column: str, form: str) -> 
     for name in results.names:
         points = results.series(name, column) if name in names else []
         value = max((value for _, value in points), default=0) / 1e6
-        found.append(Bar(results.title(name), value, form.format(value) if points else "–", _tint(results, name)))
+        found.append(Bar(results.title(name), value, form.format(value) if points else "–", tint(name)))
     return found
 
 

@@ -6,6 +6,7 @@
 The summary.json of a run is of the first form, and so one file is enough to take a run to another machine.
 """
 
+import dataclasses
 import re
 from collections import Counter
 from pathlib import Path
@@ -52,12 +53,17 @@ def _bench(path: Path, content: dict[str, Any]) -> Results:
     engine = read_engine(path, content)
     if any("batch" not in row or "layer" in row for row in content["rows"]):
         raise InputError(f"{path} has rows that are no times by engine and batch; give the folder that it lies in")
-    rows = [complete(row, engine) for row in records(path, content["rows"], Row)]
+    rows = [complete(_counted(row), engine) for row in records(path, content["rows"], Row)]
     if not rows:
         raise InputError(f"{path} has no rows; measure first: trtlab bench --output {path}")
     _refuse_twins(path, rows)
     named = {key: str(content.get(key) or NOT_NAMED) for key in ("model", "data")}
     return _results(engine, rows, **named, **facts([content]))
+
+
+def _counted(row: Row) -> Row:
+    """Return the row with as many executions as calls, where its throughput is that of the calls."""
+    return dataclasses.replace(row, executions=row.executions or row.iterations)
 
 
 def _refuse_twins(path: Path, rows: list[Row]) -> None:

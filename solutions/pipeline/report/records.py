@@ -2,19 +2,20 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from helpers.errors import InputError
 from helpers.files import read_json
-from solutions.pipeline.report.results import Row
+from solutions.pipeline.report.results import CheckRow, Row
 
 __all__ = ["checked", "damaged", "facts", "read", "read_engine", "records", "shortened"]
 
 MOST = 1e15
 LEAST = 1e-9
-"""No time, rate, size or count that was measured is larger, and no time or rate smaller."""
+"""No time, rate, size or count that was measured is larger, no time or rate smaller; an error can be of any size."""
 _ABOVE_0 = ("mean_ms", "median_ms", "images_per_s")
 _LONGEST_NAME = 200
 
@@ -71,8 +72,8 @@ def checked(row: Kind) -> Kind:
     """
     for item in dataclasses.fields(row):
         value = getattr(row, item.name)
-        least = LEAST if item.name in _ABOVE_0 else 0.0
-        if not _fits(value, get_args(item.type) or (item.type,), least, signed=item.name.startswith("loss")):
+        limits = (LEAST if item.name in _ABOVE_0 else 0.0, sys.float_info.max if isinstance(row, CheckRow) else MOST)
+        if not _fits(value, get_args(item.type) or (item.type,), limits, signed=item.name.startswith("loss")):
             raise ValueError(f"{item.name} is {shortened(value)} in the row of {shortened(row.name)}")
     if not (row.name.isprintable() and 0 < len(row.name.strip()) <= _LONGEST_NAME):
         raise ValueError(f"a name should be printable and at most {_LONGEST_NAME} long, found {shortened(row.name)}")
@@ -81,7 +82,7 @@ def checked(row: Kind) -> Kind:
     return row
 
 
-def _fits(value: Any, kinds: tuple[type, ...], least: float, signed: bool) -> bool:
+def _fits(value: Any, kinds: tuple[type, ...], limits: tuple[float, float], signed: bool) -> bool:
     """Say whether `value` is of one of `kinds` and can have been measured; a float may be written as an integer."""
     if isinstance(value, bool):
         return bool in kinds
@@ -89,7 +90,8 @@ def _fits(value: Any, kinds: tuple[type, ...], least: float, signed: bool) -> bo
         return isinstance(value, kinds)
     if not (isinstance(value, kinds) or (float in kinds and isinstance(value, int))):
         return False
-    return least <= (abs(value) if signed else value) <= MOST
+    least, most = limits
+    return least <= (abs(value) if signed else value) <= most
 
 
 def shortened(value: Any) -> str:

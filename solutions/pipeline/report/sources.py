@@ -18,6 +18,8 @@ from solutions.pipeline.report.results import NOT_NAMED, Results, Row, marked, o
 
 __all__ = ["load_sources"]
 
+MOST_ROWS, MOST_BATCHES = 500, 32
+
 
 def load_sources(paths: Sequence[str | Path], device: str | None = None) -> Results:
     """Read every source (a folder or a file) and put them side by side.
@@ -26,14 +28,20 @@ def load_sources(paths: Sequence[str | Path], device: str | None = None) -> Resu
         device: what logs ran on that do not name their GPU.
 
     Raises:
-        InputError: no source, one is given twice, damaged, or absent.
+        InputError: no source, one is given twice, damaged, or absent; or more rows than a report can show.
     """
     paths = [Path(path) for path in paths]
     twice = [path for path, count in Counter(path.resolve() for path in paths).items() if count > 1]
     if not paths or twice:
         raise InputError(f"--results names {twice[0]} twice; give it once" if twice else "--results names nothing")
     found = [_load(path, device) for path in paths]
-    return found[0] if len(found) == 1 else _beside(found, _labels(paths))
+    results = found[0] if len(found) == 1 else _beside(found, _labels(paths))
+    if len(results.rows) > MOST_ROWS or len(results.batches) > MOST_BATCHES:
+        raise InputError(
+            f"--results holds {len(results.rows):,} rows of {len(results.batches):,} batch sizes; a report shows at "
+            f"most {MOST_ROWS} of {MOST_BATCHES}: give fewer sources, or measure fewer batch sizes"
+        )
+    return results
 
 
 def _load(path: Path, device: str | None) -> Results:

@@ -221,6 +221,20 @@ def with_ten_alike() -> Results:
 
 MADE_UP = {"one batch": lambda: sample_results((1,)), "five batches": sample_results, "beside a GPU": beside_a_gpu}
 MADE_UP |= {"long names": with_long_names, "ten alike": with_ten_alike}
+
+
+def with_every_batch() -> Results:
+    """Results at each batch size from 1 to 32."""
+    rows = [Row("fp32", batch, images_per_s=100.0 + batch) for batch in range(1, 33)]
+    return Results(ENGINE, "m", "d", rows)
+
+
+def test_batch_sizes_without_room_have_no_number():
+    (axis,) = CHARTS["throughput_by_batch"](with_every_batch()).axes
+    assert [len(line.get_xdata()) for line in axis.lines][0] == 32 and axis.get_xticks()[-1] == 32
+    assert overlaps(axis.figure) == []
+
+
 MADE_UP |= {"two machines": with_machines, "two runs": with_two_runs}
 FOLDERS = {"H200": RECORDED / "h200", "CPU": RECORDED / "cpu", "quick CPU": FIXTURES / "quick_cpu"}
 CASES = MADE_UP | {name: (lambda folder=folder: load_results(folder)) for name, folder in FOLDERS.items()}

@@ -35,6 +35,7 @@ def test_a_bench_json_of_any_name_is_read(tmp_path):
     results = load_file(path)
     row = results.row("fp16", 8)
     assert (row.median_ms, row.images_per_s, row.speedup) == (2.0, 3900.0, 3900 / 400)
+    assert (row.iterations, row.executions) == (200, 200)
     assert (results.device, results.measured, results.versions) == (ENGINE["device"], "2026-01-02", {"a": "1"})
     assert results.missing == ["accuracy", "checks", "profile"] and results.subject == "Engines"
 

@@ -104,6 +104,14 @@ def test_a_number_with_hundreds_of_digits_is_one_short_line(tmp_path, part, key,
         load_results(tmp_path)
 
 
+def test_an_error_of_any_size_is_told(tmp_path):
+    path = write_folder(tmp_path) / "checks.json"
+    content = json.loads(path.read_text())
+    content["rows"][0] |= {"value": 1e30, "passed": False}
+    path.write_text(json.dumps(content))
+    assert load_results(tmp_path).checks[0].value == 1e30
+
+
 @pytest.mark.parametrize("seconds", ["1e999", "9" * 400, "NaN", "-1", '"long"', "[]"])
 def test_a_record_of_a_build_that_cannot_be_is_left_out(tmp_path, seconds):
     folder = write_folder(tmp_path, ("latency",))

@@ -111,6 +111,13 @@ def test_no_source_and_one_given_twice_are_errors(tmp_path, names, complaint):
         load_sources([tmp_path / name for name in names])
 
 
+def test_more_rows_than_a_report_can_show_are_refused(tmp_path):
+    many = [{**ROW, "batch": batch, "images_per_s": None} for batch in range(1, 40)]
+    with pytest.raises(InputError, match="39 rows of 39 batch sizes; a report shows at most 500 of 32"):
+        load_sources([write(tmp_path / "a.json", bench(*many))])
+    assert len(load_sources([write(tmp_path / "a.json", bench(*many[:32]))]).rows) == 32
+
+
 def test_a_folder_with_other_files_says_how_to_name_them(tmp_path):
     write(tmp_path / "benchmark.json", bench(ROW))
     with pytest.raises(InputError, match=r"or name files of bench and parse-log: --results .*benchmark\.json"):
