@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -280,8 +281,11 @@ def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) ->
 
 
 def write_bench_json(path: str | Path, results: Sequence[BenchResult], engine: dict[str, str]) -> None:
-    """Write `{"engine": …, "rows": […]}`; `engine` is helpers.backend.describe()."""
-    write_json(path, {"engine": engine, "rows": [result.row() for result in results]})
+    """Write `{"engine", "measured", "versions", "rows"}`, which `trtlab report` reads; `engine` is describe()'s."""
+    from solutions.pipeline.versions import versions
+
+    made = {"engine": engine, "measured": date.today().isoformat(), "versions": versions()}
+    write_json(path, {**made, "rows": [result.row() for result in results]})
 
 
 def write_bench_log(path: str | Path, results: Sequence[BenchResult]) -> None:

@@ -8,7 +8,7 @@ from helpers.errors import LabError
 from helpers.outputs import relative_error
 from solutions.pipeline.engine_log import LOG
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.results import CheckRow
+from solutions.pipeline.report.results import CheckRow
 
 __all__ = ["TOLERANCES", "check_engine"]
 

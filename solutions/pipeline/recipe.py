@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.backend import ENGINE, describe
-from helpers.files import sha256, write_json
-from solutions.pipeline.results import BASELINE, AccuracyRow
+from helpers.files import read_json, sha256, write_json
+from solutions.pipeline.report.results import BASELINE, AccuracyRow
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
 from solutions.pipeline.versions import versions
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from helpers.data import DataSet
     from solutions.pipeline.accuracy import Accuracy
+    from solutions.pipeline.bench import BenchOptions
     from solutions.pipeline.runners import Runner
 
 __all__ = ["Recipe"]
@@ -206,12 +207,8 @@ class Recipe:
         options = self.options
 
         def action(report: Report) -> None:
-            from solutions.pipeline.bench import BenchOptions, bench
+            from solutions.pipeline.bench import bench
             from solutions.pipeline.memory_probe import peak_memory
-
-            asked = BenchOptions(
-                options.batches, options.bench_calls, duration_s=options.bench_seconds, limit_s=options.bench_limit
-            )
 
             def memory(runner: "Runner", batches: Any) -> dict[int, int]:
                 report(f"peak memory of {runner.name}")
@@ -221,7 +218,7 @@ class Recipe:
                 report(f"{what}, {done / max(planned, 1):.0%} of this batch size")
 
             with self._runners(report) as runners:
-                results = bench(runners, asked, memory=memory, progress=progress)
+                results = bench(runners, self._bench_options(), memory=memory, progress=progress)
             self._write("latency.json", [result.row() for result in results])
 
         settings = {
@@ -235,20 +232,30 @@ class Recipe:
             "latency", "Measure latency and memory", action, ("latency.json",), inputs=inputs, options=settings
         )
 
+    def _bench_options(self) -> "BenchOptions":
+        from solutions.pipeline.bench import BenchOptions
+
+        options = self.options
+        return BenchOptions(
+            options.batches, options.bench_calls, duration_s=options.bench_seconds, limit_s=options.bench_limit
+        )
+
     def _throughput(self) -> Stage:
         options = self.options
 
         def action(report: Report) -> None:
+            from solutions.pipeline.remeasure import measure_again
             from solutions.pipeline.throughput import measure_throughput
 
+            latencies = read_json(self._path("latency.json"), "latency record")["rows"]
+            how: Any = {"seconds": options.throughput_seconds, "progress": report}
             with self._runners(report) as runners:
-                results = measure_throughput(
-                    runners, options.batches, seconds=options.throughput_seconds, progress=report
-                )
-            self._write("throughput.json", [asdict(result) for result in results])
+                rates = measure_throughput(runners, options.batches, **how)
+                rows = measure_again(runners, latencies, rates, self._bench_options(), **how)
+            self._write("throughput.json", rows)
 
         settings = {"batches": list(options.batches), "seconds": options.throughput_seconds}
-        inputs = (self.onnx, *self._engine_files())
+        inputs = (self.onnx, *self._engine_files(), "latency.json")
         title = "Measure throughput"
         return self._stage("throughput", title, action, ("throughput.json",), inputs=inputs, options=settings)
 
@@ -299,7 +306,7 @@ class Recipe:
 
     def _report(self) -> Stage:
         def action(report: Report) -> None:
-            from solutions.pipeline.report import make_report
+            from solutions.pipeline.report.pages import make_report
 
             report("drawing charts")
             make_report(self.options.out)

@@ -8,10 +8,10 @@ from rich.status import Status
 
 from helpers.backend import DEVICE, WHY_CPU
 from helpers.errors import EngineError
-from solutions.pipeline.findings import headline
 from solutions.pipeline.recipe import Recipe
-from solutions.pipeline.results import Results
-from solutions.pipeline.results_folder import load_results
+from solutions.pipeline.report.findings import headline
+from solutions.pipeline.report.folder import load_results
+from solutions.pipeline.report.results import Results
 from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import Stage, StageRecord, exclusive, run_stages
 from solutions.pipeline.versions import versions

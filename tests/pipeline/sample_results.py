@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from solutions.pipeline.results import AccuracyRow, CheckRow, Results, Row, with_speedup
+from solutions.pipeline.report.results import AccuracyRow, CheckRow, Results, Row, with_speedup
 
 ENGINE = {"name": "cpu", "version": "0.0.test", "device": "TEST ENGINE, made-up numbers, no device"}
 MS_PER_IMAGE = {

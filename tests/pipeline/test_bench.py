@@ -2,6 +2,7 @@
 
 import gc
 import json
+import platform
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 from helpers.errors import InputError
 from solutions.pipeline import memory_probe
 from solutions.pipeline.bench import BenchOptions, bench, write_bench_json, write_bench_log
+from solutions.pipeline.report.sources import load_sources
 from solutions.pipeline.runners import Runner, RunnerSpec, physical_cores
 from solutions.pipeline.trtexec_log import read_log
 
@@ -204,6 +206,16 @@ def test_the_json_holds_the_engine_and_the_rows(tmp_path: Path) -> None:
         and row["images_per_s"] == results[1].images_per_s
     )
     assert "times_ms" not in row
+    assert written["versions"]["Python"].startswith(platform.python_version()) and len(written["measured"]) == 10
+
+
+def test_the_json_is_what_a_report_reads(tmp_path: Path) -> None:
+    results = bench([FakeRunner("fp32", 2.0), FakeRunner("int8", 0.5)], QUICK)
+    write_bench_json(tmp_path / "any name.json", results, {"name": "cpu", "version": "1", "device": "a test's sleep"})
+    found = load_sources([tmp_path / "any name.json"])
+    assert [(row.name, row.batch, row.median_ms) for row in found.rows] == [
+        (result.name, result.batch, result.stats.median_ms) for result in sorted(results, key=lambda one: one.name)
+    ]
 
 
 def test_the_log_reads_back_through_the_log_reader(tmp_path: Path) -> None:

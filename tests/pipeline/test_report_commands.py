@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from helpers.errors import InputError
 from solutions.pipeline.commands import report
+from tests.pipeline.report.test_files import PARSED, ROW, bench, write
 from tests.pipeline.sample_results import ENGINE, write_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +47,42 @@ def test_visualize_draws_only_charts(app, tmp_path):
 def test_visualize_draws_into_the_results_unless_told_otherwise(app, tmp_path):
     call(app, "visualize", "--results", write_folder(tmp_path))
     assert len(list((tmp_path / "charts").glob("*.png"))) == 5
+
+
+def test_report_takes_several_results_after_one_flag(app, tmp_path):
+    home, away = write(tmp_path / "a.json", bench(ROW)), write(tmp_path / "b.json", {**PARSED, "gpu": None})
+    output = call(app, "report", "--results", home, away, "--device", "TensorRT 10, A100", "--out", tmp_path / "both")
+    assert "3,900  images/s (FP16, batch 8)" in output and f"measured on {ENGINE['device']}" in output
+    assert "beside it, on axes of its own: A100 (TensorRT 10, A100)" in output
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
+        "charts", "report.html", "report.md", "summary.json",
+    ]  # fmt: skip
+    call(app, "report", "--results", home, "--results", away)
+    assert (tmp_path / "report" / "report.html").is_file()
+
+
+def test_report_says_what_contradicts_itself(app, tmp_path):
+    output = call(app, "report", "--results", write(tmp_path / "a.json", bench({**ROW, "images_per_s": 39.0})))
+    assert "note: Throughput and latency contradict each other: FP16 at batch 8 (102.6 times apart)" in output
+    assert "images/s (" not in output and "median latency (" not in output
+
+
+def test_visualize_draws_a_file_beside_it_as_png_and_svg(app, tmp_path):
+    output = call(app, "visualize", "--results", write(tmp_path / "a.json", bench(ROW)))
+    names = {path.name for path in (tmp_path / "charts").iterdir()}
+    assert names == {
+        f"{name}.{kind}" for name in ("latency_by_precision", "throughput_by_batch") for kind in ("png", "svg")
+    }
+    assert all(name in output for name in names)
+
+
+@pytest.mark.parametrize("command", ["report", "visualize"])
+def test_a_number_with_400_digits_is_one_line_and_leaves_nothing(tmp_path, command):
+    path = write(tmp_path / "a.json", bench({**ROW, "mean_ms": int("9" * 400)}))
+    arguments = [sys.executable, "-m", "solutions.pipeline", command, "--results", str(path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "mean_ms is 999" in done.stderr
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("command", ["report", "visualize"])

@@ -13,6 +13,7 @@ import typer
 
 from helpers.errors import InputError
 from solutions.pipeline.commands.console import print_line
+from solutions.pipeline.commands.multivalue import MultiValueCommand
 
 __all__ = ["register"]
 
@@ -21,41 +22,65 @@ _ENGINES = ("auto", "tensorrt", "cpu")
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command(epilog="Example: trtlab report --results results")(report)
-    app.command(epilog="Example: trtlab visualize --results results --out charts")(visualize)
+    app.command(cls=MultiValueCommand, epilog="Example: trtlab report --results results")(report)
+    app.command(cls=MultiValueCommand, epilog="Example: trtlab visualize --results fp16.json int8.json --out charts")(
+        visualize
+    )
     app.command(epilog="Example: trtlab run --quick --engine cpu --out results")(run)
 
 
-def report(
-    results: Annotated[Path, typer.Option(help="Folder with latency.json, throughput.json, accuracy.json.")] = Path(
-        "results"
+_Sources = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A run's folder, a JSON of bench --output or of parse-log; several after one flag, the first is at home.",
+        show_default="results",
     ),
-) -> None:
-    """Make report.html, report.md, summary.json and the charts again from measured results."""
-    from solutions.pipeline.report import make_report
+]
+_Device = Annotated[str | None, typer.Option(help="What logs ran on that do not name their GPU.")]
+DEFAULT = Path("results")
 
-    made = make_report(results)
+
+def report(
+    results: _Sources = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the report.", show_default="the one run's folder, else report beside the first"),
+    ] = None,
+    device: _Device = None,
+) -> None:
+    """Make report.html, report.md, summary.json and the charts (PNG, SVG) from what was measured, side by side."""
+    from solutions.pipeline.report.findings import contradiction
+    from solutions.pipeline.report.pages import make_report
+
+    made = make_report(results or [DEFAULT], out, device)
     for number, what, where in made.headline:
         print_line(f"{number:>8}  {what} ({where})")
     print_line(f"measured on {made.results.device}")
+    for words, where in made.results.machines.items():
+        print_line(f"beside it, on axes of its own: {words} ({where})")
+    if wrong := contradiction(made.results):
+        print_line(f"note: {wrong}")
     print_line(f"report: {made.html.resolve()}")
 
 
 def visualize(
-    results: Annotated[Path, typer.Option(help="Folder with latency.json, throughput.json, accuracy.json.")] = Path(
-        "results"
-    ),
-    out: Annotated[Path | None, typer.Option(help="Folder for the charts.", show_default="RESULTS/charts")] = None,
+    results: _Sources = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the charts.", show_default="charts in or beside the first")
+    ] = None,
+    device: _Device = None,
 ) -> None:
-    """Draw the charts of measured results as PNG files."""
-    from solutions.pipeline.charts import draw_charts
-    from solutions.pipeline.results_folder import load_results
+    """Draw the charts of what was measured, as PNG and SVG files."""
+    from solutions.pipeline.report.charts import draw_charts
+    from solutions.pipeline.report.sources import load_sources
 
-    drawn = draw_charts(load_results(results), out or results / "charts")
+    paths = results or [DEFAULT]
+    first = paths[0] if paths[0].is_dir() else paths[0].parent
+    drawn = draw_charts(load_sources(paths, device), out or first / "charts")
     if not drawn:
-        raise InputError(f"{results} holds nothing that can be drawn; measure first: trtlab run --out {results}")
+        raise InputError(f"{paths[0]} holds nothing that can be drawn; measure first: trtlab run --out {first}")
     for path in drawn.values():
-        print_line(str(path))
+        print_line(f"{path}, {path.with_suffix('.svg').name}")
 
 
 def run(

@@ -1,23 +1,24 @@
-"""The report of a results folder: report.html (one self-contained file), report.md, summary.json and the charts.
+"""The report of what was measured: report.html (one self-contained file), report.md, summary.json and the charts.
 
-Everything is computed from the folder's JSON files; what was not measured is named as not measured.
+Everything is computed from the JSON files of the sources; what was not measured is named as not measured.
 """
 
 import base64
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from helpers.files import atomic_write, write_json
-from solutions.pipeline.charts import draw_charts
-from solutions.pipeline.findings import SATURATION_RULE, findings, headline
-from solutions.pipeline.report_tables import report_tables
-from solutions.pipeline.results import Results, pretty_name, summary
-from solutions.pipeline.results_folder import load_results
+from solutions.pipeline.report.charts import draw_charts
+from solutions.pipeline.report.findings import SATURATION_RULE, findings, headline
+from solutions.pipeline.report.results import Results, pretty_name, summary
+from solutions.pipeline.report.sources import load_sources
+from solutions.pipeline.report.tables import report_tables
 
-__all__ = ["CAPTIONS", "Report", "make_report"]
+__all__ = ["CAPTIONS", "Report", "make_report", "report_folder"]
 
 CAPTIONS = {
     "latency_by_precision": (
@@ -58,14 +59,22 @@ class Report:
     headline: list[tuple[str, str, str]]
 
 
-def make_report(folder: str | Path) -> Report:
-    """Read the results in `folder` and write charts/, report.html, report.md and summary.json into it.
+def make_report(
+    sources: str | Path | Sequence[str | Path], out: str | Path | None = None, device: str | None = None
+) -> Report:
+    """Read the sources and write charts/, report.html, report.md and summary.json.
+
+    Args:
+        sources: run folders, bench JSON files and parsed logs; one, or several side by side.
+        out: the folder to write to; by default the one run's folder, else `report` beside the first source.
+        device: what logs ran on that do not name their GPU.
 
     Raises:
         InputError: nothing measured there, damaged files, or the folder cannot be written to.
     """
-    folder = Path(folder)
-    results = load_results(folder)
+    paths = [Path(path) for path in ([sources] if isinstance(sources, (str, Path)) else sources)]
+    results = load_sources(paths, device)
+    folder = Path(out) if out else report_folder(paths)
     charts = draw_charts(results, folder / "charts")
     content = _content(results, charts, folder)
     html, markdown = folder / "report.html", folder / "report.md"
@@ -74,6 +83,11 @@ def make_report(folder: str | Path) -> Report:
     report = Report(html, markdown, folder / "summary.json", charts, results, content["headline"])
     write_json(report.summary, summary(results, _files(folder, report)))
     return report
+
+
+def report_folder(paths: Sequence[Path]) -> Path:
+    """Return where the report of these sources is written unless another folder is named."""
+    return paths[0] if len(paths) == 1 and paths[0].is_dir() else paths[0].parent / "report"
 
 
 def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[str, Any]:
@@ -129,7 +143,8 @@ def _files(folder: Path, report: Report) -> dict[str, str]:
     """Return every file of the folder that a reader may want, by role, as paths relative to the folder."""
     known = {"report_html": report.html, "report_md": report.markdown}
     known |= {f"chart_{name}": path for name, path in report.charts.items()}
-    known |= {part: folder / f"{part}.json" for part in NOT_MEASURED if part not in report.results.missing}
+    known |= {f"chart_{name}_svg": path.with_suffix(".svg") for name, path in report.charts.items()}
+    known |= {part: path for part in NOT_MEASURED if (path := folder / f"{part}.json").is_file()}
     for place in ("models/*.onnx", "engines/*.engine", "calibration/*.cache"):
         kind = Path(place).suffix[1:]
         known |= {f"{kind}_{path.stem}": path for path in sorted(folder.glob(place))}

@@ -1,14 +1,13 @@
 """What the numbers say, computed from them: sentences for the report, and where throughput saturates."""
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solutions.pipeline.ran_in import differs
-from solutions.pipeline.results import BASELINE, AccuracyRow, Results, Row, order_names, pretty_name
+from solutions.pipeline.report.results import BASELINE, AccuracyRow, Results, Row, base_name, order_names, pretty_name
 
-__all__ = ["SATURATION_RULE", "Saturation", "best_row", "findings", "headline", "saturation"]
+__all__ = ["SATURATION_RULE", "Saturation", "best_row", "contradiction", "findings", "headline", "saturation"]
 
 LEAST_GAIN = 1.1
 SATURATION_RULE = "the next larger batch gains less than 10 %"
@@ -45,21 +44,23 @@ def saturation(points: Sequence[tuple[int, float]]) -> Saturation | None:
 def best_row(results: Results, *, engines_only: bool = False) -> Row | None:
     """Return the row with the highest throughput (`engines_only` leaves out PyTorch and ONNX Runtime).
 
-    Rows that ran elsewhere are never the best.
+    Rows that ran elsewhere or contradict themselves are never the best.
     """
-    rows = [row for row in results.rows if row.images_per_s and not row.elsewhere]
+    rows = [row for row in results.rows if row.images_per_s and not row.elsewhere and not row.apart]
     rows = [row for row in rows if not (engines_only and _is_baseline(row.name))]
     return max(rows, key=lambda row: row.images_per_s or 0.0, default=None)
 
 
 def headline(results: Results) -> list[tuple[str, str, str]]:
     """Return up to three (number, what it is, under which conditions) of the run: speed, latency, accuracy."""
-    return [item for item in (_top_speedup(results), _top_latency(results), _top_accuracy(results)) if item]
+    speed = _top_speedup(results) or _top_rate(results)
+    return [item for item in (speed, _top_latency(results), _top_accuracy(results)) if item]
 
 
 def findings(results: Results) -> list[str]:
     """Return what the measured numbers say, a sentence each; nothing is said of what was not measured."""
-    said = [_checks(results), _disturbed(results), _other_arithmetic(results), _elsewhere(results)]
+    said = [_checks(results), _disturbed(results), contradiction(results), _other_arithmetic(results)]
+    said += [_elsewhere(results), _machines(results)]
     said += [_fastest(results), _precisions(results)]
     said += [_saturates(results), _dynamic(results)]
     said += [_same_accuracy(results), *(_accuracy_cost(results, row) for row in results.accuracy)]
@@ -79,13 +80,22 @@ def _top_speedup(results: Results) -> tuple[str, str, str] | None:
     return f"{row.speedup:.1f}×", what, f"{results.title(row.name)}, batch {row.batch}"
 
 
+def _top_rate(results: Results) -> tuple[str, str, str] | None:
+    """Return the highest throughput, where there is no baseline to compare it with."""
+    row = best_row(results, engines_only=True)
+    if row is None or any(other.speedup for other in results.rows):
+        return None
+    return f"{row.images_per_s:,.0f}", "images/s", f"{results.title(row.name)}, batch {row.batch}"
+
+
 def _top_latency(results: Results) -> tuple[str, str, str] | None:
-    rows = [row for row in results.rows if row.median_ms and row.batch == results.batches[0] and not row.elsewhere]
+    rows = [row for row in results.rows if row.typical_ms and not row.elsewhere and not row.apart]
     if not rows:
         return None
-    row = min(rows, key=lambda row: row.median_ms or math.inf)
+    row = min(rows, key=lambda row: (row.batch, row.typical_ms))
     calls = f", {row.iterations:,} calls" if row.iterations else ""
-    return f"{row.median_ms:.3g} ms", "median latency", f"{results.title(row.name)}, batch {row.batch}{calls}"
+    what = "median latency" if row.median_ms else "mean latency"
+    return f"{row.typical_ms:.3g} ms", what, f"{results.title(row.name)}, batch {row.batch}{calls}"
 
 
 def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
@@ -122,6 +132,20 @@ def _disturbed(results: Results) -> str | None:
     )
 
 
+def contradiction(results: Results) -> str | None:
+    """Return a sentence that names the rows whose throughput and latency cannot both be right, None without any."""
+    if not results.contradictions:
+        return None
+    parts = [
+        f"{results.title(row.name)} at batch {row.batch} ({row.apart:.1f} times apart)"
+        for row in results.contradictions
+    ]
+    return (
+        f"Throughput and latency contradict each other: {'; '.join(parts)}. Neither is in a headline, a chart or a "
+        "speed-up; measure again."
+    )
+
+
 def _other_arithmetic(results: Results) -> str | None:
     """Name the rows whose layers mostly ran in another precision than was asked for."""
     groups: dict[str, list[str]] = {}
@@ -134,11 +158,19 @@ def _other_arithmetic(results: Results) -> str | None:
 
 
 def _elsewhere(results: Results) -> str | None:
-    """Name the rows that no other row is compared with."""
-    if not results.visitors:
+    """Name the baselines that no other row is compared with."""
+    parts = [
+        f"{pretty_name(name)} ran on {where}" for name, where in results.visitors.items() if base_name(name) == name
+    ]
+    return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and an axis of its own." if parts else None
+
+
+def _machines(results: Results) -> str | None:
+    """Name the other machines."""
+    if not results.machines:
         return None
-    parts = [f"{pretty_name(name)} ran on {where}" for name, where in results.visitors.items()]
-    return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and an axis of its own."
+    parts = "; ".join(f"rows marked {words} on {where}" for words, where in results.machines.items())
+    return f"More than one device was measured: {parts}. They have no headline and no speed-up, and axes of their own."
 
 
 def _fastest(results: Results) -> str | None:
@@ -156,7 +188,7 @@ def _precisions(results: Results) -> str | None:
     parts = []
     for name in results.names:
         values = [value for _, value in results.series(name, "speedup")]
-        if values and name != BASELINE:
+        if values and base_name(name) != BASELINE:
             low, high = (f"{limit:.1f}" for limit in (min(values), max(values)))
             parts.append(f"{results.title(name)} {low}×" if low == high else f"{results.title(name)} {low}–{high}×")
     base = results.title(BASELINE)
@@ -211,7 +243,8 @@ def _accuracy_cost(results: Results, row: AccuracyRow) -> str | None:
 
 
 def _sizes(results: Results) -> str | None:
-    sizes = {row.name: row.size_bytes for row in results.rows if row.size_bytes and not _is_baseline(row.name)}
+    rows = [row for row in results.rows if row.size_bytes and not row.elsewhere and not _is_baseline(row.name)]
+    sizes = {row.name: row.size_bytes for row in rows}
     if "fp32" not in sizes or len(sizes) < 2:
         return None
     parts = [

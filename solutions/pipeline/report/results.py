@@ -12,6 +12,8 @@ from solutions.pipeline.ran_in import differs, ran_text
 
 __all__ = [
     "BASELINE",
+    "MOST_APART",
+    "NOT_NAMED",
     "AccuracyRow",
     "BuildRow",
     "CheckRow",
@@ -19,6 +21,8 @@ __all__ = [
     "Results",
     "Row",
     "accuracy_table",
+    "base_name",
+    "marked",
     "measurement_table",
     "order_names",
     "pretty_name",
@@ -34,6 +38,13 @@ _PRETTY = {
     "dynamic-fp16": "FP16 dynamic",
     "int8+fp16": "INT8+FP16",
 }
+NOT_NAMED = "not named"
+"""The model or data of measurements that do not name theirs."""
+_FROM = " · "
+"""Between a row's name and what it is from, where two sources have a row of one name ("fp16 · NVIDIA H200")."""
+
+MOST_APART = 3.0
+"""Throughput times latency gives the batches in flight, one a stream; times or parts more than this contradict it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,7 @@ class Row:
     Times are milliseconds a batch, over `iterations` calls; `images_per_s` counts images (not batches), over
     `executions` batches; sizes are bytes, accuracies percent. `precision` was asked for, most layers ran in `ran_in`.
     `elsewhere` says on what the row ran where that is not what the engines ran on ("CPU, 16 threads" beside a GPU): it
-    has no speed-up.
+    has no speed-up. `streams` shared the throughput, one where it is not known.
     """
 
     name: str
@@ -61,11 +72,27 @@ class Row:
     std_ms: float | None = None
     executions: int | None = None
     images_per_s: float | None = None
+    streams: int | None = None
     size_bytes: int | None = None
     peak_memory_bytes: int | None = None
     top1: float | None = None
     top5: float | None = None
     speedup: float | None = None
+
+    @property
+    def typical_ms(self) -> float | None:
+        """The median, or the mean where a short log has no median."""
+        return self.median_ms or self.mean_ms
+
+    @property
+    def apart(self) -> float | None:
+        """How many times throughput and latency contradict each other, above `MOST_APART`; None where they agree."""
+        latency_ms = self.typical_ms
+        if not latency_ms or not self.images_per_s:
+            return None
+        in_flight = self.images_per_s * latency_ms / (1e3 * self.batch)
+        times = max(in_flight / (self.streams or 1), 1 / in_flight)
+        return times if times > MOST_APART else None
 
 
 @dataclass(frozen=True)
@@ -171,16 +198,54 @@ class Results:
         return {row.name: row.elsewhere for row in self.rows if row.elsewhere}
 
     @property
+    def machines(self) -> dict[str, str]:
+        """The machines beside the first one: the words behind a row's name, and each machine's device."""
+        return {name.partition(_FROM)[2]: where for name, where in self.visitors.items() if _FROM in name}
+
+    @property
+    def where(self) -> str:
+        """The device of the results, and which rows ran on another machine."""
+        return "; ".join([self.device, *(f"{words}: {where}" for words, where in self.machines.items())])
+
+    @property
+    def subject(self) -> str:
+        """Model and data, as far as they are named."""
+        named = [text for text in (self.model, self.data) if text != NOT_NAMED]
+        return " on ".join(named) or "Engines"
+
+    @property
+    def heading(self) -> str:
+        """The report's heading."""
+        baseline = any(base_name(row.name) == BASELINE for row in self.rows)
+        return f"{self.subject}: {'from PyTorch to optimised engines' if baseline or not self.rows else 'as measured'}"
+
+    @property
+    def contradictions(self) -> list[Row]:
+        """The rows whose throughput and latency cannot both be right."""
+        return [row for row in self.rows if row.apart]
+
+    @property
     def residents(self) -> list[str]:
         """The names of the other rows, in the order of tables and charts."""
         return [name for name in self.names if name not in self.visitors]
 
-    def title(self, name: str) -> str:
-        """Return a row's name as it is printed, with what would not be expected of it: "FP16 (BF16 ran)"."""
+    @property
+    def guests(self) -> dict[str, list[str]]:
+        """The heading of each axis that is not the first device's, and the names of the rows on it."""
+        found: dict[str, list[str]] = {}
+        for name in (name for name in self.names if name in self.visitors):
+            found.setdefault(name.partition(_FROM)[2] or self.title(name), []).append(name)
+        return found
+
+    def title(self, name: str, *, bare: bool = False) -> str:
+        """Return a row's name as it is printed, with what would not be expected of it: "FP16 (BF16 ran)".
+
+        `bare` leaves out what the row is from, where an axis says it.
+        """
         row = next((row for row in self.rows if row.name == name), Row(name, 1))
         said = [f"{row.ran_in.upper()} ran"] if row.ran_in and differs(row.precision, row.ran_in) else []
-        said += [f"on {row.elsewhere.partition(',')[0]}"] if row.elsewhere else []
-        return pretty_name(name) + (f" ({', '.join(said)})" if said else "")
+        said += [f"on {row.elsewhere.partition(',')[0]}"] if row.elsewhere and _FROM not in name else []
+        return pretty_name(base_name(name) if bare else name) + (f" ({', '.join(said)})" if said else "")
 
     def row(self, name: str, batch: int) -> Row | None:
         """Return the row of `name` at `batch`, or None where it was not measured."""
@@ -191,29 +256,53 @@ class Results:
         return sorted((row for row in self.rows if row.name == name), key=lambda row: row.batch)
 
     def series(self, name: str, column: str) -> list[tuple[int, float]]:
-        """Return (batch, value) of one column for one name, ascending by batch, measured values only."""
-        return [(row.batch, getattr(row, column)) for row in self.of(name) if getattr(row, column) is not None]
+        """Return (batch, value) of one column for one name, ascending by batch, measured values only.
+
+        Times and rates of a row that contradicts itself are left out.
+        """
+        rows = [row for row in self.of(name) if not (row.apart and column.endswith(("_ms", "_per_s")))]
+        return [(row.batch, getattr(row, column)) for row in rows if getattr(row, column) is not None]
 
 
 def order_names(names: Iterable[str]) -> list[str]:
     """Sort row names: baselines, then engines by falling precision, then unknown names by alphabet."""
-    return sorted(names, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+    def place(name: str) -> tuple[str, int, str]:
+        base, _, source = name.partition(_FROM)
+        return source, _ORDER.index(base) if base in _ORDER else len(_ORDER), name
+
+    return sorted(names, key=place)
+
+
+def base_name(name: str) -> str:
+    """Return a row's name without what it is from: "fp16 · NVIDIA H200" → "fp16"."""
+    return name.partition(_FROM)[0]
+
+
+def marked(name: str, source: str) -> str:
+    """Return the name that says what a row is from, behind what it already says."""
+    return f"{name}{', ' if _FROM in name else _FROM}{source}"
 
 
 def pretty_name(name: str) -> str:
     """Return a row's name as charts and tables print it."""
+    name, mark, source = name.partition(_FROM)
+    return _pretty(name) + mark + source
+
+
+def _pretty(name: str) -> str:
     return _PRETTY.get(name, name.upper() if name.replace("+", "").isalnum() and len(name) <= 5 else name)
 
 
 def with_speedup(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with `speedup`: throughput over the baseline's at the same batch size in the same run.
 
-    It is None without a baseline, and where one of the two ran elsewhere.
+    It is None without a baseline, and where one of the two ran elsewhere or contradicts itself.
     """
-    at_home = [row for row in rows if not row.elsewhere and row.images_per_s]
-    base = {row.batch: row.images_per_s for row in at_home if row.name == BASELINE}
+    at_home = [row for row in rows if not row.elsewhere and row.images_per_s and not row.apart]
+    base = {_run(row): row.images_per_s for row in at_home if base_name(row.name) == BASELINE}
     return [
-        dataclasses.replace(row, speedup=_ratio(row.images_per_s, base.get(row.batch)) if row in at_home else None)
+        dataclasses.replace(row, speedup=_ratio(row.images_per_s, base.get(_run(row))) if row in at_home else None)
         for row in rows
     ]
 
@@ -232,6 +321,9 @@ def summary(results: Results, files: dict[str, str]) -> dict[str, Any]:
         "builds": [dataclasses.asdict(row) for row in results.builds],
         "settings": results.settings,
         "not_measured": results.missing,
+        "contradictions": [
+            {"name": row.name, "batch": row.batch, "apart": row.apart} for row in results.contradictions
+        ],
         "files": files,
     }
 
@@ -255,6 +347,11 @@ def accuracy_table(results: Results) -> pd.DataFrame:
         return frame
     places = {name: place for place, name in enumerate(order_names(frame["name"]))}
     return frame.sort_values("name", key=lambda names: names.map(places)).reset_index(drop=True)
+
+
+def _run(row: Row) -> tuple[str, int]:
+    """Return what two rows must share to be compared: what they are from, and the batch."""
+    return row.name.partition(_FROM)[2], row.batch
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from helpers.files import atomic_path
 from helpers.plots import SOFT, colour, plain_log_axis
-from solutions.pipeline.chart_parts import (
+from solutions.pipeline.report.chart_parts import (
     STYLE,
     Axes,
     Bar,
@@ -23,23 +23,26 @@ from solutions.pipeline.chart_parts import (
     name_rows,
     plain_numbers,
     plt,
+    tint,
     wrapped,
 )
-from solutions.pipeline.findings import SATURATION_RULE, saturation
-from solutions.pipeline.results import BASELINE, AccuracyRow, Results, Row
+from solutions.pipeline.report.findings import SATURATION_RULE, saturation
+from solutions.pipeline.report.results import BASELINE, AccuracyRow, Results, Row, base_name
 
 __all__ = ["CHARTS", "draw_charts"]
 
-_DPI = 160
+_DPI, _MOST_PIXELS = 160, 60_000
 _WIDTH = 9.5
 _MOST_PANELS = 3
 """Panels beside each other."""
-_ROW, _FEET = 0.34, 1.1
-"""Inches: the height of a row of bars, and what stands above and below all rows."""
+_PANEL_TITLE, _LINE = 20, 90
+"""Characters of a title that an axis of the latency chart, and one that takes the whole width, has room for."""
+_ROW, _FEET, _LABEL = 0.34, 1.1, 0.37
+"""Inches: the height of a row of bars, what stands above and below all rows, and a label of two lines."""
 
 
 def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
-    """Draw every chart whose numbers were measured into `folder`; return their paths by name.
+    """Draw every chart whose numbers were measured into `folder`, as PNG and SVG; return the PNGs' paths by name.
 
     Raises:
         InputError: the folder cannot be written to.
@@ -50,20 +53,23 @@ def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
             if (figure := draw(results)) is None:
                 continue
             try:
-                drawn[name] = _save(figure, Path(folder) / f"{name}.png")
+                drawn[name] = _save(figure, Path(folder), name)
             finally:
                 plt.close(figure)
     return drawn
 
 
-def _save(figure: Figure, path: Path) -> Path:
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=_DPI, format="png")
-    return path
+def _save(figure: Figure, folder: Path, name: str) -> Path:
+    """Save the figure in both forms; the PNG first, since drawing at another resolution moves what is laid out."""
+    dpi = min(_DPI, _MOST_PIXELS / max(figure.get_size_inches()))
+    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+        with atomic_path(folder / f"{name}.{kind}") as temporary:
+            figure.savefig(temporary, dpi=dpi, format=kind, metadata=metadata)
+    return folder / f"{name}.png"
 
 
 class _Panel(NamedTuple):
-    """One axis of the latency chart: its title, and rows by their names on it."""
+    """One axis of the latency chart: its title, and bars by their names on it."""
 
     title: str
     rows: dict[str, Row]
@@ -71,32 +77,59 @@ class _Panel(NamedTuple):
 
 def _latency(results: Results) -> Figure | None:
     """One panel a batch size; bars are medians, the thin line reaches to the 99th percentile where there is one."""
-    timed = [row for name in results.names for row in results.of(name) if row.median_ms]
-    home = {batch: [row for row in timed if row.batch == batch and not row.elsewhere] for batch in results.batches}
-    panels = [_Panel(f"batch {batch}", {results.title(row.name): row for row in rows}) for batch, rows in home.items()]
-    for name in results.visitors:
-        rows = {f"batch {row.batch}": row for row in timed if row.name == name}
-        panels.append(_Panel(wrapped(results.title(name), 20), rows))
-    panels = [panel for panel in panels if panel.rows]
-    if not panels:
+    groups = [[panel for panel in group if panel.rows] for group in _latency_panels(results)]
+    groups = [group for group in groups if group]
+    if not groups:
         return None
-    lines = math.ceil(len(panels) / _MOST_PANELS)
-    columns = math.ceil(len(panels) / lines)
-    height = _FEET + 0.2 + _ROW * max(len(panel.rows) for panel in panels)
+    columns = max(math.ceil(len(group) / math.ceil(len(group) / _MOST_PANELS)) for group in groups)
+    panels = [panel for group in groups for panel in [*group, *[None] * (-len(group) % columns)]]
+    lines = len(panels) // columns
+    height = _FEET + 0.2 + _ROW * max(len(panel.rows) for panel in panels if panel)
     title = "Latency by precision and batch size: median, with a line to p99"
     figure, axes = canvas(results, title, [1] * columns, (_WIDTH, lines * height), lines)
-    for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
+    for place, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
+        if panel is None:
+            axis.remove()
+            continue
         _draw_latencies(axis, panel)
         if place % columns and list(panel.rows) == list(panels[place - 1].rows):
             axis.set_yticklabels([])
-    for axis in axes[len(panels) :]:
-        axis.remove()
     return figure
 
 
+def _latency_panels(results: Results) -> list[list[_Panel]]:
+    """Return the axes, a list for each machine: one axis a batch size, and one for what is alone on its device."""
+    timed = [row for name in results.names for row in results.of(name) if row.typical_ms and not row.apart]
+    at_home = [row for row in timed if not row.elsewhere]
+    groups = [_by_batch(results, at_home)]
+    for heading, names in results.guests.items():
+        rows = [row for row in timed if row.name in names]
+        if len(names) > 1:
+            groups.append(_by_batch(results, rows, heading))
+        else:
+            words = results.title(names[0])
+            batches = {f"batch {row.batch}": row for row in rows}
+            groups[0].append(_Panel(wrapped(words, _PANEL_TITLE, 3), batches))
+    return groups
+
+
+def _by_batch(results: Results, rows: list[Row], heading: str = "") -> list[_Panel]:
+    """Return an axis a batch size; `heading` names the machine where it is not the first."""
+    panels = []
+    for batch in sorted({row.batch for row in rows}):
+        some = [row for row in rows if row.batch == batch]
+        named = {results.title(row.name, bare=bool(heading)): row for row in some}
+        title = wrapped(f"batch {batch}" + (f", {heading}" if heading else ""), _PANEL_TITLE, 3)
+        panels.append(_Panel(title, named))
+    return panels
+
+
 def _draw_latencies(axis: Axes, panel: _Panel) -> None:
-    rows = panel.rows.items()
-    bars(axis, [Bar(name, row.median_ms, figures(row.median_ms), colour(row.name), row.p99_ms) for name, row in rows])
+    drawn = []
+    for name, row in panel.rows.items():
+        text = figures(row.typical_ms) + ("" if row.median_ms else " mean")
+        drawn.append(Bar(name, row.typical_ms, text, tint(row.name), row.p99_ms))
+    bars(axis, drawn)
     axis.set_title(panel.title, fontweight="bold", pad=19)  # above the line that counts
     calls = _counted((row.iterations for row in panel.rows.values()), "calls")
     axis.text(0, 1.02, calls, transform=axis.transAxes, fontsize=9, color=SOFT)
@@ -115,33 +148,56 @@ def _throughput(results: Results) -> Figure | None:
     """Throughput against batch; a ring marks the first batch from which the next larger one gains too little."""
     series = {name: points for name in results.names if (points := results.series(name, "images_per_s"))}
     home = {name: points for name, points in series.items() if name not in results.visitors}
-    panels = [panel for panel in (home, *({name: series[name]} for name in series if name not in home)) if panel]
+    panels = {"": home} | {
+        heading: {name: series[name] for name in names if name in series} for heading, names in results.guests.items()
+    }
+    panels = {heading: panel for heading, panel in panels.items() if panel}
     if not panels:
         return None
-    widths = [3 if panel is home else 1 for panel in panels]
-    figure, axes = canvas(results, "Throughput against batch size", widths, (_WIDTH + 1.5 * (len(panels) - 1), 4.9))
-    for axis, panel in zip(axes, panels, strict=True):
+    figure, axes = _throughput_canvas(results, list(panels), max(map(len, panels.values())))
+    for axis, panel in zip(axes, panels.values(), strict=True):
         _draw_throughput(axis, panel, results.batches)
     counts = _counted((row.executions for row in results.rows if row.images_per_s), "executions per point")
-    axes[0].set_title(f"ring: from here on {SATURATION_RULE} · {counts}", fontsize=9, color=SOFT)
-    for axis, panel in zip(axes, panels, strict=True):
+    note = f"ring: from here on {SATURATION_RULE} · {counts}"
+    if results.machines:
+        axes[0].set_title(wrapped(results.device, _LINE), fontweight="bold", pad=19)  # above the note
+        axes[0].text(0, 1.02, note, transform=axes[0].transAxes, fontsize=9, color=SOFT)
+    else:
+        axes[0].set_title(note, fontsize=9, color=SOFT)
+    for axis, (heading, panel) in zip(axes, panels.items(), strict=True):
         rates = {name: f"{points[-1][1]:,.0f}" for name, points in panel.items()}
-        if panel is home:
-            rates = {name: f"{wrapped(results.title(name))}  {rate}" for name, rate in rates.items()}
-        else:
-            axis.set_title(wrapped(results.title(next(iter(panel))), 20), fontweight="bold")
-        end_labels(axis, {name: points[-1] for name, points in panel.items()}, rates)
+        if not heading or heading in results.machines:
+            titles = {name: wrapped(results.title(name, bare=bool(heading))) for name in panel}
+            rates = {name: f"{titles[name]}  {rate}" for name, rate in rates.items()}
+        if heading:
+            axis.set_title(wrapped(heading, _LINE if results.machines else 20), fontweight="bold")
+        ends = {name: points[-1] for name, points in panel.items()}
+        end_labels(axis, ends, rates)
     return figure
+
+
+def _throughput_canvas(results: Results, headings: list[str], most: int) -> tuple[Figure, list[Axes]]:
+    """Return axes beside each other, the first one wide; where there are other machines, below each other.
+
+    `most` is the number of labels on the axis with most of them.
+    """
+    title = "Throughput against batch size"
+    height = max(4.9, 1.2 + _LABEL * most)
+    if results.machines:
+        return canvas(results, title, [1], (_WIDTH + 1.5, height * len(headings)), len(headings))
+    widths = [1 if heading else 3 for heading in headings]
+    return canvas(results, title, widths, (_WIDTH + 1.5 * (len(headings) - 1), height))
 
 
 def _draw_throughput(axis: Axes, panel: dict[str, list[tuple[int, float]]], batches: list[int]) -> None:
     axis.set_ylim(0, 1.06 * max(rate for points in panel.values() for _, rate in points))
     for name, points in panel.items():
-        look = {"color": colour(name), "marker": "o", "clip_on": False}
-        axis.plot(*zip(*points, strict=True), markersize=4.5, linewidth=2, **look)
+        look = {"color": tint(name), "marker": "o", "clip_on": False}
+        again = base_name(name) in panel.keys() - {name}
+        axis.plot(*zip(*points, strict=True), markersize=4.5, linewidth=2, linestyle="--" if again else "-", **look)
         if (point := saturation(points)) and point.reached:
             axis.plot(point.batch, point.images_per_s, markersize=13, mfc="none", mew=1.8, **look)
-    plain_log_axis(axis.xaxis, batches)
+    plain_log_axis(axis.xaxis, _batch_ticks(batches))
     axis.set_xlim(batches[0] / 1.15, batches[-1] * (1.6 if len(batches) < 3 else 1.15))
     axis.set_xlabel("batch size (images)")
     axis.set_ylabel("throughput (images/s)")
@@ -149,9 +205,18 @@ def _draw_throughput(axis: Axes, panel: dict[str, list[tuple[int, float]]], batc
     axis.grid(axis="y")
 
 
+def _batch_ticks(batches: list[int]) -> list[int]:
+    """Return the batch sizes whose numbers have room on a logarithmic axis, the largest one included."""
+    ticks = [batches[-1]]
+    for batch in reversed(batches[:-1]):
+        if math.log(ticks[-1] / batch) > 0.06 * math.log(batches[-1] / batches[0]):
+            ticks.append(batch)
+    return ticks[::-1]
+
+
 def _speedup(results: Results) -> Figure | None:
     """Bars by engine, one shade a batch size, with a line at 1 (PyTorch FP32)."""
-    table = {name: points for name in results.names if (points := results.series(name, "speedup")) and name != BASELINE}
+    table = {name: points for name in results.names if (points := _speedups(results, name))}
     if not table:
         return None
     count = sum(len(points) + 1 for points in table.values())
@@ -163,7 +228,7 @@ def _speedup(results: Results) -> Figure | None:
         ticks[name] = place - (len(points) - 1) / 2
         for number, (batch, value) in enumerate(points):
             shade = 0.45 + 0.55 * (number + 1) / len(points)
-            axis.barh(place, value, color=colour(name), alpha=shade, height=0.86)
+            axis.barh(place, value, color=tint(name), alpha=shade, height=0.86)
             beside(axis, f"{value:.2f}×  batch {batch}", value, place)
             place -= 1
         place -= 0.8
@@ -176,10 +241,15 @@ def _speedup(results: Results) -> Figure | None:
     return figure
 
 
+def _speedups(results: Results, name: str) -> list[tuple[int, float]]:
+    return results.series(name, "speedup") if base_name(name) != BASELINE else []
+
+
 def _accuracy(results: Results) -> Figure | None:
     """Top-1 beside the speed-up at the largest batch; lines are the 95 % interval of the paired difference to FP32."""
-    batch = max(results.batches, default=0)
-    rows = [row for name in results.names for row in results.of(name) if row.batch == batch and row.speedup]
+    faster = [row for name in results.names for row in results.of(name) if row.speedup]
+    batch = max((row.batch for row in faster), default=0)
+    rows = [row for row in faster if row.batch == batch]
     speedups = {row.name: row.speedup for row in rows}
     scores = [score for score in results.accuracy if score.name in speedups]
     scores.sort(key=lambda score: results.names.index(score.name))
@@ -189,7 +259,7 @@ def _accuracy(results: Results) -> Figure | None:
     figure, (left, right) = canvas(results, title, [1, 1], (_WIDTH, _FEET + 0.2 + _ROW * len(scores)))
     _draw_accuracies(left, {results.title(score.name): score for score in scores})
     times = [(score.name, speedups[score.name]) for score in scores]
-    bars(right, [Bar(results.title(name), value, f"{value:.2f}×", colour(name)) for name, value in times])
+    bars(right, [Bar(results.title(name), value, f"{value:.2f}×", tint(name)) for name, value in times])
     right.set_yticklabels([])
     right.set_xlabel(f"throughput relative to {results.title(BASELINE)} (×)")
     return figure
@@ -201,7 +271,7 @@ def _draw_accuracies(axis: Axes, scores: dict[str, AccuracyRow]) -> None:
         low, high = _interval(score)
         ends += [low, high]
         error = [[max(0.0, score.top1 - low)], [max(0.0, high - score.top1)]]
-        axis.errorbar(score.top1, place, xerr=error, fmt="o", color=colour(score.name), markersize=7, capsize=4)
+        axis.errorbar(score.top1, place, xerr=error, fmt="o", color=tint(score.name), markersize=7, capsize=4)
         beside(axis, f"{score.top1:.1f}", max(high, score.top1), place, gap=8)
         if score.name == BASELINE:
             axis.axvline(score.top1, color=colour(BASELINE), linewidth=1.2, linestyle="--", zorder=0.5)
@@ -245,7 +315,7 @@ def _largest(results: Results, names: Sequence[str], column: str, form: str) -> 
     for name in results.names:
         points = results.series(name, column) if name in names else []
         value = max((value for _, value in points), default=0) / 1e6
-        found.append(Bar(results.title(name), value, form.format(value) if points else "–", colour(name)))
+        found.append(Bar(results.title(name), value, form.format(value) if points else "–", tint(name)))
     return found
 
 

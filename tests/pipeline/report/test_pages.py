@@ -7,7 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 from helpers.errors import InputError
-from solutions.pipeline.report import make_report
+from solutions.pipeline.report.pages import make_report
+from solutions.pipeline.report.sources import load_sources
+from tests.pipeline.report.test_files import PARSED, ROW, bench, write
 from tests.pipeline.sample_results import ENGINE, VERSIONS, write_folder
 
 
@@ -143,6 +145,38 @@ def test_names_from_files_cannot_break_the_page(tmp_path):
     report = make_report(folder)
     assert "<script>" not in report.html.read_text()
     assert r"\|y" in report.markdown.read_text()
+
+
+def test_a_row_that_contradicts_itself_is_marked_and_said_and_no_headline(tmp_path):
+    folder = write_folder(tmp_path)
+    path = folder / "throughput.json"
+    content = json.loads(path.read_text())
+    best = max(content["rows"], key=lambda row: row["images_per_s"])
+    best["images_per_s"] *= 10
+    path.write_text(json.dumps(content))
+    report = make_report(folder)
+    assert (best["name"], best["batch"]) == ("int8", 32)
+    lines = report.markdown.read_text().splitlines()
+    assert [line.split(" | ")[2] for line in lines if line.startswith("| INT8 ‡ |")] == ["32", "32"]
+    said = "- Throughput and latency contradict each other: INT8 at batch 32 (10.0 times apart)"
+    assert any(line.startswith(said) for line in lines)
+    assert not any("batch 32" in where for _, _, where in report.headline)
+    assert json.loads(report.summary.read_text())["contradictions"][0]["name"] == "int8"
+
+
+def test_a_report_of_files_lies_beside_them_and_names_its_machines(tmp_path):
+    home, away = write(tmp_path / "home.json", bench(ROW)), write(tmp_path / "away.json", PARSED)
+    report = make_report([home, away])
+    assert report.html == tmp_path / "report" / "report.html"
+    text = report.markdown.read_text()
+    assert "Beside it, on axes of its own: TEST GPU (TensorRT 10.16.1, TEST GPU)" in text
+    assert "FP16 · TEST GPU" in text and "- sources: home, away" in text
+    files = json.loads(report.summary.read_text())["files"]
+    assert "chart_latency_by_precision_svg" in files and "latency" not in files
+    assert all((report.summary.parent / path).is_file() for path in files.values())
+    assert make_report([home, away], tmp_path / "elsewhere").html.parent == tmp_path / "elsewhere"
+    again = load_sources([report.summary])
+    assert [(row.name, row.elsewhere) for row in again.rows] == [(r.name, r.elsewhere) for r in report.results.rows]
 
 
 def test_nothing_measured_is_one_clear_error_and_nothing_is_written(tmp_path):

@@ -6,12 +6,20 @@ from typing import Any
 
 import pandas as pd
 
-from solutions.pipeline.results import Results, accuracy_table, measurement_table, pretty_name
+from solutions.pipeline.report.results import (
+    MOST_APART,
+    Results,
+    accuracy_table,
+    base_name,
+    measurement_table,
+    pretty_name,
+)
 from solutions.pipeline.stats import TAILS, least_calls
 
 __all__ = ["Table", "report_tables"]
 
 SLOWEST_LAYERS = 5
+SIGN = "‡"
 
 
 @dataclass(frozen=True)
@@ -37,16 +45,21 @@ def report_tables(results: Results) -> list[Table]:
 
 Columns = dict[str, tuple[str, Callable[[Any], str]]]
 
+
+def _ms(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3g}"
+
+
 _LATENCY_COLUMNS: Columns = {
     "title": ("engine", str),
     "ran": ("ran in", str),
     "batch": ("batch", "{:.0f}".format),
     "iterations": ("n calls", "{:,.0f}".format),
-    "mean_ms": ("mean ms", "{:.2f}".format),
-    "median_ms": ("median ms", "{:.2f}".format),
-    "p90_ms": ("p90 ms", "{:.2f}".format),
-    "p95_ms": ("p95 ms", "{:.2f}".format),
-    "p99_ms": ("p99 ms", "{:.2f}".format),
+    "mean_ms": ("mean ms", _ms),
+    "median_ms": ("median ms", _ms),
+    "p90_ms": ("p90 ms", _ms),
+    "p95_ms": ("p95 ms", _ms),
+    "p99_ms": ("p99 ms", _ms),
     "std_ms": ("std ms", "{:.2f}".format),
 }
 _RATE_COLUMNS: Columns = {
@@ -72,10 +85,11 @@ _ACCURACY_COLUMNS: Columns = {
 
 
 def _latencies(results: Results) -> Table | None:
-    if not any(row.median_ms for row in results.rows):
+    if not any(row.typical_ms for row in results.rows):
         return None
     needs = ", ".join(f"p{percent} {least_calls(percent)}" for percent in TAILS)
     note = f"Times are for one batch, over n calls. Calls that a percentile needs: {needs}; – where there were fewer."
+    note += _contradicts(results)
     return _formatted("Latency", _with_titles(measurement_table(results), results), _LATENCY_COLUMNS, note, "batch", 2)
 
 
@@ -83,14 +97,27 @@ def _rates(results: Results) -> Table | None:
     if not any(row.images_per_s or row.size_bytes for row in results.rows):
         return None
     note = "Speed-up is throughput over PyTorch FP32's at the same batch, in the same run."
+    if results.machines:
+        note += f" {', '.join(results.machines)}: other machines, whose rows have none here."
     for name, where in results.visitors.items():
+        if base_name(name) != name:
+            continue
         note += f" {pretty_name(name)} ran on {where}: it has none, and its memory is the process's."
+    note += _contradicts(results)
     table = _with_titles(measurement_table(results), results)
     return _formatted("Throughput, size and memory", table, _RATE_COLUMNS, note, "batch", 2)
 
 
+def _contradicts(results: Results) -> str:
+    said = f" {SIGN}: throughput and latency are more than {MOST_APART:g} times apart; measure again."
+    return said if results.contradictions else ""
+
+
 def _with_titles(frame: pd.DataFrame, results: Results) -> pd.DataFrame:
-    return frame.assign(title=frame["name"].map(results.title))
+    """Add what a row is called; where it contradicts itself, a sign says so."""
+    wrong = {(row.name, row.batch) for row in results.contradictions}
+    places = zip(frame["name"], frame.get("batch", [None] * len(frame)), strict=True)
+    return frame.assign(title=[results.title(name) + f" {SIGN}" * ((name, batch) in wrong) for name, batch in places])
 
 
 def _accuracies(results: Results) -> Table | None:

@@ -7,7 +7,8 @@ import pytest
 
 from helpers.errors import InputError
 from solutions.pipeline.ran_in import elsewhere, most_layers, ran_text
-from solutions.pipeline.results import (
+from solutions.pipeline.report.folder import load_results
+from solutions.pipeline.report.results import (
     BuildRow,
     Results,
     Row,
@@ -18,7 +19,6 @@ from solutions.pipeline.results import (
     summary,
     with_speedup,
 )
-from solutions.pipeline.results_folder import load_results
 from tests.pipeline.sample_results import ENGINE, sample_results, write_folder
 
 
@@ -41,6 +41,87 @@ def test_what_ran_elsewhere_has_no_speedup_and_is_no_base_of_one():
     assert [row.speedup for row in rows] == [1.0, None, 5.0]
     rows = with_speedup([Row("pytorch-fp32", 1, images_per_s=30.0, elsewhere="CPU"), Row("int8", 1, images_per_s=9.0)])
     assert [row.speedup for row in rows] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("latency", "images_per_s", "streams", "apart"),
+    [
+        ({"median_ms": 4.0}, 2000.0, None, None),
+        ({"median_ms": 4.0}, 2000.0 * 2.99, None, None),
+        ({"median_ms": 4.0}, 2000.0 / 2.99, None, None),
+        ({"median_ms": 4.0}, 2000.0 * 4, None, 4.0),
+        ({"median_ms": 4.0}, 2000.0 / 4, None, 4.0),
+        ({"median_ms": 4.0}, 2000.0 * 4, 4, None),
+        ({"median_ms": 4.0}, 2000.0 * 16, 4, 4.0),
+        ({"median_ms": 4.0}, 2000.0 / 4, 4, 4.0),
+        ({"mean_ms": 40.0}, 2000.0, None, 10.0),
+        ({"median_ms": 4.0, "mean_ms": 40.0}, 2000.0, None, None),
+        ({}, 2000.0, None, None),
+        ({"median_ms": 4.0}, None, None, None),
+    ],
+)
+def test_throughput_times_latency_is_what_was_in_flight(latency, images_per_s, streams, apart):
+    row = Row("int8", 8, **latency, images_per_s=images_per_s, streams=streams)
+    assert row.apart == (apart and pytest.approx(apart))
+
+
+def test_a_row_that_contradicts_itself_has_no_speedup_and_is_no_base_of_one():
+    sound, wrong = {"median_ms": 4.0, "images_per_s": 2000.0}, {"median_ms": 4.0, "images_per_s": 20.0}
+    rows = with_speedup([Row("pytorch-fp32", 8, **sound), Row("fp16", 8, **wrong), Row("int8", 8, **sound)])
+    assert [row.speedup for row in rows] == [1.0, None, 1.0]
+    assert [row.speedup for row in with_speedup([Row("pytorch-fp32", 8, **wrong), Row("int8", 8, **sound)])] == [
+        None
+    ] * 2
+
+
+def test_the_summary_names_what_contradicts_itself():
+    results = Results(ENGINE, "m", "d", [Row("int8", 8, median_ms=4.0, images_per_s=20.0), Row("fp16", 8)])
+    assert summary(results, {})["contradictions"] == [{"name": "int8", "batch": 8, "apart": pytest.approx(100.0)}]
+
+
+def test_times_of_a_row_that_was_measured_again_win(tmp_path):
+    path = write_folder(tmp_path) / "throughput.json"
+    content = json.loads(path.read_text())
+    again = next(row for row in content["rows"] if (row["name"], row["batch"]) == ("int8", 8))
+    again |= {"median_ms": 27.0, "p99_ms": 30.0, "iterations": 120}
+    path.write_text(json.dumps(content))
+    row = load_results(tmp_path).row("int8", 8)
+    assert (row.median_ms, row.p99_ms, row.iterations) == (27.0, 30.0, 120) and row.size_bytes
+
+
+@pytest.mark.parametrize("digits", [400, 4000])
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [("latency", "mean_ms"), ("throughput", "images_per_s"), ("accuracy", "loss"), ("accuracy", "num_samples")]
+    + [("checks", "value"), ("latency", "size_bytes")],
+)
+def test_a_number_with_hundreds_of_digits_is_one_short_line(tmp_path, part, key, digits):
+    path = write_folder(tmp_path) / f"{part}.json"
+    content = json.loads(path.read_text())
+    content["rows"][0][key] = "many"
+    path.write_text(json.dumps(content).replace('"many"', "9" * digits))
+    with pytest.raises(InputError, match=rf"{part}.json is damaged: {key} is 9{{50}}… \({digits} characters\)"):
+        load_results(tmp_path)
+
+
+def test_an_error_of_any_size_is_told(tmp_path):
+    path = write_folder(tmp_path) / "checks.json"
+    content = json.loads(path.read_text())
+    content["rows"][0] |= {"value": 1e30, "passed": False}
+    path.write_text(json.dumps(content))
+    assert load_results(tmp_path).checks[0].value == 1e30
+
+
+@pytest.mark.parametrize("seconds", ["1e999", "9" * 400, "NaN", "-1", '"long"', "[]"])
+def test_a_record_of_a_build_that_cannot_be_is_left_out(tmp_path, seconds):
+    folder = write_folder(tmp_path, ("latency",))
+    record = {"precision": "fp16", "profile": {"min": 1, "opt": 2, "max": 4}, "layers": 3, "calibration": None}
+    record |= {"layer_precisions": {"fp16": 3}, "seconds": "long"}
+    (folder / "engines").mkdir()
+    (folder / "engines" / "m_fp16.engine.json").write_text(json.dumps(record).replace('"long"', seconds))
+    row = {"name": "int8", "precision": "int8", "profile": "1", "layers": 3, "layer_precisions": "", "calibration": "–"}
+    (folder / "summary.json").write_text(json.dumps({"builds": [row | {"seconds": "long"}]}).replace('"long"', seconds))
+    assert load_results(folder).builds == []
 
 
 @pytest.mark.parametrize(

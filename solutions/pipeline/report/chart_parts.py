@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from helpers.plots import INK, SOFT, colour
-from solutions.pipeline.results import Results
+from solutions.pipeline.report.results import Results, base_name
 
 __all__ = [
     "STYLE",
@@ -28,6 +28,7 @@ __all__ = [
     "name_rows",
     "plain_numbers",
     "spread",
+    "tint",
     "wrapped",
 ]
 
@@ -46,6 +47,8 @@ STYLE = {
     "grid.color": "#e4e6ea",
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
+    "svg.hashsalt": "trtlab",
+    "text.parse_math": False,
 }
 
 _HEAD_SIZE, _SUBTITLE_SIZE, _LABEL_SIZE = 14, 9, 9.5
@@ -77,7 +80,7 @@ def canvas(
     `size` is that of the figure in inches, the heading not included.
     """
     heads = textwrap.wrap(title, int(8.5 * size[0]))
-    lines = textwrap.wrap(f"{results.model} on {results.data} · {results.device}", int(12 * size[0]))
+    lines = textwrap.wrap(f"{results.subject} · {results.where}", int(12 * size[0]))
     head = 0.2 + _HEAD_INCHES * len(heads) + _SUBTITLE_INCHES * len(lines)
     height = size[1] + head
     figure, axes = plt.subplots(
@@ -91,11 +94,16 @@ def canvas(
     return figure, list(axes.flat)
 
 
-def wrapped(name: str, width: int = _NAME_WIDTH) -> str:
-    """Return a name in at most two lines; a longer one loses its end."""
+def tint(name: str) -> str:
+    """Return the colour of a row's engine, whatever the row is from."""
+    return colour(base_name(name))
+
+
+def wrapped(name: str, width: int = _NAME_WIDTH, most: int = _NAME_LINES) -> str:
+    """Return a name in at most `most` lines; a longer one loses its end."""
     lines = textwrap.wrap(name, width) or [""]
-    if len(lines) > _NAME_LINES:
-        lines = [*lines[: _NAME_LINES - 1], lines[_NAME_LINES - 1][: width - 1] + "…"]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], lines[most - 1][: width - 1] + "…"]
     return "\n".join(lines)
 
 
@@ -164,8 +172,8 @@ def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str
     pixels = 1.35 * lines * _LABEL_SIZE * axis.figure.dpi / 72
     least = pixels * (high - low) / axis.get_window_extent().height
     for name, height in zip(ends, spread([y for _, y in ends.values()], least, low), strict=True):
-        line = {"arrowstyle": "-", "color": colour(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
+        line = {"arrowstyle": "-", "color": tint(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
         line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
-        font = {"color": colour(name), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
+        font = {"color": tint(name), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
         place = (ends[name][0] * 1.12, height)
         axis.annotate(texts[name], ends[name], place, annotation_clip=False, arrowprops=line, **font)

@@ -1,24 +1,30 @@
 """Charts are drawn from whatever was measured, name the device, and label their axes with units."""
 
 import dataclasses
+import functools
 import itertools
+import json
+import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_rgba
 from PIL import Image
 
 from helpers.plots import colour
-from solutions.pipeline.chart_parts import STYLE, figures, spread
-from solutions.pipeline.charts import CHARTS, draw_charts
-from solutions.pipeline.results import AccuracyRow, Results, Row, with_speedup
-from solutions.pipeline.results_folder import load_results
+from solutions.pipeline.report.chart_parts import STYLE, figures, spread
+from solutions.pipeline.report.charts import CHARTS, draw_charts
+from solutions.pipeline.report.folder import load_results
+from solutions.pipeline.report.results import AccuracyRow, Results, Row, with_speedup
+from solutions.pipeline.report.sources import load_sources
 from tests.overlaps import overlaps
-from tests.pipeline.sample_results import ENGINE, sample_results
+from tests.pipeline.sample_results import ENGINE, sample_results, write_folder
 
-FIXTURES, RECORDED = Path(__file__).parent / "fixtures", Path(__file__).parents[2] / "docs" / "results"
+FIXTURES, RECORDED = Path(__file__).parents[1] / "fixtures", Path(__file__).parents[3] / "docs" / "results"
 GPU = {"name": "tensorrt", "version": "8.6.0", "device": "TensorRT 8.6.0, TEST GPU"}
 
 
@@ -37,6 +43,13 @@ def test_every_chart_is_a_png_that_can_be_read(tmp_path, batches):
         with Image.open(path) as image:
             image.load()
             assert image.format == "PNG" and min(image.size) > 400
+        drawing = ElementTree.parse(path.with_suffix(".svg")).getroot()
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg" and float(drawing.get("width")[:-2]) > 400
+
+
+def test_a_drawing_is_the_same_each_time(tmp_path):
+    one, other = (draw_charts(sample_results((1, 8)), tmp_path / name)["speedup"] for name in ("one", "other"))
+    assert one.with_suffix(".svg").read_bytes() == other.with_suffix(".svg").read_bytes()
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -122,6 +135,62 @@ def test_no_figure_stays_open(tmp_path):
     assert plt.get_fignums() == []
 
 
+def test_another_machine_has_axes_of_its_own_and_the_colours_of_its_engines():
+    results = with_machines()
+    figure = CHARTS["latency_by_precision"](results)
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles[:2] == ["batch 1", "batch 8"] and "batch 1, NVIDIA TEST" in titles
+    axis = figure.axes[titles.index("batch 1, NVIDIA TEST")]
+    assert [label.get_text() for label in axis.get_yticklabels()][:2] == ["PyTorch FP32", "FP32"]
+    assert [bar.get_facecolor() for bar in axis.patches] == [
+        to_rgba(colour(name)) for name in ("pytorch-fp32", "fp32", "tf32", "fp16", "dynamic-fp16", "int8")
+    ]
+    home, *others = CHARTS["throughput_by_batch"](results).axes
+    assert len(others) == 2 and home.get_title(loc="left") == results.device
+    for name in ("speedup", "accuracy_speedup"):
+        texts = [label.get_text() for axis in CHARTS[name](results).axes for label in axis.get_yticklabels()]
+        assert not any("NVIDIA" in text for text in texts), "no speed-up is shared"
+
+
+def test_a_row_that_contradicts_itself_is_in_no_chart():
+    rows = [Row("fp32", 8, median_ms=8.0, images_per_s=1000.0), Row("int8", 8, median_ms=1.0, images_per_s=1000.0)]
+    results = Results(ENGINE, "m", "d", rows)
+    (axis,) = CHARTS["latency_by_precision"](results).axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["FP32"]
+    (axis,) = CHARTS["throughput_by_batch"](results).axes
+    assert [list(line.get_ydata()) for line in axis.lines] == [[1000.0]]
+
+
+def test_a_short_log_s_bar_is_its_mean_and_says_so():
+    (axis,) = CHARTS["latency_by_precision"](Results(ENGINE, "m", "d", [Row("fp32", 1, mean_ms=4.0)])).axes
+    assert [bar.get_width() for bar in axis.patches] == [4.0] and "4.00 mean" in [t.get_text() for t in axis.texts]
+
+
+@functools.cache
+def with_machines() -> Results:
+    """A run on the CPU engine beside one on a GPU, with ONNX Runtime on the CPU there."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, away = write_folder(Path(folder) / "home"), write_folder(Path(folder) / "away")
+        for path in home.glob("*.json"):
+            content = json.loads(path.read_text())
+            content["rows"] = [row for row in content["rows"] if row.get("batch", 1) in (1, 8)]
+            path.write_text(json.dumps(content))
+        for path in away.glob("*.json"):
+            content = json.loads(path.read_text()) | {"engine": {**GPU, "device": "TensorRT 8.6.0, NVIDIA TEST"}}
+            content["rows"] = [
+                {**row, "device": None} if row["name"] == "pytorch-fp32" else row for row in content["rows"]
+            ]
+            path.write_text(json.dumps(content))
+        return load_sources([home, away])
+
+
+@functools.cache
+def with_two_runs() -> Results:
+    """Two runs of one machine, whose rows have the same names."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_sources([write_folder(Path(folder) / name) for name in ("monday", "a_longer_name_for_tuesday")])
+
+
 def with_long_names() -> Results:
     """Sample results of an engine, a model and rows with names that no axis has room for."""
     results = sample_results()
@@ -152,6 +221,21 @@ def with_ten_alike() -> Results:
 
 MADE_UP = {"one batch": lambda: sample_results((1,)), "five batches": sample_results, "beside a GPU": beside_a_gpu}
 MADE_UP |= {"long names": with_long_names, "ten alike": with_ten_alike}
+
+
+def with_every_batch() -> Results:
+    """Results at each batch size from 1 to 32."""
+    rows = [Row("fp32", batch, images_per_s=100.0 + batch) for batch in range(1, 33)]
+    return Results(ENGINE, "m", "d", rows)
+
+
+def test_batch_sizes_without_room_have_no_number():
+    (axis,) = CHARTS["throughput_by_batch"](with_every_batch()).axes
+    assert [len(line.get_xdata()) for line in axis.lines][0] == 32 and axis.get_xticks()[-1] == 32
+    assert overlaps(axis.figure) == []
+
+
+MADE_UP |= {"two machines": with_machines, "two runs": with_two_runs}
 FOLDERS = {"H200": RECORDED / "h200", "CPU": RECORDED / "cpu", "quick CPU": FIXTURES / "quick_cpu"}
 CASES = MADE_UP | {name: (lambda folder=folder: load_results(folder)) for name, folder in FOLDERS.items()}
 
