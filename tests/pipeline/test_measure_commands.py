@@ -9,7 +9,7 @@ import pytest
 
 from helpers.backend import DEVICE
 from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.trtexec_log import read_log
+from solutions.pipeline.trtexec.log import read_log
 from tests.pipeline.tiny_models import TinyNet, tiny_onnx
 
 FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
@@ -131,7 +131,7 @@ def test_profile_prints_layers_the_roofline_and_findings(trtlab, folder: Path, t
 
 def test_trtexec_that_is_missing_points_to_bench(trtlab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("solutions.pipeline.trtexec._PLACES", ())
+    monkeypatch.setattr("solutions.pipeline.trtexec.command._PLACES", ())
     _fails(trtlab("trtexec", "--onnx", "m.onnx", "--fp16"), "trtlab bench")
 
 

@@ -139,7 +139,7 @@ def trtexec(
     log: Annotated[Path | None, typer.Option(help="Where to keep trtexec's output, for trtlab parse-log.")] = None,
 ) -> None:
     """Run NVIDIA's trtexec where it is installed; every other option is passed on to it (--fp16, --shapes=…)."""
-    from solutions.pipeline.trtexec import find_trtexec, run_trtexec, trtexec_arguments
+    from solutions.pipeline.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
 
     find_trtexec()
     extra = [argument for argument in context.args if argument != "--"]
@@ -160,7 +160,7 @@ def parse_log(
 ) -> None:
     """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU."""
     from helpers.files import write_json
-    from solutions.pipeline.parse_log import parse_file
+    from solutions.pipeline.trtexec.parse import parse_file
 
     run = parse_file(log, model, precision, batch)
     write_json(out, run)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.errors import InputError, LabError
-from solutions.pipeline.parse_log import parse_file
-from solutions.pipeline.trtexec_log import SUMMARY, dotted_version, parse_log_text, read_log
+from solutions.pipeline.trtexec.log import SUMMARY, dotted_version, parse_log_text, read_log
+from solutions.pipeline.trtexec.parse import parse_file
 
-FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 LOGS = ["v8.2_end_to_end", "v8.4_one_percentile", "v8.6_int8", "v10.16_dynamic"]
 
 

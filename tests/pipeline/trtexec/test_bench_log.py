@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solutions.pipeline.trtexec_format import LoggedRun, format_log, trtexec_percentile
-from solutions.pipeline.trtexec_log import parse_log_text
+from solutions.pipeline.trtexec.bench_log import LoggedRun, format_log, trtexec_percentile
+from solutions.pipeline.trtexec.log import parse_log_text
 
 TIMES = list(np.random.default_rng(0).gamma(4, 0.5, 205))
 

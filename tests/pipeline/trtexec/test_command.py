@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from helpers.errors import EngineError, EngineUnavailableError, InputError
-from solutions.pipeline import trtexec
-from solutions.pipeline.trtexec import find_trtexec, run_trtexec, trtexec_arguments
-from solutions.pipeline.trtexec_log import read_log
+from solutions.pipeline.trtexec import command as trtexec
+from solutions.pipeline.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
+from solutions.pipeline.trtexec.log import read_log
 
-FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 
 
 def _install(folder: Path, monkeypatch: pytest.MonkeyPatch, log: str, code: int) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import InputError
-from solutions.pipeline.trtexec_json import summarise_export
-from solutions.pipeline.trtexec_log import LogRun, parse_log_text, read_text
+from solutions.pipeline.trtexec.exports import summarise_export
+from solutions.pipeline.trtexec.log import LogRun, parse_log_text, read_text
 
 __all__ = ["parse_file"]
 
