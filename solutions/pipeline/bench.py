@@ -291,7 +291,7 @@ def write_bench_json(path: str | Path, results: Sequence[BenchResult], engine: d
 def write_bench_log(path: str | Path, results: Sequence[BenchResult]) -> None:
     """Write the results as trtexec would log them, one section an engine and batch."""
     from helpers.files import atomic_write
-    from solutions.pipeline.trtexec_format import LoggedRun, format_log
+    from solutions.pipeline.trtexec.bench_log import LoggedRun, format_log
 
     wanted = LoggedRun.__dataclass_fields__
     runs = [LoggedRun(**{key: value for key, value in vars(result).items() if key in wanted}) for result in results]

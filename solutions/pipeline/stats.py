@@ -1,8 +1,8 @@
 """Latency statistics over a run's per-query times.
 
-Percentiles interpolate linearly between the two nearest ranks, as `numpy.percentile` does by default; trtexec picks a
-rank instead (see trtexec_format.trtexec_percentile), so p99 of a short run can differ between the two. A percentile p
-of a summary needs 1 / (1 - p) calls, so that one lies beyond it: p99 of 20 calls would only be the slowest of them.
+Percentiles interpolate linearly between the two nearest ranks, as `numpy.percentile` does by default, in every table,
+JSON and log of ours (NVIDIA's trtexec picks a rank instead). A percentile p of a summary needs 1 / (1 - p) calls, so
+that one lies beyond it: p99 of 20 calls would only be the slowest of them.
 """
 
 import math

@@ -14,7 +14,7 @@ from solutions.pipeline import memory_probe
 from solutions.pipeline.bench import BenchOptions, bench, write_bench_json, write_bench_log
 from solutions.pipeline.report.sources import load_sources
 from solutions.pipeline.runners import Runner, RunnerSpec, physical_cores
-from solutions.pipeline.trtexec_log import read_log
+from solutions.pipeline.trtexec.log import read_log
 
 QUICK = BenchOptions(batch_sizes=(1, 2), iterations=20, warmup_ms=1)
 

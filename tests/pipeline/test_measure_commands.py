@@ -9,7 +9,7 @@ import pytest
 
 from helpers.backend import DEVICE
 from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.trtexec_log import read_log
+from solutions.pipeline.trtexec.log import read_log
 from tests.pipeline.tiny_models import TinyNet, tiny_onnx
 
 FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
@@ -131,8 +131,18 @@ def test_profile_prints_layers_the_roofline_and_findings(trtlab, folder: Path, t
 
 def test_trtexec_that_is_missing_points_to_bench(trtlab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("solutions.pipeline.trtexec._PLACES", ())
+    monkeypatch.setattr("solutions.pipeline.trtexec.command._PLACES", ())
     _fails(trtlab("trtexec", "--onnx", "m.onnx", "--fp16"), "trtlab bench")
+
+
+def test_trtexec_s_command_is_printed_where_it_is_not_installed(trtlab, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("solutions.pipeline.trtexec.command._PLACES", ())
+    printed = trtlab("trtexec", "--print", "--onnx", "a model.onnx", "--log", "f.log", "--fp16", "--shapes=x:8x3x9x9")
+    command = "trtexec '--onnx=a model.onnx' --warmUp=200 --iterations=10 --duration=3 --fp16 --shapes=x:8x3x9x9"
+    assert printed == (0, f"{command} > f.log 2>&1\n", "")
+    assert list(tmp_path.iterdir()) == []
+    _fails(trtlab("trtexec", "--print"), "give --onnx M")
 
 
 def test_trtexec_gets_the_options_that_trtlab_does_not_know(

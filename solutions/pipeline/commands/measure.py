@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     )(trtexec)
     app.command(
         "parse-log",
-        epilog="Example: trtlab parse-log --log fp16.log --out fp16.json --model resnet50 --precision fp16 --batch 8",
+        epilog="Example: trtlab parse-log --log fp16.log --out fp16.json",
     )(parse_log)
     app.command(epilog="Example: trtlab profile --engine fp16.engine --top 3")(profile)
     app.command(
@@ -137,41 +137,64 @@ def trtexec(
     iterations: Annotated[int, typer.Option(help="At least so many executions.")] = 10,
     duration: Annotated[float, typer.Option(help="At least so many seconds of timing.")] = 3.0,
     log: Annotated[Path | None, typer.Option(help="Where to keep trtexec's output, for trtlab parse-log.")] = None,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the command, to be run elsewhere, and run nothing.")
+    ] = False,
 ) -> None:
     """Run NVIDIA's trtexec where it is installed; every other option is passed on to it (--fp16, --shapes=…)."""
-    from solutions.pipeline.trtexec import find_trtexec, run_trtexec, trtexec_arguments
+    import shlex
 
-    find_trtexec()
+    from solutions.pipeline.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
+
     extra = [argument for argument in context.args if argument != "--"]
+    if not only_print:
+        find_trtexec()
     arguments = trtexec_arguments(
-        onnx=onnx, engine=engine, warmup_ms=warmup, iterations=iterations, duration_s=duration, extra=extra
+        onnx=onnx,
+        engine=engine,
+        warmup_ms=warmup,
+        iterations=iterations,
+        duration_s=duration,
+        extra=extra,
+        must_exist=not only_print,
     )
+    if only_print:
+        redirected = "" if log is None else f" > {shlex.quote(str(log))} 2>&1"
+        print(shlex.join(["trtexec", *arguments]) + redirected)
+        return
     run_trtexec(arguments, log, print_line)
     if log is not None:
         print_line(f"log: {log}; read it with trtlab parse-log --log {log}")
 
 
 def parse_log(
-    log: Annotated[Path, typer.Option(help="Log of trtexec 8.0 to 11.1 or of trtlab bench; or its exported JSON.")],
+    log: Annotated[Path, typer.Option(help="Log of trtexec 7 to 11 or of trtlab bench; or its exported JSON.")],
     out: Annotated[Path, typer.Option(help="JSON file to write.")],
-    model: Annotated[str, typer.Option(help="Name of the model, kept in the JSON.")],
-    precision: Annotated[str, typer.Option(help="Precision of the engine, kept in the JSON.")],
-    batch: Annotated[int, typer.Option(help="Images per query: images/s = queries/s × batch.")],
+    model: Annotated[str | None, typer.Option(help="Name of the model.", show_default="as logged")] = None,
+    precision: Annotated[str | None, typer.Option(help="Precision of the engine.", show_default="as logged")] = None,
+    batch: Annotated[int | None, typer.Option(help="Images per query.", show_default="as logged")] = None,
+    run: Annotated[
+        int | None, typer.Option(help="Which of several runs in the log, from 1.", show_default="the last that fits")
+    ] = None,
 ) -> None:
     """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU."""
     from helpers.files import write_json
-    from solutions.pipeline.parse_log import parse_file
+    from solutions.pipeline.trtexec.parse import parse_file
 
-    run = parse_file(log, model, precision, batch)
-    write_json(out, run)
-    if "latency" in run:
-        median, p99 = run["latency"]["median_ms"], run["latency"].get("p99_ms")
-        tail = "" if p99 is None else f", p99 {p99:g} ms"
-        calls = f" of {run['queries']:,} calls" if run.get("queries") else ""
-        print_line(f"{run['format']}: median {median:g} ms{tail}{calls}, {run['images_per_s']:,.1f} images/s → {out}")
+    found = parse_file(log, model, precision, batch, run)
+    write_json(out, found)
+    if "latency" in found:
+        middle = "mean" if found["latency"]["median_ms"] is None else "median"
+        shown = [(name, found["latency"][f"{name}_ms"]) for name in (middle, "p99")]
+        figures = ", ".join(f"{name} {value:g} ms" for name, value in shown if value is not None)
+        rate = found["images_per_s"]
+        speed = f"{found['throughput_qps']:,.1f} queries/s" if rate is None else f"{rate:,.1f} images/s"
+        calls = f" of {found['queries']:,} calls" if found.get("queries") else ""
+        print_line(f"{found['format']}: {figures}{calls}, {speed} → {out}")
     else:
-        print_line(f"{run['format']}: {len(run['layers'])} layers, {run['average_ms']:.4g} ms an execution → {out}")
-    for note in run.get("notes", []):
+        layers = f"{len(found['layers'])} layers, {found['average_ms']:.4g} ms an execution"
+        print_line(f"{found['format']}: {layers} → {out}")
+    for note in found.get("notes", []):
         print_line(f"note: {note}")
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from helpers.errors import EngineError, EngineUnavailableError, InputError
-from solutions.pipeline import trtexec
-from solutions.pipeline.trtexec import find_trtexec, run_trtexec, trtexec_arguments
-from solutions.pipeline.trtexec_log import read_log
+from solutions.pipeline.trtexec import command as trtexec
+from solutions.pipeline.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
+from solutions.pipeline.trtexec.log import read_log
 
-FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 
 
 def _install(folder: Path, monkeypatch: pytest.MonkeyPatch, log: str, code: int) -> None:
@@ -61,3 +61,21 @@ def test_what_is_passed_through_wins_over_the_defaults() -> None:
 def test_impossible_calls_are_refused(wrong: dict) -> None:
     with pytest.raises(InputError):
         trtexec_arguments(**wrong)
+
+
+def test_a_command_for_another_machine_needs_none_of_its_files_here() -> None:
+    there = trtexec_arguments(onnx="there.onnx", extra=["--fp16"], must_exist=False)
+    assert there == ["--onnx=there.onnx", "--warmUp=200", "--iterations=10", "--duration=3", "--fp16"]
+
+
+def test_a_run_that_is_interrupted_keeps_the_log_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _install(tmp_path, monkeypatch, "v10.16_dynamic.log", 0)
+
+    def interrupted(line: str) -> None:
+        if "Throughput" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_trtexec([], tmp_path / "t.log", interrupted)
+    kept = (tmp_path / "t.log").read_text()
+    assert kept.startswith("# arguments") and kept.splitlines()[-1].endswith("Throughput: 1200.5 qps")

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.errors import InputError, LabError
-from solutions.pipeline.parse_log import parse_file
-from solutions.pipeline.trtexec_json import summarise_export
+from solutions.pipeline.trtexec.exports import summarise_export
+from solutions.pipeline.trtexec.parse import parse_file
 
-FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 TIMES = json.loads((FIXTURES / "times.json").read_text())
 PROFILE = json.loads((FIXTURES / "profile.json").read_text())
 JSON = st.recursive(

@@ -1,23 +1,30 @@
-"""Reading trtexec's log, versions 8.0 to 11.1, and the same format as `trtlab bench --log` writes it.
+"""Reading trtexec's log, versions 7 to 11, and the same format as `trtlab bench --log` writes it.
 
-trtexec prints, after `=== Performance summary ===`, one line a metric; what changed between versions:
+trtexec prints, after `=== Performance summary ===`, one line per metric; what changed between versions:
 
+    7.x       another layout, without that line: trtexec/older.py
     8.0–8.2   one percentile (99%), and an End-to-End Host Latency
     8.4       one percentile
     8.5–11.1  percentiles 90%, 95% and 99%
+
+Lines may lack their time, be indented, or stand behind what a wrapper puts before each line (`[INFO] `, `trt-1 | `).
+A whole log has a banner (`&&&& RUNNING`), and its summary must be complete. An excerpt may be short: it needs the
+throughput and a latency, and what it does not print is None.
 
 Throughput counts queries. With an explicit batch one query is a whole batch, so images/s = qps × batch; with the
 implicit batch of old engines (`--batch=N`) trtexec has multiplied already.
 """
 
+import copy
 import math
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from helpers.errors import InputError
+from solutions.pipeline.trtexec.older import OlderSummary, begins_older_summary
+from solutions.pipeline.trtexec.run import STATISTICS, LogRun
 
-__all__ = ["SUMMARY", "LogRun", "parse_log_text", "read_log", "read_text"]
+__all__ = ["METRICS", "SUMMARY", "dotted_version", "parse_log_text", "read_log", "read_text"]
 
 SUMMARY = "=== Performance summary ==="
 METRICS = {
@@ -28,39 +35,28 @@ METRICS = {
     "GPU Compute Time": "compute",
     "D2H Latency": "d2h",
 }
-_REQUIRED = ("Throughput", "Latency", "GPU Compute Time", "Total Host Walltime")
-_PREFIX = re.compile(r"^(?:\x1b\[[\d;]*m)*\[\d[\d/]*-[\d:]+\] \[(?P<level>[A-Z])\] ?")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_PREFIX = re.compile(r"^.{0,80}?(?:\[\d[\d/]*-[\d:]+\] )?\[(?P<level>[VIWEF])\] ?(?P<text>.*)$")
+_WRAPPER = re.compile(r"^(?:\[[A-Z]{2,9}\]:? |[\w.-]{1,60} *\| ?)")
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_STATISTIC = re.compile(rf"(min|max|mean|median|percentile\((\d+(?:\.\d+)?)%\)) = ({_NUMBER}) ms(?=,|\s*$)")
+_STATISTIC = re.compile(rf"(min|max|mean|median|percentile\((\d+(?:\.\d+)?)%\)) = ({_NUMBER}) ms(?:, |\s*$)")
 _QUANTITY = re.compile(rf"^(Throughput|Total Host Walltime|Total GPU Compute Time): ({_NUMBER}) (?:qps|s)\s*$")
-_BANNER = re.compile(r"^&&&& (RUNNING|PASSED|FAILED) (\S+)(?: \[TensorRT v([^\]]+)\])?.*?(?: # (.*))?$")
+_BANNER = re.compile(r"&&&& (RUNNING|PASSED|FAILED) (\S+)(?: \[TensorRT v([^\]]+)\])?.*?(?: # (.*))?$")
+_COMMAND = re.compile(r"^(?:[$#>] ?)?((?:\S*/)?trtexec -.*)$")
 _TRACED = re.compile(r"^Timing trace has (\d+) queries over ")
-_SHAPE = re.compile(r"^Input inference shapes? ?: ?(.+?)=(\d+)x[\dx]+\s*$")
-
-
-@dataclass
-class LogRun:
-    """One run of a log. `metrics` maps latency, enqueue, h2d, compute, d2h (and end_to_end) to statistics in ms."""
-
-    throughput_qps: float = 0.0
-    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
-    total_host_walltime_s: float | None = None
-    total_compute_s: float | None = None
-    tensorrt_version: str | None = None
-    device: str | None = None
-    model: str | None = None
-    precision: str | None = None
-    shape_batch: int | None = None
-    implicit_batch: int | None = None
-    queries: int | None = None
-    command: str | None = None
-    passed: bool | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    def images_per_s(self, batch: int) -> float:
-        """Return images per second for `batch` images a query (see the module's note on implicit batches)."""
-        return self.throughput_qps * (1 if self.implicit_batch else batch)
+_SHAPE = re.compile(
+    r"^(?:Input inference shapes? ?: ?.+?=|Input binding for .+ with dimensions |Set shape of input tensor .+ to: )"
+    r"(\d+)(?:x\d+)*(?: is created\.?)?\s*$"
+)
+_WORKSPACE = re.compile(r"^(?:Memory Pools: )?[Ww]orkspace: ([\d.]+) ?Mi?B")
+_STREAMS = re.compile(r"^(?:Inference )?Streams: (\d+)\s*$")
+_WHOLE = {
+    "Throughput": lambda run: run.throughput_qps > 0,
+    "Latency": lambda run: _has(run, "latency", STATISTICS[:4]),
+    "GPU Compute Time": lambda run: _has(run, "compute", STATISTICS[:4]),
+    "Total Host Walltime": lambda run: run.total_host_walltime_s is not None,
+}
+_EXCERPT = {"Throughput": _WHOLE["Throughput"], "Latency": lambda run: _has(run, "latency", STATISTICS[:3])}
 
 
 def read_log(path: str | Path) -> list[LogRun]:
@@ -86,53 +82,47 @@ def read_text(path: str | Path) -> str:
 
 
 def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
-    """Parse a whole log; `source` names it in errors."""
+    """Parse a whole log, or an excerpt; `source` names it in errors."""
     runs: list[LogRun] = []
-    context, inside, first_error = LogRun(), False, ""
+    context, inside, older, first_error = LogRun(), False, None, ""
     for raw in text.splitlines():
         level, line = _split_prefix(raw)
         if level == "E" and not first_error:
             first_error = line.strip()
-        banner = _BANNER.match(line)
+        banner = _BANNER.search(line)
         if banner and banner[1] == "RUNNING":
-            context, inside = LogRun(), False
+            context, inside, older = LogRun(whole=True), False, None
         if line.strip() == SUMMARY:
             inside = True
-            runs.append(_started(context))
+            runs.append(copy.deepcopy(context))
+        elif begins_older_summary(line) and not inside:
+            older = OlderSummary()
+            runs.append(copy.deepcopy(context))
+        elif older is not None and older.take(line, runs[-1]):
+            continue
         elif inside and _take_figure(runs[-1], line):
             continue
         elif banner:
-            _take_banner(runs[-1] if inside else context, banner)
-            inside = False
+            _take_banner(runs[-1] if inside or older else context, banner)
+            inside, older = False, None
         elif inside and level == "W":
             _take_warning(runs[-1], line)
         elif not inside or line.startswith("=== "):
-            _take_description(context, line)
+            _take_description(context, line.strip())
     return _checked(runs, source, first_error)
 
 
 def _split_prefix(raw: str) -> tuple[str, str]:
-    prefix = _PREFIX.match(raw)
-    line = raw[prefix.end() :] if prefix else raw
-    return (prefix["level"] if prefix else ""), _COLOUR.sub("", line).rstrip("\r")
-
-
-def _started(context: LogRun) -> LogRun:
-    return LogRun(
-        tensorrt_version=context.tensorrt_version,
-        device=context.device,
-        model=context.model,
-        precision=context.precision,
-        shape_batch=context.shape_batch,
-        implicit_batch=context.implicit_batch,
-        queries=context.queries,
-        command=context.command,
-    )
+    """Return a line's level and its text without trtexec's prefix, a wrapper's, and colours."""
+    line = _COLOUR.sub("", raw).rstrip()
+    if prefix := _PREFIX.match(line):
+        return prefix["level"], prefix["text"]
+    return "", _WRAPPER.sub("", line).lstrip()
 
 
 def _take_figure(run: LogRun, line: str) -> bool:
     """Store a line of the summary; False when it is none."""
-    quantity = _QUANTITY.match(line)
+    quantity = _QUANTITY.match(line.strip())
     if quantity:
         value = _finite(float(quantity[2]), line)
         if quantity[1] == "Throughput":
@@ -142,13 +132,14 @@ def _take_figure(run: LogRun, line: str) -> bool:
         else:
             run.total_compute_s = value
         return True
-    name, _, rest = line.partition(": ")
+    name, _, rest = line.strip().partition(": ")
     if name not in METRICS or not rest.startswith("min ="):  # the verbose explanations use the same names
         return False
-    run.metrics[METRICS[name]] = {
+    found = {
         (f"p{float(percent):g}_ms" if percent else f"{key}_ms"): _finite(float(value), line)
         for key, percent, value in _STATISTIC.findall(rest)
     }
+    run.metrics[METRICS[name]] = {**dict.fromkeys(STATISTICS), **found} if not _STATISTIC.sub("", rest).strip() else {}
     return True
 
 
@@ -175,19 +166,26 @@ def _take_warning(run: LogRun, line: str) -> None:
 
 
 def _take_description(run: LogRun, line: str) -> None:
-    """Store what the log says before the summary: device, version, precision, shapes."""
+    """Store what the log says before the summary: command, device, version, precision, shapes, workspace."""
     key, _, value = (part.strip() for part in line.partition(":"))
-    shape = _SHAPE.match(line)
-    if shape:
-        run.shape_batch = run.shape_batch or int(shape[2][:9])
+    if command := _COMMAND.match(line):
+        run.command = run.command or command[1]
+    elif streams := _STREAMS.match(line):
+        run.logged_streams = int(streams[1][:9])
+    elif shape := _SHAPE.match(line):
+        run.shape_batch = run.shape_batch or int(shape[1][:9])
     elif traced := _TRACED.match(line):
         run.queries = int(traced[1][:9])
+    elif workspace := _WORKSPACE.match(line):
+        run.workspace_mb = _finite(float(workspace[1]), line) if workspace[1].count(".") < 2 else None
     elif key == "Selected Device" and value:
         run.device = value
     elif key == "TensorRT version" and re.match(r"\d+\.\d+", value):
         run.tensorrt_version = value
     elif key == "Model" and value:
         run.model = value
+    elif key in ("Prototxt", "UFF") and value:
+        run.model = run.model or value
     elif key == "Precision" and value:
         run.precision = value
     elif key == "Batch" and value.isdecimal():
@@ -207,11 +205,11 @@ def _checked(runs: list[LogRun], source: str, first_error: str) -> list[LogRun]:
         why = f"; it reports the error {first_error[:200]!r}" if first_error else ""
         raise InputError(
             f"{source} holds no performance summary: no line {SUMMARY!r} was found{why}; "
-            "give the whole output of trtexec 8.0 to 11.1 or of trtlab bench --log"
+            "give the whole output of trtexec 7 to 11 or of trtlab bench --log"
         )
     for run in runs:
-        missing = _missing(run)
-        if missing:
+        needed = _WHOLE if run.whole else _EXCERPT
+        if missing := next((name for name, there in needed.items() if not there(run)), None):
             raise InputError(
                 f"the performance summary in {source} is cut off: no complete {missing!r} line was found after "
                 f"{SUMMARY!r}; let trtexec finish and save its whole output"
@@ -219,17 +217,6 @@ def _checked(runs: list[LogRun], source: str, first_error: str) -> list[LogRun]:
     return runs
 
 
-def _missing(run: LogRun) -> str | None:
-    """Return the first required line that is absent or incomplete."""
-    present = {
-        "Throughput": run.throughput_qps > 0,
-        "Latency": _complete(run.metrics.get("latency")),
-        "GPU Compute Time": _complete(run.metrics.get("compute")),
-        "Total Host Walltime": run.total_host_walltime_s is not None,
-    }
-    return next((name for name in _REQUIRED if not present[name]), None)
-
-
-def _complete(statistics: dict[str, float] | None) -> bool:
-    keys = set(statistics or ())
-    return {"min_ms", "max_ms", "mean_ms", "median_ms"} <= keys and any(re.match(r"p\d", key) for key in keys)
+def _has(run: LogRun, metric: str, statistics: tuple[str, ...]) -> bool:
+    found = run.metrics.get(metric) or {}
+    return all(found.get(name) is not None for name in statistics)

@@ -9,10 +9,11 @@ from datetime import datetime
 
 import numpy as np
 
-__all__ = ["LoggedRun", "format_log", "trtexec_percentile"]
+from solutions.pipeline.stats import TAILS, tail
+
+__all__ = ["LoggedRun", "format_log"]
 
 RUNS_PER_AVERAGE = 10
-PERCENTILES = (90, 95, 99)
 _UNSTABLE_PERCENT = 1.0
 
 
@@ -31,13 +32,6 @@ class LoggedRun:
     enqueue_ms: Sequence[float]
     warmup_queries: int
     warmup_ms: float
-
-
-def trtexec_percentile(values: Sequence[float], percent: float) -> float:
-    """Return trtexec's percentile: the value at rank max(n - 1 - int((1 - p/100)·n), 0); its share is float32."""
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    share = np.float32(1) - np.float32(percent) / np.float32(100)
-    return float(ordered[max(ordered.size - 1 - int(share * np.float32(ordered.size)), 0)])
 
 
 def format_log(runs: Sequence[LoggedRun], now: datetime | None = None) -> str:
@@ -121,7 +115,9 @@ def _walltime_s(run: LoggedRun) -> float:
 
 
 def _statistics(times_ms: Sequence[float]) -> str:
-    percentiles = "".join(f", percentile({p}%) = {trtexec_percentile(times_ms, p):g} ms" for p in PERCENTILES)
+    """Return the statistics as `trtlab bench` shows them, without percentiles that so few calls cannot give."""
+    tails = [(percent, tail(times_ms, percent)) for percent in TAILS]
+    percentiles = "".join(f", percentile({percent}%) = {value:g} ms" for percent, value in tails if value is not None)
     return (
         f"min = {np.min(times_ms):g} ms, max = {np.max(times_ms):g} ms, mean = {np.mean(times_ms):g} ms, "
         f"median = {np.median(times_ms):g} ms{percentiles}"

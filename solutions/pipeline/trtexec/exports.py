@@ -8,6 +8,8 @@ from helpers.errors import InputError
 
 __all__ = ["summarise_export"]
 
+_OLDER = {"startInMs": "startH2dMs", "endInMs": "endH2dMs", "inMs": "h2dMs", "startOutMs": "startD2hMs"}
+_OLDER |= {"endOutMs": "endD2hMs", "outMs": "d2hMs"}
 _TIMES = {"latency": "latencyMs", "h2d": "h2dMs", "compute": "computeMs", "d2h": "d2hMs"}
 _SPANS = {
     "enqueue": ("startEnqMs", "endEnqMs"),
@@ -29,7 +31,7 @@ def summarise_export(value: Any, source: str = "the JSON file") -> dict[str, Any
     """
     if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
         if "latencyMs" in value[0] or "startComputeMs" in value[0]:
-            return _times(value, source)
+            return _times([{_OLDER.get(key, key): entry[key] for key in entry} for entry in value], source)
         if "count" in value[0]:
             return _profile(value, source)
     raise InputError(
@@ -59,7 +61,8 @@ def _times(entries: Sequence[dict[str, Any]], source: str) -> dict[str, Any]:
         "queries": len(entries),
         "throughput_qps": len(entries) * 1000 / walltime_ms,
         "walltime_s": walltime_ms / 1000,
-        **{name: _statistics(_durations(entries, name, source)) for name in ("latency", *_SPANS)},
+        **{name: _statistics(_durations(entries, name, source)) for name in ("latency", *_SPANS) if name != "enqueue"},
+        "enqueue": _statistics(_durations(entries, "enqueue", source)) if "startEnqMs" in entries[0] else None,
     }
 
 

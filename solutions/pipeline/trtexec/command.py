@@ -37,8 +37,11 @@ def trtexec_arguments(
     iterations: int = 10,
     duration_s: float = 3.0,
     extra: Sequence[str] = (),
+    must_exist: bool = True,
 ) -> list[str]:
     """Return trtexec's arguments: build `onnx` (and save it as `engine`), or load `engine`; `extra` is passed on as is.
+
+    With `must_exist` false the command is for another machine, so that the files need not be on this one.
 
     Raises:
         InputError: nothing to build or to load, a missing file, or a count that cannot be.
@@ -49,7 +52,7 @@ def trtexec_arguments(
     if warmup_ms < 0 or iterations < 1 or duration_s < 0:
         raise InputError("--warmup and --duration must be 0 or more, --iterations 1 or more")
     source = onnx or engine
-    if source and not Path(source).is_file():
+    if must_exist and source and not Path(source).is_file():
         raise InputError(f"cannot read {source}: no such file; write it with trtlab export or trtlab build")
     given = [f"--onnx={onnx}"] if onnx else []
     given += [f"--{'saveEngine' if onnx else 'loadEngine'}={engine}"] if engine else []
@@ -58,22 +61,24 @@ def trtexec_arguments(
 
 
 def run_trtexec(arguments: Sequence[str], log: str | Path | None, echo: Callable[[str], None]) -> None:
-    """Run trtexec, pass each line of its output to `echo`, and keep all of it in `log` (on failure too).
+    """Run trtexec, pass each line of its output to `echo`, and keep it in `log`: all of it, or what came so far.
 
     Raises:
         EngineUnavailableError: trtexec is not installed.
         EngineError: it failed; the text holds its first error line.
     """
-    lines = []
+    lines: list[str] = []
     command = [find_trtexec(), *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
-        for line in process.stdout or ():
-            lines.append(line)
-            echo(line.rstrip("\n"))
-    if log is not None:
-        atomic_write(log, "".join(lines))
+    try:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process:
+            for line in process.stdout or ():
+                lines.append(line)
+                echo(line.rstrip("\n"))
+    finally:
+        if log is not None:
+            atomic_write(log, "".join(lines))
     if process.returncode:
-        first = next((line.strip() for line in lines if "] [E] " in line), "it printed no error line")
+        first = next((line.strip() for line in lines if "[E] " in line), "it printed no error line")
         raise EngineError(f"trtexec failed with exit code {process.returncode}: {first[:300]}; see its output above")

@@ -5,11 +5,10 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from solutions.pipeline.trtexec_format import LoggedRun, format_log, trtexec_percentile
-from solutions.pipeline.trtexec_log import parse_log_text
+from solutions.pipeline.stats import LatencyStats
+from solutions.pipeline.trtexec.bench_log import LoggedRun, format_log
+from solutions.pipeline.trtexec.log import parse_log_text
 
 TIMES = list(np.random.default_rng(0).gamma(4, 0.5, 205))
 
@@ -26,7 +25,7 @@ def _run(**changes: object) -> LoggedRun:
 def test_the_log_reads_back_to_the_measured_figures() -> None:
     (run,) = parse_log_text(format_log([_run()]))
     assert run.metrics["latency"]["median_ms"] == pytest.approx(np.median(TIMES), rel=1e-5)
-    assert run.metrics["latency"]["p99_ms"] == pytest.approx(sorted(TIMES)[202], rel=1e-5)
+    assert run.metrics["latency"]["p99_ms"] == pytest.approx(np.percentile(TIMES, 99), rel=1e-5)
     assert run.metrics["enqueue"]["mean_ms"] == pytest.approx(0.1)
     assert run.throughput_qps == pytest.approx(205 / sum(TIMES) * 1e3, rel=1e-5)
     assert run.images_per_s(8) == 8 * run.throughput_qps
@@ -54,14 +53,11 @@ def test_unstable_times_are_warned_about_as_trtexec_does() -> None:
     assert "coefficient of variance" not in format_log([_run(times_ms=[1.0] * 20, enqueue_ms=[0.1] * 20)])
 
 
-@pytest.mark.parametrize(("percent", "rank"), [(90, 8), (95, 9), (99, 9), (100, 9), (0, 0)])
-def test_the_percentile_is_trtexecs_rank(percent: float, rank: int) -> None:
-    assert trtexec_percentile(range(10), percent) == rank  # float32 puts p90 of ten at rank 8; float64 would say 9
-
-
-@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=40), st.sampled_from([50, 90, 95, 99]))
-def test_the_percentile_is_one_of_the_values_near_numpys(values: list[float], percent: int) -> None:
-    found = trtexec_percentile(values, percent)
-    assert found in values
-    rank = sorted(values).index(found)
-    assert abs(rank - percent / 100 * (len(values) - 1)) <= 1 or values.count(found) > 1
+@pytest.mark.parametrize("number", [1, 19, 20, 99, 100, 205])
+def test_the_log_tells_the_percentiles_that_the_table_tells(number: int) -> None:
+    times = TIMES[:number]
+    (run,) = parse_log_text(format_log([_run(times_ms=times, enqueue_ms=times)]))
+    stats = LatencyStats.from_ms(times)
+    for name in ("p90_ms", "p95_ms", "p99_ms"):
+        expected = getattr(stats, name)
+        assert run.metrics["latency"][name] == (None if expected is None else pytest.approx(expected, rel=1e-5))
