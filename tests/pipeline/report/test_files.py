@@ -5,10 +5,10 @@ import json
 import pytest
 
 from helpers.errors import InputError
-from solutions.pipeline.parse_log import parse_file
 from solutions.pipeline.report.files import load_file
 from solutions.pipeline.report.results import BASELINE
-from solutions.pipeline.trtexec_format import LoggedRun, format_log
+from solutions.pipeline.trtexec.bench_log import LoggedRun, format_log
+from solutions.pipeline.trtexec.parse import parse_file
 from tests.pipeline.sample_results import ENGINE, RAN_IN
 
 ROW = {"name": "fp16", "batch": 8, "median_ms": 2.0, "mean_ms": 2.1, "images_per_s": 3900.0, "iterations": 200}
