@@ -136,12 +136,13 @@ class Recipe:
 
             from helpers.files import atomic_path
             from solutions.pipeline.export import simplify_onnx, validate_onnx
+            from solutions.pipeline.model_inputs import image_input
 
             with atomic_path(self._path(self.simplified)) as temporary, torch.no_grad():
                 report("folding constants")
                 simplify_onnx(self._path(self.onnx), temporary)
                 report("comparing ONNX Runtime with PyTorch")
-                validate_onnx(temporary, self.model, (1, 2), self.options.input_size)
+                validate_onnx(temporary, self.model, [image_input("input", 1, True, 3, self.options.input_size)])
 
         return self._stage("simplify", "Simplify the ONNX graph", action, (self.simplified,), inputs=(self.onnx,))
 

@@ -168,10 +168,12 @@ def test_an_unsupported_operator_is_named(tmp_path: Path, operator: str, domain:
     assert _nothing_left(tmp_path, "m.onnx")
 
 
-def test_a_model_with_two_inputs_names_them(tmp_path: Path) -> None:
-    model = operator_onnx(tmp_path / "m.onnx", "Add", inputs=2)
-    with pytest.raises(InputError, match="inputs in0, in1"):
-        build_engine(model, tmp_path / "e.engine", BuildOptions())
+def test_a_model_with_two_inputs_adds_them(tmp_path: Path) -> None:
+    record = build_engine(operator_onnx(tmp_path / "m.onnx", "Add", inputs=2), tmp_path / "e.engine", BuildOptions())
+    assert [entry["name"] for entry in record.inputs] == ["in0", "in1"]
+    feeds = {name: np.full((3, 3, SIZE, SIZE), value, np.float32) for name, value in (("in0", 2), ("in1", 5))}
+    with InferenceEngine(tmp_path / "e.engine") as engine:
+        np.testing.assert_array_equal(engine.run(feeds)["out"], np.full((3, 3, SIZE, SIZE), 7, np.float32))
 
 
 def test_missing_external_weights_are_named(folder: Path, tmp_path: Path) -> None:
