@@ -20,7 +20,7 @@ from solutions.pipeline.inference import deserialize
 from solutions.pipeline.network import ParsedModel, parse_onnx
 from solutions.pipeline.tensors import InputSpec, batch_range
 
-__all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "record_path"]
+__all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "input_specs", "record_path"]
 
 Report = Callable[[str], None]
 
@@ -92,7 +92,7 @@ def build_engine(
     start = time.perf_counter()
     progress("parsing")
     model = parse_onnx(onnx_path)
-    inputs = _inputs(model, options)
+    inputs = input_specs(model, options)
     # opened before the build: a folder that cannot be written to should not cost minutes
     with atomic_path(record_path(engine_path)) as record_file, atomic_path(engine_path) as engine_file:
         plan, config, calibration, warnings = _build(model, engine_path, options, inputs, progress)
@@ -102,7 +102,7 @@ def build_engine(
     return record
 
 
-def _inputs(model: ParsedModel, options: BuildOptions) -> dict[str, InputSpec]:
+def input_specs(model: ParsedModel, options: BuildOptions) -> dict[str, InputSpec]:
     """Return the inputs with the shapes that the engine will take."""
     limits = model.index_limits()
     return {
