@@ -95,7 +95,7 @@ def export_onnx(
             simplify_onnx(temporary, temporary)
         _add_metadata(temporary, metadata or {})
         errors = validate_onnx(temporary, model, inputs)
-        return _record(temporary, Path(path), opset, test_sizes(inputs)[1], errors)
+        return _record(temporary, Path(path), _exporter(model, opset), test_sizes(inputs)[1], errors)
 
 
 def simplify_onnx(source: str | Path, target: str | Path) -> None:
@@ -230,15 +230,19 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
     training = model.training
     fused_attention = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # one operator that ONNX does not have
-    with contextlib.suppress(NotImplementedError):  # an exported program has no modes
-        model.eval()
+    model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fused_attention)
-        with contextlib.suppress(NotImplementedError):
-            model.train(training)
+        model.train(training)
+
+
+def _exporter(model: torch.nn.Module, opset: int) -> str:
+    """Return which exporter is used: an exported program's symbolic sizes cannot be traced again by TorchScript's."""
+    program = isinstance(model, torch.fx.GraphModule)
+    return "dynamo" if program or opset > _TORCHSCRIPT_MAX_OPSET else "torchscript"
 
 
 def _export(traced: _Traced, path: Path, opset: int) -> None:
@@ -247,7 +251,7 @@ def _export(traced: _Traced, path: Path, opset: int) -> None:
     model = traced.model
     try:
         with _quiet():
-            if opset <= _TORCHSCRIPT_MAX_OPSET:
+            if _exporter(model, opset) == "torchscript":
                 axes = traced.dynamic_axes()
                 torch.onnx.export(model, traced.example(), str(path), dynamo=False, dynamic_axes=axes, **names)
             else:
@@ -323,7 +327,10 @@ def _unlike(value: torch.Tensor) -> torch.Tensor:
 
 def _difference(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
     if found.shape != expected.shape:
-        raise InputError(f"the exported model gives {found.shape} where PyTorch gives {expected.shape}")
+        raise InputError(
+            f"the exported model gives {found.shape} where PyTorch gives {expected.shape}: the trace kept a size as a "
+            "constant; try --opset 21, whose exporter traces sizes too"
+        )
     allowed = _TOLERANCE.get(expected.dtype, _USUAL_TOLERANCE)
     difference = np.abs(found.astype(np.float64) - expected.astype(np.float64))
     scale = max(float(np.linalg.norm(expected.astype(np.float64))), np.finfo(np.float32).tiny)
@@ -336,12 +343,13 @@ def _difference(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
     return float(difference.max(initial=0.0)), relative
 
 
-def _record(file: Path, path: Path, opset: int, checked: Sequence[int], errors: tuple[float, float]) -> ExportRecord:
-    graph = onnx.load(str(file)).graph
+def _record(file: Path, path: Path, exporter: str, checked: Sequence[int], errors: tuple[float, float]) -> ExportRecord:
+    model = onnx.load(str(file))
+    graph, opset = model.graph, next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     return ExportRecord(
         path=str(path),
         opset=opset,
-        exporter="torchscript" if opset <= _TORCHSCRIPT_MAX_OPSET else "dynamo",
+        exporter=exporter,
         input_shape=_shape(graph.input[0]),
         output_shape=_shape(graph.output[0]),
         inputs={value.name: _shape(value) for value in graph.input},

@@ -3,6 +3,7 @@
 import difflib
 import importlib.util
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -94,13 +95,23 @@ def _from_file(path: Path, arch: str | None) -> nn.Module:
     if kind != "weights" and arch is not None:
         raise InputError(f"{path} is a {kind} and holds its own architecture; drop --arch {arch}")
     try:
-        if kind == "scripted module":
-            return torch.jit.load(str(path), map_location="cpu").eval()
-        if kind == "exported program":
-            return torch.export.load(str(path)).module(check_guards=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch.jit's advice is for who wrote the file
+            if kind == "scripted module":
+                return torch.jit.load(str(path), map_location="cpu").eval()
+            if kind == "exported program":
+                return _program(path)
     except Exception as error:  # torch raises many classes on a file that it cannot load
-        raise InputError(f"{path} cannot be loaded as a {kind}: {one_line(error)}") from error
+        raise InputError(f"{path} cannot be loaded as {kind}: {one_line(error)}") from error
     return _with_weights(path, arch)
+
+
+def _program(path: Path) -> nn.Module:
+    """Return an exported program as a module; its mode is fixed, but exporters set one and would be refused."""
+    module = torch.export.load(str(path)).module(check_guards=False)
+    module.training = False
+    module.train, module.eval = (lambda mode=True: module), (lambda: module)
+    return module
 
 
 def _kind(path: Path) -> str:
@@ -124,14 +135,18 @@ def program_inputs(model: str) -> list[ModelInput] | None:
         raise InputError(f"{model} cannot be loaded as an exported program: {one_line(error)}") from error
     names = program.graph_signature.user_inputs
     values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    return [_program_input(name, values[name]) for name in names]
+    first = values[names[0]].shape if names else ()
+    batch = {str(first[0]): "batch"} if len(first) and not isinstance(first[0], int) else {}
+    return [_program_input(name, values[name], batch) for name in names]
 
 
-def _program_input(name: str, value: torch.Tensor) -> ModelInput:
+def _program_input(name: str, value: torch.Tensor, renamed: Mapping[str, str]) -> ModelInput:
+    """Return one input; the names of its dynamic axes are torch.export's (s31), except those that `renamed` has."""
     if not isinstance(value, torch.Tensor) or value.dtype not in DTYPES.values():
         raise InputError(f"input {name} of the exported program is {getattr(value, 'dtype', type(value).__name__)}")
-    axes = [size if isinstance(size, int) else str(size) for size in value.shape]
-    traced = {str(size): size.node.hint or 2 for size in value.shape if not isinstance(size, int)}
+    axes = [size if isinstance(size, int) else renamed.get(str(size), str(size)) for size in value.shape]
+    hints = (size.node.hint for size in value.shape if not isinstance(size, int))
+    traced = {axis: hint or 2 for axis, hint in zip((a for a in axes if isinstance(a, str)), hints, strict=True)}
     return ModelInput(name, tuple(axes), value.dtype, traced)
 
 
