@@ -84,11 +84,17 @@ def complete_ranges(
 
 def _open_axes(name: str, shape: Shape, names: Sequence[str]) -> str:
     open_axes = [names[axis] if axis < len(names) else f"axis {axis}" for axis, size in enumerate(shape) if size == -1]
-    low, high = (shape_text(tuple(size if size > 0 else wanted for size in shape)) for wanted in (1, 64))
+    low, high = (_filled(shape, batch, size) for batch, size in ((1, 16), (8, 64)))
     return (
         f"input {name} is dynamic in {', '.join(map(str, open_axes))}, and no sizes were given; "
         f"add --shapes {name}:MIN:OPT:MAX, for example {name}:{low}:{high}:{high}"
     )
+
+
+def _filled(shape: Shape, batch: int, size: int) -> str:
+    """Return the shape as text, with a batch and a size where it is open."""
+    sizes = (batch if axis == 0 else size for axis in range(len(shape)))
+    return shape_text(tuple(known if known > 0 else wanted for known, wanted in zip(shape, sizes, strict=True)))
 
 
 def _checked(name: str, shape: Shape, wanted: Range) -> Range:

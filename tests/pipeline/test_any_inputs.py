@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper
 
-from helpers.errors import InputError
+from helpers.backend import ENGINE
+from helpers.errors import InputError, LabError
 from helpers.files import read_json
 from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.inference import InferenceEngine
@@ -126,6 +129,24 @@ def test_an_engine_of_two_inputs_says_what_it_takes(two: Path, tmp_path: Path) -
                 call()
         with pytest.raises(InputError, match=r"takes image as a batch of shape \[N, 3, 16–48, 16–40\], not \[2, 3, 8"):
             engine.run({**samples, "image": samples["image"][:, :, :8]})
+
+
+def test_a_network_that_cannot_run_at_its_largest_shape_says_at_which_and_why(tmp_path: Path) -> None:
+    fold = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "sizes"], ["y"], name="fold")],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor("sizes", TensorProto.INT64, [2], [7, -1])],
+    )
+    model = helper.make_model(fold, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    with pytest.raises(LabError) as caught:  # TensorRT refuses to build it
+        build_engine(tmp_path / "m.onnx", tmp_path / "e.engine", BuildOptions(shapes=("x:1x7:2x7:3x8",)))
+        InferenceEngine(tmp_path / "e.engine")
+    assert "\n" not in str(caught.value)
+    if ENGINE == "cpu":
+        assert "cannot run on x [3, 8]" in str(caught.value)
 
 
 def test_a_batch_beside_shapes_contradicts_them(two: Path, tmp_path: Path) -> None:

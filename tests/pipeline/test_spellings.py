@@ -32,6 +32,10 @@ def test_underscores_of_an_export_are_understood() -> None:
     assert our_spelling(given, EXPORT) == ["--input-size", "64", "--batch-size=2"]
 
 
+def test_one_batch_size_is_the_only_one_of_several() -> None:
+    assert our_spelling(["--batch_size", "8"], {"--batch-sizes"}) == ["--batch-sizes", "8"]
+
+
 @pytest.mark.parametrize("given", [["--fp16", "--precision", "fp32"], ["--fp16", "--bf16"], ["--int8", "--tf32"]])
 def test_precisions_that_contradict_are_an_error(given: list[str]) -> None:
     with pytest.raises(InputError, match="contradict each other; give one --precision"):

@@ -44,7 +44,7 @@ def _spelled(argument: str, known: set[str]) -> str:
     if not flag.startswith("--") or flag in known:
         return argument
     ours = _CAPITAL.sub(lambda capital: "-" + capital[0].lower(), flag).replace("_", "-")
-    ours = ours if ours in known else _OTHER_NAMES.get(ours, ours)
+    ours = next((name for name in (ours, _OTHER_NAMES.get(ours, ours), f"{ours}s") if name in known), ours)
     if ours not in known and ours in _HINTS and "--opt-batch" in known:
         raise InputError(f"{flag} is not an option here: an engine takes a range of batches; give {_HINTS[ours]}")
     return ours + equals + value if ours in known else argument
