@@ -74,21 +74,22 @@ class InferenceEngine:
         types = {name: spec.dtype for name, spec in self.inputs.items()} | self._output_types
         sizes = {name: volume(spec.most) for name, spec in self.inputs.items()}
         sizes |= {name: volume(shape) for name, shape in largest.items()}
-        self._host = {name: self._pinned(name, max(size, 1), types[name]) for name, size in sizes.items()}
-        for name, host in self._host.items():
-            self._buffers[name] = cuda.mem_alloc(host.nbytes)
-            if not self.context.set_tensor_address(name, int(self._buffers[name])):
-                raise EngineError(f"cannot set the address of tensor {name} of {self.name}")
+        self._host: dict[str, np.ndarray] = {}
+        for name, size in sizes.items():
+            self._reserve(name, max(size, 1), types[name])
         self._set_shapes({name: spec.best for name, spec in self.inputs.items()})
         self.output_shape = tuple(self.context.get_tensor_shape(self.output_name))[1:]
 
-    def _pinned(self, name: str, size: int, dtype: np.dtype) -> np.ndarray:
-        """Return page-locked host memory, from which copies to the device are asynchronous."""
+    def _reserve(self, name: str, size: int, dtype: np.dtype) -> None:
+        """Keep page-locked host memory, for asynchronous copies, and device memory for a tensor's largest shape."""
         try:
-            return cuda.pagelocked_empty((size,), dtype)
-        except MemoryError as error:
+            self._host[name] = cuda.pagelocked_empty((size,), dtype)
+            self._buffers[name] = cuda.mem_alloc(self._host[name].nbytes)
+        except (MemoryError, getattr(cuda, "MemoryError", MemoryError)) as error:
             needed = size * dtype.itemsize / 1e9
             raise EngineError(f"{name} of {self.name} needs {needed:,.1f} GB; build with a smaller maximum") from error
+        if not self.context.set_tensor_address(name, int(self._buffers[name])):
+            raise EngineError(f"cannot set the address of tensor {name} of {self.name}")
 
     @property
     def device_memory_bytes(self) -> int:

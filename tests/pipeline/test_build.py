@@ -176,6 +176,12 @@ def test_a_model_with_two_inputs_adds_them(tmp_path: Path) -> None:
         np.testing.assert_array_equal(engine.run(feeds)["out"], np.full((3, 3, SIZE, SIZE), 7, np.float32))
 
 
+def test_a_batch_beyond_what_an_engine_can_index_is_an_error(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="input:1000000000000x3x32x32 has more than 2,147,483,647 elements"):
+        build_engine(tiny_onnx(folder), tmp_path / "e.engine", BuildOptions(max_batch=10**12))
+    assert _nothing_left(tmp_path)
+
+
 def test_missing_external_weights_are_named(folder: Path, tmp_path: Path) -> None:
     onnx.save(
         onnx.load(str(tiny_onnx(folder))),
