@@ -10,7 +10,17 @@ import numpy as np
 if TYPE_CHECKING:
     from helpers.backend import trt
 
-__all__ = ["InputSpec", "Shape", "batch_range", "example", "examples", "numpy_type", "shape_text", "tensor_names"]
+__all__ = [
+    "InputSpec",
+    "Shape",
+    "batch_range",
+    "example",
+    "examples",
+    "numpy_type",
+    "shape_text",
+    "tensor_names",
+    "volume",
+]
 
 Shape = tuple[int, ...]
 
