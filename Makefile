@@ -22,6 +22,7 @@ help:
 	@echo "make test      lint, unit tests and the conformance suite; browser-test and site are tried besides"
 	@echo "make check     lint and unit tests only"
 	@echo "make conformance  the behavioural suite of both engines only"
+	@echo "make models    a dozen models of many kinds through every stage → the table of docs/models.md"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
 	@echo "make chromium  installs Debian's Chromium where none is; browser-test does it by itself"
 	@echo "make browser-test  Chromium: a solved task, Validate, formgrader, the site's pages → results/browser/*.png"
@@ -145,6 +146,10 @@ chromium:
 bench: $(STAMP)
 	@echo "Benchmarks: ratios measured in one run, interleaved; the tables in the documents come from this file"
 	@$(BIN)/python -m tests.benchmarks --out docs/results/bench.json
+
+models: $(STAMP)
+	@echo "A dozen models of many kinds through every stage; the table of docs/models.md comes from this"
+	@$(BIN)/python -m tests.tools.model_table >/dev/null
 
 wheels: $(STAMP)
 	@echo "The pinned versions, for each Python and platform"

@@ -66,7 +66,8 @@ def check_model(name: str, data: str) -> None:
     if data == "digits" and name not in MODELS:
         raise InputError(
             f"{name} has no weights for the lab's digits; {' and '.join(MODELS)} have. For ImageNet's weights, which "
-            "are downloaded, give --data imagenette, imagenet:FOLDER or cifar10"
+            "are downloaded, give --data imagenette, imagenet:FOLDER or cifar10; for random ones, trtlab export "
+            "--weights none"
         )
 
 

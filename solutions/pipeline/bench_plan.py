@@ -65,7 +65,8 @@ def load_runners(
         if names.count(runner.name) > 1:
             runner.name = str(path.with_suffix(""))
     if ort is not None:
-        loaded.append(load_runner(RunnerSpec("onnxruntime", str(ort))))
+        shapes = next((runner.shapes for runner in loaded if runner.shapes), {})
+        loaded.append(load_runner(RunnerSpec("onnxruntime", str(ort), shapes=shapes)))
     shape = loaded[0].sample_shape if loaded else RunnerSpec("pytorch", "").sample_shape
     if pytorch is not None:
         loaded.append(load_runner(RunnerSpec("pytorch", pytorch, data=data, sample_shape=shape)))

@@ -14,12 +14,13 @@ from helpers.files import atomic_path, atomic_write, sha256, write_json
 from helpers.layers import count_precisions, engine_layers
 from solutions.pipeline.build_options import PRECISIONS, BuildOptions
 from solutions.pipeline.calibrate import CALIBRATORS
-from solutions.pipeline.calibration_data import CalibrationBatches, image_batches, npy_batches, read_cache
+from solutions.pipeline.calibration_data import CalibrationBatches, image_batches, read_cache, tensor_batches
 from solutions.pipeline.engine_log import LOG, Messages
 from solutions.pipeline.inference import deserialize
 from solutions.pipeline.network import ParsedModel, parse_onnx
+from solutions.pipeline.tensors import InputSpec, batch_range
 
-__all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "record_path"]
+__all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "input_specs", "record_path"]
 
 Report = Callable[[str], None]
 
@@ -36,7 +37,11 @@ _ALL_FLAGS = ("TF32", "FP16", "BF16", "INT8")
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """How an engine was built; kept as E.json beside the engine E."""
+    """How an engine was built; kept as E.json beside the engine E.
+
+    `input_name`, `sample_shape` and `profile` (batches) are the first input's; `inputs` has every input's type and
+    shapes, and the number of rows that an integer input looks up in.
+    """
 
     engine_path: str
     engine: dict[str, str]
@@ -46,6 +51,7 @@ class BuildRecord:
     sample_shape: list[int]
     profile: dict[str, int]
     dynamic: bool
+    inputs: list[dict[str, Any]]
     workspace_mb: int
     opt_level: int
     calibration: dict[str, Any] | None
@@ -86,22 +92,31 @@ def build_engine(
     start = time.perf_counter()
     progress("parsing")
     model = parse_onnx(onnx_path)
-    batches = options.batches(model.fixed_batch, str(onnx_path))
+    inputs = input_specs(model, options)
     # opened before the build: a folder that cannot be written to should not cost minutes
     with atomic_path(record_path(engine_path)) as record_file, atomic_path(engine_path) as engine_file:
-        plan, config, calibration, warnings = _build(model, engine_path, options, batches, progress)
+        plan, config, calibration, warnings = _build(model, engine_path, options, inputs, progress)
         engine_file.write_bytes(plan)
-        record = _record(model, engine_path, options, batches, config, bytes(plan), calibration, warnings, start)
+        record = _record(model, engine_path, options, inputs, config, bytes(plan), calibration, warnings, start)
         write_json(record_file, record.to_dict())
     return record
 
 
+def input_specs(model: ParsedModel, options: BuildOptions) -> dict[str, InputSpec]:
+    """Return the inputs with the shapes that the engine will take."""
+    limits = model.index_limits()
+    return {
+        name: InputSpec(name, model.dtypes[name], *shapes, limits.get(name))
+        for name, shapes in options.ranges(model).items()
+    }
+
+
 def _build(
-    model: ParsedModel, engine_path: str | Path, options: BuildOptions, batches: tuple[int, int, int], progress: Report
+    model: ParsedModel, engine_path: str | Path, options: BuildOptions, inputs: dict[str, InputSpec], progress: Report
 ) -> tuple["trt.IHostMemory", "trt.IBuilderConfig", dict[str, Any] | None, list[str]]:
     config = _configure(model, options)
-    _add_profile(config, model, batches)
-    with _calibrating(config, model, options, batches[1], progress) as calibrator, _timing(config, options):
+    _add_profile(config, model, inputs)
+    with _calibrating(config, model, options, inputs, progress) as calibrator, _timing(config, options):
         with LOG.collect() as messages:
             progress(f"building {options.precision}")
             plan = model.builder.build_serialized_network(model.network, config)
@@ -128,30 +143,45 @@ def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig
     return config
 
 
-def _add_profile(config: "trt.IBuilderConfig", model: ParsedModel, batches: tuple[int, int, int]) -> None:
-    if model.fixed_batch is None:
-        profile = model.builder.create_optimization_profile()
-        profile.set_shape(model.input_name, *((batch, *model.sample_shape) for batch in batches))
+def _add_profile(config: "trt.IBuilderConfig", model: ParsedModel, inputs: dict[str, InputSpec]) -> None:
+    profile = _profile(model, {name: (spec.least, spec.best, spec.most) for name, spec in inputs.items()})
+    if profile is not None:
         config.add_optimization_profile(profile)
+
+
+def _profile(model: ParsedModel, shapes: dict[str, tuple]) -> "trt.IOptimizationProfile | None":
+    """Return a profile with the shapes of the inputs that are dynamic; None where no input is."""
+    dynamic = [name for name, shape in model.inputs.items() if -1 in shape]
+    if not dynamic:
+        return None
+    profile = model.builder.create_optimization_profile()
+    for name in dynamic:
+        profile.set_shape(name, *shapes[name])
+    return profile
 
 
 @contextlib.contextmanager
 def _calibrating(
-    config: "trt.IBuilderConfig", model: ParsedModel, options: BuildOptions, opt_batch: int, progress: Report
+    config: "trt.IBuilderConfig",
+    model: ParsedModel,
+    options: BuildOptions,
+    inputs: dict[str, InputSpec],
+    progress: Report,
 ) -> Iterator[Any]:
     """Attach a calibrator where the build needs one; the name keeps it alive until the build is over."""
     if not options.int8 or (model.quantized and not options.calibration_source and not options.calib_cache):
         yield None
         return
-    batches = _batches(model, options)
+    batches = _batches(model, options, inputs)
     cache, kind = _cache(model, options)
-    batch_size = batches.batch_size if batches else opt_batch
+    batch_size = batches.batch_size if batches else batch_range(inputs)[1]
     calibrator = CALIBRATORS[kind]()
     calibrator.start(batches, cache, batch_size, progress)
     config.int8_calibrator = calibrator
-    if model.fixed_batch is None:
-        profile = model.builder.create_optimization_profile()
-        profile.set_shape(model.input_name, *[(batch_size, *model.sample_shape)] * 3)
+    given = batches.sample_shapes if batches else {}
+    shapes = {name: (batch_size, *given[name]) if name in given else spec.best for name, spec in inputs.items()}
+    profile = _profile(model, {name: (shape, shape, shape) for name, shape in shapes.items()})
+    if profile is not None:
         config.set_calibration_profile(profile)
     try:
         yield calibrator
@@ -159,15 +189,17 @@ def _calibrating(
         calibrator.free()
 
 
-def _batches(model: ParsedModel, options: BuildOptions) -> CalibrationBatches | None:
+def _batches(model: ParsedModel, options: BuildOptions, inputs: dict[str, InputSpec]) -> CalibrationBatches | None:
     if options.calib_npy:
-        return npy_batches(options.calib_npy, model.sample_shape, model.fixed_batch)
+        return tensor_batches(options.calib_npy, inputs, model.fixed_batch)
     if options.calib_images:
-        return image_batches(options.calib_images, model.sample_shape, model.fixed_batch)
+        if len(inputs) != 1:
+            raise InputError(f"--calib-images feeds one input, the model has {', '.join(inputs)}; give an .npz of them")
+        return image_batches(options.calib_images, inputs[model.input_name], model.fixed_batch)
     if not options.calib_cache:
         raise InputError(
-            f"{options.precision} needs calibration: give --calib-npy (from trtlab calib-data), --calib-images "
-            "or --calib-cache"
+            f"{options.precision} needs calibration: give --calib-npy (from trtlab calib-data, or an .npz of named "
+            "inputs), --calib-images or --calib-cache"
         )
     return None
 
@@ -182,7 +214,7 @@ def _cache(model: ParsedModel, options: BuildOptions) -> tuple[bytes | None, str
             f"{options.calib_cache} was written by the {cache.kind} calibrator, not by {options.calibrator}; "
             "drop --calibrator or calibrate again"
         )
-    cache.check_fits(model.input_name, model.tensor_names)
+    cache.check_fits(model.calibrated_inputs, model.tensor_names)
     return cache.data, cache.kind
 
 
@@ -235,7 +267,7 @@ def _record(
     model: ParsedModel,
     engine_path: str | Path,
     options: BuildOptions,
-    batches: tuple[int, int, int],
+    inputs: dict[str, InputSpec],
     config: "trt.IBuilderConfig",
     plan: bytes,
     calibration: dict[str, Any] | None,
@@ -250,9 +282,10 @@ def _record(
         precision=options.precision,
         flags=[name for name in _ALL_FLAGS if name in _FLAGS[options.precision]],
         input_name=model.input_name,
-        sample_shape=list(model.sample_shape),
-        profile=dict(zip(("min", "opt", "max"), batches, strict=True)),
-        dynamic=model.fixed_batch is None,
+        sample_shape=list(inputs[model.input_name].best[1:]),
+        profile=dict(zip(("min", "opt", "max"), batch_range(inputs), strict=True)),
+        dynamic=any(-1 in shape for shape in model.inputs.values()),
+        inputs=[_described(spec) for spec in inputs.values()],
         workspace_mb=options.workspace_mb,
         opt_level=config.builder_optimization_level,
         calibration=calibration,
@@ -267,3 +300,8 @@ def _record(
         warnings=warnings,
         metadata=model.metadata(),
     )
+
+
+def _described(spec: InputSpec) -> dict[str, Any]:
+    shapes = {"min": list(spec.least), "opt": list(spec.best), "max": list(spec.most)}
+    return {"name": spec.name, "dtype": str(spec.dtype), **shapes, "limit": spec.limit}

@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from helpers.backend import DEVICE, trt
 from helpers.errors import InputError
+from solutions.pipeline.shapes import Range, complete_ranges, merge_shapes
+
+if TYPE_CHECKING:
+    from solutions.pipeline.network import ParsedModel
 
 __all__ = ["PRECISIONS", "BuildOptions"]
 
@@ -17,8 +22,11 @@ _DEFAULT_OPT_BATCH, _DEFAULT_MAX_BATCH = 8, 32
 class BuildOptions:
     """Options of one build; batches left at None become 1, 8 and 32 where the model's batch is dynamic.
 
-    Calibration of an INT8 build: `calib_images` (a folder) or `calib_npy`, and then `calib_cache` is where the cache is
-    written (default: beside the engine); or `calib_cache` alone, whose scales are used without any image.
+    `shapes` and its three companions are the profile in trtexec's spelling, one text an input.
+
+    Calibration of an INT8 build: `calib_images` (a folder) or `calib_npy` (a tensor, or an .npz of named inputs), and
+    then `calib_cache` is where the cache is written (default: beside the engine); or `calib_cache` alone, whose scales
+    are used without any image.
     """
 
     precision: str = "fp32"
@@ -33,6 +41,10 @@ class BuildOptions:
     timing_cache: str | Path | None = None
     opt_level: int | None = None
     detailed: bool = True
+    shapes: tuple[str, ...] = ()
+    min_shapes: tuple[str, ...] = ()
+    opt_shapes: tuple[str, ...] = ()
+    max_shapes: tuple[str, ...] = ()
 
     @property
     def int8(self) -> bool:
@@ -65,6 +77,25 @@ class BuildOptions:
         given = self.calibration_source or self.calib_cache or self.calibrator
         if given and not self.int8:
             raise InputError(f"calibration ({given}) does nothing to {self.precision}; add --precision int8 or drop it")
+
+    def ranges(self, model: "ParsedModel") -> dict[str, Range]:
+        """Return the profile's minimum, optimum and maximum shape of every input of `model`.
+
+        An input that was not given has the batches of one that was.
+
+        Raises:
+            InputError: shapes and batches that contradict the model or each other, or that are missing.
+        """
+        names = list(model.inputs)
+        asked = merge_shapes(self.shapes, self.min_shapes, self.opt_shapes, self.max_shapes, names)
+        batch = next((name for name in asked if model.inputs[name][:1] == (-1,)), None)
+        if batch is None:
+            batches = self.batches(model.fixed_batch, str(model.path))
+        elif (self.min_batch, self.opt_batch, self.max_batch) != (None, None, None):
+            raise InputError(f"--shapes sets the batch of {batch}; drop --min-batch, --opt-batch and --max-batch")
+        else:
+            batches = tuple(shape[0] for shape in asked[batch])
+        return complete_ranges(model.inputs, asked, batches, model.axis_names())
 
     def batches(self, fixed: int | None, model: str) -> tuple[int, int, int]:
         """Return minimum, optimum and maximum batch for a model whose batch is `fixed`, or dynamic (None).

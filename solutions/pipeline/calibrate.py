@@ -33,10 +33,10 @@ class _BatchFeeder:
 
     def start(self, batches: CalibrationBatches | None, cache: bytes | None, batch_size: int, report: Report) -> None:
         """Feed `batches`, or let TensorRT take every scale from `cache`."""
-        self._batches: Iterator[np.ndarray] = iter(batches or ())
+        self._batches: Iterator[dict[str, np.ndarray]] = iter(batches or ())
         self._number = batches.number if batches else 0
         self._cache, self._batch_size, self._report = cache, batch_size, report
-        self._buffer = None
+        self._buffers: dict[str, cuda.DeviceAllocation] = {}
         self.fed = 0
         self.written: bytes | None = None
         self.error: BaseException | None = None
@@ -45,18 +45,19 @@ class _BatchFeeder:
         return self._batch_size
 
     def get_batch(self, names: list[str]) -> list[int] | None:
-        """Upload the next batch and return its device address; None ends the calibration."""
+        """Upload the next batch and return the device address of each input in `names`; None ends the calibration."""
         try:
             batch = next(self._batches, None)
             if batch is None:
                 return None
-            self._upload(batch)
+            for name in names:
+                self._upload(name, batch[name])
         except BaseException as error:  # Ctrl-C too: TensorRT would swallow it
             self.error = error
             return None
         self.fed += 1
         self._report(f"calibrating: batch {self.fed} of {self._number}")
-        return [int(self._buffer)]
+        return [int(self._buffers[name]) for name in names]
 
     def read_calibration_cache(self) -> bytes | None:
         return self._cache
@@ -65,15 +66,15 @@ class _BatchFeeder:
         self.written = bytes(cache)
 
     def free(self) -> None:
-        """Free the device buffer; the build is over."""
-        if self._buffer is not None:
-            self._buffer.free()
-            self._buffer = None
+        """Free the device buffers; the build is over."""
+        for buffer in self._buffers.values():
+            buffer.free()
+        self._buffers = {}
 
-    def _upload(self, batch: np.ndarray) -> None:
-        if self._buffer is None:
-            self._buffer = cuda.mem_alloc(batch.nbytes)
-        cuda.memcpy_htod(self._buffer, batch)
+    def _upload(self, name: str, batch: np.ndarray) -> None:
+        if name not in self._buffers:
+            self._buffers[name] = cuda.mem_alloc(batch.nbytes)
+        cuda.memcpy_htod(self._buffers[name], batch)
 
 
 class EntropyCalibrator(_BatchFeeder, trt.IInt8EntropyCalibrator2):

@@ -1,6 +1,6 @@
-"""What an INT8 calibration reads: batches from a folder of images or a tensor on disk, and TensorRT's cache files."""
+"""What an INT8 calibration reads: batches from a folder of images or tensors on disk, and TensorRT's cache files."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,15 +10,16 @@ from helpers.calibration_cache import parse_cache
 from helpers.errors import InputError
 from helpers.files import atomic_path
 from solutions.pipeline.preprocessing import batches, find_images
+from solutions.pipeline.tensors import InputSpec, Shape
 
 __all__ = [
     "MAX_IMAGES",
     "CalibrationBatches",
     "CalibrationCache",
     "image_batches",
-    "npy_batches",
-    "open_tensor",
+    "open_inputs",
     "read_cache",
+    "tensor_batches",
     "write_calibration_tensor",
 ]
 
@@ -30,22 +31,23 @@ _KINDS = {"EntropyCalibration2": "entropy", "EntropyCalibration": "entropy1", "M
 
 @dataclass
 class CalibrationBatches:
-    """Batches of float32 [batch_size, *sample_shape]; only whole batches are used."""
+    """Batches by input, each [batch_size, *sample_shapes[name]]; only whole batches are used."""
 
     source: str
     batch_size: int
     available: int
-    _batches: Iterator[np.ndarray]
+    sample_shapes: dict[str, Shape]
+    _batches: Iterator[dict[str, np.ndarray]]
 
     @property
     def number(self) -> int:
         """How many batches there are."""
         return self.available // self.batch_size
 
-    def __iter__(self) -> Iterator[np.ndarray]:
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         for batch in self._batches:
-            if len(batch) == self.batch_size:
-                yield _checked(batch, self.source)
+            if all(len(array) == self.batch_size for array in batch.values()):
+                yield {name: _checked(array, self.source) for name, array in batch.items()}
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,21 @@ class CalibrationCache:
     scales: dict[str, float]
     data: bytes
 
-    def check_fits(self, input_name: str, tensors: Collection[str]) -> None:
-        """Raise InputError where the cache belongs to another network than one with these tensor names."""
+    def check_fits(self, inputs: Collection[str], tensors: Collection[str]) -> None:
+        """Raise InputError where the cache belongs to another network than one with these inputs and tensors.
+
+        Of the inputs only those that have a scale are given: indices have none.
+        """
         known = sum(name in tensors for name in self.scales)
-        if input_name not in self.scales or 2 * known < len(self.scales):
+        if not all(name in self.scales for name in inputs) or 2 * known < len(self.scales):
+            names = " and ".join(map(repr, inputs)) or "indices alone"
             raise InputError(
                 f"calibration cache {self.source} belongs to another model: {known} of its {len(self.scales)} tensors "
-                f"are in this network, whose input is {input_name!r}; calibrate with --calib-npy or --calib-images"
+                f"are in this network, whose input is {names}; calibrate with --calib-npy or --calib-images"
             )
 
 
-def image_batches(folder: str | Path, sample_shape: tuple[int, ...], fixed_batch: int | None) -> CalibrationBatches:
+def image_batches(folder: str | Path, spec: InputSpec, fixed_batch: int | None) -> CalibrationBatches:
     """Return preprocessed batches of at most 512 of a folder's images, spread evenly over the sorted names.
 
     Raises:
@@ -78,41 +84,81 @@ def image_batches(folder: str | Path, sample_shape: tuple[int, ...], fixed_batch
     paths = find_images(folder)
     if len(paths) > MAX_IMAGES:
         paths = [paths[index] for index in np.linspace(0, len(paths) - 1, MAX_IMAGES).round().astype(int)]
-    channels, height, width = sample_shape
-    if channels != 3 or height != width:
-        raise InputError(f"the model takes {list(sample_shape)}, no square RGB image; calibrate with --calib-npy")
+    shape = spec.best[1:]
+    if len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
+        raise InputError(f"the model takes {list(shape)}, no square RGB image; calibrate with --calib-npy")
     size = _batch_size(str(folder), len(paths), fixed_batch)
-    return CalibrationBatches(str(folder), size, len(paths), batches(paths, size, height))
+    images = ({spec.name: batch} for batch in batches(paths, size, shape[1]))
+    return CalibrationBatches(str(folder), size, len(paths), {spec.name: shape}, images)
 
 
-def npy_batches(path: str | Path, sample_shape: tuple[int, ...], fixed_batch: int | None) -> CalibrationBatches:
-    """Return batches of a float tensor [n, *sample_shape] on disk, which is mapped, not loaded.
-
-    Raises:
-        InputError: the file is missing, is no such tensor, or holds too few images.
-    """
-    tensor = open_tensor(path, sample_shape)
-    size = _batch_size(str(path), len(tensor), fixed_batch)
-    slices = (np.asarray(tensor[start : start + size], np.float32) for start in range(0, len(tensor), size))
-    return CalibrationBatches(str(path), size, len(tensor), slices)
-
-
-def open_tensor(path: str | Path, sample_shape: tuple[int, ...]) -> np.ndarray:
-    """Return a read-only view of the .npy file at `path`, float [n, *sample_shape].
+def tensor_batches(path: str | Path, inputs: Mapping[str, InputSpec], fixed_batch: int | None) -> CalibrationBatches:
+    """Return batches of the tensors on disk that `open_inputs` opens.
 
     Raises:
-        InputError: missing, truncated, not .npy, or of another shape or type.
+        InputError: as `open_inputs`, or too few samples.
     """
+    arrays = open_inputs(path, inputs)
+    number = len(next(iter(arrays.values())))
+    size = _batch_size(str(path), number, fixed_batch)
+    slices = (
+        {name: np.asarray(array[start : start + size], inputs[name].dtype) for name, array in arrays.items()}
+        for start in range(0, number, size)
+    )
+    return CalibrationBatches(str(path), size, number, {name: a.shape[1:] for name, a in arrays.items()}, slices)
+
+
+def open_inputs(path: str | Path, inputs: Mapping[str, InputSpec]) -> dict[str, np.ndarray]:
+    """Return [n, …] for every input: from an .npz of named arrays, or for a single input from a .npy, which is mapped.
+
+    Raises:
+        InputError: missing, truncated, neither, without one of the inputs, or of another shape or type.
+    """
+    loaded = _load(path)
+    if isinstance(loaded, np.ndarray):
+        if len(inputs) > 1:
+            raise InputError(f"{path} holds one tensor, needed are {', '.join(inputs)}; give an .npz of named inputs")
+        return {name: _fitting(path, "", loaded, spec) for name, spec in inputs.items()}
+    arrays = {name: _fitting(path, f" {name}", _member(loaded, path, name), spec) for name, spec in inputs.items()}
+    if len({len(array) for array in arrays.values()}) > 1:
+        counts = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+        raise InputError(f"{path} has another number of samples for each input ({counts}); make them equal")
+    return arrays
+
+
+def _load(path: str | Path) -> "np.ndarray | np.lib.npyio.NpzFile":
     try:
-        tensor = np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}; make it with trtlab calib-data") from error
     except Exception as error:  # NumPy's header parser raises ValueError, SyntaxError, EOFError, tokenize errors
         raise InputError(f"{path} is not a .npy tensor ({error}); make it with trtlab calib-data") from error
-    wanted = ", ".join(map(str, sample_shape))
-    if not isinstance(tensor, np.ndarray) or tensor.dtype.kind != "f" or tensor.shape[1:] != tuple(sample_shape):
-        found = f"{tensor.dtype} {list(tensor.shape)}" if isinstance(tensor, np.ndarray) else "an archive"
-        raise InputError(f"{path} holds {found}; needed is float32 [n, {wanted}], as trtlab calib-data writes it")
+
+
+def _member(archive: "np.lib.npyio.NpzFile", path: str | Path, name: str) -> np.ndarray:
+    if name not in archive.files:
+        raise InputError(f"{path} holds {', '.join(archive.files) or 'nothing'}, but no {name}; add it by that name")
+    try:
+        return archive[name]
+    except Exception as error:  # zipfile's and zlib's errors, and those of NumPy's header parser
+        raise InputError(f"{name} in {path} cannot be read ({error}); write the file again with numpy.savez") from error
+
+
+def _fitting(path: str | Path, name: str, tensor: np.ndarray, spec: InputSpec) -> np.ndarray:
+    """Return the tensor where it fits the input, whose batch it need not keep to."""
+    sizes = tensor.shape[1:]
+    kinds = "f" if spec.dtype.kind == "f" else "b" if spec.dtype.kind == "b" else "iu"
+    fits = tensor.dtype.kind in kinds and len(sizes) == len(spec.best) - 1
+    if not (fits and tensor.ndim and spec.takes((spec.best[0], *sizes))):
+        wanted = spec.described().removeprefix(f"{spec.name} ")
+        dtype, _, axes = wanted.partition(" [")
+        axes = ", ".join(["n", *axes.rstrip("]").split(", ")[1:]])
+        found = f"{tensor.dtype} {list(tensor.shape)}"
+        raise InputError(f"{path} holds{name} {found}; needed is {dtype} [{axes}], as trtlab calib-data writes it")
+    if spec.limit is not None and tensor.size and not (-spec.limit <= tensor.min() <= tensor.max() < spec.limit):
+        raise InputError(
+            f"{path} holds{name or ' indices'} up to {tensor.max()}; the model's table has {spec.limit} rows"
+        )
     return tensor
 
 
@@ -168,4 +214,4 @@ def _best_batch(available: int) -> int:
 def _checked(batch: np.ndarray, source: str) -> np.ndarray:
     if not np.isfinite(batch).all():
         raise InputError(f"{source} holds NaN or infinite values; make it again with trtlab calib-data")
-    return np.ascontiguousarray(batch, np.float32)
+    return np.ascontiguousarray(batch)

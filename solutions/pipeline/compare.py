@@ -1,5 +1,6 @@
 """How far the outputs of two engines are apart."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from helpers.errors import InputError
-from solutions.pipeline.calibration_data import open_tensor
+from solutions.pipeline.calibration_data import open_inputs
 from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.tensors import examples
 
 __all__ = ["Drift", "compare_engines", "drift"]
 
@@ -18,7 +20,8 @@ class Drift:
     """Differences of outputs `b` against outputs `a`.
 
     `relative` is the norm of the difference over the norm of `a`; `cosine` the mean over the images of the cosine
-    between the two output vectors; `top1_agreement_percent` the share of images with the same first class.
+    between the two output vectors; `top1_agreement_percent` the share of images with the same first class, None where
+    the outputs are not [N, C] with C above 1.
     """
 
     num_samples: int
@@ -27,7 +30,7 @@ class Drift:
     relative: float
     cosine: float
     min_cosine: float
-    top1_agreement_percent: float
+    top1_agreement_percent: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the drift as JSON can hold it."""
@@ -35,7 +38,7 @@ class Drift:
 
 
 def drift(a: np.ndarray, b: np.ndarray) -> Drift:
-    """Return the drift between outputs [N, C] of the same N images, N at least 1, computed in float64.
+    """Return the drift between outputs [N, …] of the same N samples, N at least 1, computed in float64.
 
     Raises:
         InputError: the shapes differ, or an engine gave values that are not finite.
@@ -45,6 +48,7 @@ def drift(a: np.ndarray, b: np.ndarray) -> Drift:
     for name, outputs in (("a", a), ("b", b)):
         if not np.isfinite(outputs).all():
             raise InputError(f"engine {name} gave NaN or infinite outputs; build it at a higher precision")
+    classes = a.ndim == 2 and a.shape[1] > 1
     a, b = (outputs.reshape(len(outputs), -1).astype(np.float64) for outputs in (a, b))
     difference = np.abs(a - b)
     cosine = _cosine(a, b)
@@ -55,31 +59,51 @@ def drift(a: np.ndarray, b: np.ndarray) -> Drift:
         relative=float(np.linalg.norm(difference) / max(np.linalg.norm(a), np.finfo(np.float64).tiny)),
         cosine=float(cosine.mean()),
         min_cosine=float(cosine.min()),
-        top1_agreement_percent=float((a.argmax(axis=1) == b.argmax(axis=1)).mean() * 100),
+        top1_agreement_percent=float((a.argmax(axis=1) == b.argmax(axis=1)).mean() * 100) if classes else None,
     )
 
 
 def compare_engines(
-    a: InferenceEngine, b: InferenceEngine, images_npy: str | Path, *, num_samples: int = 128, batch_size: int = 16
-) -> Drift:
-    """Run both engines on the first images of a .npy tensor, batch by batch.
+    a: InferenceEngine,
+    b: InferenceEngine,
+    data: str | Path | None = None,
+    *,
+    num_samples: int = 128,
+    batch_size: int = 16,
+) -> dict[str, Drift]:
+    """Return each output's drift on the first samples of a .npy tensor, or of an .npz of named inputs.
+
+    Without data, on seeded noise: integers below the number of rows that they look up in.
 
     Raises:
-        InputError: the engines or the tensor do not fit each other.
+        InputError: the engines or the data do not fit each other.
     """
-    if a.sample_shape != b.sample_shape:
-        raise InputError(f"the engines take {list(a.sample_shape)} and {list(b.sample_shape)}; compare the same model")
+    taken = [{name: (spec.dtype, spec.best[1:]) for name, spec in engine.inputs.items()} for engine in (a, b)]
+    if taken[0] != taken[1]:
+        raise InputError(f"the engines take {_inputs(a)} and {_inputs(b)}; compare the same model")
+    if a.output_names != b.output_names:
+        raise InputError(f"the engines give {a.output_names} and {b.output_names}; compare the same model")
     if num_samples < 1 or batch_size < 1:
         raise InputError(f"cannot compare on {num_samples} images in batches of {batch_size}; both must be 1 or more")
-    images = open_tensor(images_npy, a.sample_shape)[:num_samples]
-    if not len(images):
-        raise InputError(f"{images_npy} holds no images; make it with trtlab calib-data")
-    return drift(_outputs(a, images, batch_size), _outputs(b, images, batch_size))
+    samples = examples(a.inputs, num_samples) if data is None else open_inputs(data, a.inputs)
+    samples = {name: array[:num_samples] for name, array in samples.items()}
+    if not all(len(array) for array in samples.values()):
+        raise InputError(f"{data} holds no images; make it with trtlab calib-data")
+    found = [_outputs(engine, samples, batch_size) for engine in (a, b)]
+    return {name: drift(found[0][name], found[1][name]) for name in a.output_names}
 
 
-def _outputs(engine: InferenceEngine, images: np.ndarray, batch_size: int) -> np.ndarray:
-    starts = range(0, len(images), batch_size)
-    return np.concatenate([engine.predict(np.asarray(images[i : i + batch_size], np.float32)) for i in starts])
+def _inputs(engine: InferenceEngine) -> str:
+    return " and ".join(f"{spec.name} {spec.dtype} {list(spec.best[1:])}" for spec in engine.inputs.values())
+
+
+def _outputs(engine: InferenceEngine, samples: Mapping[str, np.ndarray], batch_size: int) -> dict[str, np.ndarray]:
+    number = len(next(iter(samples.values())))
+    parts = [
+        engine.predict_all({name: np.asarray(array[start : start + batch_size]) for name, array in samples.items()})
+        for start in range(0, number, batch_size)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in engine.output_names}
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import io
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import torch
 
 from helpers.errors import InputError
 from helpers.files import atomic_path
+from solutions.pipeline.model_inputs import ModelInput, image_input, test_sizes
 
 __all__ = [
     "DEFAULT_OPSET",
@@ -35,13 +36,16 @@ INPUT_NAME, OUTPUT_NAME = "input", "output"
 DEFAULT_OPSET = 17
 _OPSETS = range(11, 24)
 _TORCHSCRIPT_MAX_OPSET = 20
-_DYNAMIC_TEST_BATCHES = (1, 2, 5)
-_TOLERANCE = 1e-4
+_TOLERANCE = {np.dtype(np.float16): 1e-2}
+_USUAL_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class ExportRecord:
-    """What was exported and how close ONNX Runtime's outputs are to PyTorch's."""
+    """What was exported and how close ONNX Runtime's outputs are to PyTorch's.
+
+    `input_shape` and `output_shape` are those of the first; `inputs` and `outputs` have the shapes of all by name.
+    """
 
     path: str
     opset: int
@@ -53,6 +57,8 @@ class ExportRecord:
     checked_batches: tuple[int, ...]
     max_absolute_error: float
     relative_error: float
+    inputs: dict[str, tuple[int | str, ...]]
+    outputs: dict[str, tuple[int | str, ...]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
@@ -67,27 +73,29 @@ def export_onnx(
     dynamic_batch: bool = True,
     batch_size: int = 1,
     input_size: int = 224,
+    channels: int = 3,
+    inputs: Sequence[ModelInput] | None = None,
     simplify: bool = False,
     metadata: dict[str, str] | None = None,
 ) -> ExportRecord:
-    """Write `model` (input [N, 3, input_size, input_size]) as ONNX, in one step and only if it agrees with PyTorch.
+    """Write `model` as ONNX, in one step and only if it agrees with PyTorch.
 
-    Only axis 0 of `input` and `output` is symbolic, and only with `dynamic_batch`. The weights are inside the file.
+    It takes `inputs`; without them `input` [N, channels, input_size, input_size], of which axis 0 alone is symbolic,
+    and only with `dynamic_batch`. One output is called `output`, several `output_0`, `output_1`, … The weights are
+    inside the file.
 
     Raises:
         InputError: a bad option, a model that cannot be exported, or an export that differs from PyTorch.
     """
-    _check_options(opset, batch_size, input_size)
-    example = torch.randn(batch_size, 3, input_size, input_size, generator=torch.Generator().manual_seed(0))
+    _check_options(opset, batch_size, input_size, channels)
+    inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, channels, input_size)]
     with atomic_path(path) as temporary, _evaluating(model):
-        _check_output(model, example)
-        _export(model, example, temporary, opset, dynamic_batch)
+        _export(_Traced(model, inputs), temporary, opset)
         if simplify:
             simplify_onnx(temporary, temporary)
         _add_metadata(temporary, metadata or {})
-        test_batches = _DYNAMIC_TEST_BATCHES if dynamic_batch else (batch_size,)
-        errors = validate_onnx(temporary, model, test_batches, input_size)
-        return _record(temporary, Path(path), opset, test_batches, errors)
+        errors = validate_onnx(temporary, model, inputs)
+        return _record(temporary, Path(path), _exporter(model, opset), test_sizes(inputs)[1], errors)
 
 
 def simplify_onnx(source: str | Path, target: str | Path) -> None:
@@ -117,46 +125,100 @@ def _example_shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
     return {value.name: [size if isinstance(size, int) and size else 2 for size in _shape(value)] for value in inputs}
 
 
-def validate_onnx(
-    path: str | Path, model: torch.nn.Module, batch_sizes: Sequence[int], input_size: int
-) -> tuple[float, float]:
-    """Compare ONNX Runtime with PyTorch on fresh inputs at each batch size.
+def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[ModelInput]) -> tuple[float, float]:
+    """Compare ONNX Runtime with PyTorch on fresh inputs at several sizes of every dynamic axis.
 
     Returns:
         the largest absolute error, and the largest relative error (norm of the difference over norm of the output).
 
     Raises:
-        InputError: the file breaks ONNX's rules, or the relative error is above 1e-4.
+        InputError: the file breaks ONNX's rules, or a relative error is above 1e-4 (1e-2 for half precision).
     """
     session = _session(path)
-    errors = [_difference(session, model, batch, input_size) for batch in batch_sizes]
+    errors = [error for sizes in test_sizes(inputs)[0] for error in _differences(session, model, inputs, sizes)]
     absolute, relative = (max(column) for column in zip(*errors, strict=True))
-    if not relative <= _TOLERANCE:
-        raise InputError(
-            f"the exported model differs from PyTorch: relative error {relative:.2e}, allowed {_TOLERANCE:.0e}; "
-            "control flow that depends on the data cannot be traced"
-        )
     return absolute, relative
 
 
-def _check_options(opset: int, batch_size: int, input_size: int) -> None:
+def _check_options(opset: int, batch_size: int, input_size: int, channels: int) -> None:
     if opset not in _OPSETS:
         raise InputError(f"opset {opset} is not supported; choose {_OPSETS[0]} to {_OPSETS[-1]} (17 suits all engines)")
     if batch_size < 1:
         raise InputError(f"a batch size of {batch_size} is impossible; give 1 or more")
     if input_size < 1:
         raise InputError(f"an input size of {input_size} pixels is impossible; give 32 or more")
+    if channels < 1:
+        raise InputError(f"images of {channels} channels are impossible; give 1 (grey), 3 (RGB) or more")
 
 
-def _check_output(model: torch.nn.Module, example: torch.Tensor) -> None:
+class _Traced:
+    """A model with an example of its inputs, and what its outputs are called and which of their axes are dynamic."""
+
+    def __init__(self, model: torch.nn.Module, inputs: Sequence[ModelInput]) -> None:
+        self.model, self.inputs = model, inputs
+        self.sizes = test_sizes(inputs)[0][0] | {k: v for each in inputs for k, v in each.traced.items()}
+        outputs = _outputs(model, self.example())
+        names = [f"{OUTPUT_NAME}_{index}" for index in range(len(outputs))] if len(outputs) > 1 else [OUTPUT_NAME]
+        self.outputs: dict[str, dict[int, str]] = {name: {} for name in names}
+        for axis in self._names():
+            larger = _outputs(model, self.example({axis: 2 * self.sizes[axis]}))
+            for name, before, after in zip(names, outputs, larger, strict=True):
+                moved = [place for place, size in enumerate(before.shape) if after.shape[place] != size]
+                self.outputs[name] |= {
+                    place: axis if before.shape[place] == self.sizes[axis] else f"{name}_{place}" for place in moved
+                }
+
+    def example(self, sizes: Mapping[str, int] | None = None) -> tuple[torch.Tensor, ...]:
+        """Return values for every input, with other sizes of the axes that `sizes` names."""
+        return _values(self.model, self.inputs, {**self.sizes, **(sizes or {})}, seed=0)
+
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(axis for each in self.inputs for axis in each.dynamic().values()))
+
+    def dynamic_axes(self) -> dict[str, dict[int, str]] | None:
+        """Return the names of the dynamic axes of every input and output; None where there is none."""
+        axes = {each.name: each.dynamic() for each in self.inputs} | self.outputs
+        return {name: places for name, places in axes.items() if places} or None
+
+    def dynamic_shapes(self) -> tuple[dict[int, Any], ...] | None:
+        """Return the same for torch.export."""
+        dims = {name: torch.export.Dim(name) for name in self._names()}
+        shapes = tuple({place: dims[axis] for place, axis in each.dynamic().items()} for each in self.inputs)
+        return shapes if dims else None
+
+    def unspecialised(self) -> tuple[torch.Tensor, ...]:
+        """Return an example in which no dynamic axis is 1, which torch.export would take for a constant."""
+        return self.example({name: max(2, self.sizes[name]) for name in self._names()})
+
+
+def _values(
+    model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: Mapping[str, int], seed: int
+) -> tuple[torch.Tensor, ...]:
+    limit = _index_limit(model)
+    return tuple(each.values(sizes, limit, seed + index) for index, each in enumerate(inputs))
+
+
+def _index_limit(model: torch.nn.Module) -> int | None:
+    """Return the rows of the model's smallest embedding: indices below it fit every one of them."""
+    kinds = ("Embedding", "EmbeddingBag")
+    found = [m for m in model.modules() if getattr(m, "original_name", type(m).__name__) in kinds]
+    return min((len(module.weight) for module in found), default=None)
+
+
+def _outputs(model: torch.nn.Module, values: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    """Run the model and return its outputs as a list."""
     try:
-        output = model(example)
-    except Exception as error:  # whatever the model's layers raise for an image that they cannot take
-        reason = _first_line(error)
-        raise InputError(f"the model cannot run on images of shape {list(example.shape)}: {reason}") from error
-    if not isinstance(output, torch.Tensor) or output.shape[:1] != example.shape[:1]:
-        found = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-        raise InputError(f"the model gives {found} for a batch of {len(example)}; only classifiers can be exported")
+        found = model(*values)
+    except Exception as error:  # whatever the model's layers raise for an input that they cannot take
+        shapes = " and ".join(str(list(value.shape)) for value in values)
+        what = f"images of shape {shapes}" if len(values) == 1 and values[0].ndim == 4 else f"inputs of shape {shapes}"
+        raise InputError(f"the model cannot run on {what}: {_first_line(error)}") from error
+    parts = list(found.values()) if isinstance(found, Mapping) else found
+    outputs = list(parts) if isinstance(parts, (list, tuple)) else [parts]
+    wrong = next((part for part in outputs if not isinstance(part, torch.Tensor)), None)
+    if wrong is not None or not outputs:
+        raise InputError(f"the model gives {type(wrong).__name__}; only tensors, and lists of them, can be exported")
+    return outputs
 
 
 def _first_line(error: Exception) -> str:
@@ -166,26 +228,35 @@ def _first_line(error: Exception) -> str:
 @contextlib.contextmanager
 def _evaluating(model: torch.nn.Module) -> Iterator[None]:
     training = model.training
+    fused_attention = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # one operator that ONNX does not have
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fused_attention)
         model.train(training)
 
 
-def _export(model: torch.nn.Module, example: torch.Tensor, path: Path, opset: int, dynamic: bool) -> None:
-    names = {"input_names": [INPUT_NAME], "output_names": [OUTPUT_NAME], "opset_version": opset}
+def _exporter(model: torch.nn.Module, opset: int) -> str:
+    """Return which exporter is used: an exported program's symbolic sizes cannot be traced again by TorchScript's."""
+    program = isinstance(model, torch.fx.GraphModule)
+    return "dynamo" if program or opset > _TORCHSCRIPT_MAX_OPSET else "torchscript"
+
+
+def _export(traced: _Traced, path: Path, opset: int) -> None:
+    inputs = [each.name for each in traced.inputs]
+    names = {"input_names": inputs, "output_names": list(traced.outputs), "opset_version": opset}
+    model = traced.model
     try:
         with _quiet():
-            if opset <= _TORCHSCRIPT_MAX_OPSET:
-                axes = {name: {0: "batch"} for name in (INPUT_NAME, OUTPUT_NAME)} if dynamic else None
-                torch.onnx.export(model, (example,), str(path), dynamo=False, dynamic_axes=axes, **names)
+            if _exporter(model, opset) == "torchscript":
+                axes = traced.dynamic_axes()
+                torch.onnx.export(model, traced.example(), str(path), dynamo=False, dynamic_axes=axes, **names)
             else:
-                shapes = ({0: torch.export.Dim("batch")},) if dynamic else None
-                # a batch of 1 would be specialised to a constant
-                example = example.repeat(2, 1, 1, 1) if dynamic and len(example) == 1 else example
-                program = torch.onnx.export(model, (example,), dynamo=True, dynamic_shapes=shapes, **names)
+                shapes = traced.dynamic_shapes()
+                program = torch.onnx.export(model, traced.unspecialised(), dynamo=True, dynamic_shapes=shapes, **names)
                 program.save(str(path), external_data=False)
     except OSError:
         raise
@@ -195,11 +266,12 @@ def _export(model: torch.nn.Module, example: torch.Tensor, path: Path, opset: in
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporters' progress lines and deprecation warnings."""
+    """Silence the exporters' progress lines, deprecation warnings and the graph that they print before they fail."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         previous = logging.root.manager.disable
         logging.disable(logging.WARNING)
+        getattr(torch._C, "_jit_set_onnx_log_enabled", lambda enabled: None)(False)
         try:
             yield
         finally:
@@ -214,7 +286,7 @@ def _add_metadata(path: Path, metadata: dict[str, str]) -> None:
 
 def _session(path: str | Path) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     options.intra_op_num_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     try:
         onnx.checker.check_model(str(path), full_check=True)
@@ -223,29 +295,65 @@ def _session(path: str | Path) -> onnxruntime.InferenceSession:
         raise InputError(f"the exported model is not valid ONNX: {' '.join(str(error).split())}") from error
 
 
-def _difference(
-    session: onnxruntime.InferenceSession, model: torch.nn.Module, batch: int, input_size: int
-) -> tuple[float, float]:
-    generator = torch.Generator().manual_seed(1000 + batch)
-    images = torch.randn(batch, 3, input_size, input_size, generator=generator)
-    images = torch.cat([images[: batch // 2], -3 * images[batch // 2 :]])  # unlike the example, to reach other branches
-    expected = model(images).numpy()
-    found = session.run([OUTPUT_NAME], {INPUT_NAME: images.numpy()})[0]
+def _differences(
+    session: onnxruntime.InferenceSession, model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: dict[str, int]
+) -> list[tuple[float, float]]:
+    """Return the largest absolute and the relative error of every output at these sizes of the dynamic axes."""
+    values = [_unlike(value) for value in _values(model, inputs, sizes, seed=1000 + sum(sizes.values()))]
+    expected = [output.numpy() for output in _outputs(model, tuple(values))]
+    fed = {value.name for value in session.get_inputs()}
+    feeds = {each.name: value.numpy() for each, value in zip(inputs, values, strict=True) if each.name in fed}
+    unused = [each.name for each in inputs if each.name not in fed]
+    if unused:
+        raise InputError(f"the model does not use its input {unused[0]}, so the export lacks it; leave it out")
+    try:
+        found = session.run(None, feeds)
+    except Exception as error:  # onnxruntime has error classes of its own, without a common base
+        at = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputError(
+            f"the exported model fails at {at}: the trace kept a size as a constant ({_first_line(error)[:160]}); "
+            "try --opset 21, whose exporter traces sizes too, or fix that axis"
+        ) from error
+    return [_difference(*pair) for pair in zip(found, expected, strict=True)]
+
+
+def _unlike(value: torch.Tensor) -> torch.Tensor:
+    """Return values unlike the traced example, to reach other branches of the model."""
+    if not value.is_floating_point() or not value.ndim:
+        return value
+    half = len(value) // 2
+    return torch.cat([value[:half], -3 * value[half:]])
+
+
+def _difference(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
     if found.shape != expected.shape:
-        raise InputError(f"the exported model gives {found.shape} where PyTorch gives {expected.shape}")
-    difference = np.abs(found - expected)
-    scale = max(float(np.linalg.norm(expected)), np.finfo(np.float32).tiny)
-    return float(difference.max()), float(np.linalg.norm(difference)) / scale
+        raise InputError(
+            f"the exported model gives {found.shape} where PyTorch gives {expected.shape}: the trace kept a size as a "
+            "constant; try --opset 21, whose exporter traces sizes too"
+        )
+    allowed = _TOLERANCE.get(expected.dtype, _USUAL_TOLERANCE)
+    difference = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+    scale = max(float(np.linalg.norm(expected.astype(np.float64))), np.finfo(np.float32).tiny)
+    relative = float(np.linalg.norm(difference)) / scale
+    if not relative <= allowed:
+        raise InputError(
+            f"the exported model differs from PyTorch: relative error {relative:.2e}, allowed {allowed:.0e}; "
+            "control flow that depends on the data cannot be traced"
+        )
+    return float(difference.max(initial=0.0)), relative
 
 
-def _record(file: Path, path: Path, opset: int, checked: Sequence[int], errors: tuple[float, float]) -> ExportRecord:
-    graph = onnx.load(str(file)).graph
+def _record(file: Path, path: Path, exporter: str, checked: Sequence[int], errors: tuple[float, float]) -> ExportRecord:
+    model = onnx.load(str(file))
+    graph, opset = model.graph, next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     return ExportRecord(
         path=str(path),
         opset=opset,
-        exporter="torchscript" if opset <= _TORCHSCRIPT_MAX_OPSET else "dynamo",
+        exporter=exporter,
         input_shape=_shape(graph.input[0]),
         output_shape=_shape(graph.output[0]),
+        inputs={value.name: _shape(value) for value in graph.input},
+        outputs={value.name: _shape(value) for value in graph.output},
         nodes=len(graph.node),
         size_bytes=file.stat().st_size,
         checked_batches=tuple(checked),

@@ -1,9 +1,10 @@
-"""Run a serialized engine: one context, device buffers that stay, one stream.
+"""Run a serialized engine with any inputs and outputs: one context, device buffers that stay, one stream.
 
 Plain TensorRT code; it runs on TensorRT 8.6, on TensorRT 10 and on the CPU engine.
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,28 +13,23 @@ from helpers.backend import DEVICE, cuda, trt
 from helpers.errors import EngineError, InputError
 from helpers.files import read_json
 from solutions.pipeline.engine_log import LOG
+from solutions.pipeline.tensors import InputSpec, Shape, batch_range, examples, numpy_type, tensor_names, volume
 
 __all__ = ["InferenceEngine", "deserialize"]
 
-_NUMPY = {
-    trt.DataType.FLOAT: np.float32,
-    trt.DataType.HALF: np.float16,
-    trt.DataType.INT8: np.int8,
-    trt.DataType.INT32: np.int32,
-    trt.DataType.BOOL: np.bool_,
-}
-
 
 class InferenceEngine:
-    """A deserialized engine with one execution context, device buffers for its largest batch, and a stream.
+    """A deserialized engine with one execution context, device buffers for its largest shapes, and a stream.
 
     It keeps a single context: on TensorRT 8.6 a second context of a one-profile engine ends the process.
 
     Attributes:
         name, path: the file's stem and path; from bytes, the engine's own name and None.
-        input_name, output_name: the one input and the one output.
-        sample_shape, output_shape: shapes without the batch axis, for example (3, 224, 224) and (1000,).
-        min_batch, opt_batch, max_batch: the first optimization profile; all equal where the batch is fixed.
+        inputs: every input with its type and the shapes of the first optimization profile.
+        input_name, output_name: the first input and the first output.
+        output_names: every output.
+        sample_shape, output_shape: the best shapes of those without the batch axis: (3, 224, 224) and (1000,).
+        min_batch, opt_batch, max_batch: axis 0 of the first input; all equal where the batch is fixed.
         size_bytes: bytes of the serialized engine.
         device_memory_bytes: activation memory that the engine asks for.
         engine, context, stream: the `trt.ICudaEngine`, its `trt.IExecutionContext` and the `cuda.Stream`.
@@ -47,49 +43,53 @@ class InferenceEngine:
             EngineError: the engine is valid but its context or its buffers cannot be made here.
         """
         self._closed = False
-        self._buffers: list = []
+        self._buffers: dict = {}
         self.engine, self.size_bytes = deserialize(source)
         self.path = None if isinstance(source, bytes) else Path(source)
         self.name = self.path.stem if self.path else self.engine.name
         self._read_tensors()
-        self._read_profile()
         self.stream = cuda.Stream()
         self.context = _checked(self.engine.create_execution_context, f"cannot create a context for {self.name}")
         self._allocate()
 
     def _read_tensors(self) -> None:
-        names = [self.engine.get_tensor_name(index) for index in range(self.engine.num_io_tensors)]
-        inputs = [name for name in names if self.engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT]
-        outputs = [name for name in names if name not in inputs]
-        if len(inputs) != 1 or len(outputs) != 1:
-            raise InputError(
-                f"engine {self.name} has inputs {inputs} and outputs {outputs}; "
-                "this tool runs image classifiers with one input and one output"
-            )
-        self.input_name, self.output_name = inputs[0], outputs[0]
-        self._input_type = _numpy_type(self.engine, self.input_name)
-        self._output_type = _numpy_type(self.engine, self.output_name)
-
-    def _read_profile(self) -> None:
-        shape = tuple(self.engine.get_tensor_shape(self.input_name))
-        if len(shape) < 2 or -1 in shape[1:]:
-            raise InputError(f"input {self.input_name} of {self.name} has shape {shape}; only the batch axis may vary")
-        profile = [shape] * 3
-        if shape[0] == -1:
-            profile = [tuple(dims) for dims in self.engine.get_tensor_profile_shape(self.input_name, 0)]
-        self.min_batch, self.opt_batch, self.max_batch = (dims[0] for dims in profile)
-        self.sample_shape = shape[1:]
+        inputs, self.output_names = tensor_names(self.engine)
+        if not inputs or not self.output_names:
+            raise InputError(f"engine {self.name} has inputs {inputs} and outputs {self.output_names}; it needs both")
+        limits = _index_limits(self.path)
+        self.inputs = {name: _input_spec(self.engine, name).limited(limits.get(name)) for name in inputs}
+        self._output_types = {name: _numpy_type(self.engine, name) for name in self.output_names}
+        self.input_name, self.output_name = inputs[0], self.output_names[0]
+        self.min_batch, self.opt_batch, self.max_batch = batch_range(self.inputs)
+        self.sample_shape = self.inputs[self.input_name].best[1:]
 
     def _allocate(self) -> None:
-        self._set_input_shape(self.max_batch)
+        self._set_shapes({name: spec.most for name, spec in self.inputs.items()})
+        largest = {name: tuple(self.context.get_tensor_shape(name)) for name in self.output_names}
+        open_sizes = [name for name, shape in largest.items() if -1 in shape]
+        if open_sizes:
+            raise InputError(
+                f"the size of output {open_sizes[0]} of {self.name} depends on the data; mark another output"
+            )
+        types = {name: spec.dtype for name, spec in self.inputs.items()} | self._output_types
+        sizes = {name: volume(spec.most) for name, spec in self.inputs.items()}
+        sizes |= {name: volume(shape) for name, shape in largest.items()}
+        self._host: dict[str, np.ndarray] = {}
+        for name, size in sizes.items():
+            self._reserve(name, max(size, 1), types[name])
+        self._set_shapes({name: spec.best for name, spec in self.inputs.items()})
         self.output_shape = tuple(self.context.get_tensor_shape(self.output_name))[1:]
-        self._host_input = _pinned((self.max_batch, *self.sample_shape), self._input_type)
-        self._host_output = _pinned((self.max_batch, *self.output_shape), self._output_type)
-        for name, host in ((self.input_name, self._host_input), (self.output_name, self._host_output)):
-            buffer = cuda.mem_alloc(host.nbytes)
-            self._buffers.append(buffer)
-            if not self.context.set_tensor_address(name, int(buffer)):
-                raise EngineError(f"cannot set the address of tensor {name} of {self.name}")
+
+    def _reserve(self, name: str, size: int, dtype: np.dtype) -> None:
+        """Keep page-locked host memory, for asynchronous copies, and device memory for a tensor's largest shape."""
+        try:
+            self._host[name] = cuda.pagelocked_empty((size,), dtype)
+            self._buffers[name] = cuda.mem_alloc(self._host[name].nbytes)
+        except (MemoryError, getattr(cuda, "MemoryError", MemoryError)) as error:
+            needed = size * dtype.itemsize / 1e9
+            raise EngineError(f"{name} of {self.name} needs {needed:,.1f} GB; build with a smaller maximum") from error
+        if not self.context.set_tensor_address(name, int(self._buffers[name])):
+            raise EngineError(f"cannot set the address of tensor {name} of {self.name}")
 
     @property
     def device_memory_bytes(self) -> int:
@@ -98,50 +98,71 @@ class InferenceEngine:
         return int(self.engine.device_memory_size if size is None else size)
 
     def infer(self, batch: np.ndarray) -> np.ndarray:
-        """Run one batch [N, C, H, W] and return its outputs [N, …] as float32, in memory of its own.
+        """Run one batch [N, C, H, W] of the only input and return the first output [N, …] as float32, in new memory.
 
         Raises:
-            InputError: wrong sample shape, or N outside the engine's profile.
+            InputError: wrong sample shape, N outside the engine's profile, or several inputs.
             EngineError: the execution failed.
         """
-        batch = self._checked_batch(batch)
-        number = len(batch)
-        self._set_input_shape(number)
-        np.copyto(self._host_input[:number], batch, casting="unsafe")
-        cuda.memcpy_htod_async(self._buffers[0], self._host_input[:number], self.stream)
+        return self.run({self._only_input(): batch})[self.output_name].astype(np.float32, copy=False)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run one batch of every input and return every output, in memory of its own.
+
+        Raises:
+            InputError: an input is missing, or its shape is outside the engine's profile.
+            EngineError: the execution failed.
+        """
+        feeds = self._checked_feeds(feeds)
+        self._set_shapes({name: array.shape for name, array in feeds.items()})
+        for name, array in feeds.items():
+            cuda.memcpy_htod_async(self._buffers[name], self._staged(name, array), self.stream)
         self.enqueue()
-        output = self._host_output[:number]
-        cuda.memcpy_dtoh_async(output, self._buffers[1], self.stream)
+        outputs = {name: self._host_output(name) for name in self.output_names}
+        for name, host in outputs.items():
+            cuda.memcpy_dtoh_async(host, self._buffers[name], self.stream)
         self.synchronize()
-        return output.astype(np.float32, copy=True)
+        return {name: host.copy() for name, host in outputs.items()}
 
     def predict(self, images: np.ndarray) -> np.ndarray:
         """Run any number of images [N, C, H, W]: split by the largest batch, padded up to the smallest.
 
-        Returns the outputs [N, …] as float32.
+        Returns the first output [N, …] as float32.
         """
-        outputs = []
-        for start in range(0, len(images), self.max_batch):
-            chunk = images[start : start + self.max_batch]
-            missing = max(0, self.min_batch - len(chunk))
-            padded = np.concatenate([chunk, np.repeat(chunk[-1:], missing, axis=0)]) if missing else chunk
-            outputs.append(self.infer(padded)[: len(chunk)])
-        return np.concatenate(outputs) if outputs else np.empty((0, *self.output_shape), np.float32)
+        if not len(images):
+            return np.empty((0, *self.output_shape), np.float32)
+        return self.predict_all({self._only_input(): images})[self.output_name].astype(np.float32, copy=False)
 
-    def bind(self, batch_size: int, data: np.ndarray | None = None) -> None:
+    def predict_all(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run any number of samples of every input [N, …], as `predict` does; returns every output [N, …]."""
+        number = len(next(iter(feeds.values())))
+        parts = [self._padded(feeds, start) for start in range(0, number, self.max_batch)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in self.output_names}
+
+    def _padded(self, feeds: Mapping[str, np.ndarray], start: int) -> dict[str, np.ndarray]:
+        chunks = {name: array[start : start + self.max_batch] for name, array in feeds.items()}
+        found = len(next(iter(chunks.values())))
+        missing = max(0, self.min_batch - found)
+        padded = {name: np.concatenate([a, np.repeat(a[-1:], missing, axis=0)]) for name, a in chunks.items()}
+        return {name: output[:found] for name, output in self.run(padded if missing else chunks).items()}
+
+    def bind(self, batch_size: int, data: np.ndarray | Mapping[str, np.ndarray] | None = None) -> None:
         """Make the engine ready to be timed at `batch_size`: shapes set and `data` (default: seeded noise) uploaded.
+
+        `data` is the only input's array, or every input's; of sizes that are dynamic beside the batch, noise has the
+        profile's best.
 
         Raises:
             InputError: the batch size is outside the profile, or `data` does not fit it.
         """
         if data is None:
-            data = np.random.default_rng(0).standard_normal((batch_size, *self.sample_shape), dtype=np.float32)
-        data = self._checked_batch(data)
-        if len(data) != batch_size:
-            raise InputError(f"bind({batch_size}) was given data for a batch of {len(data)}")
-        self._set_input_shape(batch_size)
-        np.copyto(self._host_input[:batch_size], data, casting="unsafe")
-        cuda.memcpy_htod(self._buffers[0], self._host_input[:batch_size])
+            data = examples(self.inputs, batch_size)
+        feeds = self._checked_feeds(data if isinstance(data, Mapping) else {self._only_input(): data})
+        if (number := len(feeds[self.input_name])) != batch_size and self.inputs[self.input_name].best:
+            raise InputError(f"bind({batch_size}) was given data for a batch of {number}")
+        self._set_shapes({name: array.shape for name, array in feeds.items()})
+        for name, array in feeds.items():
+            cuda.memcpy_htod(self._buffers[name], self._staged(name, array))
 
     def enqueue(self) -> None:
         """Put one execution on the stream; the result is there after `synchronize()`."""
@@ -166,7 +187,7 @@ class InferenceEngine:
         self._closed = True
         self.stream.synchronize()
         self.context = self.engine = None
-        for buffer in self._buffers:
+        for buffer in self._buffers.values():
             buffer.free()
 
     def __enter__(self) -> "InferenceEngine":
@@ -175,23 +196,49 @@ class InferenceEngine:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _set_input_shape(self, batch_size: int) -> None:
-        with LOG.collect() as messages:
-            accepted = self.context.set_input_shape(self.input_name, (batch_size, *self.sample_shape))
-        if not accepted:
-            raise InputError(f"engine {self.name} refuses a batch of {batch_size}: {messages.text()}")
+    def _only_input(self) -> str:
+        if len(self.inputs) > 1:
+            raise InputError(f"engine {self.name} takes {', '.join(self.inputs)}; give every input by name")
+        return self.input_name
 
-    def _checked_batch(self, batch: np.ndarray) -> np.ndarray:
-        batch = np.asarray(batch)
-        if batch.ndim != len(self.sample_shape) + 1 or batch.shape[1:] != self.sample_shape:
-            expected = ", ".join(map(str, self.sample_shape))
-            raise InputError(f"engine {self.name} takes a batch of shape [N, {expected}], not {list(batch.shape)}")
-        if not self.min_batch <= len(batch) <= self.max_batch:
+    def _staged(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Return the array in page-locked memory, in the input's type."""
+        host = self._host[name][: array.size].reshape(array.shape)
+        np.copyto(host, array, casting="unsafe")
+        return host
+
+    def _host_output(self, name: str) -> np.ndarray:
+        shape = tuple(self.context.get_tensor_shape(name))
+        return self._host[name][: volume(shape)].reshape(shape)
+
+    def _set_shapes(self, shapes: Mapping[str, Shape]) -> None:
+        for name, shape in shapes.items():
+            with LOG.collect() as messages:
+                accepted = self.context.set_input_shape(name, shape)
+            if not accepted:
+                raise InputError(f"engine {self.name} refuses {name} of shape {list(shape)}: {messages.text()}")
+
+    def _checked_feeds(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        unknown = [name for name in feeds if name not in self.inputs]
+        missing = [name for name in self.inputs if name not in feeds]
+        if unknown or missing:
+            raise InputError(f"engine {self.name} takes {', '.join(self.inputs)}, not {', '.join(feeds) or 'nothing'}")
+        return {name: self._checked_array(spec, np.asarray(feeds[name])) for name, spec in self.inputs.items()}
+
+    def _checked_array(self, spec: InputSpec, array: np.ndarray) -> np.ndarray:
+        """Return the array where its shape is in the profile; the batch is named where it alone is not."""
+        if spec.takes(array.shape):
+            return array
+        if not spec.best or not spec.takes((spec.best[0], *array.shape[1:])):
+            axes = ["N", *spec.described().rpartition("[")[2].rstrip("]").split(", ")[1:]]
             raise InputError(
-                f"a batch of {len(batch)} is outside the profile of engine {self.name} "
-                f"({self.min_batch} to {self.max_batch}); choose another batch size or rebuild with --max-batch"
+                f"engine {self.name} takes {spec.name} as a batch of shape [{', '.join(axes)}], not {list(array.shape)}"
             )
-        return batch
+        low, _, high = spec.batches
+        raise InputError(
+            f"a batch of {len(array)} is outside the profile of engine {self.name} "
+            f"({low} to {high}); choose another batch size or rebuild with --max-batch"
+        )
 
 
 def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
@@ -250,11 +297,24 @@ def _checked(make: object, what: str) -> object:
 
 def _numpy_type(engine: "trt.ICudaEngine", name: str) -> np.dtype:
     kind = engine.get_tensor_dtype(name)
-    if kind not in _NUMPY:
+    dtype = numpy_type(kind)
+    if dtype is None:
         raise InputError(f"tensor {name} of the engine has type {kind}, which NumPy cannot hold")
-    return np.dtype(_NUMPY[kind])
+    return dtype
 
 
-def _pinned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return page-locked host memory, from which copies to the device are asynchronous."""
-    return cuda.pagelocked_empty(shape, dtype)
+def _input_spec(engine: "trt.ICudaEngine", name: str) -> InputSpec:
+    shape = tuple(engine.get_tensor_shape(name))
+    profile = [shape] * 3
+    if -1 in shape:
+        profile = [tuple(dims) for dims in engine.get_tensor_profile_shape(name, 0)]
+    return InputSpec(name, _numpy_type(engine, name), *profile)
+
+
+def _index_limits(path: Path | None) -> dict[str, int]:
+    """Return the rows that integer inputs look up in, from the record beside the engine where there is one."""
+    try:
+        inputs = read_json(f"{path}.json")["inputs"]
+        return {entry["name"]: entry["limit"] for entry in inputs if isinstance(entry["limit"], int)}
+    except (InputError, KeyError, TypeError):
+        return {}

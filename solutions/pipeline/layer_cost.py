@@ -1,7 +1,7 @@
 """Arithmetic and memory traffic of an engine's fused layers, counted on the ONNX graph that they were fused from."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ class GraphCosts:
     outputs: set[str] = field(default_factory=set)
 
     @classmethod
-    def load(cls, onnx_path: str | Path, batch: int) -> "GraphCosts":
-        """Read the graph and infer its shapes at `batch`.
+    def load(cls, onnx_path: str | Path, shapes: Mapping[str, Sequence[int]]) -> "GraphCosts":
+        """Read the graph and infer its shapes from those of its inputs.
 
         Raises:
             InputError: the file is missing or is no ONNX model.
@@ -50,11 +50,11 @@ class GraphCosts:
         try:
             model = onnx.load(str(onnx_path))
             for value in model.graph.input:
-                if value.type.tensor_type.shape.dim:
-                    value.type.tensor_type.shape.dim[0].dim_value = batch
+                for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+                    dim.dim_value = size
             for value in (*model.graph.output, *model.graph.value_info):
                 value.type.tensor_type.ClearField("shape")
-            graph = onnx.shape_inference.infer_shapes(model).graph
+            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
         except Exception as error:  # protobuf, OSError and onnx's own; all mean that there is no usable graph
             raise InputError(f"cannot read the ONNX file {onnx_path}: {error}") from error
         return cls._indexed(graph)

@@ -1,11 +1,19 @@
-"""ONNX to a TensorRT network with one image input and one output; whatever is wrong with the file becomes one error."""
+"""ONNX to a TensorRT network; whatever is wrong with the file becomes one error."""
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from helpers.backend import trt
 from helpers.errors import InputError
 from solutions.pipeline.engine_log import LOG
+from solutions.pipeline.tensors import Shape, numpy_type
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["ParsedModel", "parse_onnx"]
 
@@ -14,29 +22,66 @@ _SHOWN_ERRORS = 2
 
 @dataclass
 class ParsedModel:
-    """A network and what a build must know of it; `fixed_batch` is None where the batch is dynamic."""
+    """A network and what a build must know of it: `inputs` gives each input's shape, -1 where an axis is dynamic."""
 
     path: Path
     builder: "trt.Builder"
     network: "trt.INetworkDefinition"
     parser: "trt.OnnxParser"
-    input_name: str
-    sample_shape: tuple[int, ...]
-    fixed_batch: int | None
+    inputs: dict[str, Shape]
+    dtypes: dict[str, np.dtype]
+
+    @property
+    def input_name(self) -> str:
+        """The first input's name."""
+        return next(iter(self.inputs))
+
+    @property
+    def fixed_batch(self) -> int | None:
+        """Axis 0 of the first input; None where it is dynamic."""
+        shape = self.inputs[self.input_name]
+        return None if shape[:1] == (-1,) else shape[0] if shape else 1
+
+    @property
+    def calibrated_inputs(self) -> list[str]:
+        """The inputs that have a scale in a calibration cache: those that are not indices."""
+        return [name for name, dtype in self.dtypes.items() if dtype.kind == "f"]
 
     @property
     def tensor_names(self) -> set[str]:
-        """The names of the input and of every layer's outputs."""
+        """The names of the inputs and of every layer's outputs."""
         layers = (self.network.get_layer(index) for index in range(self.network.num_layers))
         outputs = (layer.get_output(index) for layer in layers for index in range(layer.num_outputs))
-        return {self.input_name} | {tensor.name for tensor in outputs if tensor is not None}
+        return {*self.inputs} | {tensor.name for tensor in outputs if tensor is not None}
 
     def metadata(self) -> dict[str, str]:
         """Return what the exporter noted in the file: the model's name, its data, its class names."""
+        return {entry.key: entry.value for entry in self._file.metadata_props}
+
+    def axis_names(self) -> dict[str, list[int | str]]:
+        """Return each input's axes as the file has them: a size, or the name of a dynamic axis."""
+        shapes = {value.name: value.type.tensor_type.shape.dim for value in self._file.graph.input}
+        return {name: [dim.dim_param or dim.dim_value for dim in dims] for name, dims in shapes.items()}
+
+    def index_limits(self) -> dict[str, int]:
+        """Return for each integer input that looks up rows of a table (an embedding) how many rows there are."""
+        sizes = {tensor.name: list(tensor.dims) for tensor in self._file.graph.initializer}
+        origin = {name: name for name in self.inputs}
+        limits: dict[str, int] = {}
+        for node in self._file.graph.node:
+            if node.op_type in ("Cast", "Identity") and node.input[0] in origin:
+                origin[node.output[0]] = origin[node.input[0]]
+            elif node.op_type == "Gather" and node.input[1] in origin and node.input[0] in sizes:
+                axis = next((entry.i for entry in node.attribute if entry.name == "axis"), 0)
+                name, rows = origin[node.input[1]], sizes[node.input[0]][axis]
+                limits[name] = min(rows, limits.get(name, rows))
+        return limits
+
+    @functools.cached_property
+    def _file(self) -> "onnx.ModelProto":
         import onnx
 
-        properties = onnx.load(str(self.path), load_external_data=False).metadata_props
-        return {entry.key: entry.value for entry in properties}
+        return onnx.load(str(self.path), load_external_data=False)
 
     @property
     def quantized(self) -> bool:
@@ -46,11 +91,11 @@ class ParsedModel:
 
 
 def parse_onnx(path: str | Path) -> ParsedModel:
-    """Parse an ONNX classifier.
+    """Parse an ONNX model.
 
     Raises:
         InputError: the file is missing, empty, damaged or no ONNX model, its weights are missing, an operator is not
-            supported, or it has not one input whose batch axis alone may be dynamic.
+            supported, or an input is of a type that NumPy does not have.
     """
     path = Path(path)
     data = _read(path)
@@ -63,7 +108,7 @@ def parse_onnx(path: str | Path) -> ParsedModel:
     if not parsed:
         _check_file(path)
         raise InputError(f"{path} cannot be parsed: {_parser_errors(parser) or messages.text()}")
-    return _classifier(path, builder, network, parser)
+    return _parsed(path, builder, network, parser)
 
 
 def _read(path: Path) -> bytes:
@@ -106,20 +151,16 @@ def _describe(error: "trt.ParserError") -> str:
     return f"{text} (node {error.node()}{': ' + where if where else ''})" if error.node() >= 0 else text
 
 
-def _classifier(
+def _parsed(
     path: Path, builder: "trt.Builder", network: "trt.INetworkDefinition", parser: "trt.OnnxParser"
 ) -> ParsedModel:
-    names = [network.get_input(index).name for index in range(network.num_inputs)]
-    if len(names) != 1 or network.num_outputs != 1:
-        raise InputError(
-            f"{path} has inputs {', '.join(names) or 'none'} and {network.num_outputs} outputs; "
-            "this tool builds classifiers with one input and one output"
-        )
-    shape = tuple(network.get_input(0).shape)
-    if len(shape) < 2 or -1 in shape[1:]:
-        raise InputError(
-            f"input {names[0]} of {path} has shape {list(shape)}; only axis 0, the batch, may be dynamic: "
-            "export with a fixed image size"
-        )
-    fixed = None if shape[0] == -1 else shape[0]
-    return ParsedModel(path, builder, network, parser, names[0], shape[1:], fixed)
+    tensors = [network.get_input(index) for index in range(network.num_inputs)]
+    if not tensors or not network.num_outputs:
+        raise InputError(f"{path} has {len(tensors)} inputs and {network.num_outputs} outputs; an engine needs both")
+    dtypes = {}
+    for tensor in tensors:
+        dtype = numpy_type(tensor.dtype)
+        if dtype is None:
+            raise InputError(f"input {tensor.name} of {path} is {tensor.dtype}, which NumPy has no type for")
+        dtypes[tensor.name] = dtype
+    return ParsedModel(path, builder, network, parser, {t.name: tuple(t.shape) for t in tensors}, dtypes)

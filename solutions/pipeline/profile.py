@@ -2,6 +2,7 @@
 
 import statistics
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.layer_cost import GraphCosts, LayerCost, inspector_cost, onnx_names
 from solutions.pipeline.roofline import ITEM_BYTES, Roofline, measure_roofline
 from solutions.pipeline.runners import physical_cores
+from solutions.pipeline.tensors import Shape, batch_range
 
 __all__ = ["EngineProfile", "LayerProfile", "profile_engine"]
 
@@ -96,8 +98,9 @@ def profile_engine(engine_path: str | Path, batch: int | None = None, iterations
         batch = engine.opt_batch if batch is None else batch
         engine.bind(batch)
         times = _layer_times(engine, iterations)
+        shapes = {name: spec.at(batch, batch_range(engine.inputs)) for name, spec in engine.inputs.items()}
         described = {str(layer.get("Name")): layer for layer in engine_layers(engine.engine)}
-    graph, costs_from = _graph(Path(engine_path), batch)
+    graph, costs_from = _graph(Path(engine_path), shapes)
     precisions = {name: layer_precision(described.get(name, {})) for name in times}
     roofline = measure_roofline(
         {*precisions.values(), "fp32"}, "cuda" if ENGINE == "tensorrt" else "cpu", physical_cores()
@@ -130,13 +133,13 @@ def _layer_times(engine: InferenceEngine, iterations: int) -> dict[str, float]:
     return times
 
 
-def _graph(engine_path: Path, batch: int) -> tuple[GraphCosts | None, str]:
+def _graph(engine_path: Path, shapes: Mapping[str, Shape]) -> tuple[GraphCosts | None, str]:
     """Return the ONNX graph that E.json names, if it is still there."""
     try:
         onnx_path = Path(read_json(f"{engine_path}.json", "build record")["onnx"])
         for place in (onnx_path, engine_path.parent / onnx_path.name):
             if place.is_file():
-                return GraphCosts.load(place, batch), f"the ONNX graph {place.name}"
+                return GraphCosts.load(place, shapes), f"the ONNX graph {place.name}"
     except (InputError, KeyError, TypeError):
         pass
     return None, "the inspector's dimensions (the ONNX file that the engine was built from was not found)"

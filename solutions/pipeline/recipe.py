@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from helpers.data import DataSet
     from solutions.pipeline.accuracy import Accuracy
     from solutions.pipeline.bench import BenchOptions
-    from solutions.pipeline.runners import Runner
+    from solutions.pipeline.build_options import BuildOptions
+    from solutions.pipeline.runners import Runner, RunnerSpec
 
 __all__ = ["Recipe"]
 
@@ -41,6 +42,8 @@ OPSET = 17
 
 class Recipe:
     """The stages for one set of options; model and data are loaded once, when a stage first needs them."""
+
+    measured = ("checks.json", "latency.json", "throughput.json", "accuracy.json", "profile.json")
 
     def __init__(self, options: RunOptions) -> None:
         self.options = options
@@ -137,12 +140,13 @@ class Recipe:
 
             from helpers.files import atomic_path
             from solutions.pipeline.export import simplify_onnx, validate_onnx
+            from solutions.pipeline.model_inputs import image_input
 
             with atomic_path(self._path(self.simplified)) as temporary, torch.no_grad():
                 report("folding constants")
                 simplify_onnx(self._path(self.onnx), temporary)
                 report("comparing ONNX Runtime with PyTorch")
-                validate_onnx(temporary, self.model, (1, 2), self.options.input_size)
+                validate_onnx(temporary, self.model, [image_input("input", 1, True, 3, self.options.input_size)])
 
         return self._stage("simplify", "Simplify the ONNX graph", action, (self.simplified,), inputs=(self.onnx,))
 
@@ -167,20 +171,23 @@ class Recipe:
         int8 = spec.precision == "int8"
 
         def action(report: Report) -> None:
-            from solutions.pipeline.build import BuildOptions, build_engine
+            from solutions.pipeline.build import build_engine
 
-            least, best, most = spec.profile
-            calibration = {"calib_npy": self._path(self.calibration), "calib_cache": self._path(self.cache)}
-            options = BuildOptions(
-                spec.precision, min_batch=least, opt_batch=best, max_batch=most, **(calibration if int8 else {})
-            )
-            build_engine(self._path(self.simplified), self._path(path), options, report)
+            build_engine(self._path(self.simplified), self._path(path), self._build_options(spec), report)
 
         inputs = (self.simplified, self.calibration) if int8 else (self.simplified,)
         outputs = (path, f"{path}.json", *((self.cache,) if int8 else ()))
         title = f"Build {spec.name.upper()}" + (", calibrated" if int8 else "")
         options = {"precision": spec.precision, "profile": list(spec.profile)}
         return self._stage(f"build-{spec.name}", title, action, outputs, inputs=inputs, options=options)
+
+    def _build_options(self, spec: EngineSpec) -> "BuildOptions":
+        from solutions.pipeline.build_options import BuildOptions
+
+        least, best, most = spec.profile
+        calibration = {"calib_npy": self._path(self.calibration), "calib_cache": self._path(self.cache)}
+        given = calibration if spec.precision == "int8" else {}
+        return BuildOptions(spec.precision, min_batch=least, opt_batch=best, max_batch=most, **given)
 
     def _engine_files(self) -> tuple[str, ...]:
         return tuple(self.engine_path(spec) for spec in self.engines)
@@ -289,7 +296,7 @@ class Recipe:
 
     def _profile(self) -> Stage:
         """Profile INT8, the engine with the least arithmetic left to save, at the largest batch."""
-        spec, batch = self.engines[3], max(self.options.batches)
+        spec, batch = self._profiled(), max(self.options.batches)
 
         def action(report: Report) -> None:
             from solutions.pipeline.profile import profile_engine
@@ -304,6 +311,9 @@ class Recipe:
         title = f"Profile the layers of {spec.name.upper()}"
         return self._stage("profile", title, action, ("profile.json",), inputs=inputs, options={"batch": batch})
 
+    def _profiled(self) -> EngineSpec:
+        return self.engines[3]
+
     def _report(self) -> Stage:
         def action(report: Report) -> None:
             from solutions.pipeline.report.pages import make_report
@@ -311,28 +321,36 @@ class Recipe:
             report("drawing charts")
             make_report(self.options.out)
 
-        inputs = ("checks.json", "latency.json", "throughput.json", "accuracy.json", "profile.json")
         outputs = ("report.html", "report.md", "summary.json")
-        return self._stage("report", "Write the report", action, outputs, inputs=inputs)
+        return self._stage("report", "Write the report", action, outputs, inputs=self.measured)
 
     @contextmanager
     def _runners(self, report: Report) -> Iterator[list["Runner"]]:
         """Load everything that is timed: the baselines first, then the engines."""
-        from solutions.pipeline.runners import RunnerSpec, load_runner
+        from solutions.pipeline.runners import load_runner
 
-        shape = (3, self.options.input_size, self.options.input_size)
-        specs = [
-            RunnerSpec("pytorch", self.options.model, BASELINE, data=self.options.data, sample_shape=shape),
-            RunnerSpec("onnxruntime", str(self._path(self.onnx)), "onnxruntime-fp32"),
-            *(RunnerSpec("engine", str(self._path(self.engine_path(spec))), spec.name) for spec in self.engines),
-        ]
         with ExitStack() as stack:
             runners = []
-            for spec in specs:
+            for spec in self._runner_specs():
                 report(f"loading {spec.name}")
                 runners.append(load_runner(spec))
                 stack.callback(runners[-1].close)
             yield runners
+
+    def _runner_specs(self) -> list["RunnerSpec"]:
+        from solutions.pipeline.runners import RunnerSpec
+
+        shape = (3, self.options.input_size, self.options.input_size)
+        return [
+            RunnerSpec("pytorch", self.options.model, BASELINE, data=self.options.data, sample_shape=shape),
+            RunnerSpec("onnxruntime", str(self._path(self.onnx)), "onnxruntime-fp32"),
+            *self._engine_specs(),
+        ]
+
+    def _engine_specs(self) -> list["RunnerSpec"]:
+        from solutions.pipeline.runners import RunnerSpec
+
+        return [RunnerSpec("engine", str(self._path(self.engine_path(spec))), spec.name) for spec in self.engines]
 
     def _write(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Write a stage's record with the engine, device, model and data it was measured with."""

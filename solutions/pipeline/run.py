@@ -26,7 +26,8 @@ def run(options: RunOptions, console: Console) -> Results:
         LabError: bad options or data, an engine that cannot be built or run, a folder that cannot be written to.
         EngineError: everything ran, but a check of an engine failed; the report says which.
     """
-    recipe = Recipe(options)
+    recipe = _recipe(options)
+    options = recipe.options
     kind = "quick" if options.quick else "full"
     console.print(f"[bold]{escape(options.model)} on {escape(options.data)}[/], {kind} run on {escape(DEVICE)}\n")
     if WHY_CPU:
@@ -42,6 +43,14 @@ def run(options: RunOptions, console: Console) -> Results:
     if failed:
         raise EngineError(f"{len(failed)} checks failed: {'; '.join(failed)}; see {options.out / 'report.html'}")
     return results
+
+
+def _recipe(options: RunOptions) -> Recipe:
+    if options.onnx is None:
+        return Recipe(options)
+    from solutions.pipeline.foreign_recipe import ForeignRecipe
+
+    return ForeignRecipe(options)
 
 
 class RunView:

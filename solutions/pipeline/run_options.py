@@ -24,7 +24,8 @@ class RunOptions:
     """What to run and how long to measure, for each engine and batch.
 
     A latency is measured for `bench_calls` calls and `bench_seconds`, but calls missing after `bench_limit` seconds
-    are left out; throughput for `throughput_seconds`.
+    are left out; throughput for `throughput_seconds`. `onnx` is somebody else's model in place of `model`, with its
+    `samples` (.npz of named inputs, .npy of the only one) and the `shapes` of its profile in trtexec's spelling.
     """
 
     out: Path = Path("results")
@@ -39,6 +40,9 @@ class RunOptions:
     bench_limit: float = 20.0
     throughput_seconds: float = 1.2
     input_size: int = 224
+    onnx: Path | None = None
+    samples: Path | None = None
+    shapes: tuple[str, ...] = ()
 
     @classmethod
     def quickly(cls, **chosen: Any) -> "RunOptions":

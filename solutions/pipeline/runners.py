@@ -7,7 +7,7 @@ use the GPU where the engine is TensorRT, else the CPU with as many threads as t
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,18 +17,24 @@ import psutil
 from helpers.errors import EngineError, InputError, LabError
 from helpers.memory import keep_freed_memory
 from solutions.pipeline.ran_in import most_layers
+from solutions.pipeline.tensors import InputSpec, batch_range, example, examples
 
 __all__ = ["Runner", "RunnerSpec", "load_runner", "physical_cores"]
 
 Kind = Literal["engine", "pytorch", "torch-compile", "onnxruntime"]
 UNBOUNDED = 1 << 20
+_ONNX_TYPES = {
+    "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int64)": "int64", "tensor(int32)": "int32",
+    "tensor(int8)": "int8", "tensor(uint8)": "uint8", "tensor(bool)": "bool",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class RunnerSpec:
     """What to load: an engine's or an ONNX file's path, or a model's name; enough to load it again in another process.
 
-    `sample_shape` (C, H, W) is the input of PyTorch models, `data` the data set that their weights are for.
+    `sample_shape` (C, H, W) is the input of PyTorch models, `data` the data set that their weights are for; `shapes`
+    gives the dynamic axes of an ONNX file's inputs, except the batch, their sizes.
     """
 
     kind: Kind
@@ -37,12 +43,14 @@ class RunnerSpec:
     data: str = "digits"
     sample_shape: tuple[int, ...] = (3, 224, 224)
     threads: int | None = None
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Runner(ABC):
     """One thing to time. `size_bytes` is its file or its weights; `device` names what runs it, in words.
 
-    `precision` is what was asked for, `ran_in` what most layers run in; None where that cannot be known.
+    `precision` is what was asked for, `ran_in` what most layers run in; None where that cannot be known. `input_name`
+    and `sample_shape` are the first input's, `shapes` those of an engine's inputs at its best.
     """
 
     name: str
@@ -53,6 +61,7 @@ class Runner(ABC):
     max_batch: int = UNBOUNDED
     sample_shape: tuple[int, ...]
     input_name: str = "input"
+    shapes: dict[str, tuple[int, ...]] | None = None
     size_bytes: int | None = None
     tensorrt_version: str | None = None
     spec: RunnerSpec | None = None
@@ -102,7 +111,7 @@ def load_runner(spec: RunnerSpec) -> Runner:
 
 def _noise(batch_size: int, sample_shape: tuple[int, ...]) -> np.ndarray:
     """Return seeded float32 noise [batch_size, C, H, W]; the same for every runner."""
-    return np.random.default_rng(0).standard_normal((batch_size, *sample_shape), dtype=np.float32)
+    return example((batch_size, *sample_shape), np.dtype(np.float32))
 
 
 class EngineRunner(Runner):
@@ -120,12 +129,13 @@ class EngineRunner(Runner):
         self.ran_in = most_layers(count_precisions(engine_layers(self._engine.engine)))
         self.min_batch, self.max_batch = self._engine.min_batch, self._engine.max_batch
         self.sample_shape, self.input_name = self._engine.sample_shape, self._engine.input_name
+        self.shapes = {name: spec.best for name, spec in self._engine.inputs.items()}
         self.size_bytes = self._engine.size_bytes
         self.synchronize = self._engine.synchronize  # no call in between: 1 ms engines are timed with this
         self.enqueue = self._engine.enqueue
 
     def bind(self, batch_size: int) -> None:
-        self._engine.bind(batch_size, _noise(batch_size, self.sample_shape))
+        self._engine.bind(batch_size)
 
     def enqueue(self) -> None:
         self._engine.enqueue()
@@ -230,10 +240,10 @@ class OnnxRuntimeRunner(Runner):
 
         threads = spec.threads or physical_cores()
         self._session = _session(onnxruntime, spec.source, threads)
-        (self.input_name, shape), provider = _only_input(self._session, spec.source), self._session.get_providers()[0]
-        if isinstance(shape[0], int):
-            self.min_batch = self.max_batch = shape[0]
-        self.sample_shape = tuple(shape[1:])
+        self._inputs, provider = _onnx_inputs(self._session, spec), self._session.get_providers()[0]
+        self.input_name = next(iter(self._inputs))
+        self.min_batch, _, self.max_batch = batch_range(self._inputs)
+        self.sample_shape = self._inputs[self.input_name].best[1:]
         self.name = spec.name or "onnxruntime-fp32"
         on_cpu = provider.startswith("CPU")
         where = f"CPU, {threads} threads" if on_cpu else provider
@@ -242,7 +252,7 @@ class OnnxRuntimeRunner(Runner):
         self.size_bytes = Path(spec.source).stat().st_size
 
     def bind(self, batch_size: int) -> None:
-        self._feeds = {self.input_name: _noise(batch_size, self.sample_shape)}
+        self._feeds = examples(self._inputs, batch_size)
 
     def enqueue(self) -> None:
         self._session.run(None, self._feeds)
@@ -266,10 +276,20 @@ def _session(onnxruntime: Any, source: str, threads: int) -> Any:
         raise InputError(f"ONNX Runtime cannot load {source}: {first[:200]}; export the model again") from error
 
 
-def _only_input(session: Any, source: str) -> tuple[str, list[Any]]:
-    inputs = session.get_inputs()
-    shape = inputs[0].shape if inputs else []
-    if len(inputs) != 1 or len(shape) < 2 or not all(isinstance(size, int) for size in shape[1:]):
-        found = ", ".join(f"{tensor.name}{tensor.shape}" for tensor in inputs) or "none"
-        raise InputError(f"{source} must have one input whose batch alone may vary; found {found}")
-    return inputs[0].name, list(shape)
+def _onnx_inputs(session: Any, spec: RunnerSpec) -> dict[str, InputSpec]:
+    """Return the inputs of an ONNX file; a dynamic axis 0 is the batch, every other one takes the size in the spec."""
+    inputs = {}
+    for tensor in session.get_inputs():
+        dtype = _ONNX_TYPES.get(tensor.type)
+        known = spec.shapes.get(tensor.name, ())
+        sizes = [known[axis] if not isinstance(size, int) and axis < len(known) else size
+                 for axis, size in enumerate(tensor.shape)]  # fmt: skip
+        if dtype is None or not all(isinstance(size, int) for size in sizes[1:]):
+            raise InputError(
+                f"{spec.source} has the input {tensor.name} {tensor.type} {tensor.shape}; every size but the batch "
+                "must be fixed, or known from an engine of the same model (--engine)"
+            )
+        fixed = [size for size in tensor.shape[:1] if isinstance(size, int)]
+        least, best, most = (tuple([*(fixed or [batch]), *sizes[1:]][: len(sizes)]) for batch in (1, 1, UNBOUNDED))
+        inputs[tensor.name] = InputSpec(tensor.name, np.dtype(dtype), least, best, most)
+    return inputs

@@ -168,10 +168,18 @@ def test_an_unsupported_operator_is_named(tmp_path: Path, operator: str, domain:
     assert _nothing_left(tmp_path, "m.onnx")
 
 
-def test_a_model_with_two_inputs_names_them(tmp_path: Path) -> None:
-    model = operator_onnx(tmp_path / "m.onnx", "Add", inputs=2)
-    with pytest.raises(InputError, match="inputs in0, in1"):
-        build_engine(model, tmp_path / "e.engine", BuildOptions())
+def test_a_model_with_two_inputs_adds_them(tmp_path: Path) -> None:
+    record = build_engine(operator_onnx(tmp_path / "m.onnx", "Add", inputs=2), tmp_path / "e.engine", BuildOptions())
+    assert [entry["name"] for entry in record.inputs] == ["in0", "in1"]
+    feeds = {name: np.full((3, 3, SIZE, SIZE), value, np.float32) for name, value in (("in0", 2), ("in1", 5))}
+    with InferenceEngine(tmp_path / "e.engine") as engine:
+        np.testing.assert_array_equal(engine.run(feeds)["out"], np.full((3, 3, SIZE, SIZE), 7, np.float32))
+
+
+def test_a_batch_beyond_what_an_engine_can_index_is_an_error(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="input:1000000000000x3x32x32 has more than 2,147,483,647 elements"):
+        build_engine(tiny_onnx(folder), tmp_path / "e.engine", BuildOptions(max_batch=10**12))
+    assert _nothing_left(tmp_path)
 
 
 def test_missing_external_weights_are_named(folder: Path, tmp_path: Path) -> None:

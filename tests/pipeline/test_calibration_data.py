@@ -3,6 +3,7 @@
 import struct
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,61 +13,76 @@ from hypothesis import strategies as st
 from helpers.errors import InputError, LabError
 from solutions.pipeline.calibration_data import (
     image_batches,
-    npy_batches,
-    open_tensor,
+    open_inputs,
     read_cache,
+    tensor_batches,
     write_calibration_tensor,
 )
 from solutions.pipeline.preprocessing import load_batch
+from solutions.pipeline.tensors import InputSpec
 from tests.pipeline.tiny_models import SIZE, image_folder, images_npy
 
 SHAPE = (3, SIZE, SIZE)
 
 
+def _spec(shape: tuple[int, ...]) -> InputSpec:
+    return InputSpec("input", np.dtype(np.float32), (1, *shape), (1, *shape), (9, *shape))
+
+
+def _npy_batches(path: Path, shape: tuple[int, ...], fixed: int | None) -> SimpleNamespace:
+    found = tensor_batches(path, {"input": _spec(shape)}, fixed)
+    rows = (batch["input"] for batch in found)
+    return SimpleNamespace(batch_size=found.batch_size, rows=rows)
+
+
+def _open_tensor(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    return open_inputs(path, {"input": _spec(shape)})["input"]
+
+
 def test_a_folder_gives_preprocessed_batches(tmp_path: Path) -> None:
     folder = image_folder(tmp_path / "images", 16)
-    found = image_batches(folder, SHAPE, None)
+    found = image_batches(folder, _spec(SHAPE), None)
     batches = list(found)
     assert found.number == len(batches) == 2 and found.batch_size == 8
-    np.testing.assert_array_equal(batches[1], load_batch(sorted(folder.iterdir())[8:], SIZE))
+    np.testing.assert_array_equal(batches[1]["input"], load_batch(sorted(folder.iterdir())[8:], SIZE))
 
 
 @pytest.mark.parametrize("number, batch", [(2, 2), (7, 7), (12, 6), (13, 6), (20, 5), (64, 8), (100, 5)])
 def test_the_batch_is_the_one_that_leaves_the_fewest_images_over(tmp_path: Path, number: int, batch: int) -> None:
-    assert npy_batches(images_npy(tmp_path / "t.npy", number), SHAPE, None).batch_size == batch
+    assert _npy_batches(images_npy(tmp_path / "t.npy", number), SHAPE, None).batch_size == batch
 
 
 def test_a_tensor_gives_its_rows_in_order(tmp_path: Path) -> None:
     path = images_npy(tmp_path / "t.npy", 12)
-    batches = list(npy_batches(path, SHAPE, 4))
+    batches = list(_npy_batches(path, SHAPE, 4).rows)
     np.testing.assert_array_equal(np.concatenate(batches), np.load(path))
     assert all(batch.dtype == np.float32 and batch.flags.c_contiguous for batch in batches)
 
 
 def test_the_batch_of_a_fixed_model_is_kept_and_an_incomplete_last_batch_dropped(tmp_path: Path) -> None:
-    assert [len(batch) for batch in npy_batches(images_npy(tmp_path / "t.npy", 11), SHAPE, 4)] == [4, 4]
+    assert [len(batch) for batch in _npy_batches(images_npy(tmp_path / "t.npy", 11), SHAPE, 4).rows] == [4, 4]
 
 
 @pytest.mark.parametrize("number, fixed", [(1, None), (1, 1), (3, 4)])
 def test_too_few_images_are_an_error_that_counts_them(tmp_path: Path, number: int, fixed: int | None) -> None:
     with pytest.raises(InputError, match=f"at least .* has {number}"):
-        npy_batches(images_npy(tmp_path / "t.npy", number), SHAPE, fixed)
+        _npy_batches(images_npy(tmp_path / "t.npy", number), SHAPE, fixed)
     with pytest.raises(InputError, match=f"at least .* has {number}"):
-        image_batches(image_folder(tmp_path / "images", number), SHAPE, fixed)
+        image_batches(image_folder(tmp_path / "images", number), _spec(SHAPE), fixed)
 
 
 def test_an_empty_folder_and_a_missing_one_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no images"):
-        image_batches(tmp_path, SHAPE, None)
+        image_batches(tmp_path, _spec(SHAPE), None)
     with pytest.raises(InputError, match="is not a folder"):
-        image_batches(tmp_path / "nowhere", SHAPE, None)
+        image_batches(tmp_path / "nowhere", _spec(SHAPE), None)
 
 
 def test_an_unreadable_image_raises_when_its_batch_is_asked_for(tmp_path: Path) -> None:
     folder = image_folder(tmp_path / "images", 9)
     (folder / "03.png").write_bytes(b"broken")
     with pytest.raises(InputError, match=r"03\.png"):
-        list(image_batches(folder, SHAPE, None))
+        list(image_batches(folder, _spec(SHAPE), None))
 
 
 def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
@@ -74,7 +90,7 @@ def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
     tensor[3, 0, 0, 0] = np.nan
     np.save(tmp_path / "t.npy", tensor)
     with pytest.raises(InputError, match="NaN"):
-        list(npy_batches(tmp_path / "t.npy", SHAPE, None))
+        list(_npy_batches(tmp_path / "t.npy", SHAPE, None).rows)
 
 
 @pytest.mark.parametrize(
@@ -91,21 +107,21 @@ def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
 def test_a_file_that_is_no_tensor_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t.npy").write_bytes(content)
     with pytest.raises(InputError, match=r"t\.npy"):
-        open_tensor(tmp_path / "t.npy", SHAPE)
+        _open_tensor(tmp_path / "t.npy", SHAPE)
 
 
 def test_a_truncated_tensor_is_an_error(tmp_path: Path) -> None:
     path = images_npy(tmp_path / "t.npy", 4)
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(InputError, match=r"t\.npy"):
-        open_tensor(path, SHAPE)
+        _open_tensor(path, SHAPE)
 
 
 @pytest.mark.parametrize("tensor", [np.zeros((4, 3, 8, 8), np.float32), np.zeros((4, *SHAPE), np.uint8), np.zeros(3)])
 def test_a_tensor_of_another_shape_or_type_is_an_error_with_both(tmp_path: Path, tensor: np.ndarray) -> None:
     np.save(tmp_path / "t.npy", tensor)
     with pytest.raises(InputError, match=r"holds .* needed is float32 \[n, 3, 32, 32\]"):
-        open_tensor(tmp_path / "t.npy", SHAPE)
+        _open_tensor(tmp_path / "t.npy", SHAPE)
 
 
 @given(content=st.binary(max_size=300))
@@ -113,7 +129,7 @@ def test_no_bytes_crash_the_tensor_reader(tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("npy") / "t.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00" + content)
     with pytest.raises(LabError):
-        open_tensor(path, SHAPE)
+        _open_tensor(path, SHAPE)
 
 
 def test_a_written_tensor_is_what_numpy_loads(tmp_path: Path) -> None:
@@ -194,10 +210,10 @@ def test_a_cache_of_another_model_says_how_little_matches(tmp_path: Path) -> Non
     lines = ["TRT-8600-MinMaxCalibration", *(f"{name}: 3caa54fc" for name in ("input", "a", "b"))]
     cache = read_cache(_cache(tmp_path / "c.cache", "\n".join(lines)))
     with pytest.raises(InputError, match="belongs to another model: 1 of its 3 tensors"):
-        cache.check_fits("input", {"input", "x", "y"})
+        cache.check_fits(["input"], {"input", "x", "y"})
     with pytest.raises(InputError, match="another model"):
-        cache.check_fits("data", {"data", "a", "b"})
-    cache.check_fits("input", {"input", "a", "b", "c"})
+        cache.check_fits(["data"], {"data", "a", "b"})
+    cache.check_fits(["input"], {"input", "a", "b", "c"})
 
 
 @given(content=st.binary(max_size=200), header=st.booleans())

@@ -240,8 +240,8 @@ def test_ctrl_c_in_a_build_leaves_nothing_and_exits_130(folder: Path, tmp_path: 
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "from solutions.pipeline import build, calibrate, cli\n"
         "upload = calibrate._BatchFeeder._upload\n"
-        "def slow(self, batch):\n"
-        "    print('calibrating', flush=True); time.sleep(0.5); upload(self, batch)\n"
+        "def slow(self, name, batch):\n"
+        "    print('calibrating', flush=True); time.sleep(0.5); upload(self, name, batch)\n"
         "calibrate._BatchFeeder._upload = slow\n"
         "sys.argv = ['trtlab', 'build', '--onnx', sys.argv[1], '--engine', sys.argv[2], '--precision', 'int8',\n"
         "            '--calib-npy', sys.argv[3]]\n"

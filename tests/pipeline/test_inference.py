@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.errors import InputError, LabError
+from helpers.backend import cuda
+from helpers.errors import EngineError, InputError, LabError
 from helpers.files import read_json, write_json
 from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.inference import InferenceEngine, deserialize
@@ -99,6 +100,17 @@ def test_a_bound_batch_can_be_timed(folder: Path) -> None:
         assert all(0 < engine.execute_ms() < 10_000 for _ in range(3))
         engine.enqueue()
         engine.synchronize()
+
+
+def test_an_engine_too_large_for_the_memory_says_how_much_it_needs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(cuda, "mem_alloc", full)
+    with pytest.raises(EngineError, match=r"input of fixed needs 0\.0 GB; build with a smaller maximum"):
+        InferenceEngine(folder / "fixed.engine")
 
 
 def test_closing_twice_is_harmless(folder: Path) -> None:

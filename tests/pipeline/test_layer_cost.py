@@ -22,7 +22,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("batch", [1, 5])
 def test_products_have_the_flops_that_pytorch_counts(model: Path, batch: int) -> None:
-    graph = GraphCosts.load(model, batch)
+    graph = GraphCosts.load(model, {"input": (batch, 3, SIZE, SIZE)})
     names = [name for name, node in graph.nodes.items() if node.op_type in PRODUCTS]
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         TinyNet().eval()(torch.zeros(batch, 3, SIZE, SIZE))
@@ -30,7 +30,7 @@ def test_products_have_the_flops_that_pytorch_counts(model: Path, batch: int) ->
 
 
 def test_a_convolution_reads_its_input_and_weights_and_writes_its_output(model: Path) -> None:
-    graph = GraphCosts.load(model, 4)
+    graph = GraphCosts.load(model, {"input": (4, 3, SIZE, SIZE)})
     first = next(name for name, node in graph.nodes.items() if node.op_type == "Conv")
     cost = graph.cost([first])
     assert cost.activations == 4 * 3 * SIZE**2 + 4 * 16 * (SIZE // 2) ** 2
@@ -39,7 +39,7 @@ def test_a_convolution_reads_its_input_and_weights_and_writes_its_output(model: 
 
 
 def test_what_lies_between_fused_nodes_is_not_moved(model: Path) -> None:
-    graph = GraphCosts.load(model, 4)
+    graph = GraphCosts.load(model, {"input": (4, 3, SIZE, SIZE)})
     conv, relu = list(graph.nodes)[:2]
     fused, alone = graph.cost([conv, relu]), graph.cost([conv])
     assert fused.activations == alone.activations
@@ -47,7 +47,7 @@ def test_what_lies_between_fused_nodes_is_not_moved(model: Path) -> None:
 
 
 def test_a_layer_that_is_not_in_the_graph_has_no_cost(model: Path) -> None:
-    assert GraphCosts.load(model, 1).cost(["Reformatting CopyNode"]) is None
+    assert GraphCosts.load(model, {"input": (1, 3, SIZE, SIZE)}).cost(["Reformatting CopyNode"]) is None
 
 
 def test_names_come_from_tensorrts_metadata_or_from_the_layers_name() -> None:
@@ -77,4 +77,4 @@ def test_a_file_that_is_no_onnx_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"garbage" * 20)
     for path in (tmp_path / "m.onnx", tmp_path / "missing.onnx"):
         with pytest.raises(InputError, match="cannot read the ONNX file"):
-            GraphCosts.load(path, 1)
+            GraphCosts.load(path, {})

@@ -96,9 +96,11 @@ def test_onnx_runtime_takes_only_the_batch_that_the_graph_fixes(tmp_path: Path) 
     fixed.run()
 
 
-def test_onnx_runtime_refuses_two_inputs_and_garbage(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="must have one input.*in0.*in1"):
-        load_runner(RunnerSpec("onnxruntime", str(operator_onnx(tmp_path / "two.onnx", "Add", 2))))
+def test_onnx_runtime_runs_two_inputs_and_refuses_garbage(tmp_path: Path) -> None:
+    two = load_runner(RunnerSpec("onnxruntime", str(operator_onnx(tmp_path / "two.onnx", "Add", 2))))
+    two.bind(3)
+    two.run()
+    assert (two.input_name, two.sample_shape) == ("in0", SHAPE)
     (tmp_path / "bad.onnx").write_bytes(b"no model")
     with pytest.raises(InputError, match="ONNX Runtime cannot load"):
         load_runner(RunnerSpec("onnxruntime", str(tmp_path / "bad.onnx")))

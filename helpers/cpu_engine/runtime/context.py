@@ -163,7 +163,12 @@ class IExecutionContext(Scoped):
         request = self._loaded.compiled.create_request()
         for binding in self._loaded.inputs:
             request.bind(binding.name, np.zeros(self._shapes[binding.name], nptype(binding.data_type)))
-        request.infer()
+        try:
+            request.infer()
+        except RuntimeError as error:
+            shapes = ", ".join(f"{binding.name} {list(self._shapes[binding.name])}" for binding in self._loaded.inputs)
+            reason = str(error).strip().splitlines()[-1].strip()
+            raise EngineError(f"the network cannot run on {shapes}: {reason}") from error
         return {binding.name: request.output(binding.name).shape for binding in self._loaded.outputs}
 
     def set_tensor_address(self, name: str, memory: int) -> bool:

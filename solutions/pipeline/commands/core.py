@@ -10,10 +10,13 @@ import typer
 
 from helpers.errors import InputError
 from solutions.pipeline.commands.console import print_line, print_table, working
-from solutions.pipeline.commands.multivalue import MultiValueCommand
+from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
     from solutions.pipeline.accuracy import Accuracy
+    from solutions.pipeline.build import BuildRecord
+    from solutions.pipeline.compare import Drift
+    from solutions.pipeline.export import ExportRecord
     from solutions.pipeline.inference import InferenceEngine
 
 __all__ = ["register"]
@@ -26,16 +29,16 @@ _SHOWN_WARNINGS = 3
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command(epilog="Example: trtlab doctor")(doctor)
-    app.command(epilog="Example: trtlab export --model resnet50 --out model.onnx --simplify")(export)
-    app.command(
-        epilog="Example: trtlab build --onnx model.onnx --engine int8.engine --precision int8 --calib-npy calib.npy"
-    )(build)
-    app.command("calib-data", epilog="Example: trtlab calib-data --out calib.npy --n 256")(calib_data)
-    app.command(epilog="Example: trtlab infer --engine fp16.engine --input photos/ --topk 3")(infer)
-    app.command(epilog="Example: trtlab compare --a fp32.engine --b int8.engine --calib-npy calib.npy")(compare)
-    app.command(
-        cls=MultiValueCommand, epilog="Example: trtlab evaluate --engine fp32.engine int8.engine --num-samples 1000"
-    )(evaluate)
+    examples = {
+        export: "export --model resnet50 --out model.onnx --simplify",
+        build: "build --onnx model.onnx --engine int8.engine --precision int8 --calib-npy calib.npy",
+        calib_data: "calib-data --out calib.npy --n 256",
+        infer: "infer --engine fp16.engine --input photos/ --topk 3",
+        compare: "compare --a fp32.engine --b int8.engine --calib-npy calib.npy",
+        evaluate: "evaluate --engine fp32.engine int8.engine --num-samples 1000",
+    }
+    for command, example in examples.items():
+        app.command(example.split()[0], cls=LenientCommand, epilog=f"Example: trtlab {example}")(command)
 
 
 def doctor() -> None:
@@ -53,23 +56,48 @@ def doctor() -> None:
 def export(
     out: Annotated[Path, typer.Option(help="ONNX file to write.")],
     model: Annotated[
-        str, typer.Option(help="resnet18, resnet50, or with ImageNet's data any torchvision classifier.")
+        str,
+        typer.Option(
+            help="resnet18, resnet50, or with ImageNet's data any torchvision classifier; module.py:factory, a state "
+            "dict (.pth, with --arch), a scripted module (.pt) or an exported program (.pt2)."
+        ),
     ] = "resnet50",
+    arch: Annotated[
+        str | None, typer.Option(help="What a state dict belongs to: a torchvision name or module.py:factory.")
+    ] = None,
+    weights: Annotated[
+        str, typer.Option(help="auto: the lab's or ImageNet's; none: seeded random ones, and nothing is downloaded.")
+    ] = "auto",
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An input as name:shape:dtype, such as tokens:batch,sequence:int64; a name is a dynamic axis, name=64 "
+            "traces it with that size. Once for each input.",
+            show_default="input:batch,CHANNELS,SIZE,SIZE:float32",
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Images per batch; only what is traced with --dynamic-batch.")] = 1,
     dynamic_batch: Annotated[
         bool, typer.Option("--dynamic-batch/--static-batch", help="Leave the batch axis open, or fix it.")
     ] = True,
     opset: Annotated[int, typer.Option(help="ONNX operator set, 11 to 23; TensorRT 8.6 parses up to 17.")] = 17,
     input_size: Annotated[int, typer.Option(help="Height and width of the images, in pixels.")] = 224,
+    channels: Annotated[int, typer.Option(help="Channels of the images: 3 for RGB, 1 for grey.")] = 3,
     simplify: Annotated[bool, typer.Option("--simplify", help="Fold constants with onnxsim.")] = False,
     data: Annotated[str, typer.Option(help=f"The data whose weights to export: {_DATA_HELP}")] = "digits",
 ) -> None:
     """Export a PyTorch model to ONNX and check it against PyTorch through ONNX Runtime."""
+    if weights not in ("auto", "none"):
+        raise InputError(f"--weights {weights!r} is unknown; choose auto or none")
     with working(f"loading {model}") as report:
         from helpers.models import load_model
         from solutions.pipeline.export import export_onnx
+        from solutions.pipeline.model_inputs import parse_inputs
+        from solutions.pipeline.own_models import is_own, load_own, program_inputs
 
-        module = load_model(model, data)
+        inputs = parse_inputs(input, batch_size, input_size) if input else program_inputs(model)
+        own = is_own(model, weights)
+        module = load_own(model, arch, weights) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
         record = export_onnx(
             module,
@@ -78,12 +106,20 @@ def export(
             dynamic_batch=dynamic_batch,
             batch_size=batch_size,
             input_size=input_size,
+            channels=channels,
+            inputs=inputs,
             simplify=simplify,
-            metadata=_metadata(model, data),
+            metadata={"model": model} if own else _metadata(model, data),
         )
-    shape = "x".join(map(str, record.input_shape))
+    _print_export(out, record)
+
+
+def _print_export(out: Path, record: "ExportRecord") -> None:
+    shapes = {name: "x".join(map(str, shape)) for name, shape in record.inputs.items()}
+    inputs = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    shown = f"input {next(iter(shapes.values()))}" if list(shapes) == ["input"] else f"inputs {inputs}"
     print_line(
-        f"{out}: {record.size_bytes / _MEGABYTE:.1f} MB, opset {record.opset}, {record.nodes} nodes, input {shape}; "
+        f"{out}: {record.size_bytes / _MEGABYTE:.1f} MB, opset {record.opset}, {record.nodes} nodes, {shown}; "
         f"relative error against PyTorch {record.relative_error:.1e} (batches {_listed(record.checked_batches)})"
     )
 
@@ -98,8 +134,20 @@ def build(
     ] = None,
     opt_batch: Annotated[int | None, typer.Option(help="Batch to tune for, in images (8).")] = None,
     max_batch: Annotated[int | None, typer.Option(help="Largest batch, in images (32).")] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Profile of an input as trtexec spells it: NAME:MIN:OPT:MAX such as "
+            "tokens:1x8:4x64:8x128, or one shape; once for each input, or with commas."
+        ),
+    ] = None,
+    min_shapes: Annotated[list[str] | None, typer.Option(help="Smallest shapes alone: tokens:1x8.")] = None,
+    opt_shapes: Annotated[list[str] | None, typer.Option(help="Shapes to tune for: tokens:4x64.")] = None,
+    max_shapes: Annotated[list[str] | None, typer.Option(help="Largest shapes: tokens:8x128.")] = None,
     calib_images: Annotated[Path | None, typer.Option(help="INT8: calibrate with a folder of images.")] = None,
-    calib_npy: Annotated[Path | None, typer.Option(help="INT8: calibrate with a tensor of calib-data.")] = None,
+    calib_npy: Annotated[
+        Path | None, typer.Option(help="INT8: calibrate with a tensor of calib-data, or an .npz of named inputs.")
+    ] = None,
     calib_cache: Annotated[
         Path | None, typer.Option(help="INT8: take the scales from this cache; with calibration data, write it.")
     ] = None,
@@ -127,11 +175,18 @@ def build(
             calib_cache=calib_cache,
             timing_cache=timing_cache,
             opt_level=opt_level,
+            shapes=tuple(shapes or ()),
+            min_shapes=tuple(min_shapes or ()),
+            opt_shapes=tuple(opt_shapes or ()),
+            max_shapes=tuple(max_shapes or ()),
         )
         record = build_engine(onnx, engine, options, progress=report)
-    profile = "batch {min} to {max}, tuned for {opt}".format(**record.profile)
+    _print_build(engine, record)
+
+
+def _print_build(engine: Path, record: "BuildRecord") -> None:
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
-    print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {profile}")
+    print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
     for warning in record.warnings[:_SHOWN_WARNINGS]:
         print_line(f"warning: {' '.join(warning.split())}")
@@ -139,6 +194,18 @@ def build(
         print_line(f"{len(record.warnings)} warnings in all; see {engine}.json")
     if record.calibration:
         print_line("calibration: {calibrator}, {images} images, {source}; cache {cache}".format(**record.calibration))
+
+
+def _profile_text(record: "BuildRecord") -> str:
+    """Return the batches; where more than one batch axis is dynamic, every input's shapes."""
+    from solutions.pipeline.tensors import shape_text
+
+    if len(record.inputs) == 1 and record.inputs[0]["min"][1:] == record.inputs[0]["max"][1:]:
+        return "batch {min} to {max}, tuned for {opt}".format(**record.profile)
+    return ", ".join(
+        f"{each['name']} {shape_text(each['min'])} to {shape_text(each['max'])}, tuned for {shape_text(each['opt'])}"
+        for each in record.inputs
+    )
 
 
 def calib_data(
@@ -195,7 +262,10 @@ def infer(
 def compare(
     a: Annotated[Path, typer.Option("--a", help="Reference engine.")],
     b: Annotated[Path, typer.Option("--b", help="Engine to compare with it.")],
-    calib_npy: Annotated[Path, typer.Option(help="Tensor of images, as calib-data writes it.")],
+    calib_npy: Annotated[
+        Path | None,
+        typer.Option(help="Tensor of calib-data, or an .npz of named inputs.", show_default="seeded noise"),
+    ] = None,
     n: Annotated[int, typer.Option(help="Number of images, from the first on.")] = 128,
     batch: Annotated[int | None, typer.Option(help="Images per batch (16, or the engines' largest).")] = None,
 ) -> None:
@@ -210,14 +280,21 @@ def compare(
                 _check_batch(first, batch)
                 _check_batch(second, batch)
             found = compare_engines(first, second, calib_npy, num_samples=n, batch_size=batch or 16)
-    rows = [
+    for name, drift in found.items():
+        of = f", output {name}" if len(found) > 1 else ""
+        what = f"{drift.num_samples} {'images' if calib_npy else 'samples of seeded noise'}"
+        print_table(f"{b.name} against {a.name}{of}, {what}", ("drift", ">value"), _drift_rows(drift), DEVICE)
+
+
+def _drift_rows(found: "Drift") -> list[tuple[str, str]]:
+    agreement = found.top1_agreement_percent
+    return [
         ("max absolute difference", f"{found.max_absolute:.3e}"),
         ("mean absolute difference", f"{found.mean_absolute:.3e}"),
         ("relative difference (norm)", f"{found.relative:.3e}"),
         ("cosine (mean, least)", f"{found.cosine:.6f}, {found.min_cosine:.6f}"),
-        ("top-1 agreement", f"{found.top1_agreement_percent:.2f} %"),
+        ("top-1 agreement", "– (no classes)" if agreement is None else f"{agreement:.2f} %"),
     ]
-    print_table(f"{b.name} against {a.name}, {found.num_samples} images", ("drift", ">value"), rows, DEVICE)
 
 
 def evaluate(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solutions.pipeline.commands.console import print_line, print_table
-from solutions.pipeline.commands.multivalue import MultiValueCommand, integers, split_values
+from solutions.pipeline.commands.multivalue import integers, split_values
+from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
     from solutions.pipeline.bench import BenchResult
@@ -27,7 +28,7 @@ _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command(
-        cls=MultiValueCommand,
+        cls=LenientCommand,
         epilog="Example: trtlab bench --engines results/engines --pytorch resnet50 --batch-sizes 1 8 32 --duration 3",
     )(bench)
     app.command(
@@ -38,7 +39,7 @@ def register(app: typer.Typer) -> None:
         "parse-log",
         epilog="Example: trtlab parse-log --log fp16.log --out fp16.json",
     )(parse_log)
-    app.command(epilog="Example: trtlab profile --engine fp16.engine --top 3")(profile)
+    app.command(cls=LenientCommand, epilog="Example: trtlab profile --engine fp16.engine --top 3")(profile)
     app.command(
         "latency-budget",
         epilog="Example: trtlab latency-budget --pre-ms 4 --h2d-ms 0.5 --infer-ms 2 --d2h-ms 0.1 --post-ms 1 "

@@ -93,7 +93,19 @@ def run(
     model: Annotated[
         str, typer.Option(help="resnet18, resnet50, or with ImageNet's data any torchvision classifier.")
     ] = "resnet50",
-    data: Annotated[str, typer.Option(help="digits, imagenette, imagenet:FOLDER or cifar10.")] = "digits",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="digits, imagenette, imagenet:FOLDER or cifar10; with --onnx an .npz of named inputs (or .npy).",
+            show_default="digits; with --onnx seeded noise",
+        ),
+    ] = None,
+    onnx: Annotated[
+        Path | None, typer.Option(help="An ONNX model of yours in place of --model: drift in place of accuracy.")
+    ] = None,
+    shapes: Annotated[
+        list[str] | None, typer.Option(help="With --onnx: the profile, NAME:MIN:OPT:MAX, once for each input.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for everything that the run makes.")] = Path("results"),
 ) -> None:
     """Run everything in order: export, engines, checks, latency, throughput, accuracy, report.
@@ -106,8 +118,22 @@ def run(
     from solutions.pipeline.run import run as run_all
     from solutions.pipeline.run_options import RunOptions
 
-    chosen = {"model": model, "data": data, "out": out}
+    chosen = {"model": model, "data": data or "digits", "out": out}
+    if onnx is not None:
+        samples = _samples(data)
+        chosen = {"onnx": onnx, "samples": samples, "shapes": tuple(shapes or ()), "out": out}
+    elif shapes:
+        raise InputError("--shapes is for a model of yours; give it with --onnx")
     run_all(RunOptions.quickly(**chosen) if quick else RunOptions(**chosen), Console())
+
+
+def _samples(data: str | None) -> Path | None:
+    """Return the file of samples for a foreign model; a data set's labels would say nothing of its outputs."""
+    if data is not None and not data.endswith((".npz", ".npy")):
+        raise InputError(
+            f"--data {data} has no labels for the outputs of --onnx; give an .npz of named inputs, or .npy"
+        )
+    return None if data is None else Path(data)
 
 
 def _choose_engine(engine: str | None) -> None:

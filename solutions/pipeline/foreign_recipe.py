@@ -1,0 +1,215 @@
+"""The stages of `trtlab run --onnx`: somebody else's model, of any inputs, whose outputs have no labels here.
+
+Accuracy cannot be measured then. In its place stands the drift of every engine against FP32 on the same samples, as
+rows of the checks: FP32 itself is held to ONNX Runtime's outputs.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.errors import InputError
+from helpers.files import atomic_path, sha256
+from solutions.pipeline.build_options import BuildOptions
+from solutions.pipeline.recipe import Recipe
+from solutions.pipeline.report.results import CheckRow
+from solutions.pipeline.run_options import EngineSpec, RunOptions
+from solutions.pipeline.stages import Stage
+from solutions.pipeline.tensors import InputSpec, batch_range, examples
+
+if TYPE_CHECKING:
+    from solutions.pipeline.compare import Drift
+    from solutions.pipeline.runners import RunnerSpec
+
+__all__ = ["ForeignRecipe"]
+
+Report = Callable[[str], None]
+
+SAMPLES = 64
+NO_LABELS = "no labels: drift against FP32 in place of accuracy"
+
+
+class ForeignRecipe(Recipe):
+    """The stages for one ONNX file. INT8 is built only where there are samples to calibrate it with."""
+
+    measured = ("checks.json", "latency.json", "throughput.json", "profile.json")
+
+    def __init__(self, options: RunOptions) -> None:
+        """Parse the model, so that a wrong one ends before anything is written.
+
+        Raises:
+            InputError: no ONNX model, shapes or samples that do not fit it, or an option that contradicts it.
+        """
+        if options.onnx is None:
+            raise InputError("no model was given; name one with --onnx")
+        self.inputs, self._fixed = _inputs(options)
+        self.original = options.onnx
+        super().__init__(dataclasses.replace(options, **_described(options, self.inputs)))
+        self.simplified = self.onnx
+        self.calibration = "calibration/samples.npz"
+        self.engines = [spec for spec in self.engines if self._is_built(spec)]
+
+    def _is_built(self, spec: EngineSpec) -> bool:
+        one_profile = self._fixed or bool(self.options.shapes)
+        return not (one_profile and spec.name == "dynamic-fp16") and (spec.name != "int8" or bool(self.options.samples))
+
+    def prepare(self) -> None:
+        """Do nothing: there is nothing to render or to download."""
+
+    def stages(self) -> list[Stage]:
+        """Return every stage in order."""
+        builds = [self._build(spec) for spec in self.engines]
+        measured = [self._latency(), self._throughput(), self._profile()]
+        return [self._take(), self._samples(), *builds, self._checks(), *measured, self._report()]
+
+    @property
+    def _origin(self) -> dict[str, str]:  # type: ignore[override]
+        samples = self.options.samples
+        return {
+            "model": self.options.model,
+            "onnx": sha256(self.original),
+            "samples": sha256(samples) if samples else "noise",
+            "shapes": ", ".join(self.options.shapes),
+        }
+
+    def _take(self) -> Stage:
+        def action(report: Report) -> None:
+            import onnx
+
+            with atomic_path(self._path(self.onnx)) as temporary:
+                onnx.save(onnx.load(str(self.original)), str(temporary))  # with the weights inside
+
+        return self._stage("take", "Take the ONNX model", action, (self.onnx,))
+
+    def _samples(self) -> Stage:
+        given = self.options.samples
+
+        def action(report: Report) -> None:
+            from solutions.pipeline.calibration_data import open_inputs
+
+            arrays = open_inputs(given, self.inputs) if given else examples(self.inputs, SAMPLES)
+            with atomic_path(self._path(self.calibration)) as temporary:
+                np.savez(temporary, **{name: np.asarray(array) for name, array in arrays.items()})
+
+        title = f"Take the samples of {Path(given).name}" if given else f"Draw {SAMPLES} samples of noise"
+        return self._stage("samples", title, action, (self.calibration,))
+
+    def _build_options(self, spec: EngineSpec) -> BuildOptions:
+        options = super()._build_options(spec)
+        if self._fixed or self.options.shapes:
+            return dataclasses.replace(
+                options, min_batch=None, opt_batch=None, max_batch=None, shapes=self.options.shapes
+            )
+        return options
+
+    def _checks(self) -> Stage:
+        def action(report: Report) -> None:
+            from solutions.pipeline.calibration_data import open_inputs
+
+            samples = {
+                name: np.asarray(array[:SAMPLES]).astype(self.inputs[name].dtype)
+                for name, array in open_inputs(self._path(self.calibration), self.inputs).items()
+            }
+            outputs = {}
+            for spec in self.engines:
+                report(spec.name)
+                outputs[spec.name] = self._outputs(spec, samples)
+            expected = self._onnx_runtime(samples)
+            rows = [_against_onnx_runtime(expected, outputs["fp32"])]
+            rows += [row for name in list(outputs)[1:] for row in _drifts(name, outputs["fp32"], outputs[name])]
+            self._write("checks.json", [asdict(row) for row in rows])
+
+        inputs = (self.onnx, self.calibration, *self._engine_files())
+        return self._stage("checks", "Compare outputs (drift)", action, ("checks.json",), inputs=inputs)
+
+    def _outputs(self, spec: EngineSpec, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        from solutions.pipeline.inference import InferenceEngine
+
+        with InferenceEngine(self._path(self.engine_path(spec))) as engine:
+            return engine.predict_all(samples)
+
+    def _onnx_runtime(self, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return ONNX Runtime's outputs, in the batches that a fixed model takes."""
+        from helpers.outputs import onnx_session
+
+        session = onnx_session(self._path(self.onnx))
+        names = [output.name for output in session.get_outputs()]
+        number, size = len(next(iter(samples.values()))), batch_range(self.inputs)[2]
+        parts = []
+        for start in range(0, number - number % size if self._fixed else number, size):
+            parts.append(session.run(names, {name: array[start : start + size] for name, array in samples.items()}))
+        return {name: np.concatenate([part[place] for part in parts]) for place, name in enumerate(names)}
+
+    def _runner_specs(self) -> list["RunnerSpec"]:
+        from solutions.pipeline.runners import RunnerSpec
+
+        shapes = {name: spec.best for name, spec in self.inputs.items()}
+        baseline = RunnerSpec("onnxruntime", str(self._path(self.onnx)), "onnxruntime-fp32", shapes=shapes)
+        return [baseline, *self._engine_specs()]
+
+    def _profiled(self) -> EngineSpec:
+        return next((spec for spec in self.engines if spec.name == "int8"), self.engines[-1])
+
+
+def _inputs(options: RunOptions) -> tuple[dict[str, InputSpec], bool]:
+    """Return what the model takes, and whether its batch is fixed; samples that do not fit are an error now."""
+    from solutions.pipeline.build import input_specs
+    from solutions.pipeline.calibration_data import open_inputs
+    from solutions.pipeline.network import parse_onnx
+
+    model = parse_onnx(options.onnx)
+    inputs = input_specs(model, BuildOptions(shapes=options.shapes))
+    if options.samples:
+        open_inputs(options.samples, inputs)
+    return inputs, model.fixed_batch is not None
+
+
+def _described(options: RunOptions, inputs: dict[str, InputSpec]) -> dict[str, Any]:
+    """Return the run's model, data and batches: those that the model takes."""
+    low, best, high = batch_range(inputs)
+    free = low == high or options.shapes
+    batches = tuple(batch for batch in options.batches if low <= batch <= high) if free else options.batches
+    samples = Path(options.samples).name if options.samples else "seeded noise, INT8 left out without --data"
+    return {
+        "model": Path(options.onnx).stem,
+        "data": f"{samples} ({NO_LABELS})",
+        "batches": batches or (best,),
+        "accuracy_images": 0,
+        "calibration_images": 0,
+    }
+
+
+def _against_onnx_runtime(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> CheckRow:
+    from helpers.outputs import relative_error
+    from solutions.pipeline.checks import TOLERANCES
+
+    limit = TOLERANCES["fp32"]
+    worst = max(relative_error(found[name][: len(array)], array) for name, array in expected.items())
+    value = float(worst) if np.isfinite(worst) else None
+    passed = value is not None and value <= limit
+    return CheckRow("fp32", "outputs equal ONNX Runtime's", passed, value, limit, f"relative error {worst:.1e}")
+
+
+def _drifts(name: str, reference: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> list[CheckRow]:
+    """Return the drift of every output; outputs that are no numbers fail."""
+    from solutions.pipeline.compare import drift
+
+    rows = []
+    for output, expected in reference.items():
+        what = f"drift of {output} against FP32, {len(expected)} samples"
+        try:
+            measured = drift(expected, found[output])
+            rows.append(CheckRow(name, what, True, measured.relative, message=_words(measured)))
+        except InputError as error:
+            rows.append(CheckRow(name, what, False, message=str(error)))
+    return rows
+
+
+def _words(found: "Drift") -> str:
+    agreement = found.top1_agreement_percent
+    top1 = "" if agreement is None else f", same first class {agreement:.1f} %"
+    return f"relative difference {found.relative:.1e}, cosine {found.cosine:.5f}{top1}"
