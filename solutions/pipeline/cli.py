@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from helpers.errors import LabError
-from solutions.pipeline.commands import core, measure, report
+from solutions.pipeline.commands import budget, core, measure, report
 
 __all__ = ["app", "main"]
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for _module in (core, measure, report):
+for _module in (core, measure, budget, report):
     _module.register(app)
 
 

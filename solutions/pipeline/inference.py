@@ -113,11 +113,19 @@ class InferenceEngine:
             InputError: an input is missing, or its shape is outside the engine's profile.
             EngineError: the execution failed.
         """
+        self.upload(feeds)
+        self.enqueue()
+        return self.download()
+
+    def upload(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Put the copies of one batch of every input on the stream; raises InputError as `run` does."""
         feeds = self._checked_feeds(feeds)
         self._set_shapes({name: array.shape for name, array in feeds.items()})
         for name, array in feeds.items():
             cuda.memcpy_htod_async(self._buffers[name], self._staged(name, array), self.stream)
-        self.enqueue()
+
+    def download(self) -> dict[str, np.ndarray]:
+        """Copy every output back, wait for the stream, and return them in memory of their own."""
         outputs = {name: self._host_output(name) for name in self.output_names}
         for name, host in outputs.items():
             cuda.memcpy_dtoh_async(host, self._buffers[name], self.stream)

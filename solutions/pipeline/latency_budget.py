@@ -1,10 +1,13 @@
 """Where an end-to-end latency goes, and what bounds the throughput when the stages overlap."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from helpers.errors import InputError
+from helpers.files import read_json
 
 __all__ = ["STAGES", "LatencyBudget"]
 
@@ -41,6 +44,26 @@ class LatencyBudget:
             raise InputError(f"--transfer-bytes must be 1 or more, not {self.transfer_bytes}")
         if self.link_mbps is not None and not (math.isfinite(self.link_mbps) and self.link_mbps > 0):
             raise InputError(f"--link-mbps must be more than 0 megabits per second, not {self.link_mbps}")
+
+    @classmethod
+    def of_measurement(cls, path: str | Path, instead: Mapping[str, float], **link: Any) -> "LatencyBudget":
+        """Return the budget of what `trtlab bench --end-to-end` measured; decode and resize are `pre`, top-k is `post`.
+
+        `instead` has times of stages in milliseconds that take the place of the measured ones.
+
+        Raises:
+            InputError: the file is not such a measurement, or its figures cannot be.
+        """
+        found = read_json(path, "measurement")
+        try:
+            measured = {name: float(ms) for name, ms in found["median_ms"].items()}
+            times = {name: measured[name] for name in ("h2d", "infer", "d2h")}
+            times |= {"pre": measured["decode"] + measured["resize"], "post": measured["top-k"], **instead}
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path} has no times of the stages; write one with trtlab bench --end-to-end … --output FILE"
+            ) from error
+        return cls(*(times[name] for name in STAGES), **link)
 
     def _times(self) -> tuple[float, ...]:
         return self.pre_ms, self.h2d_ms, self.infer_ms, self.d2h_ms, self.post_ms

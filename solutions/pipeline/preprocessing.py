@@ -12,7 +12,7 @@ from PIL import Image
 
 from helpers.errors import InputError
 
-__all__ = ["IMAGE_SUFFIXES", "MEAN", "STD", "batches", "find_images", "load_batch", "preprocess"]
+__all__ = ["IMAGE_SUFFIXES", "MEAN", "STD", "batches", "decode", "find_images", "load_batch", "preprocess", "to_input"]
 
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
@@ -26,8 +26,11 @@ def preprocess(image: str | Path | Image.Image, size: int = 224) -> np.ndarray:
     Raises:
         InputError: the file is missing or is no image that can be decoded.
     """
-    if not isinstance(image, Image.Image):
-        image = _open(image)
+    return to_input(image if isinstance(image, Image.Image) else decode(image), size)
+
+
+def to_input(image: Image.Image, size: int = 224) -> np.ndarray:
+    """Return a decoded image as float32 [3, size, size]: resized, cropped and normalised."""
     cropped = _centre_crop(_resize_shorter_side(image.convert("RGB"), round(size * _RESIZE_TO_CROP)), size)
     pixels = np.asarray(cropped, np.float32) / np.float32(255)
     return np.ascontiguousarray(((pixels - MEAN) / STD).transpose(2, 0, 1))
@@ -64,7 +67,12 @@ def find_images(place: str | Path) -> list[Path]:
     return found
 
 
-def _open(path: str | Path) -> Image.Image:
+def decode(path: str | Path) -> Image.Image:
+    """Return an image file's pixels.
+
+    Raises:
+        InputError: the file is missing or is no image that can be decoded.
+    """
     try:
         with Image.open(path) as image:
             image.load()

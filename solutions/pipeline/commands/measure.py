@@ -1,4 +1,4 @@
-"""bench, trtexec, parse-log, profile, latency-budget.
+"""bench, trtexec, parse-log, profile.
 
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
@@ -40,11 +40,6 @@ def register(app: typer.Typer) -> None:
         epilog="Example: trtlab parse-log --log fp16.log --out fp16.json",
     )(parse_log)
     app.command(cls=LenientCommand, epilog="Example: trtlab profile --engine fp16.engine --top 3")(profile)
-    app.command(
-        "latency-budget",
-        epilog="Example: trtlab latency-budget --pre-ms 4 --h2d-ms 0.5 --infer-ms 2 --d2h-ms 0.1 --post-ms 1 "
-        "--transfer-bytes 602112 --link-mbps 1000",
-    )(latency_budget)
 
 
 def bench(
@@ -64,6 +59,9 @@ def bench(
     warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up of each, not counted (as trtexec's).")] = 200.0,
     duration: Annotated[float, typer.Option(help="At least so many seconds of timing of each (as trtexec's).")] = 0.0,
     limit: Annotated[float, typer.Option(help="Seconds from which on missing executions are left out.")] = 60.0,
+    end_to_end: Annotated[
+        Path | None, typer.Option(help="Images: time one engine from files to classes, stage by stage.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
     log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
 ) -> None:
@@ -75,6 +73,14 @@ def bench(
 
     if iterations is None:
         iterations = DURATION_ITERATIONS if duration > 0 else ITERATIONS
+    if end_to_end is not None:
+        from solutions.pipeline.commands.budget import bench_end_to_end
+
+        beside = {"--engines": engines, "--pytorch": pytorch, "--torch-compile": torch_compile}
+        beside |= {"--ort": ort, "--log": log}
+        batches = integers(batch_sizes or ["1"], "--batch-sizes")
+        bench_end_to_end(split_values(engine), end_to_end, batches, iterations, limit, output, beside)
+        return
     sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
     options = BenchOptions(tuple(sizes), iterations, warmup, duration, limit)
     check_writable(output, log)
@@ -244,28 +250,3 @@ def _print_profile(found: "EngineProfile") -> None:
 
 def _figure(value: float | None, unit: float = 1.0) -> str:
     return "-" if value is None else f"{value / unit:,.1f}"
-
-
-def latency_budget(
-    pre_ms: Annotated[float, typer.Option(help="Preprocessing, milliseconds per batch.")],
-    h2d_ms: Annotated[float, typer.Option(help="Upload to the device, milliseconds per batch.")],
-    infer_ms: Annotated[float, typer.Option(help="Inference, milliseconds per batch.")],
-    d2h_ms: Annotated[float, typer.Option(help="Download from the device, milliseconds per batch.")],
-    post_ms: Annotated[float, typer.Option(help="Postprocessing, milliseconds per batch.")],
-    transfer_bytes: Annotated[int | None, typer.Option(help="Bytes that a batch moves over the link.")] = None,
-    link_mbps: Annotated[
-        float | None, typer.Option(help="The link's rate in megabits per second (10^6 bit/s; 1 MB/s is 8).")
-    ] = None,
-) -> None:
-    """Split an end-to-end latency into its stages and give the bounds on throughput, overlapped or not."""
-    from solutions.pipeline.latency_budget import LatencyBudget
-
-    budget = LatencyBudget(pre_ms, h2d_ms, infer_ms, d2h_ms, post_ms, transfer_bytes, link_mbps)
-    rows = [
-        (name, f"{ms:.3f}", f"{budget.shares[name]:.1f}", "bottleneck" if name == budget.bottleneck else "")
-        for name, ms in budget.times_ms.items()
-    ]
-    rows.append(("total", f"{budget.total_ms:.3f}", "100.0", ""))
-    print_table("Latency budget of one batch", ("stage", ">ms", ">share %", ""), rows)
-    for line in budget.advice():
-        print_line(line)

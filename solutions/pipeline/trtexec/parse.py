@@ -1,6 +1,7 @@
 """What `trtlab parse-log` does: turn any file that trtexec (or trtlab bench) wrote into one JSON object."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ __all__ = ["parse_file"]
 _ALWAYS = [metric for metric in METRICS.values() if metric != "end_to_end"]
 _KNOWN = {"fp32", "tf32", "fp16", "bf16", "int8", "fp8", "int4"}
 _FULL = {"fp32", "tf32"}
+_FLAGS = ("fp16", "bf16", "int8", "fp8", "int4")
+_SOURCE = re.compile(r"--(?:onnx|deploy|uff)=(\S+)")
 _NO_BATCH = "how many images a query had is not said, so images/s is open: give --batch"
 
 
@@ -123,12 +126,21 @@ def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -
         return
     asked, allowed = set(precision.lower().split("+")), set(logged.lower().split("+"))
     if asked <= _KNOWN and (not asked - _FULL <= allowed or (asked <= _FULL and allowed - _FULL)):
-        raise InputError(f"--precision {precision} contradicts {source}: it logs {logged}; leave out --precision")
+        raise InputError(
+            f"--precision {precision} contradicts {source}: {logged} is what ran or was allowed there; leave out --precision"
+        )
 
 
 def _allowed(run: LogRun) -> str | None:
-    """Return the precisions that the build was allowed; a run that loads an engine logs defaults, which say nothing."""
-    return None if "--loadEngine" in (run.command or "") else run.precision
+    """Return the precisions that the build was allowed, as logged or asked for by flags ("FP32+INT8").
+
+    A run that loads an engine logs defaults, which say nothing.
+    """
+    command = run.command or ""
+    if "--loadEngine" in command:
+        return None
+    flags = [name.upper() for name in _FLAGS if re.search(rf"--{name}(?!\S)", command)]
+    return run.precision or ("+".join(["FP32", *flags]) if flags else None)
 
 
 def _as_precision(logged: str | None) -> str | None:
@@ -141,4 +153,6 @@ def _as_precision(logged: str | None) -> str | None:
 
 
 def _model(run: LogRun) -> str | None:
-    return Path(run.model).stem if run.model else None
+    given = _SOURCE.search(run.command or "")
+    model = run.model or (given[1].strip("'\"") if given else None)
+    return Path(model).stem if model else None

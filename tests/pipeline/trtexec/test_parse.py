@@ -160,6 +160,14 @@ def test_a_precision_that_the_log_contradicts_is_refused(logged: str, typed: str
             parse_file(path, precision=typed)
 
 
+def test_precision_and_model_are_the_command_s_where_no_line_says_them(tmp_path: Path) -> None:
+    path = _file(tmp_path, f"trtexec --onnx='nets/some.onnx' --int8 --fp16 --shapes=x:2x3x8x8\n{SHORT}")
+    assert (parse_file(path)["precision"], parse_file(path)["model"]) == ("int8+fp16", "some")
+    for typed in ("fp32", "bf16"):
+        with pytest.raises(InputError, match=rf"--precision {typed} contradicts .*FP32\+FP16\+INT8"):
+            parse_file(path, precision=typed)
+
+
 def test_the_precision_of_a_run_that_loads_an_engine_is_not_in_its_log(tmp_path: Path) -> None:
     path = _file(tmp_path, f"trtexec --loadEngine=e --batch=1\n[I] Precision: FP32\n{SHORT}")
     assert parse_file(path)["precision"] is None and parse_file(path, precision="int8")["precision"] == "int8"
