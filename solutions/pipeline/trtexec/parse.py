@@ -126,9 +126,7 @@ def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -
         return
     asked, allowed = set(precision.lower().split("+")), set(logged.lower().split("+"))
     if asked <= _KNOWN and (not asked - _FULL <= allowed or (asked <= _FULL and allowed - _FULL)):
-        raise InputError(
-            f"--precision {precision} contradicts {source}: {logged} is what ran or was allowed there; leave out --precision"
-        )
+        raise InputError(f"--precision {precision} contradicts {source}: it says {logged}; leave out --precision")
 
 
 def _allowed(run: LogRun) -> str | None:
