@@ -4,16 +4,17 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from helpers.errors import InputError
 
-__all__ = ["atomic_path", "atomic_write", "read_json", "sha256", "write_json"]
+__all__ = ["atomic_path", "atomic_write", "made_folders", "read_json", "remove_temporaries", "sha256", "write_json"]
 
 _READ_BYTES = 1 << 20
+_TEMPORARIES: set[Path] = set()
 
 
 @contextlib.contextmanager
@@ -26,23 +27,55 @@ def atomic_path(path: str | Path, within: Path | None = None) -> Iterator[Path]:
         InputError: the folder cannot be written to (read-only, full, or not a folder).
     """
     path = Path(path)
-    temporary: Path | None = None
+    temporary = (within or path.parent) / f".{path.stem[:40]}-{secrets.token_hex(4)}{path.suffix}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}-", suffix=path.suffix, dir=within or path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        with made_folders(path.parent), _temporary(temporary):
+            # named before it exists: a signal between the two must not leave a file that nobody knows
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            yield temporary
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
     except OSError as error:
-        if temporary is not None and error.filename not in (None, str(temporary), str(path)):
+        if error.filename not in (None, str(temporary), str(path), *map(str, path.parents)):
             raise
         reason = error.strerror or error
         raise InputError(f"cannot write {path}: {reason}; free space or choose another folder") from error
+
+
+@contextlib.contextmanager
+def made_folders(folder: Path) -> Iterator[None]:
+    """Make `folder` and its parents; where the block fails, those that were made here and are empty go again.
+
+    Raises:
+        OSError: they cannot be made.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # another process may have written into one of them
+            for path in missing:
+                path.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[None]:
+    """Know `path` as a temporary file until the block has ended, then remove it if it is still there."""
+    _TEMPORARIES.add(path)
+    try:
+        yield
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        _TEMPORARIES.discard(path)
+
+
+def remove_temporaries() -> None:
+    """Remove every temporary file of this process that is still open: it is about to end without unwinding."""
+    for path in list(_TEMPORARIES):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def atomic_write(path: str | Path, data: bytes | str) -> None:

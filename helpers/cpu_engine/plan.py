@@ -9,6 +9,7 @@ from typing import Any
 from helpers.cpu_engine import _openvino
 from helpers.cpu_engine.api.enums import DataType
 from helpers.cpu_engine.api.pybind import Scoped
+from helpers.cpu_engine.plan_header import check_header, is_map, is_text
 
 __all__ = ["VERSION", "Binding", "IHostMemory", "Plan", "PlanError", "platform", "seal", "unseal"]
 
@@ -87,7 +88,8 @@ class Plan:
         """Return the plan that `serialize` wrote.
 
         Raises:
-            PlanError: anything else, a damaged plan, or one of another engine version or processor.
+            PlanError: anything else, a damaged plan, one of another engine version or processor, or one whose header
+                no builder writes.
         """
         if not data.startswith(_MAGIC):
             raise PlanError(_foreign(data))
@@ -97,7 +99,12 @@ class Plan:
             raise PlanError(
                 f"the plan is damaged or cut short ({len(data)} bytes, checksum differs); build it again"
             ) from error
-        _check_platform(header.pop("platform"))
+        _check_platform(header.get("platform"))
+        try:
+            check_header(header)
+        except ValueError as error:
+            raise PlanError(f"the plan's header is not one that a builder writes ({error}); build it again") from error
+        del header["platform"]
         header["bindings"] = [Binding(**binding) for binding in header["bindings"]]
         return Plan(**header, blob=blob)
 
@@ -113,14 +120,20 @@ def unseal(magic: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
     """Return the header and the payload that were sealed.
 
     Raises:
-        ValueError: the data begin otherwise, or the checksum differs.
+        ValueError: the data begin otherwise, the checksum differs, or the header is no JSON object.
     """
     head = len(magic) + 32
     body = data[head:]
     if data[:head] != magic + hashlib.sha256(body).digest() or len(body) < 4:
         raise ValueError(f"{len(data)} bytes are not what was sealed with {magic!r}")
     end = 4 + struct.unpack_from("<I", body)[0]
-    return json.loads(body[4:end]), body[end:]
+    try:
+        header = json.loads(body[4:end])
+    except RecursionError as error:
+        raise ValueError("the header is nested too deep") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"the header is {repr(header)[:60]}, no JSON object")
+    return header, body[end:]
 
 
 def platform() -> dict[str, str]:
@@ -141,7 +154,9 @@ def _foreign(data: bytes) -> str:
     )
 
 
-def _check_platform(built: dict[str, str]) -> None:
+def _check_platform(built: Any) -> None:
+    if not is_map(built, is_text):
+        raise PlanError("the plan does not say which engine it was built by; build it again")
     here = platform()
     for key, what in (("engine", "engine version"), ("openvino", "OpenVINO version"), ("cpu", "processor features")):
         if built.get(key) != here[key]:

@@ -10,14 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from helpers.errors import LabError
+from helpers.signals import clean_ends
 from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades, grade_class, register_steps
 from solutions.grading.grades import table, write_grades
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.submissions import Submission, find_submissions
-
-INTERRUPTED = 130
 
 
 def main(
@@ -34,9 +33,6 @@ def main(
     except LabError as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        errors.print("interrupted; run the same command again to go on")
-        sys.exit(INTERRUPTED)
 
 
 def _run(course: Course, student: str, step: str, again: bool, console: Console) -> None:
@@ -86,4 +82,5 @@ def _with_progress(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    with clean_ends():
+        typer.run(main)

@@ -233,7 +233,10 @@ def test_help_shows_an_example(trtlab, command: str) -> None:
     assert code == 0 and f"Example: trtlab {command}" in out
 
 
-def test_ctrl_c_in_a_build_leaves_nothing_and_exits_130(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_a_build_leaves_nothing_says_so_and_exits_128_plus_n(
+    folder: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     script = tmp_path / "slow.py"
     script.write_text(
         "import signal, sys, time\n"
@@ -255,7 +258,8 @@ def test_ctrl_c_in_a_build_leaves_nothing_and_exits_130(folder: Path, tmp_path: 
     with subprocess.Popen(command, cwd=root, env={**os.environ, "PYTHONPATH": root}, **pipes) as process:
         assert process.stdout.readline() == "calibrating\n"
         time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "Traceback" not in err
-    assert list(out.iterdir()) == []
+    assert process.returncode == 128 + number
+    assert err == f"interrupted by {number.name}; run the same command again to go on\n"
+    assert not out.exists()
