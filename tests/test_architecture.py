@@ -19,7 +19,7 @@ STEPS = tuple(f"s{step}" for step in STEPS_OF_THE_LAB)
 FLOORS = {
     "helpers": (
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
-        *("files", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
+        *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
         *(
             "cpu_engine",
             "backend",
@@ -38,6 +38,7 @@ FLOORS = {
     "helpers.cpu_engine": (
         "api",
         "_openvino",
+        "plan_header",
         "plan",
         "device",
         "cuda",
