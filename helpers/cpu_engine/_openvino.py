@@ -19,6 +19,7 @@ from openvino._offline_transformations import compress_model_transformation
 __all__ = [
     "Compiled",
     "ExecutedNode",
+    "Port",
     "Request",
     "compile_model",
     "cpu_capabilities",
@@ -135,6 +136,22 @@ class ExecutedNode:
     from_input: bool = False
 
 
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a compiled model.
+
+    Attributes:
+        names: all that it is called.
+        element: OpenVINO's name of its type, such as `f32` or `boolean`.
+        bounds: smallest and largest size of each dimension, -1 where there is no largest; empty for an unknown rank.
+    """
+
+    names: frozenset[str]
+    is_input: bool
+    element: str
+    bounds: list[tuple[int, int]]
+
+
 class Request:
     """One inference request: owns its activations; inputs and outputs may live in the caller's memory."""
 
@@ -193,6 +210,17 @@ class Compiled:
             for port in self._compiled.outputs
             for name in port.get_names()
         }
+
+    @property
+    def ports(self) -> list[Port]:
+        """The inputs, then the outputs."""
+        inputs = [(True, port) for port in self._compiled.inputs]
+        return [
+            Port(
+                frozenset(port.get_names()), is_input, port.element_type.get_type_name(), _bounds_of(port.partial_shape)
+            )
+            for is_input, port in [*inputs, *((False, port) for port in self._compiled.outputs)]
+        ]
 
     def nodes(self) -> list[ExecutedNode]:
         """List the compiled graph's nodes in the order of execution."""

@@ -91,12 +91,12 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_size_or_follows(value: Any, inputs: Mapping[str, list[int]]) -> bool:
-    """Say whether an output's size is a size, or [input, axis] of an axis that this input has."""
+    """Say whether an output's size is a size, or [input, axis] of an axis that this input leaves open."""
     if not isinstance(value, list):
         return _is_size(value)
     if len(value) != 2 or not is_text(value[0]) or not is_count(value[1]):
         return False
-    return value[1] < len(inputs.get(value[0], ()))
+    return inputs.get(value[0], [])[value[1] : value[1] + 1] == [-1]
 
 
 def _is_range(shapes: Any, shape: Iterable[int]) -> bool:

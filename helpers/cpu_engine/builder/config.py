@@ -18,6 +18,7 @@ from helpers.cpu_engine.api.manifest import unsupported
 from helpers.cpu_engine.api.pybind import Declared, Overridable, Scoped
 from helpers.cpu_engine.api.types import Dims
 from helpers.cpu_engine.plan import seal, unseal
+from helpers.cpu_engine.plan_header import is_count, is_map, is_text
 
 __all__ = ["IBuilderConfig", "IOptimizationProfile", "IProgressMonitor", "ITimingCache"]
 
@@ -132,6 +133,9 @@ class ITimingCache(Declared):
         try:
             index, stored = unseal(_CACHE_MAGIC, data)
         except ValueError:
+            return None
+        fits = set(index) == {"platform", "sizes"} and is_text(index["platform"]) and is_map(index["sizes"], is_count)
+        if not fits or sum(index["sizes"].values()) != len(stored):
             return None
         blobs, start = {}, 0
         for key, size in index["sizes"].items():

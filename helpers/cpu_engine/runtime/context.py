@@ -217,7 +217,12 @@ class IExecutionContext(Scoped):
         views = [memory.view(address, nbytes) for _, address, nbytes, _, _ in tensors]
         if tensors is not self._bound:
             for (name, _, _, shape, kind), view in zip(tensors, views, strict=True):
-                self._request.bind(name, view.view(kind).reshape(shape))
+                try:
+                    self._request.bind(name, view.view(kind).reshape(shape))
+                except RuntimeError as error:  # the plan tells an output's shape, only OpenVINO knows it
+                    raise EngineError(
+                        f"the plan says {shape} for tensor {name}, its model differs; rebuild it"
+                    ) from error
             self._bound = tensors
 
     def _start(self, tensors: _Tensors) -> None:

@@ -1,23 +1,42 @@
 """A plan in memory: what an engine, its contexts and its inspectors share. No name of it is TensorRT's."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine.api.enums import ProfilingVerbosity
+from helpers.cpu_engine.api.enums import DataType, ProfilingVerbosity
 from helpers.cpu_engine.api.logger import ILogger
-from helpers.cpu_engine.plan import Binding, Plan
+from helpers.cpu_engine.plan import Binding, Plan, PlanError
 from helpers.cpu_engine.runtime.layers import Layer, layers_of
 
-__all__ = ["LoadedPlan"]
+__all__ = ["LoadedPlan", "check_ports"]
+
+_ELEMENTS = {
+    DataType.FLOAT: "f32",
+    DataType.HALF: "f16",
+    DataType.BF16: "bf16",
+    DataType.INT8: "i8",
+    DataType.UINT8: "u8",
+    DataType.INT32: "i32",
+    DataType.INT64: "i64",
+    DataType.BOOL: "boolean",
+}
 
 
 class LoadedPlan:
     """A plan with its compiled model; `bindings` are its inputs and outputs by name."""
 
     def __init__(self, plan: Plan, logger: ILogger) -> None:
+        """Load the compiled model.
+
+        Raises:
+            RuntimeError: OpenVINO cannot load it.
+            PlanError: it is not the model that the plan's header describes.
+        """
         self.plan, self.logger = plan, logger
         self.compiled = _openvino.import_model(plan.blob, plan.hint)
+        check_ports(plan, self.compiled.ports)
         self.bindings = {binding.name: binding for binding in plan.bindings}
         self.inputs = [binding for binding in plan.bindings if binding.is_input]
         self.outputs = [binding for binding in plan.bindings if not binding.is_input]
@@ -49,6 +68,41 @@ class LoadedPlan:
             known = ", ".join(self.bindings)
             self.logger.log(ILogger.ERROR, f"Given invalid tensor name: {name}. The engine's I/O tensors are: {known}")
         return binding
+
+
+def check_ports(plan: Plan, ports: Sequence[_openvino.Port]) -> None:
+    """Accept a plan whose header describes the inputs and outputs of its compiled model.
+
+    Raises:
+        PlanError: a name, a type, a number of dimensions or a profile does not fit the compiled model.
+    """
+    for port in (port for port in ports if port.is_input):
+        if not any(binding.is_input and binding.name in port.names for binding in plan.bindings):
+            raise PlanError(f"the plan's header does not name the compiled model's input {sorted(port.names)}")
+    for binding in plan.bindings:
+        of_kind = (port for port in ports if port.is_input == binding.is_input)
+        port = next((port for port in of_kind if binding.name in port.names), None)
+        problem = "it has none of that name" if port is None else _mismatch(binding, port, plan.profiles)
+        if problem:
+            kind = "input" if binding.is_input else "output"
+            raise PlanError(f"the plan's header does not fit its compiled model: {kind} {binding.name!r}: {problem}")
+
+
+def _mismatch(binding: Binding, port: _openvino.Port, profiles: list[dict[str, list[list[int]]]]) -> str:
+    """Return how a binding differs from the compiled model's port, or nothing."""
+    if _ELEMENTS.get(binding.data_type) != port.element:
+        return f"{binding.dtype} in the header, {port.element} in the model"
+    if binding.shape and port.bounds and len(binding.shape) != len(port.bounds):
+        return f"{len(binding.shape)} dimensions in the header, {len(port.bounds)} in the model"
+    shapes = [shape for profile in profiles for shape in profile[binding.name]] if binding.is_input else []
+    if not all(_within(shape, port.bounds) for shape in shapes):
+        return f"a profile in the header is wider than the model, which takes {port.bounds}"
+    return ""
+
+
+def _within(shape: list[int], bounds: list[tuple[int, int]]) -> bool:
+    sized = zip(shape, bounds, strict=False)
+    return all(low <= size and (high < 0 or size <= high) for size, (low, high) in sized)
 
 
 def _merged(planned: list[Any], compiled: list[int]) -> list[Any]:

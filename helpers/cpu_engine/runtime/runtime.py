@@ -37,6 +37,6 @@ class Runtime(Scoped):
             return ICudaEngine(plan, data, self.logger)
         except PlanError as error:
             self.logger.log(ILogger.ERROR, f"IRuntime::deserializeCudaEngine: Error Code 1: Serialization ({error})")
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        except RuntimeError as error:
             self.logger.log(ILogger.ERROR, f"IRuntime::deserializeCudaEngine: the plan cannot be loaded ({error})")
         return None
