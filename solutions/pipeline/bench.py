@@ -31,6 +31,9 @@ TRTEXEC_ITERATIONS = 10
 
 Progress = Callable[[str, int, int], None]
 
+_MOST = 1e9
+"""The longest time that is no slip of the finger, in seconds or milliseconds."""
+
 
 @dataclass(frozen=True)
 class BenchOptions:
@@ -53,8 +56,8 @@ class BenchOptions:
             raise InputError(f"--iterations must be 1 or more, not {self.iterations}")
         times = {"--warmup (ms)": self.warmup_ms, "--duration (s)": self.duration_s, "--limit (s)": self.limit_s}
         for name, value in times.items():
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"{name} must be 0 or more, not {value}")
+            if not 0 <= value <= _MOST:
+                raise InputError(f"{name} must be 0 to {_MOST:g}, not {value}")
 
 
 @dataclass(frozen=True)

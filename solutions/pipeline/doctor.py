@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helpers.errors import LabError
 from solutions.pipeline.versions import cuda_driver, installed
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
@@ -124,7 +125,8 @@ def _engine(diagnosis: Diagnosis) -> str:
     try:
         from helpers.backend import DEVICE, ENGINE, WHY_CPU
     except Exception as error:  # a doctor reports a broken installation, it does not die of it
-        diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, "pip install -e .")
+        remedy = "" if isinstance(error, LabError) else "pip install -e ."  # an error of ours says what to do
+        diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, remedy)
         return ""
     diagnosis.add("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}")
     if WHY_CPU:

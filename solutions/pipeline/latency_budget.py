@@ -13,6 +13,7 @@ __all__ = ["STAGES", "LatencyBudget"]
 
 STAGES = ("pre", "h2d", "infer", "d2h", "post")
 _BITS = 8
+_MOST_MS = 1e9  # eleven days; far larger figures are typed by mistake, and their sums overflow
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class LatencyBudget:
     def __post_init__(self) -> None:
         """Raise InputError for times or rates that cannot be."""
         for name, value in zip(STAGES, self._times(), strict=True):
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"--{name}-ms must be 0 or more milliseconds, not {value}")
+            if not 0 <= value <= _MOST_MS:
+                raise InputError(f"--{name}-ms must be 0 to {_MOST_MS:g} milliseconds, not {value}")
         if self.total_ms <= 0:
             raise InputError("all stages take 0 ms, so there is no budget to split; give at least one of the times")
         if (self.transfer_bytes is None) != (self.link_mbps is None):

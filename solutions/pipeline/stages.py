@@ -7,14 +7,15 @@ that a stopped run goes on at the stage that it was in.
 import contextlib
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from helpers.errors import InputError
-from helpers.files import read_json, sha256, write_json
+from helpers.files import made_folders, read_json, sha256, write_json
 
 __all__ = ["Observer", "Stage", "StageRecord", "exclusive", "run_stages"]
 
@@ -143,23 +144,39 @@ def _write_state(folder: Path, state: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold the folder for one run at a time; the lock goes with the process, however it ends.
+    """Hold the folder for one run at a time; the lock goes with the block, or with the process, however it ends.
+
+    A folder that was made here and in which nothing was written goes again where the block fails.
 
     Raises:
         InputError: another run holds the folder, or it cannot be written to.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK_FILE).open("w")
-    except OSError as error:
-        raise InputError(f"cannot write to {folder}: {error.strerror or error}; choose another --out") from error
-    with file:
+    with contextlib.ExitStack() as stack:
+        lock = folder / LOCK_FILE
         try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:
-            pass  # Windows has no flock; two runs into one folder are then the user's to avoid
+            stack.enter_context(made_folders(folder))
+            file = stack.enter_context(lock.open("w"))
         except OSError as error:
-            raise InputError(f"another run is writing to {folder}; wait for it or choose another --out") from error
+            raise InputError(f"cannot write to {folder}: {error.strerror or error}; choose another --out") from error
+        if not _locked(file, lock):
+            raise InputError(f"another run is writing to {folder}; wait for it or choose another --out")
+        stack.callback(_remove, lock)
         yield
+
+
+def _locked(file: TextIO, lock: Path) -> bool:
+    """Lock the open file; False where another run holds it, or has just ended and removed it."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(lock))
+    except ImportError:
+        return True  # Windows has no flock; two runs into one folder are then the user's to avoid
+    except OSError:
+        return False
+
+
+def _remove(lock: Path) -> None:
+    with contextlib.suppress(OSError):  # Windows removes no file that is open
+        lock.unlink()

@@ -20,6 +20,7 @@ from PIL import Image
 from helpers.backend import DEVICE
 from helpers.errors import DataError
 from solutions.pipeline.build import BuildOptions, build_engine
+from solutions.pipeline.doctor import Diagnosis, Finding
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, images_npy, tiny_onnx
 
 
@@ -84,6 +85,19 @@ def test_export_build_calibrate_compare_and_evaluate_in_a_row(trtlab, digits, tm
 def test_doctor_always_ends_well(trtlab) -> None:
     code, out, err = trtlab("doctor")
     assert code == 0 and err == "" and DEVICE in out and "the lab uses the engine" in out
+
+
+def test_doctor_without_an_engine_fails_and_says_why(trtlab, monkeypatch) -> None:
+    why = Finding("Engine", "cannot start (TRT_LAB_ENGINE=foo): 'foo' is not an engine", ok=False)
+    monkeypatch.setattr("solutions.pipeline.doctor.diagnose", lambda: Diagnosis([why], ""))
+    code, out, err = trtlab("doctor")
+    assert code == 2 and err == f"error: no engine: {why.found}\n" and "the lab uses" not in out
+
+
+@pytest.mark.parametrize("size", [0, 10**12])
+def test_calib_data_of_an_impossible_size_is_one_line(trtlab, tmp_path: Path, size: int) -> None:
+    code, _, err = trtlab("calib-data", "--out", tmp_path / "c.npy", "--input-size", size)
+    assert code == 2 and f"--input-size {size}" in err and err.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
 def test_infer_shows_class_names_of_the_export(trtlab, digits, tmp_path: Path) -> None:

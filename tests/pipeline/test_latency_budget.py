@@ -41,6 +41,7 @@ def test_shares_add_up_and_overlap_never_loses(pre: float, h2d: float, infer: fl
     [
         ((-1, 1, 1, 1, 1), {}, "--pre-ms"),
         ((1, 1, float("nan"), 1, 1), {}, "--infer-ms"),
+        ((1e308, 1e308, 1, 1, 1), {}, "--pre-ms"),
         ((0, 0, 0, 0, 0), {}, "all stages take 0 ms"),
         ((1, 1, 1, 1, 1), {"transfer_bytes": 5}, "go together"),
         ((1, 1, 1, 1, 1), {"transfer_bytes": 0, "link_mbps": 5.0}, "--transfer-bytes"),

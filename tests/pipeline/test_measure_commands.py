@@ -82,6 +82,8 @@ def test_batch_sizes_can_be_given_in_every_form(trtlab, folder: Path, tmp_path: 
         (("--engine", "{fp32}", "--iterations", "0"), ("--iterations must be 1 or more",)),
         (("--engine", "{fp32}", "--iterations", "-3"), ("--iterations must be 1 or more",)),
         (("--engine", "{fp32}", "--warmup", "-1"), ("--warmup",)),
+        (("--engine", "{fp32}", "--duration", "1e308"), ("--duration (s) must be 0 to 1e+09",)),
+        (("--engine", "{fp32}", "--limit", "nan"), ("--limit",)),
     ],
 )
 def test_bench_refuses_what_cannot_be_measured(trtlab, folder: Path, options: tuple, words: tuple) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from helpers.errors import InputError
 from helpers.files import atomic_path, atomic_write
+from solutions.pipeline import stages
 from solutions.pipeline.stages import Stage, StageRecord, exclusive, run_stages
 
 VERSIONS = {"engine": "1"}
@@ -132,6 +133,26 @@ def test_two_runs_into_one_folder_are_refused(tmp_path):
         pass
     with exclusive(tmp_path):
         pass
+
+
+def test_the_lock_goes_with_the_run_and_a_folder_of_nothing_with_a_run_that_fails(tmp_path):
+    with pytest.raises(RuntimeError), exclusive(tmp_path / "new" / "run"):
+        assert (tmp_path / "new" / "run" / ".lock").is_file()
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RuntimeError), exclusive(tmp_path / "run"):
+        (tmp_path / "run" / "half.json").write_text("{}")
+        raise RuntimeError
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["half.json"]
+
+
+def test_a_lock_that_its_run_has_just_removed_is_not_taken(tmp_path):
+    lock = tmp_path / ".lock"
+    with lock.open("w") as file:
+        lock.unlink()
+        assert not stages._locked(file, lock)
+        lock.touch()
+        assert not stages._locked(file, lock)
 
 
 def test_a_file_in_the_place_of_the_folder_is_one_clear_error(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from helpers.errors import InputError
+from helpers.errors import EngineUnavailableError, InputError
 from solutions.pipeline.commands.console import print_line, print_table, working
 from solutions.pipeline.commands.spellings import LenientCommand
 
@@ -23,6 +23,7 @@ __all__ = ["register"]
 
 _DATA_HELP = "digits, imagenette, imagenet:FOLDER or cifar10."
 _MEGABYTE = 1e6
+_MOST_PIXELS = 8192
 _SHOWN_WARNINGS = 3
 
 
@@ -50,7 +51,9 @@ def doctor() -> None:
     print_table("trtlab doctor", ("", "what", "found"), rows)
     for finding in diagnosis.missing:
         print_line(f"{finding.topic}: {finding.remedy}")
-    print_line(f"the lab uses the engine: {diagnosis.engine or 'none; see above'}")
+    if not diagnosis.engine:
+        raise EngineUnavailableError(f"no engine: {diagnosis.findings[-1].found}")
+    print_line(f"the lab uses the engine: {diagnosis.engine}")
 
 
 def export(
@@ -216,8 +219,9 @@ def calib_data(
     data: Annotated[str, typer.Option(help=f"Data set: {_DATA_HELP}")] = "digits",
 ) -> None:
     """Write a calibration tensor from the calibration split."""
-    if min(n, batch, input_size) < 1:
-        raise InputError(f"--n {n}, --batch {batch} and --input-size {input_size} must be 1 or more")
+    if min(n, batch, input_size) < 1 or input_size > _MOST_PIXELS:
+        wrong = f"--n {n}, --batch {batch}, --input-size {input_size}"
+        raise InputError(f"{wrong}: each must be 1 or more, and the size at most {_MOST_PIXELS} pixels")
     from helpers.data import load_dataset
     from solutions.pipeline.calibration_data import write_calibration_tensor
 
