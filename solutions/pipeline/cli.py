@@ -12,7 +12,7 @@ from rich.console import Console
 
 from helpers.errors import LabError
 from helpers.signals import clean_ends
-from solutions.pipeline.commands import budget, core, measure, report
+from solutions.pipeline.commands import budget, images, measure, models, report
 
 __all__ = ["app", "main"]
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for _module in (core, measure, budget, report):
+for _module in (models, images, measure, budget, report):
     _module.register(app)
 
 

@@ -8,7 +8,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["print_line", "print_table", "working"]
+__all__ = ["DATA_HELP", "print_line", "print_table", "working"]
+
+DATA_HELP = "digits, imagenette, imagenet:FOLDER or cifar10."
 
 _PIPE_WIDTH = 160
 

@@ -1,0 +1,173 @@
+"""calib-data, infer, compare, evaluate: what takes images or tensors through an engine.
+
+Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from helpers.errors import InputError
+from solutions.pipeline.commands.console import DATA_HELP, print_line, print_table, working
+from solutions.pipeline.commands.spellings import LenientCommand
+
+if TYPE_CHECKING:
+    from solutions.pipeline.accuracy import Accuracy
+    from solutions.pipeline.compare import Drift
+    from solutions.pipeline.inference import InferenceEngine
+
+__all__ = ["register"]
+
+_MEGABYTE = 1e6
+_MOST_PIXELS = 8192
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    examples = {
+        calib_data: "calib-data --out calib.npy --n 256",
+        infer: "infer --engine fp16.engine --input photos/ --topk 3",
+        compare: "compare --a fp32.engine --b int8.engine --calib-npy calib.npy",
+        evaluate: "evaluate --engine fp32.engine int8.engine --num-samples 1000",
+    }
+    for command, example in examples.items():
+        app.command(example.split()[0], cls=LenientCommand, epilog=f"Example: trtlab {example}")(command)
+
+
+def calib_data(
+    out: Annotated[Path, typer.Option(help=".npy file to write: float32, n × 3 × input-size × input-size.")],
+    n: Annotated[int, typer.Option(help="Number of images.")] = 256,
+    batch: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
+    input_size: Annotated[int, typer.Option(help="Height and width of the images, in pixels.")] = 224,
+    data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
+) -> None:
+    """Write a calibration tensor from the calibration split."""
+    if min(n, batch, input_size) < 1 or input_size > _MOST_PIXELS:
+        wrong = f"--n {n}, --batch {batch}, --input-size {input_size}"
+        raise InputError(f"{wrong}: each must be 1 or more, and the size at most {_MOST_PIXELS} pixels")
+    from helpers.data import load_dataset
+    from solutions.pipeline.calibration_data import write_calibration_tensor
+
+    images = [path for path, _ in load_dataset(data).images("calibration", limit=n)]  # with a progress bar of its own
+    if len(images) < n:
+        raise InputError(f"the calibration split of {data} has {len(images)} images; give at most that as --n")
+    with working("preprocessing") as report:
+        for done in write_calibration_tensor(images, out, size=input_size, batch=batch):
+            report(f"preprocessing: {done} of {n} images")
+    print_line(f"{out}: float32 [{n}, 3, {input_size}, {input_size}], {out.stat().st_size / _MEGABYTE:.1f} MB")
+
+
+def infer(
+    engine: Annotated[Path, typer.Option(help="Engine file.")],
+    input: Annotated[Path, typer.Option(help="An image or a folder of images.")],
+    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 8,
+    topk: Annotated[int, typer.Option(help="Classes to show for each image.")] = 5,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Name images that cannot be decoded and go on without them.")
+    ] = False,
+) -> None:
+    """Classify images and print the most probable classes."""
+    if topk < 1:
+        raise InputError(f"--topk {topk} shows nothing; give 1 or more")
+    with working("classifying"):
+        from helpers.backend import DEVICE
+        from solutions.pipeline.classify import classify
+        from solutions.pipeline.inference import InferenceEngine
+        from solutions.pipeline.preprocessing import find_images
+
+        paths = find_images(input)
+        with InferenceEngine(engine) as loaded:
+            _check_batch(loaded, batch_size)
+            found, skipped = classify(loaded, paths, batch_size, topk, skip_unreadable)
+    rows = [(image.path, *(f"{name} {percent:.1f} %" for name, percent in image.classes)) for image in found]
+    columns = ["file", *(f"{rank}." for rank in range(1, len(rows[0])))] if rows else ["file"]
+    print_table(f"{engine.name}: {len(rows)} images", columns, rows, DEVICE)
+    for message in skipped:
+        print_line(f"skipped: {message}")
+
+
+def compare(
+    a: Annotated[Path, typer.Option("--a", help="Reference engine.")],
+    b: Annotated[Path, typer.Option("--b", help="Engine to compare with it.")],
+    calib_npy: Annotated[
+        Path | None,
+        typer.Option(help="Tensor of calib-data, or an .npz of named inputs.", show_default="seeded noise"),
+    ] = None,
+    n: Annotated[int, typer.Option(help="Number of images, from the first on.")] = 128,
+    batch: Annotated[int | None, typer.Option(help="Images per batch (16, or the engines' largest).")] = None,
+) -> None:
+    """Show how far the outputs of two engines are apart."""
+    with working("comparing"):
+        from helpers.backend import DEVICE
+        from solutions.pipeline.compare import compare_engines
+        from solutions.pipeline.inference import InferenceEngine
+
+        with InferenceEngine(a) as first, InferenceEngine(b) as second:
+            if batch is not None:
+                _check_batch(first, batch)
+                _check_batch(second, batch)
+            found = compare_engines(first, second, calib_npy, num_samples=n, batch_size=batch or 16)
+    for name, drift in found.items():
+        of = f", output {name}" if len(found) > 1 else ""
+        what = f"{drift.num_samples} {'images' if calib_npy else 'samples of seeded noise'}"
+        print_table(f"{b.name} against {a.name}{of}, {what}", ("drift", ">value"), _drift_rows(drift), DEVICE)
+
+
+def _drift_rows(found: "Drift") -> list[tuple[str, str]]:
+    agreement = found.top1_agreement_percent
+    return [
+        ("max absolute difference", f"{found.max_absolute:.3e}"),
+        ("mean absolute difference", f"{found.mean_absolute:.3e}"),
+        ("relative difference (norm)", f"{found.relative:.3e}"),
+        ("cosine (mean, least)", f"{found.cosine:.6f}, {found.min_cosine:.6f}"),
+        ("top-1 agreement", "– (no classes)" if agreement is None else f"{agreement:.2f} %"),
+    ]
+
+
+def evaluate(
+    engine: Annotated[list[Path], typer.Option(help="Engine files, one or more.")],
+    data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
+    num_samples: Annotated[int, typer.Option(help="Validation images.")] = 1000,
+    batch_size: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
+    output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+) -> None:
+    """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
+    if num_samples < 1:
+        raise InputError(f"--num-samples {num_samples} measures nothing; give 1 or more")
+    from helpers.backend import DEVICE, describe
+    from helpers.data import load_dataset
+    from helpers.files import write_json
+    from solutions.pipeline.accuracy import accuracy_loss
+    from solutions.pipeline.evaluation import evaluate_engines, reference_of
+
+    engines = list(dict.fromkeys(engine))
+    dataset = load_dataset(data)
+    dataset.images("validation", limit=num_samples)  # renders or unpacks with a progress bar of its own
+    with working("evaluating") as report:
+        results = evaluate_engines(engines, dataset, num_samples, batch_size, report)
+    reference = reference_of(engines)
+    losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
+    rows = [_accuracy_row(path, found, losses.get(path)) for path, found in results.items()]
+    number = results[reference].num_samples
+    title = f"accuracy on {number} images of {data}; loss against {reference.name}"
+    print_table(title, ("engine", ">top-1 %", ">top-5 %", ">loss, points", ">95 % interval"), rows, DEVICE)
+    if output is not None:
+        found = [
+            {"engine": str(path)} | accuracy.to_dict() | {"loss": losses[path].to_dict() if path in losses else None}
+            for path, accuracy in results.items()
+        ]
+        write_json(output, {"engine": describe(), "data": data, "reference": str(reference), "rows": found})
+
+
+def _accuracy_row(path: Path, found: "Accuracy", loss: Any) -> tuple[str, ...]:
+    interval = (f"{loss.points:+.2f}", f"{loss.low:+.2f} to {loss.high:+.2f}") if loss else ("reference", "")
+    return (str(path), f"{found.top1:.2f}", f"{found.top5:.2f}", *interval)
+
+
+def _check_batch(engine: "InferenceEngine", batch: int) -> None:
+    if not engine.min_batch <= batch <= engine.max_batch:
+        raise InputError(
+            f"a batch of {batch} is outside the profile of {engine.name} ({engine.min_batch} to {engine.max_batch}); "
+            "choose another or rebuild with --max-batch"
+        )
