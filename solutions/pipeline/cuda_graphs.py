@@ -16,7 +16,9 @@ from helpers.errors import EngineError
 
 __all__ = ["Graph", "capture", "why_no_graphs"]
 
-_THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads neither break nor enter the recording
+_RELAXED = (
+    2  # CU_STREAM_CAPTURE_MODE_RELAXED: memory that Python happens to free meanwhile does not break the recording
+)
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _FUNCTIONS = (
     "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
@@ -70,7 +72,7 @@ def capture(stream: Any, work: Callable[[], None], driver: Any = None) -> Graph:
     """
     driver = driver or _library()
     handle, graph, executable = ctypes.c_void_p(stream.handle), ctypes.c_void_p(), ctypes.c_void_p()
-    _check(driver, "cuStreamBeginCapture_v2", handle, _THREAD_LOCAL)
+    _check(driver, "cuStreamBeginCapture_v2", handle, _RELAXED)
     try:
         work()
     except BaseException:

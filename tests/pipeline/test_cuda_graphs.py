@@ -34,7 +34,7 @@ class Driver:
         return NOT_SUPPORTED if name == self.refuses else 0
 
     def cuStreamBeginCapture_v2(self, stream: Any, mode: int) -> int:
-        assert stream.value == STREAM.handle and mode == 1
+        assert stream.value == STREAM.handle and mode == 2
         self.recording = []
         return self._code("cuStreamBeginCapture_v2")
 
