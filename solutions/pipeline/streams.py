@@ -42,9 +42,13 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """Throughput of one engine at one batch in `streams` streams, over `executions` batches of all streams."""
+    """Throughput of one engine at one batch in `streams` streams, over `executions` batches of all streams.
+
+    `name` is the engine's with how it ran: "int8, 2 streams, graphs".
+    """
 
     name: str
+    engine: str
     batch: int
     streams: int
     cuda_graphs: bool
@@ -66,10 +70,10 @@ class StreamRunner(Runner):
 
     def __init__(self, engine: OfflineEngine, alone: Runner, streams: int, cuda_graphs: bool) -> None:
         """Measure `engine`, which `alone` runs by itself: names, precision and device are that runner's."""
-        self._engine, self.streams, self.cuda_graphs = engine, streams, cuda_graphs
+        self._running, self.streams, self.cuda_graphs = engine, streams, cuda_graphs
         words = [f"{streams} stream{'s' if streams > 1 else ''}", *(["graphs"] if cuda_graphs else [])]
         self.name = ", ".join([alone.name, *words, *(["copies"] if engine.copies else [])])
-        self.precision, self.ran_in = alone.precision, alone.ran_in
+        self.engine, self.precision, self.ran_in = alone.name, alone.precision, alone.ran_in
         self.device, self.sample_shape = alone.device, alone.sample_shape
         self.min_batch, self.max_batch = engine.min_batch, engine.max_batch
         self.in_flight = _PER_STREAM * streams
@@ -78,24 +82,26 @@ class StreamRunner(Runner):
     @property
     def copies(self) -> bool:
         """Whether executions copy in and out."""
-        return self._engine.copies
+        return self._running.copies
 
     def bind(self, batch_size: int) -> None:
-        self._engine.bind(batch_size)
+        self._running.bind(batch_size)
         if self.cuda_graphs:
-            self._engine.record_graphs(self.streams)
+            self._running.record_graphs(self.streams)
 
     def enqueue(self) -> None:
-        self._engine.lanes[self._turn].enqueue(self.cuda_graphs)
+        self._running.lanes[self._turn].enqueue(self.cuda_graphs)
         self._turn = (self._turn + 1) % self.streams
 
     def synchronize(self) -> None:
-        for lane in self._engine.lanes[: self.streams]:
+        for lane in self._running.lanes[: self.streams]:
             lane.stream.synchronize()
 
     def result(self, measured: Throughput) -> StreamResult:
         """Return the throughput of this runner with what it is of."""
-        about = {key: getattr(self, key) for key in ("streams", "cuda_graphs", "copies", "precision", "ran_in")}
+        about = {
+            key: getattr(self, key) for key in ("engine", "streams", "cuda_graphs", "copies", "precision", "ran_in")
+        }
         return StreamResult(**about, device=self.device, **asdict(measured))
 
 

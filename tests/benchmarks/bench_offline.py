@@ -36,6 +36,7 @@ __all__ = ["Settings", "main", "run"]
 Say = Callable[[str], None]
 SHOWN_LAYERS = 5
 PROFILED = 30
+WORKSPACE_MB = 8192  # at batch 256 some kernels need more than the usual 2 GB
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def _engine(name: str, settings: Settings, work: Path, say: Say) -> Path:
     calibration: dict[str, Any] = _calibration(onnx, settings, work) if precision.startswith("int8") else {}
     options = BuildOptions(
         precision, min_batch=1, opt_batch=int(tuned or largest), max_batch=largest, opt_level=settings.level,
-        timing_cache=work / "timing.cache", **calibration,
+        workspace_mb=WORKSPACE_MB, timing_cache=work / "timing.cache", **calibration,
     )  # fmt: skip
     built = build_engine(onnx, path, options)
     say(f"{name}: {built.layers} layers in {built.seconds:.0f} s")
@@ -154,12 +155,10 @@ def _measure(
     with ExitStack() as stack:
         alone = [(path, _alone(name, path, stack)) for name, path in engines.items()]
         runners = stack.enter_context(stream_runners(alone, batch, options, said.append))
-        of = {
-            runner.name: (runner, name) for runner in runners for name in engines if runner.name.startswith(f"{name}, ")
-        }
+        known = {runner.name: runner for runner in runners}
         found = measure_throughput(runners, [batch], seconds=settings.seconds)
     notes += [text for text in said if text not in notes]
-    return [{**of[result.name][0].result(result).row(), "engine": of[result.name][1]} for result in found]
+    return [known[result.name].result(result).row() for result in found]
 
 
 def _alone(name: str, path: Path, stack: ExitStack) -> Runner:

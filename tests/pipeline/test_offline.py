@@ -104,6 +104,7 @@ def test_what_is_no_engine_is_refused(tmp_path: Path) -> None:
             OfflineEngine(tmp_path / name, 2, pool)
 
 
+@pytest.mark.skipif(ENGINE != "cpu", reason="TensorRT 8.6 cannot be asked to behave like 10")
 @pytest.mark.parametrize(
     ("name", "version", "shared"), [("tensorrt", "8.6.0", False), ("tensorrt", "10.16.1", True), ("cpu", "8.6.0", True)]
 )

@@ -9,9 +9,10 @@ from helpers.backend import ENGINE
 from helpers.errors import EngineError, InputError
 from solutions.pipeline import streams
 from solutions.pipeline.build import BuildOptions, build_engine
+from solutions.pipeline.commands.streams import _best
 from solutions.pipeline.report.files import load_file
 from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
-from solutions.pipeline.streams import StreamOptions, measure_streams, stream_runners
+from solutions.pipeline.streams import StreamOptions, StreamResult, measure_streams, stream_runners
 from tests.pipeline.tiny_models import tiny_onnx
 
 SHORT = ("--iterations", 3, "--warmup", 1, "--duration", 0.02)
@@ -42,7 +43,7 @@ def test_every_batch_is_measured_in_every_number_of_streams(engine: Path, alone:
 def test_executions_go_to_every_stream_in_turn(engine: Path, alone: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     with stream_runners([(engine, alone)], 4, StreamOptions((1, 3))) as runners:
         turns: list[int] = []
-        for number, lane in enumerate(runners[0]._engine.lanes):
+        for number, lane in enumerate(runners[0]._running.lanes):
             monkeypatch.setattr(lane, "enqueue", lambda graphs, number=number: turns.append(number))
         for runner in runners:
             for _ in range(6):
@@ -118,8 +119,11 @@ def test_bench_prints_the_streams_and_writes_rows_that_the_report_reads(trtlab, 
     points = [(row["batch"], row["streams"], row["cuda_graphs"]) for row in rows if "streams" in row]
     assert [(1, 1, False), (1, 2, False), (4, 1, False), (4, 2, False)] == [point for point in points if not point[2]]
     assert len([row for row in rows if row.get("median_ms")]) == 2
+    assert "best: fp32, " in out
     read = load_file(tmp_path / "b.json")
     assert read.row("fp32, 2 streams", 4).streams == 2 and read.contradictions == []
+    assert read.names[:3] == ["fp32", "fp32, 1 stream", "fp32, 2 streams"]
+    assert read.title("fp32, 2 streams") == "FP32, 2 streams"
 
 
 def test_bench_with_copies_says_so(trtlab, engine: Path, tmp_path: Path) -> None:
@@ -146,3 +150,16 @@ def test_bench_refuses_streams_in_one_line_before_it_measures(trtlab, engine: Pa
 def test_streams_without_an_engine_are_refused_in_one_line(trtlab) -> None:
     code, _, err = trtlab("bench", "--pytorch", "resnet18", "--streams", 2)
     assert code == 2 and "--streams measures engines" in err and err.count("\n") == 1
+
+
+def test_the_best_point_is_set_against_one_stream_without_graphs() -> None:
+    def result(streams: int, graphs: bool, rate: float, batch: int = 8) -> StreamResult:
+        name = f"int8, {streams}"
+        return StreamResult(name, "int8", batch, streams, graphs, False, "int8", "int8", "a GPU", rate, 10, 1.0)
+
+    plain, best = result(1, False, 1000.0), result(2, True, 1250.0)
+    assert _best([plain, best, result(1, False, 10.0, 4)]) == (
+        "best: int8, 2 at batch 8: 1,250.0 images/s, 1.25× one stream without graphs"
+    )
+    for alone in ([plain], [best]):
+        assert _best(alone).endswith(" images/s")

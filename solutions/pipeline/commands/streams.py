@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.errors import InputError
-from solutions.pipeline.commands.console import print_table
+from solutions.pipeline.commands.console import print_line, print_table
 from solutions.pipeline.commands.multivalue import integers
 
 if TYPE_CHECKING:
@@ -66,3 +66,15 @@ def print_streams(results: "Sequence[StreamResult]") -> None:
     columns = ("name", "ran in", ">batch", ">streams", "graphs", ">n", ">images/s")
     kept = "copied in and out each time" if results[0].copies else "resident on the device"
     print_table("Streams", columns, rows, f"n batches; images/s of all streams together, data {kept}")
+    print_line(_best(results))
+
+
+def _best(results: "Sequence[StreamResult]") -> str:
+    """Return the fastest point in a line, against its engine at the same batch in one stream without graphs."""
+    best = max(results, key=lambda result: result.images_per_s)
+    text = f"best: {best.name} at batch {best.batch}: {best.images_per_s:,.1f} images/s"
+    for other in results:
+        if (other.engine, other.batch, other.streams, other.cuda_graphs) == (best.engine, best.batch, 1, False):
+            gain = best.images_per_s / other.images_per_s
+            return text + (f", {gain:.2f}× one stream without graphs" if other is not best else "")
+    return text
