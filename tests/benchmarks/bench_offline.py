@@ -36,7 +36,7 @@ __all__ = ["Settings", "main", "run"]
 Say = Callable[[str], None]
 SHOWN_LAYERS = 5
 PROFILED = 30
-WORKSPACE_MB = 8192  # at batch 256 some kernels need more than the usual 2 GB
+WORKSPACE_MB = 4096  # at batch 256 some kernels need more than the usual 2 GB
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             run(settings, out, work, lambda text: print(text, file=sys.stderr, flush=True))
         except LabError as error:
-            sys.exit(f"error: {' '.join(str(error).split())}")
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            sys.exit(2)
         print(f"written to {out}")
     if only_page or out.resolve().parent.parent == RESULTS:
         atomic_write(PAGE, in_page(PAGE.read_text(encoding="utf-8")))
