@@ -1,8 +1,8 @@
 """`make offline`: images per second of ResNet-50 at every batch, number of streams, with and without CUDA graphs.
 
-Writes a record after each batch, so that a run that was stopped goes on where it was; engines are kept too. At the best
-point of each engine it measures once more with copies in and out, and profiles the layers. The tables of
-docs/throughput.md are made of the records.
+Writes a record after each batch, so that a run that was stopped goes on where it was, with the engines that it built; a
+whole record is measured again. At the best point of each engine it measures once more with copies in and out, and
+profiles the layers. The tables of docs/throughput.md are made of the records.
 """
 
 import argparse
@@ -87,15 +87,25 @@ def run(settings: Settings, out: Path, work: Path, say: Say = lambda text: None)
 
 
 def _begun(settings: Settings, out: Path) -> dict[str, Any]:
-    """Return the record that an earlier run with these settings on this device left, or a new one."""
+    """Return what an earlier run with these settings on this device left unfinished, or a new record."""
     about = {"engine": describe(), "settings": settings.described()}
     if out.is_file():
         found = read_json(out, "record of make offline")
-        if isinstance(found, dict) and {key: found.get(key) for key in about} == about:
+        if (
+            isinstance(found, dict)
+            and {key: found.get(key) for key in about} == about
+            and not _is_whole(found, settings)
+        ):
             return found
     machine = {"name": cpu_name(), "cores": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 1)}
     made = {"measured": datetime.date.today().isoformat(), "machine": machine, "versions": versions()}
     return {**about, **made, "notes": [], "rows": [], "copies": [], "limits": {}}
+
+
+def _is_whole(record: dict[str, Any], settings: Settings) -> bool:
+    there = {(row["engine"], row["batch"]) for row in record["rows"]}
+    wanted = {(name, batch) for name in settings.engines for batch in settings.batches}
+    return wanted <= there and set(settings.engines) <= set(record["limits"])
 
 
 def _engine(name: str, settings: Settings, work: Path, say: Say) -> Path:

@@ -57,13 +57,17 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
     assert "| INT8 tuned for batch 2, batch | 1 stream | 2 streams |" in section(record)
 
 
-def test_another_setting_begins_again(tmp_path: Path) -> None:
+def test_other_settings_and_a_whole_record_begin_again_and_another_engine_is_added(tmp_path: Path) -> None:
     out = tmp_path / "offline.json"
-    settings = Settings(onnx=tmp_path / "m.onnx")
-    begun = bench_offline._begun(settings, out)
-    write_json(out, {**begun, "rows": [1]})
-    assert bench_offline._begun(settings, out)["rows"] == [1]
-    assert bench_offline._begun(Settings(seconds=9.0, onnx=tmp_path / "m.onnx"), out)["rows"] == []
+    settings = Settings(("int8",), (1, 8))
+    rows = [_point(1, 1, False, 100.0)]
+    write_json(out, {**bench_offline._begun(settings, out), "rows": rows})
+    assert bench_offline._begun(settings, out)["rows"] == rows
+    assert bench_offline._begun(Settings(("int8",), (1, 8), seconds=9.0), out)["rows"] == []
+    rows.append(_point(8, 1, False, 400.0))
+    write_json(out, {**bench_offline._begun(settings, out), "rows": rows, "limits": {"int8": {}}})
+    assert bench_offline._begun(settings, out)["rows"] == []
+    assert bench_offline._begun(Settings(("int8", "fp16"), (1, 8)), out)["rows"] == rows
 
 
 def test_what_is_no_engine_is_refused(tmp_path: Path) -> None:
