@@ -21,6 +21,8 @@ FLOORS = {
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
         *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
         *(
+            "gpu_packages",
+            "cuda_python",
             "cpu_engine",
             "backend",
             "arithmetic",
@@ -47,6 +49,7 @@ FLOORS = {
         "builder",
         "__init__",
     ),
+    "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
         *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
         *("networks", "onnx_files", "timed", "engines", "answer", "builds", "retired", "student"),
