@@ -67,9 +67,7 @@ def test_every_recorded_case_passed_or_says_why_it_was_skipped() -> None:
 
 def test_memory_and_streams_were_recorded_through_pycuda_and_through_cuda_python() -> None:
     if not CUDA_RECORD.exists():
-        pytest.skip(
-            "not recorded yet: on a machine with a GPU, TensorRT, pycuda and cuda-python run make conformance-cuda"
-        )
+        pytest.skip("not recorded yet: on a machine with a GPU, TensorRT and both packages run make conformance-cuda")
     found = json.loads(CUDA_RECORD.read_text(encoding="utf-8"))
     assert found["device"].startswith("TensorRT") and found["date"]
     assert {"tensorrt", "pycuda", "cuda-bindings"} <= set(found["versions"])
@@ -81,14 +79,8 @@ def test_memory_and_streams_were_recorded_through_pycuda_and_through_cuda_python
 def test_a_case_that_did_not_run_through_one_of_both_is_missing_in_their_record() -> None:
     from tests.conformance.__main__ import merged
 
-    runs = [
-        {
-            "device": "TensorRT 8.6.0, a GPU",
-            "versions": {"tensorrt": "8.6.0"},
-            "cases": {"memory: a": {"outcome": outcome}},
-        }
-        for outcome in ("passed", "failed")
-    ]
+    about = {"device": "TensorRT 8.6.0, a GPU", "versions": {"tensorrt": "8.6.0"}}
+    runs = [{**about, "cases": {"memory: a": {"outcome": outcome}}} for outcome in ("passed", "failed")]
     runs[1]["cases"]["memory: b"] = {"outcome": "passed"}
     record = merged(runs, {"pycuda": "2026.1"})
     assert record["cases"] == {

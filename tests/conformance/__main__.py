@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -56,7 +56,7 @@ def merged(records: Sequence[dict[str, Any]], packages: dict[str, str]) -> dict[
     }
 
 
-def main(out: Path = typer.Option(..., help="The JSON to write.")) -> None:
+def main(out: Annotated[Path, typer.Option(help="The JSON to write.")]) -> None:
     """Run the memory and stream cases through pycuda and through cuda-python; write one record."""
     with tempfile.TemporaryDirectory() as folder:
         records = [run(through, Path(folder) / f"{through}.json") for through in THROUGH]

@@ -21,7 +21,7 @@ NO_DRIVER["pycuda/autoprimaryctx.py"] = "raise RuntimeError('cuInit failed: no C
 CUDA_PYTHON = {
     "cuda/__init__.py": "",
     "cuda/bindings/__init__.py": "",
-    "cuda/bindings/driver.py": "import sys\nfrom tests import fake_cuda\nsys.modules[__name__] = fake_cuda.FakeDriver()",
+    "cuda/bindings/driver.py": "import sys, tests.fake_cuda as fake; sys.modules[__name__] = fake.FakeDriver()",
 }
 TIMED = """
 class IInt8EntropyCalibrator2: pass
