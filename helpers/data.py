@@ -116,7 +116,7 @@ def _unpacked(source: Source, root: Path, progress: bool) -> Path:
 
 
 def _cifar10(source: Source, root: Path, progress: bool) -> Path:
-    """Return the unpacked binary version, which, unlike the Python one, needs no unpickling; once converted, nothing."""
+    """Return where the binary version is unpacked, which, unlike the Python one, needs no unpickling."""
     if (root / "cifar10-png").is_dir():
         return root
     return _unpacked(source, root, progress)

@@ -143,8 +143,8 @@ def _devkit_labels(file: Path) -> dict[str, int]:
             except Exception as error:  # what SciPy raises for a damaged file, and KeyErrors of another content
                 raise DataError(f"{path} does not map the devkit's ids to synsets ({one_line(error)})") from error
     raise DataError(
-        f"{file} has the devkit's own ids, 1 to 1000, which are not in the order of a model's outputs; put the devkit's "
-        "meta.mat (or map_clsloc.txt) beside it, or give one of " + ", ".join(LABEL_FILES[:4])
+        f"{file} has the devkit's own ids, 1 to 1000, which are not in the order of a model's outputs; put the "
+        "devkit's meta.mat (or map_clsloc.txt) beside it, or give one of " + ", ".join(LABEL_FILES[:4])
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from helpers.errors import InputError
 from helpers.files import read_json
 from solutions.pipeline.accuracy import Accuracy, evaluate_all
+from solutions.pipeline.class_names import ClassNames, fit_labels, names_beside, number_of_classes
 from solutions.pipeline.inference import InferenceEngine
 
 if TYPE_CHECKING:
@@ -22,20 +23,37 @@ def evaluate_engines(
     num_samples: int,
     batch_size: int,
     report: Callable[[str], None] = lambda text: None,
+    classes: ClassNames | None = None,
 ) -> dict[Path, Accuracy]:
     """Return each engine's accuracy on the same images.
 
+    Args:
+        classes: the names of the outputs, where they are not those that the engines' records hold.
+
     Raises:
-        InputError: an engine cannot be loaded, or the engines take images of different sizes.
+        InputError: an engine cannot be loaded, the engines take images of different sizes, or labels cannot match.
     """
     with contextlib.ExitStack() as stack:
         engines = {path: stack.enter_context(InferenceEngine(path)) for path in paths}
         size = _common_size(engines)
+        data = _labels_of_all(engines, data, classes)
         predictors = {str(path): engine.predict for path, engine in engines.items()}
         found = evaluate_all(
             predictors, data, num_samples, batch_size, size, lambda done: report(f"evaluating: {done} images")
         )
         return {path: found[str(path)] for path in paths}
+
+
+def _labels_of_all(engines: dict[Path, InferenceEngine], data: "DataSet", classes: ClassNames | None) -> "DataSet":
+    """Return the data set with the labels of the engines' outputs."""
+    known = {path: classes or names_beside(path) for path in engines}
+    first = next((names for names in known.values() if names), None)
+    for path, engine in engines.items():
+        if known[path] and known[path].names != first.names:
+            raise InputError(f"{first.source} and {known[path].source} name their classes differently; give --classes")
+        outputs = number_of_classes(engine.output_shape, engine.name)
+        fitted = fit_labels(data, outputs, first, engine.name)
+    return fitted
 
 
 def reference_of(paths: Sequence[Path]) -> Path:

@@ -43,7 +43,8 @@ def digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
     def images(split: str, limit: int | None = None, seed: int = 0) -> list[tuple[Path, int]]:
         return [(path, index % 10) for index, path in enumerate(paths)][:limit]
 
-    data = SimpleNamespace(name="digits", images=images)
+    classes = [str(digit) for digit in range(10)]
+    data = SimpleNamespace(name="digits", images=images, classes=classes, num_outputs=10)
     monkeypatch.setattr("helpers.data.load_dataset", lambda name: data)
     monkeypatch.setattr("helpers.models.load_model", lambda name, data: TinyNet().eval())
     return data

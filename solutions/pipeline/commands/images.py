@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from helpers.errors import InputError
-from solutions.pipeline.commands.console import DATA_HELP, print_line, print_table, working
+from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_table, working
 from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
@@ -66,20 +66,23 @@ def infer(
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Name images that cannot be decoded and go on without them.")
     ] = False,
+    classes: Annotated[Path | None, typer.Option(help=CLASSES_HELP)] = None,
 ) -> None:
     """Classify images and print the most probable classes."""
     if topk < 1:
         raise InputError(f"--topk {topk} shows nothing; give 1 or more")
     with working("classifying"):
         from helpers.backend import DEVICE
+        from solutions.pipeline.class_names import read_classes
         from solutions.pipeline.classify import classify
         from solutions.pipeline.inference import InferenceEngine
         from solutions.pipeline.preprocessing import find_images
 
+        names = read_classes(classes) if classes else None
         paths = find_images(input)
         with InferenceEngine(engine) as loaded:
             _check_batch(loaded, batch_size)
-            found, skipped = classify(loaded, paths, batch_size, topk, skip_unreadable)
+            found, skipped = classify(loaded, paths, batch_size, topk, skip_unreadable, names)
     rows = [(image.path, *(f"{name} {percent:.1f} %" for name, percent in image.classes)) for image in found]
     columns = ["file", *(f"{rank}." for rank in range(1, len(rows[0])))] if rows else ["file"]
     print_table(f"{engine.name}: {len(rows)} images", columns, rows, DEVICE)
@@ -131,6 +134,9 @@ def evaluate(
     num_samples: Annotated[int, typer.Option(help="Validation images.")] = 1000,
     batch_size: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+    classes: Annotated[
+        Path | None, typer.Option(help=f"{CLASSES_HELP} The data's classes are matched with them by name.")
+    ] = None,
 ) -> None:
     """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
     if num_samples < 1:
@@ -139,13 +145,15 @@ def evaluate(
     from helpers.data import load_dataset
     from helpers.files import write_json
     from solutions.pipeline.accuracy import accuracy_loss
+    from solutions.pipeline.class_names import read_classes
     from solutions.pipeline.evaluation import evaluate_engines, reference_of
 
+    names = read_classes(classes) if classes else None
     engines = list(dict.fromkeys(engine))
     dataset = load_dataset(data)
     dataset.images("validation", limit=num_samples)  # renders or unpacks with a progress bar of its own
     with working("evaluating") as report:
-        results = evaluate_engines(engines, dataset, num_samples, batch_size, report)
+        results = evaluate_engines(engines, dataset, num_samples, batch_size, report, names)
     reference = reference_of(engines)
     losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
     rows = [_accuracy_row(path, found, losses.get(path)) for path, found in results.items()]

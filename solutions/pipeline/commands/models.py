@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from helpers.errors import EngineUnavailableError, InputError
-from solutions.pipeline.commands.console import DATA_HELP, print_line, print_table, working
+from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_table, working
 from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
@@ -79,17 +79,20 @@ def export(
     channels: Annotated[int, typer.Option(help="Channels of the images: 3 for RGB, 1 for grey.")] = 3,
     simplify: Annotated[bool, typer.Option("--simplify", help="Fold constants with onnxsim.")] = False,
     data: Annotated[str, typer.Option(help=f"The data whose weights to export: {DATA_HELP}")] = "digits",
+    classes: Annotated[Path | None, typer.Option(help=f"{CLASSES_HELP} The file and its engines keep them.")] = None,
 ) -> None:
     """Export a PyTorch model to ONNX and check it against PyTorch through ONNX Runtime."""
     if weights not in ("auto", "none"):
         raise InputError(f"--weights {weights!r} is unknown; choose auto or none")
     with working(f"loading {model}") as report:
         from helpers.models import load_model
+        from solutions.pipeline.class_names import read_classes
         from solutions.pipeline.export import export_onnx
         from solutions.pipeline.model_inputs import parse_inputs
         from solutions.pipeline.own_models import is_own, load_own, program_inputs
 
         inputs = parse_inputs(input, batch_size, input_size) if input else program_inputs(model)
+        names = read_classes(classes) if classes else None
         own = is_own(model, weights)
         module = load_own(model, arch, weights) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
@@ -104,6 +107,7 @@ def export(
             inputs=inputs,
             simplify=simplify,
             metadata={"model": model} if own else _metadata(model, data),
+            classes=names,
         )
     _print_export(out, record)
 
@@ -215,7 +219,7 @@ def _class_names(data: str) -> list[str]:
 
     if data == "digits":
         return [str(digit) for digit in range(10)]
-    return list(CIFAR10_GROUPS) if data == "cifar10" else class_names()
+    return list(CIFAR10_GROUPS) if data.partition(":")[0] == "cifar10" else class_names()
 
 
 def _listed(numbers: tuple[int, ...]) -> str:
