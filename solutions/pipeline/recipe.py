@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe"]
 
 Report = Callable[[str], None]
+Predict = Callable[[np.ndarray], np.ndarray]
 
 CHECK_IMAGES = 5
 EVALUATION_BATCH = 4
@@ -43,6 +44,7 @@ OPSET = 17
 class Recipe:
     """The stages for one set of options; model and data are loaded once, when a stage first needs them."""
 
+    preparation = "Prepare images and weights"
     measured = ("checks.json", "latency.json", "throughput.json", "accuracy.json", "profile.json")
 
     def __init__(self, options: RunOptions) -> None:
@@ -274,7 +276,7 @@ class Recipe:
             from solutions.pipeline.inference import InferenceEngine
 
             with ExitStack() as stack:
-                predictors = {BASELINE: _pytorch_predictor(self.model, "cuda" if ENGINE == "tensorrt" else "cpu")}
+                predictors = dict([self._baseline()])
                 for spec in evaluated:
                     engine = stack.enter_context(InferenceEngine(self._path(self.engine_path(spec))))
                     predictors[spec.name] = engine.predict
@@ -288,6 +290,10 @@ class Recipe:
         title = f"Evaluate accuracy on {number:,} images"
         options = {"images": number}
         return self._stage("accuracy", title, action, ("accuracy.json",), inputs=inputs, options=options)
+
+    def _baseline(self) -> tuple[str, Predict]:
+        """Return what the engines' accuracy is compared with, by its row's name."""
+        return BASELINE, _pytorch_predictor(self.model, "cuda" if ENGINE == "tensorrt" else "cpu")
 
     def _evaluated(self) -> list[EngineSpec]:
         """Return the engines to evaluate: the dynamic one computes as FP16 does, and a quick run leaves out TF32."""
@@ -359,7 +365,7 @@ class Recipe:
         write_json(self._path(name), {**about, **made, "rows": rows})
 
 
-def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Callable[[np.ndarray], np.ndarray]:
+def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Predict:
     """Return a function from images [N, 3, S, S] to scores [N, C], both float32 NumPy arrays."""
     import torch
 
@@ -373,13 +379,13 @@ def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Callable[[np.nd
 
 
 def _accuracy_rows(scores: Mapping[str, "Accuracy"]) -> list[AccuracyRow]:
-    """Return one row an engine, each but the baseline with its loss against the baseline."""
+    """Return one row an engine, each with its loss against the first, which is the baseline."""
     from solutions.pipeline.accuracy import accuracy_loss
 
-    reference, rows = scores[BASELINE], []
+    reference, rows = next(iter(scores.values())), []
     for name, found in scores.items():
         row = AccuracyRow(name, found.top1, found.top5, found.num_samples)
-        if name != BASELINE:
+        if found is not reference:
             loss = accuracy_loss(reference, found)
             changed = int(np.sum(reference.correct != found.correct))
             row = AccuracyRow(name, row.top1, row.top5, row.num_samples, loss.points, loss.low, loss.high, changed)

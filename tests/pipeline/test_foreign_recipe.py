@@ -12,6 +12,7 @@ from rich.console import Console
 
 from helpers.errors import InputError
 from helpers.files import read_json
+from solutions.pipeline.class_names import names_beside
 from solutions.pipeline.export import export_onnx
 from solutions.pipeline.foreign_recipe import ForeignRecipe
 from solutions.pipeline.inference import InferenceEngine
@@ -73,9 +74,12 @@ def test_token_ids_without_samples_run_on_noise_and_leave_int8_out(finished: tup
     assert list(_checks(out)) == ["fp32", "tf32", "fp16"]
     summary = json.loads((out / "summary.json").read_text())
     assert {row["name"] for row in summary["rows"]} == {"onnxruntime-fp32", "fp32", "tf32", "fp16"}
-    assert summary["not_measured"] == ["accuracy"]
+    assert summary["not_measured"] == ["accuracy"] and "Prepare" not in shown
+    assert all(row["speedup"] for row in summary["rows"]) and "the throughput of ONNX Runtime FP32" in shown
     report = (out / "report.md").read_text()
     assert "drift of output against FP32" in report and "no labels" in report
+    assert "Speed-up is throughput over ONNX Runtime FP32's" in report and "PyTorch FP32" not in report
+    assert "input size" not in report and "accuracy images" not in report
 
 
 def test_the_drift_is_that_of_the_outputs_on_the_samples(tmp_path: Path) -> None:
@@ -131,6 +135,12 @@ def test_a_wrong_model_shape_or_sample_writes_nothing(tokens: Path, tmp_path: Pa
     assert not (tmp_path / "out").exists()
 
 
-def test_a_data_set_has_no_labels_for_a_foreign_model(tokens: Path, trtlab, tmp_path: Path) -> None:
-    code, _, err = trtlab("run", "--onnx", tokens, "--data", "imagenette", "--out", tmp_path / "out")
-    assert code == 2 and "imagenette has no labels for the outputs of --onnx" in err and err.count("\n") == 1
+def test_names_of_the_classes_travel_to_the_engines_and_are_counted_first(tokens: Path, tmp_path: Path) -> None:
+    model, names = tiny_onnx(tmp_path), tmp_path / "names.txt"
+    names.write_text("\n".join("abcdefghij"))
+    _up_to_checks(RunOptions(onnx=model, out=tmp_path / "out", classes=names, batches=(1, 4)))
+    assert names_beside(tmp_path / "out" / "engines" / f"{model.stem}_fp32.engine").names == list("abcdefghij")
+    names.write_text("a\nb")
+    with pytest.raises(InputError, match=r"names.txt names 2 classes, but tiny_dynamic_0.onnx has 10 outputs"):
+        ForeignRecipe(RunOptions(onnx=model, out=tmp_path / "other", classes=names))
+    assert not (tmp_path / "other").exists()

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from helpers.errors import InputError
-from solutions.pipeline.commands.console import print_line
+from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line
 from solutions.pipeline.commands.multivalue import MultiValueCommand
 
 __all__ = ["register"]
@@ -96,15 +96,19 @@ def run(
     data: Annotated[
         str | None,
         typer.Option(
-            help="digits, imagenette, imagenet:FOLDER or cifar10; with --onnx an .npz of named inputs (or .npy).",
+            help=f"{DATA_HELP} With --onnx also an .npz of named inputs (or .npy), without labels.",
             show_default="digits; with --onnx seeded noise",
         ),
     ] = None,
     onnx: Annotated[
-        Path | None, typer.Option(help="An ONNX model of yours in place of --model: drift in place of accuracy.")
+        Path | None,
+        typer.Option(help="An ONNX model of yours in place of --model; without labels drift is its accuracy."),
     ] = None,
     shapes: Annotated[
         list[str] | None, typer.Option(help="With --onnx: the profile, NAME:MIN:OPT:MAX, once for each input.")
+    ] = None,
+    classes: Annotated[
+        Path | None, typer.Option(help=f"With --onnx: {CLASSES_HELP} The data's are matched with them by name.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for everything that the run makes.")] = Path("results"),
 ) -> None:
@@ -120,20 +124,18 @@ def run(
 
     chosen = {"model": model, "data": data or "digits", "out": out}
     if onnx is not None:
-        samples = _samples(data)
-        chosen = {"onnx": onnx, "samples": samples, "shapes": tuple(shapes or ()), "out": out}
-    elif shapes:
-        raise InputError("--shapes is for a model of yours; give it with --onnx")
+        given = {"shapes": tuple(shapes or ()), "classes": classes}
+        chosen = {"onnx": onnx, "out": out, **given, **_samples_or_labels(data)}
+    elif shapes or classes:
+        raise InputError(f"--{'shapes' if shapes else 'classes'} is for a model of yours; give it with --onnx")
     run_all(RunOptions.quickly(**chosen) if quick else RunOptions(**chosen), Console())
 
 
-def _samples(data: str | None) -> Path | None:
-    """Return the file of samples for a foreign model; a data set's labels would say nothing of its outputs."""
-    if data is not None and not data.endswith((".npz", ".npy")):
-        raise InputError(
-            f"--data {data} has no labels for the outputs of --onnx; give an .npz of named inputs, or .npy"
-        )
-    return None if data is None else Path(data)
+def _samples_or_labels(data: str | None) -> dict[str, Path | str]:
+    """Return what a foreign model is run on: a file of samples, a data set with labels, or nothing."""
+    if data is None:
+        return {}
+    return {"samples": Path(data)} if data.endswith((".npz", ".npy")) else {"labels": data}
 
 
 def _choose_engine(engine: str | None) -> None:
