@@ -9,6 +9,7 @@ from helpers.errors import InputError
 from helpers.files import read_json
 from solutions.pipeline.accuracy import Accuracy, evaluate_all
 from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.preprocessing_record import NOTHING, Asked, common
 
 if TYPE_CHECKING:
     from helpers.data import DataSet
@@ -22,18 +23,22 @@ def evaluate_engines(
     num_samples: int,
     batch_size: int,
     report: Callable[[str], None] = lambda text: None,
+    asked: Asked = NOTHING,
+    note: Callable[[str], None] = lambda text: None,
 ) -> dict[Path, Accuracy]:
-    """Return each engine's accuracy on the same images.
+    """Return each engine's accuracy on the same images; `note` is told of a preprocessing that had to be assumed.
 
     Raises:
-        InputError: an engine cannot be loaded, or the engines take images of different sizes.
+        InputError: an engine cannot be loaded, or the engines take images that are preprocessed differently.
     """
     with contextlib.ExitStack() as stack:
         engines = {path: stack.enter_context(InferenceEngine(path)) for path in paths}
-        size = _common_size(engines)
+        preprocessing, assumed = common(list(engines.values()), asked)
+        if assumed:
+            note(assumed)
         predictors = {str(path): engine.predict for path, engine in engines.items()}
         found = evaluate_all(
-            predictors, data, num_samples, batch_size, size, lambda done: report(f"evaluating: {done} images")
+            predictors, data, num_samples, batch_size, preprocessing, lambda done: report(f"evaluating: {done} images")
         )
         return {path: found[str(path)] for path in paths}
 
@@ -49,12 +54,3 @@ def _precision(path: Path) -> str | None:
     except InputError:
         return None
     return record.get("precision") if isinstance(record, dict) else None
-
-
-def _common_size(engines: dict[Path, InferenceEngine]) -> int:
-    shapes = {engine.sample_shape for engine in engines.values()}
-    shape = next(iter(shapes))
-    if len(shapes) != 1 or len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
-        found = ", ".join(f"{path.name}: {list(engine.sample_shape)}" for path, engine in engines.items())
-        raise InputError(f"the engines must take the same square RGB images; found {found}")
-    return shape[1]

@@ -98,6 +98,10 @@ class ForeignRecipe(Recipe):
         title = f"Take the samples of {Path(given).name}" if given else f"Draw {SAMPLES} samples of noise"
         return self._stage("samples", title, action, (self.calibration,))
 
+    def _described(self) -> dict[str, str]:  # type: ignore[override]
+        """Return nothing: the samples are taken as they are."""
+        return {}
+
     def _build_options(self, spec: EngineSpec) -> BuildOptions:
         options = super()._build_options(spec)
         if self._fixed or self.options.shapes:

@@ -16,6 +16,8 @@ import numpy as np
 
 from helpers.backend import ENGINE, describe
 from helpers.files import read_json, sha256, write_json
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import encoded
 from solutions.pipeline.report.results import BASELINE, AccuracyRow
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
@@ -52,6 +54,7 @@ class Recipe:
         self.calibration = "calibration/calibration.npy"
         self.cache = f"calibration/{options.model}_calib.cache"
         self.engines = options.engines()
+        self.preprocessing = Preprocessing.usual(3, options.input_size, options.input_size)
 
     def prepare(self) -> None:
         """Render or download images and weights, with their own progress bars; what is there already costs nothing.
@@ -126,6 +129,7 @@ class Recipe:
             model = self.model
             report("tracing, then comparing ONNX Runtime with PyTorch")
             about = {"model": self.options.model, "data": self.options.data, "classes": json.dumps(self.data.classes)}
+            about |= encoded(self.preprocessing)
             exported = export_onnx(
                 model, self._path(self.onnx), opset=OPSET, input_size=self.options.input_size, metadata=about
             )
@@ -151,18 +155,19 @@ class Recipe:
         return self._stage("simplify", "Simplify the ONNX graph", action, (self.simplified,), inputs=(self.onnx,))
 
     def _calibration_data(self) -> Stage:
-        number, size = self.options.calibration_images, self.options.input_size
+        number = self.options.calibration_images
 
         def action(report: Report) -> None:
             from solutions.pipeline.calibration_data import write_calibration_tensor
 
             images = [path for path, _ in self.data.images("calibration", limit=number)]
             # closed at once when interrupted, so that no half-written tensor outlives the stage
-            with closing(write_calibration_tensor(images, self._path(self.calibration), size=size)) as written:
+            how = {"preprocessing": self.preprocessing}
+            with closing(write_calibration_tensor(images, self._path(self.calibration), **how)) as written:
                 for done in written:
                     report(f"{done} of {len(images)} images")
 
-        options = {"images": number, "input_size": size}
+        options = {"images": number, "preprocessing": self.preprocessing.to_dict()}
         title = f"Prepare {number} calibration images"
         return self._stage("calibration-data", title, action, (self.calibration,), options=options)
 
@@ -195,10 +200,9 @@ class Recipe:
     def _checks(self) -> Stage:
         def action(report: Report) -> None:
             from solutions.pipeline.checks import check_engine
-            from solutions.pipeline.preprocessing import load_batch
 
             paths = [path for path, _ in self.data.images("validation", limit=CHECK_IMAGES)]
-            images = load_batch(paths, self.options.input_size)
+            images = self.preprocessing.load_batch(paths)
             reference = _pytorch_predictor(self.model, "cpu")(images)
             rows = []
             for spec in self.engines:
@@ -279,7 +283,7 @@ class Recipe:
                     engine = stack.enter_context(InferenceEngine(self._path(self.engine_path(spec))))
                     predictors[spec.name] = engine.predict
                 scores = evaluate_all(
-                    predictors, self.data, number, EVALUATION_BATCH, self.options.input_size,
+                    predictors, self.data, number, EVALUATION_BATCH, self.preprocessing,
                     progress=lambda done: report(f"{done} of {number} images on every engine"),
                 )  # fmt: skip
             self._write("accuracy.json", [asdict(row) for row in _accuracy_rows(scores)])
@@ -352,10 +356,18 @@ class Recipe:
 
         return [RunnerSpec("engine", str(self._path(self.engine_path(spec))), spec.name) for spec in self.engines]
 
+    def _described(self) -> dict[str, str]:
+        """Return what the report says beside the options."""
+        return {"preprocessing": self.preprocessing.described()}
+
     def _write(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Write a stage's record with the engine, device, model and data it was measured with."""
         about = {"engine": describe(), "model": self.options.model, "data": self.options.data}
-        made = {"settings": self.options.described(), "versions": versions(), "measured": date.today().isoformat()}
+        made = {
+            "settings": {**self.options.described(), **self._described()},
+            "versions": versions(),
+            "measured": date.today().isoformat(),
+        }
         write_json(self._path(name), {**about, **made, "rows": rows})
 
 

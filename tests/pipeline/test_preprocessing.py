@@ -9,7 +9,7 @@ from PIL import Image
 from torchvision import transforms
 
 from helpers.errors import InputError
-from solutions.pipeline.preprocessing import batches, find_images, load_batch, preprocess
+from solutions.pipeline.preprocessing import Preprocessing, find_images, load_batch, preprocess
 
 
 def _image(width: int, height: int, mode: str = "RGB") -> Image.Image:
@@ -50,7 +50,7 @@ def test_a_batch_is_contiguous_float32_in_the_order_of_the_paths(tmp_path: Path)
     batch = load_batch(paths, 32)
     assert batch.dtype == np.float32 and batch.flags.c_contiguous and batch.shape == (3, 3, 32, 32)
     np.testing.assert_array_equal(batch[2], preprocess(paths[2], 32))
-    np.testing.assert_array_equal(np.concatenate(list(batches(paths, 2, 32))), batch)
+    np.testing.assert_array_equal(np.concatenate(list(Preprocessing.usual(3, 32, 32).batches(paths, 2))), batch)
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n" + b"\0" * 40])
