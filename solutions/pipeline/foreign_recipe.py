@@ -50,7 +50,7 @@ class ForeignRecipe(Recipe):
         self.original = options.onnx
         super().__init__(dataclasses.replace(options, **_described(options, self.inputs)))
         self.simplified = self.onnx
-        self.calibration = "calibration/samples.npz"
+        self.calibration, self.cache_files = "calibration/samples.npz", (self.cache,)
         self.engines = [spec for spec in self.engines if self._is_built(spec)]
 
     def _is_built(self, spec: EngineSpec) -> bool:

@@ -53,6 +53,7 @@ class Recipe:
         self.simplified = f"models/{options.model}_simplified.onnx"
         self.calibration = "calibration/calibration.npy"
         self.cache = f"calibration/{options.model}_calib.cache"
+        self.cache_files: tuple[str, ...] = (self.cache, f"{self.cache}.json")
         self.engines = options.engines()
         self.preprocessing = Preprocessing.usual(3, options.input_size, options.input_size)
 
@@ -168,8 +169,8 @@ class Recipe:
                     report(f"{done} of {len(images)} images")
 
         options = {"images": number, "preprocessing": self.preprocessing.to_dict()}
-        title = f"Prepare {number} calibration images"
-        return self._stage("calibration-data", title, action, (self.calibration,), options=options)
+        title, outputs = f"Prepare {number} calibration images", (self.calibration, f"{self.calibration}.json")
+        return self._stage("calibration-data", title, action, outputs, options=options)
 
     def _build(self, spec: EngineSpec) -> Stage:
         path = self.engine_path(spec)
@@ -181,7 +182,7 @@ class Recipe:
             build_engine(self._path(self.simplified), self._path(path), self._build_options(spec), report)
 
         inputs = (self.simplified, self.calibration) if int8 else (self.simplified,)
-        outputs = (path, f"{path}.json", *((self.cache,) if int8 else ()))
+        outputs = (path, f"{path}.json", *(self.cache_files if int8 else ()))
         title = f"Build {spec.name.upper()}" + (", calibrated" if int8 else "")
         options = {"precision": spec.precision, "profile": list(spec.profile)}
         return self._stage(f"build-{spec.name}", title, action, outputs, inputs=inputs, options=options)
