@@ -42,6 +42,7 @@ class EndToEnd:
     total_median_ms: float
     total_p90_ms: float | None
     total_p99_ms: float | None
+    preprocessing: dict[str, Any]
 
 
 def measure_end_to_end(
@@ -72,7 +73,7 @@ def measure_end_to_end(
     totals = table.sum(axis=1)
     medians = {stage: percentile(column, 50) for stage, column in zip(STAGES, table.T, strict=True)}
     whole = (percentile(totals, 50), tail(totals, 90), tail(totals, 99))
-    return EndToEnd(engine.name, batch, len(paths), len(times), medians, *whole)
+    return EndToEnd(engine.name, batch, len(paths), len(times), medians, *whole, preprocessing.to_dict())
 
 
 def _one_batch(engine: InferenceEngine, paths: Sequence[Path], preprocessing: Preprocessing) -> list[float]:

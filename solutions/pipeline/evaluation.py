@@ -9,6 +9,7 @@ from helpers.errors import InputError
 from helpers.files import read_json
 from solutions.pipeline.accuracy import Accuracy, evaluate_all
 from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.preprocessing import Preprocessing
 from solutions.pipeline.preprocessing_record import NOTHING, Asked, common
 
 if TYPE_CHECKING:
@@ -24,23 +25,20 @@ def evaluate_engines(
     batch_size: int,
     report: Callable[[str], None] = lambda text: None,
     asked: Asked = NOTHING,
-    note: Callable[[str], None] = lambda text: None,
-) -> dict[Path, Accuracy]:
-    """Return each engine's accuracy on the same images; `note` is told of a preprocessing that had to be assumed.
+) -> tuple[dict[Path, Accuracy], Preprocessing, str]:
+    """Return each engine's accuracy on the same images, their preprocessing, and a note where that was assumed.
 
     Raises:
         InputError: an engine cannot be loaded, or the engines take images that are preprocessed differently.
     """
     with contextlib.ExitStack() as stack:
         engines = {path: stack.enter_context(InferenceEngine(path)) for path in paths}
-        preprocessing, assumed = common(list(engines.values()), asked)
-        if assumed:
-            note(assumed)
+        preprocessing, note = common(list(engines.values()), asked)
         predictors = {str(path): engine.predict for path, engine in engines.items()}
         found = evaluate_all(
             predictors, data, num_samples, batch_size, preprocessing, lambda done: report(f"evaluating: {done} images")
         )
-        return {path: found[str(path)] for path in paths}
+        return {path: found[str(path)] for path in paths}, preprocessing, note
 
 
 def reference_of(paths: Sequence[Path]) -> Path:

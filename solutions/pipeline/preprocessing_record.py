@@ -106,7 +106,7 @@ def resolve(
     found = recorded or asked.completed(*spec.best[1:])
     if not spec.takes((spec.best[0], *found.shape)):
         raise InputError(f"the preprocessing gives {list(found.shape)} ({found.described()}); {where} takes "
-                         f"{spec.described()}; choose --crop and --channels that fit")  # fmt: skip
+                         f"{spec.described()}; choose --crop, --channels or a profile that fit")  # fmt: skip
     assumed = recorded is None and not asked
     return found, f"{where} has no preprocessing record; taken is the usual: {found.described()}" if assumed else ""
 
@@ -122,7 +122,8 @@ def of_export(inputs: "Sequence[ModelInput]", asked: Asked, *, known: bool) -> P
             names = ", ".join(each.name for each in inputs)
             raise InputError(f"the model takes {names}; only a model of one image input has a preprocessing")
         return None
-    spec = open_spec(inputs[0].name, np.dtype(str(inputs[0].dtype).removeprefix("torch.")), inputs[0].axes)
+    dtype = np.dtype(str(inputs[0].dtype).removeprefix("torch."))
+    spec = open_spec(inputs[0].name, dtype, inputs[0].axes, inputs[0].traced)
     fixed = not {2, 3} & inputs[0].dynamic().keys()
     if not asked and not (known and fixed and image_input(spec)):
         return None
@@ -201,7 +202,8 @@ def common(engines: Sequence["InferenceEngine"], asked: Asked = NOTHING) -> tupl
     for engine in known[1:]:
         check_same(records[known[0]], _name(known[0]), records[engine], _name(engine))
     recorded = records[known[0]] if known else None
-    note = ""
+    without = ", ".join(_name(engine) for engine in engines if engine not in known)
+    note = f"{without} without preprocessing record: taken is that of {_name(known[0])}" if known and without else ""
     for engine in [*known, *(engine for engine in engines if engine not in known)]:
         if len(engine.inputs) != 1:
             raise InputError(f"{_name(engine)} takes {', '.join(engine.inputs)}; only an engine of one image input can")
@@ -274,14 +276,15 @@ def of_onnx(path: Path, asked: Asked = NOTHING) -> tuple[Preprocessing, str]:
     return resolve(open_spec(inputs[0].name, dtype, axes), str(path), recorded, asked)
 
 
-def open_spec(name: str, dtype: np.dtype, axes: Sequence[int | str]) -> InputSpec:
-    """Return an input whose named axes may have any size; the best of the images' sides is 224."""
+def open_spec(
+    name: str, dtype: np.dtype, axes: Sequence[int | str], usual: Mapping[str, int] | None = None
+) -> InputSpec:
+    """Return an input whose named axes may have any size; the best is the `usual`, of an image's side else 224."""
     least = tuple(1 if isinstance(axis, str) else axis for axis in axes)
     most = tuple(MOST_PIXELS if isinstance(axis, str) else axis for axis in axes)
-    best = tuple(
-        (1 if place == 0 else 3 if place == 1 else _USUAL_SIZE) if isinstance(axis, str) else axis
-        for place, axis in enumerate(axes)
-    )
+    sides = (1, 3, _USUAL_SIZE, _USUAL_SIZE, *axes[4:])
+    named = {axis: sides[place] for place, axis in enumerate(axes)} | dict(usual or {})
+    best = tuple(named[axis] if isinstance(axis, str) else axis for axis in axes)
     return InputSpec(name, dtype, least, best, most)
 
 

@@ -177,11 +177,9 @@ def evaluate(
     engines = list(dict.fromkeys(engine))
     dataset = load_dataset(data)
     dataset.images("validation", limit=num_samples)  # renders or unpacks with a progress bar of its own
-    notes: list[str] = []
     with working("evaluating") as report:
-        results = evaluate_engines(engines, dataset, num_samples, batch_size, report, asked, notes.append)
-    for note in notes:
-        print_note(note)
+        results, preprocessing, note = evaluate_engines(engines, dataset, num_samples, batch_size, report, asked)
+    print_note(note)
     reference = reference_of(engines)
     losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
     rows = [_accuracy_row(path, found, losses.get(path)) for path, found in results.items()]
@@ -193,7 +191,8 @@ def evaluate(
             {"engine": str(path)} | accuracy.to_dict() | {"loss": losses[path].to_dict() if path in losses else None}
             for path, accuracy in results.items()
         ]
-        write_json(output, {"engine": describe(), "data": data, "reference": str(reference), "rows": found})
+        about = {"engine": describe(), "data": data, "preprocessing": preprocessing.to_dict()}
+        write_json(output, {**about, "reference": str(reference), "rows": found})
 
 
 def _accuracy_row(path: Path, found: "Accuracy", loss: Any) -> tuple[str, ...]:

@@ -208,6 +208,8 @@ def build(
 
 
 def _print_build(engine: Path, record: "BuildRecord") -> None:
+    from solutions.pipeline.preprocessing import Preprocessing
+
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
@@ -215,6 +217,8 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
         print_line(f"warning: {' '.join(warning.split())}")
     if len(record.warnings) > _SHOWN_WARNINGS:
         print_line(f"{len(record.warnings)} warnings in all; see {engine}.json")
+    if record.preprocessing:
+        print_line(f"preprocessing: {Preprocessing.from_dict(record.preprocessing, str(engine)).described()}")
     if record.calibration:
         used, given = record.calibration["images"], record.calibration["given"]
         number = f"{used} of {given}" if used < given else str(used)
