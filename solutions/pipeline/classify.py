@@ -9,7 +9,7 @@ import numpy as np
 from helpers.errors import InputError
 from solutions.pipeline.class_names import ClassNames, names_beside
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.preprocessing import preprocess
+from solutions.pipeline.preprocessing import Preprocessing
 
 __all__ = ["Classified", "classify", "names_of", "softmax"]
 
@@ -27,24 +27,26 @@ def classify(
     paths: Sequence[Path],
     batch_size: int,
     topk: int,
+    preprocessing: Preprocessing,
     skip_unreadable: bool = False,
     classes: ClassNames | None = None,
 ) -> tuple[list[Classified], list[str]]:
     """Classify images batch by batch; returns them, and why others were skipped.
 
     Raises:
-        InputError: an image cannot be decoded (with `skip_unreadable`: none can), the engine takes no square RGB
-            images, or `classes` are not as many as its outputs.
+        InputError: an image cannot be decoded (with `skip_unreadable`: none can), the engine gives no classes, or
+            `classes` are not as many as its outputs.
     """
-    channels, height, width = _image_shape(engine)
-    if channels != 3 or height != width:
-        raise InputError(f"engine {engine.name} takes {list(engine.sample_shape)}, no square RGB images")
+    if len(engine.output_shape) != 1:
+        shapes = f"{list(engine.sample_shape)} to {list(engine.output_shape)}"
+        raise InputError(f"engine {engine.name} maps {shapes}; it is no image classifier")
     if classes:
         classes.check(engine.output_shape[0], engine.name)
     found: list[Classified] = []
     skipped: list[str] = []
     for start in range(0, len(paths), batch_size):
-        images, kept = _readable(paths[start : start + batch_size], height, skipped if skip_unreadable else None)
+        chosen = paths[start : start + batch_size]
+        images, kept = _readable(chosen, preprocessing, skipped if skip_unreadable else None)
         if kept:
             probabilities = softmax(engine.predict(np.stack(images)))
             names = classes.names if classes else names_of(engine, probabilities.shape[1])
@@ -66,18 +68,13 @@ def names_of(engine: InferenceEngine, number: int) -> list[str]:
     return found.names if found and len(found.names) == number else [f"class {index}" for index in range(number)]
 
 
-def _image_shape(engine: InferenceEngine) -> tuple[int, int, int]:
-    if len(engine.sample_shape) != 3 or len(engine.output_shape) != 1:
-        shapes = f"{list(engine.sample_shape)} to {list(engine.output_shape)}"
-        raise InputError(f"engine {engine.name} maps {shapes}; it is no image classifier")
-    return engine.sample_shape
-
-
-def _readable(paths: Sequence[Path], size: int, skipped: list[str] | None) -> tuple[list[np.ndarray], list[Path]]:
+def _readable(
+    paths: Sequence[Path], preprocessing: Preprocessing, skipped: list[str] | None
+) -> tuple[list[np.ndarray], list[Path]]:
     images, kept = [], []
     for path in paths:
         try:
-            images.append(preprocess(path, size))
+            images.append(preprocessing.load(path))
             kept.append(path)
         except InputError as error:
             if skipped is None:

@@ -10,6 +10,8 @@ from helpers.files import read_json
 from solutions.pipeline.accuracy import Accuracy, evaluate_all
 from solutions.pipeline.class_names import ClassNames, fit_labels, names_beside, number_of_classes
 from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import NOTHING, Asked, common
 
 if TYPE_CHECKING:
     from helpers.data import DataSet
@@ -23,25 +25,27 @@ def evaluate_engines(
     num_samples: int,
     batch_size: int,
     report: Callable[[str], None] = lambda text: None,
+    asked: Asked = NOTHING,
     classes: ClassNames | None = None,
-) -> dict[Path, Accuracy]:
-    """Return each engine's accuracy on the same images.
+) -> tuple[dict[Path, Accuracy], Preprocessing, str]:
+    """Return each engine's accuracy on the same images, their preprocessing, and a note where that was assumed.
 
     Args:
         classes: the names of the outputs, where they are not those that the engines' records hold.
 
     Raises:
-        InputError: an engine cannot be loaded, the engines take images of different sizes, or labels cannot match.
+        InputError: an engine cannot be loaded, the engines take images that are preprocessed differently, or labels
+            cannot match.
     """
     with contextlib.ExitStack() as stack:
         engines = {path: stack.enter_context(InferenceEngine(path)) for path in paths}
-        size = _common_size(engines)
+        preprocessing, note = common(list(engines.values()), asked)
         data = _labels_of_all(engines, data, classes)
         predictors = {str(path): engine.predict for path, engine in engines.items()}
         found = evaluate_all(
-            predictors, data, num_samples, batch_size, size, lambda done: report(f"evaluating: {done} images")
+            predictors, data, num_samples, batch_size, preprocessing, lambda done: report(f"evaluating: {done} images")
         )
-        return {path: found[str(path)] for path in paths}
+        return {path: found[str(path)] for path in paths}, preprocessing, note
 
 
 def _labels_of_all(engines: dict[Path, InferenceEngine], data: "DataSet", classes: ClassNames | None) -> "DataSet":
@@ -67,12 +71,3 @@ def _precision(path: Path) -> str | None:
     except InputError:
         return None
     return record.get("precision") if isinstance(record, dict) else None
-
-
-def _common_size(engines: dict[Path, InferenceEngine]) -> int:
-    shapes = {engine.sample_shape for engine in engines.values()}
-    shape = next(iter(shapes))
-    if len(shapes) != 1 or len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
-        found = ", ".join(f"{path.name}: {list(engine.sample_shape)}" for path, engine in engines.items())
-        raise InputError(f"the engines must take the same square RGB images; found {found}")
-    return shape[1]

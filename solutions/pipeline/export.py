@@ -29,6 +29,7 @@ __all__ = [
     "INPUT_NAME",
     "OUTPUT_NAME",
     "ExportRecord",
+    "check_options",
     "export_onnx",
     "simplify_onnx",
     "validate_onnx",
@@ -91,7 +92,7 @@ def export_onnx(
         InputError: a bad option, a model that cannot be exported, an export that differs from PyTorch, or other than
             one name an output.
     """
-    _check_options(opset, batch_size, input_size, channels)
+    check_options(opset, batch_size, input_size, channels)
     inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, channels, input_size)]
     with atomic_path(path) as temporary, _evaluating(model):
         _export(_Traced(model, inputs), temporary, opset)
@@ -147,7 +148,8 @@ def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[Mod
     return absolute, relative
 
 
-def _check_options(opset: int, batch_size: int, input_size: int, channels: int) -> None:
+def check_options(opset: int, batch_size: int, input_size: int, channels: int) -> None:
+    """Raise InputError for an operator set, a batch or an image that cannot be exported."""
     if opset not in _OPSETS:
         raise InputError(f"opset {opset} is not supported; choose {_OPSETS[0]} to {_OPSETS[-1]} (17 suits all engines)")
     if batch_size < 1:

@@ -56,9 +56,9 @@ class ForeignRecipe(Recipe):
         model, self.inputs = _parsed(options)
         self.metadata, self._fixed = model.metadata(), model.fixed_batch is not None
         self.original = options.onnx
-        super().__init__(dataclasses.replace(options, **self._described(options)))
+        super().__init__(dataclasses.replace(options, **self._as_run(options)))
         self.simplified = self.onnx
-        self.calibration = "calibration/samples.npz"
+        self.calibration, self.cache_files = "calibration/samples.npz", (self.cache,)
         self.engines = [spec for spec in self.engines if self._is_built(spec)]
         _ = self.given_names
 
@@ -67,7 +67,7 @@ class ForeignRecipe(Recipe):
         calibrated = bool(self.options.samples or self.options.labels)
         return not (one_profile and spec.name == "dynamic-fp16") and (spec.name != "int8" or calibrated)
 
-    def _described(self, options: RunOptions) -> dict[str, Any]:
+    def _as_run(self, options: RunOptions) -> dict[str, Any]:
         """Return the run's model, data and batches: those that the model takes."""
         low, best, high = batch_range(self.inputs)
         free = low == high or options.shapes
@@ -144,6 +144,10 @@ class ForeignRecipe(Recipe):
 
         title = f"Take the samples of {Path(given).name}" if given else f"Draw {SAMPLES} samples of noise"
         return self._stage("samples", title, action, (self.calibration,))
+
+    def _described(self) -> dict[str, str]:  # type: ignore[override]
+        """Return nothing: the samples are taken as they are."""
+        return {}
 
     def _build_options(self, spec: EngineSpec) -> BuildOptions:
         options = super()._build_options(spec)

@@ -8,13 +8,15 @@ import functools
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from helpers.errors import InputError
 from solutions.pipeline.class_names import fit_labels, names_in
 from solutions.pipeline.foreign_recipe import ONNX_RUNTIME, ForeignRecipe
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import encoded, of_metadata, resolve
 from solutions.pipeline.recipe import Predict, Recipe
 from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import Stage
@@ -38,7 +40,8 @@ class LabelledRecipe(ForeignRecipe):
             InputError: as ForeignRecipe, or a model that takes no images or gives no scores.
         """
         super().__init__(options)
-        self.calibration = "calibration/calibration.npy"
+        self.calibration, self.cache_files = "calibration/calibration.npy", (self.cache, f"{self.cache}.json")
+        self.preprocessing, self.note = self._preprocessed()
         _ = self.outputs_per_sample
 
     def prepare(self) -> None:
@@ -73,20 +76,20 @@ class LabelledRecipe(ForeignRecipe):
         limits = {"calibration": self.options.calibration_images, "validation": self.options.accuracy_images}
         return self.data.images(split, limit=limits[split])
 
-    def _described(self, options: RunOptions) -> dict[str, Any]:
-        return super()._described(options) | {"input_size": self._image_size(options)}
+    def _preprocessed(self) -> tuple[Preprocessing, str]:
+        """Return what the images go through, as exporter or options say, and a note where neither did."""
+        model = Path(self.original).name
+        if len(self.inputs) > 1:
+            takes = ", ".join(self.inputs)
+            raise InputError(f"{self.options.labels} is of images, {model} takes {takes}; give an .npz of named inputs")
+        recorded = of_metadata(self.metadata, model)
+        return resolve(next(iter(self.inputs.values())), model, recorded, self.options.preprocessing)
 
-    def _image_size(self, options: RunOptions) -> int:
-        """Return the height and width of the images that the model takes."""
-        first = next(iter(self.inputs.values()))
-        shape = first.best[1:]
-        if len(self.inputs) > 1 or first.dtype.kind != "f" or len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
-            takes = " and ".join(spec.described() for spec in self.inputs.values())
-            raise InputError(
-                f"--data {options.labels} is of square RGB images, and {Path(self.original).name} takes {takes}; give "
-                "an .npz of named inputs"
-            )
-        return shape[1]
+    def _metadata(self) -> dict[str, str]:
+        return super()._metadata() | encoded(self.preprocessing)
+
+    def _described(self) -> dict[str, str]:
+        return Recipe._described(self)
 
     @functools.cached_property
     def _origin(self) -> dict[str, str]:  # type: ignore[override]
@@ -97,7 +100,7 @@ class LabelledRecipe(ForeignRecipe):
             for path, label in self._images(split)
         ]
         stamp = hashlib.sha256(json.dumps(images).encode()).hexdigest()
-        return super()._origin | {"labels": str(self.options.labels), "images": stamp}
+        return super()._origin | {"labels": str(self.options.labels), "images": stamp, **encoded(self.preprocessing)}
 
     def _class_names(self) -> list[str]:
         return super()._class_names() or ([] if names_in(self.metadata, "") else list(self.data.classes))

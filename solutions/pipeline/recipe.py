@@ -16,6 +16,8 @@ import numpy as np
 
 from helpers.backend import ENGINE, describe
 from helpers.files import read_json, sha256, write_json
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import encoded
 from solutions.pipeline.report.results import BASELINE, AccuracyRow
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
@@ -44,7 +46,7 @@ OPSET = 17
 class Recipe:
     """The stages for one set of options; model and data are loaded once, when a stage first needs them."""
 
-    preparation = "Prepare images and weights"
+    preparation, note = "Prepare images and weights", ""
     measured = ("checks.json", "latency.json", "throughput.json", "accuracy.json", "profile.json")
 
     def __init__(self, options: RunOptions) -> None:
@@ -53,7 +55,9 @@ class Recipe:
         self.simplified = f"models/{options.model}_simplified.onnx"
         self.calibration = "calibration/calibration.npy"
         self.cache = f"calibration/{options.model}_calib.cache"
+        self.cache_files: tuple[str, ...] = (self.cache, f"{self.cache}.json")
         self.engines = options.engines()
+        self.preprocessing = Preprocessing.usual(3, options.input_size, options.input_size)
 
     def prepare(self) -> None:
         """Render or download images and weights, with their own progress bars; what is there already costs nothing.
@@ -128,6 +132,7 @@ class Recipe:
             model = self.model
             report("tracing, then comparing ONNX Runtime with PyTorch")
             about = {"model": self.options.model, "data": self.options.data, "classes": json.dumps(self.data.classes)}
+            about |= encoded(self.preprocessing)
             exported = export_onnx(
                 model, self._path(self.onnx), opset=OPSET, input_size=self.options.input_size, metadata=about
             )
@@ -153,20 +158,21 @@ class Recipe:
         return self._stage("simplify", "Simplify the ONNX graph", action, (self.simplified,), inputs=(self.onnx,))
 
     def _calibration_data(self) -> Stage:
-        number, size = self.options.calibration_images, self.options.input_size
+        number = self.options.calibration_images
 
         def action(report: Report) -> None:
             from solutions.pipeline.calibration_data import write_calibration_tensor
 
             images = [path for path, _ in self.data.images("calibration", limit=number)]
             # closed at once when interrupted, so that no half-written tensor outlives the stage
-            with closing(write_calibration_tensor(images, self._path(self.calibration), size=size)) as written:
+            how = {"preprocessing": self.preprocessing}
+            with closing(write_calibration_tensor(images, self._path(self.calibration), **how)) as written:
                 for done in written:
                     report(f"{done} of {len(images)} images")
 
-        options = {"images": number, "input_size": size}
-        title = f"Prepare {number} calibration images"
-        return self._stage("calibration-data", title, action, (self.calibration,), options=options)
+        options = {"images": number, "preprocessing": self.preprocessing.to_dict()}
+        title, outputs = f"Prepare {number} calibration images", (self.calibration, f"{self.calibration}.json")
+        return self._stage("calibration-data", title, action, outputs, options=options)
 
     def _build(self, spec: EngineSpec) -> Stage:
         path = self.engine_path(spec)
@@ -178,7 +184,7 @@ class Recipe:
             build_engine(self._path(self.simplified), self._path(path), self._build_options(spec), report)
 
         inputs = (self.simplified, self.calibration) if int8 else (self.simplified,)
-        outputs = (path, f"{path}.json", *((self.cache,) if int8 else ()))
+        outputs = (path, f"{path}.json", *(self.cache_files if int8 else ()))
         title = f"Build {spec.name.upper()}" + (", calibrated" if int8 else "")
         options = {"precision": spec.precision, "profile": list(spec.profile)}
         return self._stage(f"build-{spec.name}", title, action, outputs, inputs=inputs, options=options)
@@ -197,10 +203,9 @@ class Recipe:
     def _checks(self) -> Stage:
         def action(report: Report) -> None:
             from solutions.pipeline.checks import check_engine
-            from solutions.pipeline.preprocessing import load_batch
 
             paths = [path for path, _ in self.data.images("validation", limit=CHECK_IMAGES)]
-            images = load_batch(paths, self.options.input_size)
+            images = self.preprocessing.load_batch(paths)
             reference = _pytorch_predictor(self.model, "cpu")(images)
             rows = []
             for spec in self.engines:
@@ -281,7 +286,7 @@ class Recipe:
                     engine = stack.enter_context(InferenceEngine(self._path(self.engine_path(spec))))
                     predictors[spec.name] = engine.predict
                 scores = evaluate_all(
-                    predictors, self.data, number, EVALUATION_BATCH, self.options.input_size,
+                    predictors, self.data, number, EVALUATION_BATCH, self.preprocessing,
                     progress=lambda done: report(f"{done} of {number} images on every engine"),
                 )  # fmt: skip
             self._write("accuracy.json", [asdict(row) for row in _accuracy_rows(scores)])
@@ -358,10 +363,18 @@ class Recipe:
 
         return [RunnerSpec("engine", str(self._path(self.engine_path(spec))), spec.name) for spec in self.engines]
 
+    def _described(self) -> dict[str, str]:
+        """Return what the report says beside the options."""
+        return {"preprocessing": self.preprocessing.described()}
+
     def _write(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Write a stage's record with the engine, device, model and data it was measured with."""
         about = {"engine": describe(), "model": self.options.model, "data": self.options.data}
-        made = {"settings": self.options.described(), "versions": versions(), "measured": date.today().isoformat()}
+        made = {
+            "settings": {**self.options.described(), **self._described()},
+            "versions": versions(),
+            "measured": date.today().isoformat(),
+        }
         write_json(self._path(name), {**about, **made, "rows": rows})
 
 

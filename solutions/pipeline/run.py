@@ -32,6 +32,8 @@ def run(options: RunOptions, console: Console) -> Results:
     console.print(f"[bold]{escape(options.model)} on {escape(options.data)}[/], {kind} run on {escape(DEVICE)}\n")
     if WHY_CPU:
         console.print(f"TensorRT is installed and not used: {escape(WHY_CPU)}\n")
+    if recipe.note:
+        console.print(f"note: {escape(recipe.note)}\n", soft_wrap=True, highlight=False)
     start = time.perf_counter()
     with exclusive(options.out), RunView(console) as view:
         recipe.prepare()

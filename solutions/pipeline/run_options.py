@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from solutions.pipeline.preprocessing_record import NOTHING, Asked
+
 __all__ = ["EngineSpec", "RunOptions"]
 
 DYNAMIC_PROFILE = (1, 8, 32)
@@ -26,7 +28,7 @@ class RunOptions:
     A latency is measured for `bench_calls` calls and `bench_seconds`, but calls missing after `bench_limit` seconds
     are left out; throughput for `throughput_seconds`. `onnx` is somebody else's model in place of `model`, with its
     `samples` (.npz of named inputs, .npy of the only one), or with a data set that has `labels` for it and a file of
-    its `classes`, and the `shapes` of its profile in trtexec's spelling.
+    its `classes` and what is asked of its `preprocessing`, and the `shapes` of its profile in trtexec's spelling.
     """
 
     out: Path = Path("results")
@@ -45,6 +47,7 @@ class RunOptions:
     samples: Path | None = None
     labels: str | None = None
     classes: Path | None = None
+    preprocessing: Asked = NOTHING
     shapes: tuple[str, ...] = ()
 
     @classmethod
@@ -58,7 +61,6 @@ class RunOptions:
         images = {
             "calibration_images": self.calibration_images,
             "accuracy_images": self.accuracy_images,
-            "input_size": self.input_size,
         }
         return {
             "run": "quick" if self.quick else "full",
@@ -67,6 +69,7 @@ class RunOptions:
             f"calls missing after {self.bench_limit:g} s are left out",
             "throughput": f"{self.throughput_seconds:g} s each",
             **(images if self.onnx is None or self.labels else {}),
+            **({"input_size": self.input_size} if self.onnx is None else {}),
         }
 
     def engines(self) -> list[EngineSpec]:

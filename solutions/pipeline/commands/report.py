@@ -14,6 +14,8 @@ import typer
 from helpers.errors import InputError
 from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line
 from solutions.pipeline.commands.multivalue import MultiValueCommand
+from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
+from solutions.pipeline.commands.spellings import LenientCommand
 
 __all__ = ["register"]
 
@@ -26,7 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command(cls=MultiValueCommand, epilog="Example: trtlab visualize --results fp16.json int8.json --out charts")(
         visualize
     )
-    app.command(epilog="Example: trtlab run --quick --engine cpu --out results")(run)
+    app.command(cls=LenientCommand, epilog="Example: trtlab run --quick --engine cpu --out results")(run)
 
 
 _Sources = Annotated[
@@ -110,6 +112,11 @@ def run(
     classes: Annotated[
         Path | None, typer.Option(help=f"With --onnx: {CLASSES_HELP} The data's are matched with them by name.")
     ] = None,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: Channels = None,
     out: Annotated[Path, typer.Option(help="Folder for everything that the run makes.")] = Path("results"),
 ) -> None:
     """Run everything in order: export, engines, checks, latency, throughput, accuracy, report.
@@ -122,13 +129,18 @@ def run(
     from solutions.pipeline.run import run as run_all
     from solutions.pipeline.run_options import RunOptions
 
-    chosen = {"model": model, "data": data or "digits", "out": out}
+    asked = asked_of(mean, std, resize, crop, channels)
+    given = {"shapes": tuple(shapes or ()), "classes": classes, "preprocessing": asked}
     if onnx is not None:
-        given = {"shapes": tuple(shapes or ()), "classes": classes}
-        chosen = {"onnx": onnx, "out": out, **given, **_samples_or_labels(data)}
-    elif shapes or classes:
-        raise InputError(f"--{'shapes' if shapes else 'classes'} is for a model of yours; give it with --onnx")
-    run_all(RunOptions.quickly(**chosen) if quick else RunOptions(**chosen), Console())
+        chosen = {"onnx": onnx, **_samples_or_labels(data), **given}
+    elif any(given.values()):
+        name = next(name for name, value in given.items() if value)
+        raise InputError(f"{'--' * (name != 'preprocessing')}{name} is for a model of yours; give it with --onnx")
+    else:
+        chosen = {"model": model, "data": data or "digits"}
+    if asked and "labels" not in chosen:
+        raise InputError("preprocessing is for images; give them with --data, such as folder:FOLDER")
+    run_all(RunOptions.quickly(out=out, **chosen) if quick else RunOptions(out=out, **chosen), Console())
 
 
 def _samples_or_labels(data: str | None) -> dict[str, Path | str]:
