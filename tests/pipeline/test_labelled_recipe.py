@@ -142,7 +142,7 @@ def test_what_cannot_be_evaluated_writes_nothing_and_says_why(model: Path, folde
     export_onnx(own_models.tokens(), tokens, inputs=parse_inputs(["ids:batch,length:int64"], 1, 224))
     labels = f"folder:{folder}"
     for onnx, chosen, error, said in (
-        (tokens, {"shapes": ("ids:1x2:2x8:4x12",)}, InputError, "tokens.onnx takes ids int64 .*, no grey or RGB images"),
+        (tokens, {"shapes": ("ids:1x2:2x8:4x12",)}, InputError, "takes ids int64 .*, no grey or RGB images"),
         (many, {}, InputError, r"tiny_dynamic_0.onnx has 10 outputs, .* has 3 classes \(ant, bee, cat\)"),
         (model, {"labels": f"folder:{tmp_path / 'none'}"}, DataError, "cannot read the image folder"),
         (model, {"labels": "flowers"}, InputError, "no data set named 'flowers'"),

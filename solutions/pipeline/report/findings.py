@@ -1,7 +1,7 @@
 """What the numbers say, computed from them: sentences for the report, and where throughput saturates."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from solutions.pipeline.ran_in import differs
@@ -41,13 +41,16 @@ def saturation(points: Sequence[tuple[int, float]]) -> Saturation | None:
     return Saturation(*points[-1], reached=False) if len(points) > 1 else None
 
 
-def best_row(results: Results, *, engines_only: bool = False) -> Row | None:
+def best_row(results: Results, *, engines_only: bool = False, among: Collection[str] | None = None) -> Row | None:
     """Return the row with the highest throughput (`engines_only` leaves out PyTorch and ONNX Runtime).
+
+    `among` keeps to rows of these names.
 
     Rows that ran elsewhere or contradict themselves are never the best.
     """
     rows = [row for row in results.rows if row.images_per_s and not row.elsewhere and not row.apart]
     rows = [row for row in rows if not (engines_only and _is_baseline(row.name))]
+    rows = [row for row in rows if among is None or row.name in among]
     return max(rows, key=lambda row: row.images_per_s or 0.0, default=None)
 
 
@@ -100,7 +103,7 @@ def _top_latency(results: Results) -> tuple[str, str, str] | None:
 
 def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
     scores = {row.name: row for row in results.accuracy}
-    fast = best_row(results, engines_only=True)
+    fast = best_row(results, engines_only=True, among=scores)
     row = scores.get(fast.name) if fast else next(iter(results.accuracy), None)
     if row is None:
         return None
