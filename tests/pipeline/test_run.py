@@ -17,7 +17,7 @@ from rich.console import Console
 from helpers.backend import DEVICE, describe
 from helpers.errors import EngineError, InputError
 from solutions.pipeline import checks
-from solutions.pipeline.preprocessing import load_batch
+from solutions.pipeline.preprocessing import Preprocessing, load_batch
 from solutions.pipeline.recipe import Recipe
 from solutions.pipeline.report import results as results_room
 from solutions.pipeline.run import run
@@ -200,3 +200,11 @@ def test_the_calibration_tensor_is_what_the_network_is_fed(results, tiny_data):
     tensor = np.load(results / "calibration" / "calibration.npy")
     expected = load_batch([path for path, _ in tiny_data.images("calibration")], SIZE)
     np.testing.assert_array_equal(tensor, expected)
+
+
+def test_the_run_s_preprocessing_is_in_every_engine_s_record_and_in_the_report(results):
+    wanted = Preprocessing.usual(3, SIZE, SIZE)
+    found = [json.loads(path.read_text())["preprocessing"] for path in (results / "engines").glob("*.engine.json")]
+    assert found == [wanted.to_dict()] * len(ENGINES)
+    assert wanted.described() in (results / "report.md").read_text()
+    assert wanted.described() in (results / "report.html").read_text()
