@@ -18,6 +18,7 @@ from helpers.errors import InputError
 from helpers.files import atomic_path, sha256
 from solutions.pipeline.build_options import BuildOptions
 from solutions.pipeline.class_names import ClassNames, number_of_classes, read_classes
+from solutions.pipeline.preprocessing_record import NOTHING, of_build, read_beside, write_beside
 from solutions.pipeline.recipe import Recipe
 from solutions.pipeline.report.results import ONNX_RUNTIME, CheckRow
 from solutions.pipeline.run_options import EngineSpec, RunOptions
@@ -55,6 +56,7 @@ class ForeignRecipe(Recipe):
             raise InputError("no model was given; name one with --onnx")
         model, self.inputs = _parsed(options)
         self.metadata, self._fixed = model.metadata(), model.fixed_batch is not None
+        self._given = read_beside(options.samples) if options.samples else None
         self.original = options.onnx
         super().__init__(dataclasses.replace(options, **self._as_run(options)))
         self.simplified = self.onnx
@@ -141,13 +143,16 @@ class ForeignRecipe(Recipe):
             arrays = open_inputs(given, self.inputs) if given else examples(self.inputs, SAMPLES)
             with atomic_path(self._path(self.calibration)) as temporary:
                 np.savez(temporary, **{name: np.asarray(array) for name, array in arrays.items()})
+            if self._given:
+                write_beside(self._path(self.calibration), self._given)
 
         title = f"Take the samples of {Path(given).name}" if given else f"Draw {SAMPLES} samples of noise"
-        return self._stage("samples", title, action, (self.calibration,))
+        outputs = (self.calibration, *((f"{self.calibration}.json",) if self._given else ()))
+        return self._stage("samples", title, action, outputs)
 
     def _described(self) -> dict[str, str]:  # type: ignore[override]
-        """Return nothing: the samples are taken as they are."""
-        return {}
+        """Return what the samples went through before, where the file beside them says it."""
+        return {"preprocessing": self._given.described()} if self._given else {}
 
     def _build_options(self, spec: EngineSpec) -> BuildOptions:
         options = super()._build_options(spec)
@@ -220,6 +225,7 @@ def _parsed(options: RunOptions) -> tuple["ParsedModel", dict[str, InputSpec]]:
     inputs = input_specs(model, BuildOptions(shapes=options.shapes))
     if options.samples:
         open_inputs(options.samples, inputs)
+        of_build(inputs, (str(options.onnx), model.metadata()), NOTHING, options.samples, needed=False)
     return model, inputs
 
 

@@ -72,6 +72,28 @@ def test_too_few_images_are_an_error_that_counts_them(tmp_path: Path, number: in
         image_batches(image_folder(tmp_path / "images", number), TINY, "input", fixed)
 
 
+def test_a_count_takes_images_spread_over_the_whole_folder(tmp_path: Path) -> None:
+    folder = image_folder(tmp_path / "images", 9)
+    batches = list(image_batches(folder, TINY, "input", None, count=3))
+    paths = sorted(folder.iterdir())
+    expected = load_batch([paths[0], paths[4], paths[8]], SIZE)
+    np.testing.assert_array_equal(np.concatenate([batch["input"] for batch in batches]), expected)
+    for count in (0, 10):
+        with pytest.raises(InputError, match=f"--calib-count {count} of the 9 images"):
+            image_batches(folder, TINY, "input", None, count=count)
+
+
+def test_calibrating_with_more_images_takes_no_more_memory(tmp_path: Path) -> None:
+    larger, peaks = Preprocessing.usual(3, 128, 128), []
+    for number in (16, 80):  # two batches are alive at a time
+        folder = image_folder(tmp_path / str(number), number)
+        tracemalloc.start()
+        assert sum(len(batch["input"]) for batch in image_batches(folder, larger, "input", None)) == number
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
 def test_an_empty_folder_and_a_missing_one_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no images"):
         image_batches(tmp_path, TINY, "input", None)

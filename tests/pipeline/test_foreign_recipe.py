@@ -12,15 +12,18 @@ from rich.console import Console
 
 from helpers.errors import InputError
 from helpers.files import read_json
+from solutions.pipeline.calibration_data import write_calibration_tensor
 from solutions.pipeline.class_names import names_beside
 from solutions.pipeline.export import export_onnx
 from solutions.pipeline.foreign_recipe import ForeignRecipe
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.model_inputs import parse_inputs
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import encoded
 from solutions.pipeline.run import RunView, run
 from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import run_stages
-from tests.pipeline.tiny_models import tiny_onnx
+from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 from tests.tools import own_models
 
 SHAPES = ("ids:1x2:2x8:4x12",)
@@ -143,3 +146,16 @@ def test_names_of_the_classes_travel_to_the_engines_and_are_counted_first(tokens
     with pytest.raises(InputError, match=r"names.txt names 2 classes, but tiny_dynamic_0.onnx has 10 outputs"):
         ForeignRecipe(RunOptions(onnx=model, out=tmp_path / "other", classes=names))
     assert not (tmp_path / "other").exists()
+
+
+def test_samples_made_from_images_bring_their_preprocessing_along(tmp_path: Path) -> None:
+    images, made = sorted(image_folder(tmp_path / "images", 16).iterdir()), Preprocessing.usual(3, SIZE, SIZE)
+    samples, options = tmp_path / "c.npy", {"samples": tmp_path / "c.npy", "out": tmp_path / "out", "batches": (1,)}
+    list(write_calibration_tensor(images, samples, preprocessing=made))
+    _up_to_checks(RunOptions.quickly(onnx=tiny_onnx(tmp_path), **options))
+    assert read_json(next((tmp_path / "out").rglob("*int8.engine.json")))["preprocessing"] == made.to_dict()
+    assert read_json(tmp_path / "out" / "checks.json")["settings"]["preprocessing"] == made.described()
+    other = Preprocessing.usual(3, SIZE, SIZE, resize=48)
+    export_onnx(TinyNet().eval(), tmp_path / "other.onnx", input_size=SIZE, metadata=encoded(other))
+    with pytest.raises(InputError, match=r"other\.onnx is preprocessed by .*resize 48.*c\.npy by .*resize 37"):
+        ForeignRecipe(RunOptions(onnx=tmp_path / "other.onnx", **{**options, "out": tmp_path / "no"}))
