@@ -27,6 +27,7 @@ __all__ = [
     "NOTHING",
     "Asked",
     "check_same",
+    "check_tensor",
     "common",
     "encoded",
     "image_input",
@@ -156,16 +157,11 @@ def of_build(
         return None, ""
     if len(inputs) != 1:
         raise InputError(f"{where} takes {', '.join(inputs)}; only a model of one image input can be given images")
-    found, note = resolve(next(iter(inputs.values())), where, recorded, asked or _as_asked(beside))
-    check_same(found, where, beside, str(data))
-    return found, note
-
-
-def _as_asked(recorded: Preprocessing | None) -> Asked:
-    if recorded is None:
-        return NOTHING
-    size = (recorded.height, recorded.width)
-    return Asked(recorded.mean, recorded.std, recorded.resize, size, recorded.channels)
+    spec = next(iter(inputs.values()))
+    if recorded is None and beside is not None:
+        asked.check(beside, str(data))
+        return resolve(spec, where, beside)
+    return resolve(spec, where, recorded, asked)
 
 
 def image_input(spec: InputSpec) -> bool:
@@ -210,6 +206,13 @@ def common(engines: Sequence["InferenceEngine"], asked: Asked = NOTHING) -> tupl
         found, said = resolve(engine.inputs[engine.input_name], _name(engine), recorded, asked)
         recorded, note = found, note or said
     return recorded, note
+
+
+def check_tensor(engines: Sequence["InferenceEngine"], path: str | Path) -> None:
+    """Raise InputError where the record beside a tensor and that of an engine it is fed to differ."""
+    beside = read_beside(path)
+    for engine in engines if beside else ():
+        check_same(_engine_record(engine), _name(engine), beside, str(path))
 
 
 def _name(engine: "InferenceEngine") -> str:

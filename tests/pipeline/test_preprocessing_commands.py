@@ -16,7 +16,7 @@ from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.export import export_onnx
 from solutions.pipeline.model_inputs import image_input
 from solutions.pipeline.preprocessing import Preprocessing
-from solutions.pipeline.preprocessing_record import Asked, read_beside
+from solutions.pipeline.preprocessing_record import Asked, encoded, read_beside
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 
 OPTIONS = ("--mean", "0.4", "--std", "0.2", "--resize", "36", "--crop", "32x24", "--channels", "1")
@@ -147,6 +147,16 @@ def test_calib_data_takes_the_model_s_preprocessing_and_the_build_compares_it(
     assert not (tmp_path / "b.engine").exists()
 
 
+def test_a_tensor_of_another_preprocessing_is_not_fed_to_an_engine(trtlab, data, grey: Path, tmp_path: Path) -> None:
+    assert _build(trtlab, grey, tmp_path / "e.engine")[0] == 0
+    compare = ("compare", "--a", tmp_path / "e.engine", "--b", tmp_path / "e.engine", "--calib-npy", tmp_path / "c.npy")
+    assert trtlab("calib-data", "--out", tmp_path / "c.npy", "--n", 12, "--onnx", grey)[0] == 0
+    assert trtlab(*compare)[0] == 0
+    others = ("--crop", "32x24", "--channels", 1)
+    assert trtlab("calib-data", "--out", tmp_path / "c.npy", "--n", 12, *others)[0] == 0
+    _fails(trtlab(*compare), "e.engine", "c.npy", "mean 0.4", "mean 0")
+
+
 def test_a_tensor_written_anew_by_hand_has_no_record(trtlab, data, grey: Path, tmp_path: Path) -> None:
     others = ("--crop", "32x24", "--channels", 1)
     assert trtlab("calib-data", "--out", tmp_path / "c.npy", "--n", 12, *others)[0] == 0
@@ -161,7 +171,12 @@ def test_a_cache_is_not_used_under_another_preprocessing(trtlab, folder: Path, t
     assert _build(trtlab, model, tmp_path / "a.engine", "--int8", "--calib-images", images, *half)[0] == 0
     cache = ("--int8", "--calib-cache", tmp_path / "a.engine.cache")
     result = _build(trtlab, model, tmp_path / "b.engine", *cache, "--mean", 0, 0, 0, "--std", 1, 1, 1)
-    _fails(result, "a.engine.cache", "tiny_dynamic_0.onnx", "mean 0.5 0.5 0.5", "mean 0 0 0")
+    _fails(result, "a.engine.cache", "mean 0.5 0.5 0.5", "--mean 0 0 0")
+    recorded = tmp_path / "zero.onnx"
+    zero = Preprocessing.usual(3, SIZE, SIZE, mean=(0.0,) * 3, std=(1.0,) * 3)
+    export_onnx(TinyNet().eval(), recorded, input_size=SIZE, metadata=encoded(zero))
+    result = _build(trtlab, recorded, tmp_path / "b.engine", *cache)
+    _fails(result, "a.engine.cache", "zero.onnx", "mean 0.5 0.5 0.5", "mean 0 0 0")
     assert _build(trtlab, model, tmp_path / "b.engine", *cache)[0] == 0
     assert _record(tmp_path / "b.engine")["mean"] == [0.5, 0.5, 0.5]
 
@@ -246,6 +261,7 @@ def test_engines_of_different_preprocessing_are_not_evaluated_together(
         (("--mean", "0", "--std", "-1e-3"), ("std -0.001 is not above 0",)),
         (("--resize", "20"), ("crop 32x24 is larger than resize 20",)),
         (("--crop", "16"), ("[1, 16, 16]", "1, 32, 24")),
+        (("--channels", "3", "--resize", "64"), ("[3, 32, 24]", "1, 32, 24")),
         (("--crop", "32*24"), ("--crop '32*24' is no size",)),
         (("--crop", "0"), ("size of 0 pixels is impossible",)),
         (("--crop", "9000"), ("crop 9000 is impossible",)),

@@ -99,7 +99,7 @@ def export(
         from solutions.pipeline.export import INPUT_NAME, check_options, export_onnx
         from solutions.pipeline.model_inputs import image_input, parse_inputs
         from solutions.pipeline.own_models import is_own, load_own, program_inputs
-        from solutions.pipeline.preprocessing_record import encoded, of_export
+        from solutions.pipeline.preprocessing_record import NOTHING, encoded, of_export
 
         height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)
         number = 3 if channels is None else channels
@@ -107,7 +107,8 @@ def export(
         inputs = parse_inputs(input, batch_size, height) if input else program_inputs(model)
         inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, number, height, width)]
         own = is_own(model, weights)
-        preprocessing = of_export(inputs, replace(asked, channels=None), known=not own)
+        # --channels alone is the model's shape, and says nothing of its images
+        preprocessing = of_export(inputs, asked if replace(asked, channels=None) else NOTHING, known=not own)
         module = load_own(model, arch, weights) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
         record = export_onnx(
