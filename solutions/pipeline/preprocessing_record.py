@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KEY",
     "NOTHING",
+    "ONNX_KEY",
     "Asked",
     "check_same",
     "check_tensor",
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 KEY = "preprocessing"
+ONNX_KEY = f"trtlab.{KEY}"
+"""In a file's metadata, where others may have an entry of the shorter name."""
 _USUAL_SIZE = 224
 
 
@@ -235,7 +238,7 @@ def _of_content(content: Any, source: str) -> Preprocessing | None:
 
 def encoded(preprocessing: Preprocessing | None) -> dict[str, str]:
     """Return the record as an entry of an ONNX file's metadata; empty where there is none."""
-    return {} if preprocessing is None else {KEY: json.dumps(preprocessing.to_dict())}
+    return {} if preprocessing is None else {ONNX_KEY: json.dumps(preprocessing.to_dict())}
 
 
 def of_metadata(metadata: Mapping[str, str], source: str) -> Preprocessing | None:
@@ -244,10 +247,10 @@ def of_metadata(metadata: Mapping[str, str], source: str) -> Preprocessing | Non
     Raises:
         InputError: it is damaged.
     """
-    if KEY not in metadata:
+    if ONNX_KEY not in metadata:
         return None
     try:
-        content = json.loads(metadata[KEY])
+        content = json.loads(metadata[ONNX_KEY])
     except (ValueError, RecursionError) as error:
         raise InputError(f"the preprocessing record of {source} is no JSON: {error}; export it again") from error
     return Preprocessing.from_dict(content, source)

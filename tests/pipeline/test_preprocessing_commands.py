@@ -16,7 +16,7 @@ from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.export import export_onnx
 from solutions.pipeline.model_inputs import image_input
 from solutions.pipeline.preprocessing import Preprocessing
-from solutions.pipeline.preprocessing_record import Asked, encoded, read_beside
+from solutions.pipeline.preprocessing_record import ONNX_KEY, Asked, encoded, read_beside
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 
 OPTIONS = ("--mean", "0.4", "--std", "0.2", "--resize", "36", "--crop", "32x24", "--channels", "1")
@@ -104,7 +104,7 @@ def test_the_export_s_record_reaches_build_calibration_and_cache(
     code, out, _ = _build(trtlab, grey, engine, "--int8", "--calib-images", folder / "images")
     assert code == 0 and "13 images" in out and f"preprocessing: {GREY.described()}" in out
     assert _record(engine) == _record(tmp_path / "int8.engine.cache") == GREY.to_dict()
-    assert "preprocessing" not in json.loads(Path(f"{engine}.json").read_text())["metadata"]
+    assert ONNX_KEY not in json.loads(Path(f"{engine}.json").read_text())["metadata"]
 
 
 def test_infer_gives_what_pytorch_gives_on_torchvision_s_transforms(
@@ -283,7 +283,7 @@ def test_a_model_that_takes_no_images_has_no_preprocessing(trtlab, folder: Path,
         path = tmp_path / f"{name}.onnx"
         _fails(trtlab("export", *model, "--out", path, "--resize", 32), *words)
         assert trtlab("export", *model, "--out", path)[0] == 0
-        assert not any(entry.key == "preprocessing" for entry in onnx.load(path).metadata_props)
+        assert not any(entry.key == ONNX_KEY for entry in onnx.load(path).metadata_props)
         assert (
             _build(trtlab, path, tmp_path / f"{name}.engine")[0] == 0 and _record(tmp_path / f"{name}.engine") is None
         )
@@ -295,14 +295,14 @@ def test_the_lab_s_models_are_exported_with_imagenet_s(trtlab, monkeypatch, tmp_
     code, out, _ = trtlab("export", "--out", tmp_path / "m.onnx", "--crop", "40x32", "--simplify")
     wanted = Preprocessing.usual(3, 40, 32)
     assert code == 0 and "input batchx3x40x32" in out and f"preprocessing: {wanted.described()}" in out
-    (found,) = [entry.value for entry in onnx.load(tmp_path / "m.onnx").metadata_props if entry.key == "preprocessing"]
+    (found,) = [entry.value for entry in onnx.load(tmp_path / "m.onnx").metadata_props if entry.key == ONNX_KEY]
     assert json.loads(found) == wanted.to_dict()
 
 
 @pytest.mark.parametrize("damage", ['{"channels": 7}', "{", "[1]", "null", '{"crop": "x"}'])
 def test_a_damaged_record_is_one_line_that_names_the_file(trtlab, folder: Path, tmp_path: Path, damage: str) -> None:
     model = onnx.load(tiny_onnx(folder))
-    onnx.helper.set_model_props(model, {"preprocessing": damage})
+    onnx.helper.set_model_props(model, {ONNX_KEY: damage})
     onnx.save(model, tmp_path / "m.onnx")
     _fails(_build(trtlab, tmp_path / "m.onnx", tmp_path / "e.engine"), "preprocessing record of", "m.onnx")
     (tmp_path / "e.engine").write_bytes((folder / "bare.engine").read_bytes())
@@ -317,7 +317,7 @@ def test_a_dynamic_height_and_width_are_cropped_as_the_record_says(trtlab, folde
     model = type(axes)("input", ("batch", 3, "h", "w"), torch.float32, {"batch": 1, "h": 32, "w": 32})
     wanted = Preprocessing.usual(3, 40, 48)
     path = tmp_path / "m.onnx"
-    export_onnx(TinyNet().eval(), path, inputs=[model], metadata={"preprocessing": json.dumps(wanted.to_dict())})
+    export_onnx(TinyNet().eval(), path, inputs=[model], metadata=encoded(wanted))
     shapes = ("--shapes", "input:1x3x32x32:4x3x48x48:8x3x64x64")
     code, out, _ = _build(trtlab, path, tmp_path / "e", "--int8", "--calib-images", folder / "images", *shapes)
     assert code == 0 and "crop 40x48" in out

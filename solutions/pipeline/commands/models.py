@@ -182,6 +182,7 @@ def build(
     notes: list[str] = []
     with working("starting the builder") as report:
         from solutions.pipeline.build import BuildOptions, build_engine
+        from solutions.pipeline.preprocessing import Preprocessing
 
         options = BuildOptions(
             precision=precision,
@@ -205,12 +206,12 @@ def build(
         record = build_engine(onnx, engine, options, progress=report, note=notes.append)
     for note in notes:
         print_note(note)
+    if record.preprocessing and not notes:
+        print_line(f"preprocessing: {Preprocessing.from_dict(record.preprocessing, str(engine)).described()}")
     _print_build(engine, record)
 
 
 def _print_build(engine: Path, record: "BuildRecord") -> None:
-    from solutions.pipeline.preprocessing import Preprocessing
-
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
@@ -218,8 +219,6 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
         print_line(f"warning: {' '.join(warning.split())}")
     if len(record.warnings) > _SHOWN_WARNINGS:
         print_line(f"{len(record.warnings)} warnings in all; see {engine}.json")
-    if record.preprocessing:
-        print_line(f"preprocessing: {Preprocessing.from_dict(record.preprocessing, str(engine)).described()}")
     if record.calibration:
         used, given = record.calibration["images"], record.calibration["given"]
         number = f"{used} of {given}" if used < given else str(used)
