@@ -19,7 +19,7 @@ from solutions.pipeline.engine_log import LOG, Messages
 from solutions.pipeline.inference import deserialize
 from solutions.pipeline.network import ParsedModel, parse_onnx
 from solutions.pipeline.preprocessing import Preprocessing
-from solutions.pipeline.preprocessing_record import KEY, of_build, write_beside
+from solutions.pipeline.preprocessing_record import ONNX_KEY, of_build, write_beside
 from solutions.pipeline.tensors import InputSpec, batch_range
 
 __all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "input_specs", "record_path"]
@@ -344,7 +344,7 @@ def _record(
         seconds=seconds,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         warnings=warnings,
-        metadata={key: text for key, text in model.metadata().items() if key != KEY},
+        metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
         preprocessing=preprocessing.to_dict() if preprocessing else None,
     )
 

@@ -60,6 +60,7 @@ class ForeignRecipe(Recipe):
         self.original = options.onnx
         super().__init__(dataclasses.replace(options, **self._as_run(options)))
         self.simplified = self.onnx
+        self.preprocessed = self._given.described() if self._given else "none: samples as they are"
         self.calibration, self.cache_files = "calibration/samples.npz", (self.cache,)
         self.engines = [spec for spec in self.engines if self._is_built(spec)]
         _ = self.given_names
@@ -149,10 +150,6 @@ class ForeignRecipe(Recipe):
         title = f"Take the samples of {Path(given).name}" if given else f"Draw {SAMPLES} samples of noise"
         outputs = (self.calibration, *((f"{self.calibration}.json",) if self._given else ()))
         return self._stage("samples", title, action, outputs)
-
-    def _described(self) -> dict[str, str]:  # type: ignore[override]
-        """Return what the samples went through before, where the file beside them says it."""
-        return {"preprocessing": self._given.described()} if self._given else {}
 
     def _build_options(self, spec: EngineSpec) -> BuildOptions:
         options = super()._build_options(spec)

@@ -29,14 +29,13 @@ __all__ = [
     "preprocess",
 ]
 
-MEAN = np.array([0.485, 0.456, 0.406], np.float32)
-STD = np.array([0.229, 0.224, 0.225], np.float32)
 MOST_PIXELS = 8192
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _RESIZE_TO_CROP = 256 / 224
 _MODES = {1: "L", 3: "RGB"}
 _COLOURS = {1: "grey", 3: "RGB"}
 _USUAL = {1: ((0.0,), (1.0,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
+MEAN, STD = (np.array(values, np.float32) for values in _USUAL[3])
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,7 @@ class Preprocessing:
     @classmethod
     def usual(cls, channels: int, height: int, width: int, **others: Any) -> "Preprocessing":
         """Return ImageNet's for RGB and plain 0..1 for grey, `resize` in the ratio 256 : 224 to the longer side."""
-        if channels not in _MODES:
-            raise InputError(f"images of {channels} channels are not read; choose 1 (grey) or 3 (RGB)")
-        mean, std = _USUAL[channels]
+        mean, std = _USUAL.get(channels, ((), ()))
         resize = min(round(max(height, width) * _RESIZE_TO_CROP), MOST_PIXELS)
         return cls(channels, **{"resize": resize, "height": height, "width": width, "mean": mean, "std": std, **others})
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "KEY",
     "NOTHING",
+    "ONNX_KEY",
     "Asked",
     "check_same",
+    "check_tensor",
     "common",
     "encoded",
     "image_input",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 KEY = "preprocessing"
+ONNX_KEY = f"trtlab.{KEY}"
+"""In a file's metadata, where others may have an entry of the shorter name."""
 _USUAL_SIZE = 224
 
 
@@ -156,16 +160,11 @@ def of_build(
         return None, ""
     if len(inputs) != 1:
         raise InputError(f"{where} takes {', '.join(inputs)}; only a model of one image input can be given images")
-    found, note = resolve(next(iter(inputs.values())), where, recorded, asked or _as_asked(beside))
-    check_same(found, where, beside, str(data))
-    return found, note
-
-
-def _as_asked(recorded: Preprocessing | None) -> Asked:
-    if recorded is None:
-        return NOTHING
-    size = (recorded.height, recorded.width)
-    return Asked(recorded.mean, recorded.std, recorded.resize, size, recorded.channels)
+    spec = next(iter(inputs.values()))
+    if recorded is None and beside is not None:
+        asked.check(beside, str(data))
+        return resolve(spec, where, beside)
+    return resolve(spec, where, recorded, asked)
 
 
 def image_input(spec: InputSpec) -> bool:
@@ -212,6 +211,13 @@ def common(engines: Sequence["InferenceEngine"], asked: Asked = NOTHING) -> tupl
     return recorded, note
 
 
+def check_tensor(engines: Sequence["InferenceEngine"], path: str | Path) -> None:
+    """Raise InputError where the record beside a tensor and that of an engine it is fed to differ."""
+    beside = read_beside(path)
+    for engine in engines if beside else ():
+        check_same(_engine_record(engine), _name(engine), beside, str(path))
+
+
 def _name(engine: "InferenceEngine") -> str:
     return f"engine {engine.path.name if engine.path else engine.name}"
 
@@ -232,7 +238,7 @@ def _of_content(content: Any, source: str) -> Preprocessing | None:
 
 def encoded(preprocessing: Preprocessing | None) -> dict[str, str]:
     """Return the record as an entry of an ONNX file's metadata; empty where there is none."""
-    return {} if preprocessing is None else {KEY: json.dumps(preprocessing.to_dict())}
+    return {} if preprocessing is None else {ONNX_KEY: json.dumps(preprocessing.to_dict())}
 
 
 def of_metadata(metadata: Mapping[str, str], source: str) -> Preprocessing | None:
@@ -241,10 +247,10 @@ def of_metadata(metadata: Mapping[str, str], source: str) -> Preprocessing | Non
     Raises:
         InputError: it is damaged.
     """
-    if KEY not in metadata:
+    if ONNX_KEY not in metadata:
         return None
     try:
-        content = json.loads(metadata[KEY])
+        content = json.loads(metadata[ONNX_KEY])
     except (ValueError, RecursionError) as error:
         raise InputError(f"the preprocessing record of {source} is no JSON: {error}; export it again") from error
     return Preprocessing.from_dict(content, source)

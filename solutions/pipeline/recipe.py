@@ -58,6 +58,7 @@ class Recipe:
         self.cache_files: tuple[str, ...] = (self.cache, f"{self.cache}.json")
         self.engines = options.engines()
         self.preprocessing = Preprocessing.usual(3, options.input_size, options.input_size)
+        self.preprocessed = self.preprocessing.described()
 
     def prepare(self) -> None:
         """Render or download images and weights, with their own progress bars; what is there already costs nothing.
@@ -138,7 +139,7 @@ class Recipe:
             )
             write_json(self._path(record), {**exported.to_dict(), "path": self.onnx})
 
-        options = {"opset": OPSET, "input_size": self.options.input_size}
+        options = {"opset": OPSET, "preprocessing": self.preprocessing.to_dict()}
         return self._stage("export", "Export to ONNX", action, (self.onnx, record), options=options)
 
     def _simplify(self) -> Stage:
@@ -363,18 +364,11 @@ class Recipe:
 
         return [RunnerSpec("engine", str(self._path(self.engine_path(spec))), spec.name) for spec in self.engines]
 
-    def _described(self) -> dict[str, str]:
-        """Return what the report says beside the options."""
-        return {"preprocessing": self.preprocessing.described()}
-
     def _write(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Write a stage's record with the engine, device, model and data it was measured with."""
         about = {"engine": describe(), "model": self.options.model, "data": self.options.data}
-        made = {
-            "settings": {**self.options.described(), **self._described()},
-            "versions": versions(),
-            "measured": date.today().isoformat(),
-        }
+        settings = {**self.options.described(), "preprocessing": self.preprocessed}
+        made = {"settings": settings, "versions": versions(), "measured": date.today().isoformat()}
         write_json(self._path(name), {**about, **made, "rows": rows})
 
 

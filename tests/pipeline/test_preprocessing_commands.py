@@ -16,7 +16,7 @@ from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.export import export_onnx
 from solutions.pipeline.model_inputs import image_input
 from solutions.pipeline.preprocessing import Preprocessing
-from solutions.pipeline.preprocessing_record import Asked, read_beside
+from solutions.pipeline.preprocessing_record import ONNX_KEY, Asked, encoded, read_beside
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 
 OPTIONS = ("--mean", "0.4", "--std", "0.2", "--resize", "36", "--crop", "32x24", "--channels", "1")
@@ -106,7 +106,7 @@ def test_the_export_s_record_reaches_build_calibration_and_cache(
     code, out, _ = _build(trtlab, grey, engine, "--int8", "--calib-images", folder / "images")
     assert code == 0 and "13 images" in out and f"preprocessing: {GREY.described()}" in out
     assert _record(engine) == _record(tmp_path / "int8.engine.cache") == GREY.to_dict()
-    assert "preprocessing" not in json.loads(Path(f"{engine}.json").read_text())["metadata"]
+    assert ONNX_KEY not in json.loads(Path(f"{engine}.json").read_text())["metadata"]
 
 
 def test_infer_gives_what_pytorch_gives_on_torchvision_s_transforms(
@@ -150,6 +150,16 @@ def test_calib_data_takes_the_model_s_preprocessing_and_the_build_compares_it(
     assert not (tmp_path / "b.engine").exists()
 
 
+def test_a_tensor_of_another_preprocessing_is_not_fed_to_an_engine(trtlab, data, grey: Path, tmp_path: Path) -> None:
+    assert _build(trtlab, grey, tmp_path / "e.engine")[0] == 0
+    compare = ("compare", "--a", tmp_path / "e.engine", "--b", tmp_path / "e.engine", "--calib-npy", tmp_path / "c.npy")
+    assert trtlab("calib-data", "--out", tmp_path / "c.npy", "--n", 12, "--onnx", grey)[0] == 0
+    assert trtlab(*compare)[0] == 0
+    others = ("--crop", "32x24", "--channels", 1)
+    assert trtlab("calib-data", "--out", tmp_path / "c.npy", "--n", 12, *others)[0] == 0
+    _fails(trtlab(*compare), "e.engine", "c.npy", "mean 0.4", "mean 0")
+
+
 def test_a_tensor_written_anew_by_hand_has_no_record(trtlab, data, grey: Path, tmp_path: Path) -> None:
     others = ("--crop", "32x24", "--channels", 1)
     assert trtlab("calib-data", "--out", tmp_path / "c.npy", "--n", 12, *others)[0] == 0
@@ -164,7 +174,12 @@ def test_a_cache_is_not_used_under_another_preprocessing(trtlab, folder: Path, t
     assert _build(trtlab, model, tmp_path / "a.engine", "--int8", "--calib-images", images, *half)[0] == 0
     cache = ("--int8", "--calib-cache", tmp_path / "a.engine.cache")
     result = _build(trtlab, model, tmp_path / "b.engine", *cache, "--mean", 0, 0, 0, "--std", 1, 1, 1)
-    _fails(result, "a.engine.cache", "tiny_dynamic_0.onnx", "mean 0.5 0.5 0.5", "mean 0 0 0")
+    _fails(result, "a.engine.cache", "mean 0.5 0.5 0.5", "--mean 0 0 0")
+    recorded = tmp_path / "zero.onnx"
+    zero = Preprocessing.usual(3, SIZE, SIZE, mean=(0.0,) * 3, std=(1.0,) * 3)
+    export_onnx(TinyNet().eval(), recorded, input_size=SIZE, metadata=encoded(zero))
+    result = _build(trtlab, recorded, tmp_path / "b.engine", *cache)
+    _fails(result, "a.engine.cache", "zero.onnx", "mean 0.5 0.5 0.5", "mean 0 0 0")
     assert _build(trtlab, model, tmp_path / "b.engine", *cache)[0] == 0
     assert _record(tmp_path / "b.engine")["mean"] == [0.5, 0.5, 0.5]
 
@@ -249,6 +264,7 @@ def test_engines_of_different_preprocessing_are_not_evaluated_together(
         (("--mean", "0", "--std", "-1e-3"), ("std -0.001 is not above 0",)),
         (("--resize", "20"), ("crop 32x24 is larger than resize 20",)),
         (("--crop", "16"), ("[1, 16, 16]", "1, 32, 24")),
+        (("--channels", "3", "--resize", "64"), ("[3, 32, 24]", "1, 32, 24")),
         (("--crop", "32*24"), ("--crop '32*24' is no size",)),
         (("--crop", "0"), ("size of 0 pixels is impossible",)),
         (("--crop", "9000"), ("crop 9000 is impossible",)),
@@ -270,7 +286,7 @@ def test_a_model_that_takes_no_images_has_no_preprocessing(trtlab, folder: Path,
         path = tmp_path / f"{name}.onnx"
         _fails(trtlab("export", *model, "--out", path, "--resize", 32), *words)
         assert trtlab("export", *model, "--out", path)[0] == 0
-        assert not any(entry.key == "preprocessing" for entry in onnx.load(path).metadata_props)
+        assert not any(entry.key == ONNX_KEY for entry in onnx.load(path).metadata_props)
         assert (
             _build(trtlab, path, tmp_path / f"{name}.engine")[0] == 0 and _record(tmp_path / f"{name}.engine") is None
         )
@@ -282,14 +298,14 @@ def test_the_lab_s_models_are_exported_with_imagenet_s(trtlab, monkeypatch, tmp_
     code, out, _ = trtlab("export", "--out", tmp_path / "m.onnx", "--crop", "40x32", "--simplify")
     wanted = Preprocessing.usual(3, 40, 32)
     assert code == 0 and "input batchx3x40x32" in out and f"preprocessing: {wanted.described()}" in out
-    (found,) = [entry.value for entry in onnx.load(tmp_path / "m.onnx").metadata_props if entry.key == "preprocessing"]
+    (found,) = [entry.value for entry in onnx.load(tmp_path / "m.onnx").metadata_props if entry.key == ONNX_KEY]
     assert json.loads(found) == wanted.to_dict()
 
 
 @pytest.mark.parametrize("damage", ['{"channels": 7}', "{", "[1]", "null", '{"crop": "x"}'])
 def test_a_damaged_record_is_one_line_that_names_the_file(trtlab, folder: Path, tmp_path: Path, damage: str) -> None:
     model = onnx.load(tiny_onnx(folder))
-    onnx.helper.set_model_props(model, {"preprocessing": damage})
+    onnx.helper.set_model_props(model, {ONNX_KEY: damage})
     onnx.save(model, tmp_path / "m.onnx")
     _fails(_build(trtlab, tmp_path / "m.onnx", tmp_path / "e.engine"), "preprocessing record of", "m.onnx")
     (tmp_path / "e.engine").write_bytes((folder / "bare.engine").read_bytes())
@@ -304,7 +320,7 @@ def test_a_dynamic_height_and_width_are_cropped_as_the_record_says(trtlab, folde
     model = type(axes)("input", ("batch", 3, "h", "w"), torch.float32, {"batch": 1, "h": 32, "w": 32})
     wanted = Preprocessing.usual(3, 40, 48)
     path = tmp_path / "m.onnx"
-    export_onnx(TinyNet().eval(), path, inputs=[model], metadata={"preprocessing": json.dumps(wanted.to_dict())})
+    export_onnx(TinyNet().eval(), path, inputs=[model], metadata=encoded(wanted))
     shapes = ("--shapes", "input:1x3x32x32:4x3x48x48:8x3x64x64")
     code, out, _ = _build(trtlab, path, tmp_path / "e", "--int8", "--calib-images", folder / "images", *shapes)
     assert code == 0 and "crop 40x48" in out

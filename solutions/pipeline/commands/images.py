@@ -132,11 +132,14 @@ def compare(
         from helpers.backend import DEVICE
         from solutions.pipeline.compare import compare_engines
         from solutions.pipeline.inference import InferenceEngine
+        from solutions.pipeline.preprocessing_record import check_tensor
 
         with InferenceEngine(a) as first, InferenceEngine(b) as second:
             if batch is not None:
                 _check_batch(first, batch)
                 _check_batch(second, batch)
+            if calib_npy is not None:
+                check_tensor([first, second], calib_npy)
             found = compare_engines(first, second, calib_npy, num_samples=n, batch_size=batch or 16)
     for name, drift in found.items():
         of = f", output {name}" if len(found) > 1 else ""

@@ -101,7 +101,7 @@ def export(
         from solutions.pipeline.export import INPUT_NAME, check_options, export_onnx
         from solutions.pipeline.model_inputs import image_input, parse_inputs
         from solutions.pipeline.own_models import is_own, load_own, program_inputs
-        from solutions.pipeline.preprocessing_record import encoded, of_export
+        from solutions.pipeline.preprocessing_record import NOTHING, encoded, of_export
 
         names = read_classes(classes) if classes else None
         height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)
@@ -110,7 +110,8 @@ def export(
         inputs = parse_inputs(input, batch_size, height) if input else program_inputs(model)
         inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, number, height, width)]
         own = is_own(model, weights)
-        preprocessing = of_export(inputs, replace(asked, channels=None), known=not own)
+        # --channels alone is the model's shape, and says nothing of its images
+        preprocessing = of_export(inputs, asked if replace(asked, channels=None) else NOTHING, known=not own)
         module = load_own(model, arch, weights) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
         record = export_onnx(
@@ -185,6 +186,7 @@ def build(
     notes: list[str] = []
     with working("starting the builder") as report:
         from solutions.pipeline.build import BuildOptions, build_engine
+        from solutions.pipeline.preprocessing import Preprocessing
 
         options = BuildOptions(
             precision=precision,
@@ -208,12 +210,12 @@ def build(
         record = build_engine(onnx, engine, options, progress=report, note=notes.append)
     for note in notes:
         print_note(note)
+    if record.preprocessing and not notes:
+        print_line(f"preprocessing: {Preprocessing.from_dict(record.preprocessing, str(engine)).described()}")
     _print_build(engine, record)
 
 
 def _print_build(engine: Path, record: "BuildRecord") -> None:
-    from solutions.pipeline.preprocessing import Preprocessing
-
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
@@ -221,8 +223,6 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
         print_line(f"warning: {' '.join(warning.split())}")
     if len(record.warnings) > _SHOWN_WARNINGS:
         print_line(f"{len(record.warnings)} warnings in all; see {engine}.json")
-    if record.preprocessing:
-        print_line(f"preprocessing: {Preprocessing.from_dict(record.preprocessing, str(engine)).described()}")
     if record.calibration:
         used, given = record.calibration["images"], record.calibration["given"]
         number = f"{used} of {given}" if used < given else str(used)
