@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ def from_copy(name: str, place: Path, root: Path, progress: bool) -> FolderDataS
     Raises:
         DataError: missing, incomplete, damaged, or the Python version.
     """
-    if not place.exists():
+    if not os.path.exists(place):
         raise DataError(f"{place} does not exist; expected the folder {_BINARY} or its .tar.gz")
     with _binaries(place, root, progress) as folder:
         _check_complete(place, folder)

@@ -186,7 +186,9 @@ def _list_class(folder: Path, label: int) -> list[Item]:
 
 def is_split(folder: Path) -> bool:
     """Say whether a folder has class folders: train/ may also be the class of images of trains."""
-    return folder.is_dir() and any(path.is_dir() and not path.name.startswith(".") for path in folder.iterdir())
+    with contextlib.suppress(OSError):
+        return any(path.is_dir() and not path.name.startswith(".") for path in folder.iterdir())
+    return False
 
 
 def layout(folder: Path) -> tuple[Path | None, Path]:

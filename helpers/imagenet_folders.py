@@ -6,6 +6,7 @@
 The label file of a flat folder is one of `LABEL_FILES`, found in the folder, beside it, or at the top of Kaggle's tree.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +49,7 @@ def imagenet_dataset(name: str, folder: Path, label_file: Path | None, root: Pat
     Raises:
         DataError: no such folder, no images, classes that are not ImageNet's, or labels that do not fit the images.
     """
-    base = next((place for sub in _KAGGLE[::-1] if (place := folder / sub).is_dir()), folder)
+    base = next((place for sub in _KAGGLE[::-1] if os.path.isdir(place := folder / sub)), folder)
     flat = next((place for sub in ("val", "validation", "") if _is_flat(place := base / sub)), None)
     if flat is None:
         if label_file:
@@ -62,7 +63,7 @@ def imagenet_dataset(name: str, folder: Path, label_file: Path | None, root: Pat
 
 
 def _is_flat(folder: Path) -> bool:
-    return folder.is_dir() and not is_split(folder) and bool(loose_images(folder))
+    return os.path.isdir(folder) and os.access(folder, os.R_OK) and not is_split(folder) and bool(loose_images(folder))
 
 
 def _label_file(folder: Path, flat: Path) -> Path:
@@ -71,7 +72,7 @@ def _label_file(folder: Path, flat: Path) -> Path:
     if "ILSVRC" in flat.parts:
         near += [parent for parent in flat.parents if "ILSVRC" in parent.parts] + [_above_ilsvrc(flat)]
     places = [place / sub for place in near for sub in ("", _DEVKIT)]
-    found = next((place / name for place in places for name in LABEL_FILES if (place / name).is_file()), None)
+    found = next((place / name for place in places for name in LABEL_FILES if os.path.isfile(place / name)), None)
     if found is None:
         raise DataError(
             f"{flat} is a flat folder without its labels; put one of {', '.join(LABEL_FILES)} beside it, or name the "

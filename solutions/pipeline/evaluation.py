@@ -1,13 +1,15 @@
 """The accuracy of engine files: which one is the reference, and all of them over one pass through the images."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from helpers.errors import InputError
 from helpers.files import read_json
-from solutions.pipeline.accuracy import Accuracy, evaluate_all
+from solutions.pipeline.accuracy import Accuracy, accuracy_loss, evaluate_all
 from solutions.pipeline.class_names import ClassNames, fit_labels, names_beside, number_of_classes
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.preprocessing import Preprocessing
@@ -15,8 +17,9 @@ from solutions.pipeline.preprocessing_record import NOTHING, Asked, common
 
 if TYPE_CHECKING:
     from helpers.data import DataSet
+    from solutions.pipeline.report.results import AccuracyRow
 
-__all__ = ["evaluate_engines", "reference_of"]
+__all__ = ["accuracy_rows", "evaluate_engines", "reference_of"]
 
 
 def evaluate_engines(
@@ -58,6 +61,21 @@ def _labels_of_all(engines: dict[Path, InferenceEngine], data: "DataSet", classe
         outputs = number_of_classes(engine.output_shape, engine.name)
         fitted = fit_labels(data, outputs, first, engine.name)
     return fitted
+
+
+def accuracy_rows(scores: Mapping[str, Accuracy]) -> "list[AccuracyRow]":
+    """Return one row an engine, each with its loss against the first, which is the baseline."""
+    from solutions.pipeline.report.results import AccuracyRow
+
+    reference, rows = next(iter(scores.values())), []
+    for name, found in scores.items():
+        row = AccuracyRow(name, found.top1, found.top5, found.num_samples)
+        if found is not reference:
+            loss = accuracy_loss(reference, found)
+            changed = int(np.sum(reference.correct != found.correct))
+            row = AccuracyRow(name, row.top1, row.top5, row.num_samples, loss.points, loss.low, loss.high, changed)
+        rows.append(row)
+    return rows
 
 
 def reference_of(paths: Sequence[Path]) -> Path:

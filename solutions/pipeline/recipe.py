@@ -5,7 +5,7 @@ Each stage takes its inputs from files in the run's folder, so that any of them 
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from datetime import date
@@ -18,7 +18,7 @@ from helpers.backend import ENGINE, describe
 from helpers.files import read_json, sha256, write_json
 from solutions.pipeline.preprocessing import Preprocessing
 from solutions.pipeline.preprocessing_record import encoded
-from solutions.pipeline.report.results import BASELINE, AccuracyRow
+from solutions.pipeline.report.results import BASELINE
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
 from solutions.pipeline.versions import versions
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import torch
 
     from helpers.data import DataSet
-    from solutions.pipeline.accuracy import Accuracy
     from solutions.pipeline.bench import BenchOptions
     from solutions.pipeline.build_options import BuildOptions
     from solutions.pipeline.runners import Runner, RunnerSpec
@@ -279,6 +278,7 @@ class Recipe:
 
         def action(report: Report) -> None:
             from solutions.pipeline.accuracy import evaluate_all
+            from solutions.pipeline.evaluation import accuracy_rows
             from solutions.pipeline.inference import InferenceEngine
 
             with ExitStack() as stack:
@@ -290,7 +290,7 @@ class Recipe:
                     predictors, self.data, number, EVALUATION_BATCH, self.preprocessing,
                     progress=lambda done: report(f"{done} of {number} images on every engine"),
                 )  # fmt: skip
-            self._write("accuracy.json", [asdict(row) for row in _accuracy_rows(scores)])
+            self._write("accuracy.json", [asdict(row) for row in accuracy_rows(scores)])
 
         inputs = (self.onnx, *(self.engine_path(spec) for spec in evaluated))
         title = f"Evaluate accuracy on {number:,} images"
@@ -383,18 +383,3 @@ def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Predict:
             return model(torch.from_numpy(images).to(device)).float().cpu().numpy()
 
     return predict
-
-
-def _accuracy_rows(scores: Mapping[str, "Accuracy"]) -> list[AccuracyRow]:
-    """Return one row an engine, each with its loss against the first, which is the baseline."""
-    from solutions.pipeline.accuracy import accuracy_loss
-
-    reference, rows = next(iter(scores.values())), []
-    for name, found in scores.items():
-        row = AccuracyRow(name, found.top1, found.top5, found.num_samples)
-        if found is not reference:
-            loss = accuracy_loss(reference, found)
-            changed = int(np.sum(reference.correct != found.correct))
-            row = AccuracyRow(name, row.top1, row.top5, row.num_samples, loss.points, loss.low, loss.high, changed)
-        rows.append(row)
-    return rows

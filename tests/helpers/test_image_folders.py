@@ -74,6 +74,7 @@ def test_what_is_no_folder_of_classes_is_one_line_that_says_what_to_do(tmp_path:
         ("loose", "1 images that are in no class folder, such as 7.png"),
         ("empty", "holds no class folders; expected one folder a class"),
         ("missing", "cannot read the image folder .*No such file"),
+        ("x" * 300, "cannot read the image folder .*File name too long"),
         ("file", "cannot read the image folder .*Not a directory"),
         ("untested", "train/ but no class folders in val/"),
     ):
