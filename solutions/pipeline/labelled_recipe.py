@@ -95,12 +95,10 @@ class LabelledRecipe(ForeignRecipe):
     def _origin(self) -> dict[str, str]:  # type: ignore[override]
         """What every stage depends on, the images' files too."""
         images = [
-            (str(path), label, *_state(path))
-            for split in ("calibration", "validation")
-            for path, label in self._images(split)
+            (*_state(path), label) for split in ("calibration", "validation") for path, label in self._images(split)
         ]
-        stamp = hashlib.sha256(json.dumps(images).encode()).hexdigest()
-        return super()._origin | {"labels": str(self.options.labels), "images": stamp, **encoded(self.preprocessing)}
+        files = hashlib.sha256(json.dumps(images).encode()).hexdigest()
+        return super()._origin | {"labels": str(self.options.labels), "files": files, **encoded(self.preprocessing)}
 
     def _class_names(self) -> list[str]:
         return super()._class_names() or ([] if names_in(self.metadata, "") else list(self.data.classes))
@@ -118,7 +116,7 @@ class LabelledRecipe(ForeignRecipe):
         return ONNX_RUNTIME, predict
 
 
-def _state(path: Path) -> tuple[int, int]:
-    """Return the size and the time of change of the file that an image's link leads to."""
+def _state(path: Path) -> tuple[str, int, int]:
+    """Return the file that an image's link leads to, its size and its time of change."""
     found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    return str(path.resolve()), found.st_size, found.st_mtime_ns
