@@ -41,7 +41,8 @@ class LabelledRecipe(ForeignRecipe):
         """
         super().__init__(options)
         self.calibration, self.cache_files = "calibration/calibration.npy", (self.cache, f"{self.cache}.json")
-        self.preprocessing, self.note = self._preprocessed()
+        self.preprocessing, self.note = self._of_images()
+        self.preprocessed = self.preprocessing.described()
         _ = self.outputs_per_sample
 
     def prepare(self) -> None:
@@ -76,7 +77,7 @@ class LabelledRecipe(ForeignRecipe):
         limits = {"calibration": self.options.calibration_images, "validation": self.options.accuracy_images}
         return self.data.images(split, limit=limits[split])
 
-    def _preprocessed(self) -> tuple[Preprocessing, str]:
+    def _of_images(self) -> tuple[Preprocessing, str]:
         """Return what the images go through, as exporter or options say, and a note where neither did."""
         model = Path(self.original).name
         if len(self.inputs) > 1:
@@ -87,9 +88,6 @@ class LabelledRecipe(ForeignRecipe):
 
     def _metadata(self) -> dict[str, str]:
         return super()._metadata() | encoded(self.preprocessing)
-
-    def _described(self) -> dict[str, str]:
-        return Recipe._described(self)
 
     @functools.cached_property
     def _origin(self) -> dict[str, str]:  # type: ignore[override]

@@ -19,6 +19,7 @@ from solutions.pipeline.export import export_onnx
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.labelled_recipe import LabelledRecipe
 from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import Asked, encoded
 from solutions.pipeline.run import run
 from solutions.pipeline.run_options import RunOptions
 from tests.pipeline.tiny_models import SIZE, TinyNet, tiny_onnx
@@ -91,6 +92,9 @@ def test_a_whole_run_has_the_accuracy_that_pytorch_has(model: Path, folder: Path
         "drift of output",
     }
     record = read_json(out / "engines" / "pets_int8.engine.json")
+    usual = Preprocessing.usual(3, SIZE, SIZE)
+    assert record["preprocessing"] == usual.to_dict() and "note: pets.onnx has no preprocessing record" in shown
+    assert read_json(out / "accuracy.json")["settings"]["preprocessing"] == usual.described()
     assert record["calibration"]["images"] == 12 and record["calibration"]["source"].endswith("calibration.npy")
     assert names_beside(out / "engines" / "pets_fp32.engine").names == NAMES
     report = (out / "report.md").read_text()
@@ -113,6 +117,18 @@ def test_another_image_or_other_pixels_make_every_stage_again(model: Path, folde
     assert all(before != after for before, after in zip(first, second, strict=True))
     Image.new("RGB", (9, 9)).save(pets / "val" / "ant" / "new.png")
     assert all(before != after for before, after in zip(second, options(), strict=True))
+
+
+def test_the_images_go_through_what_the_options_or_the_model_say(model: Path, folder: Path, tmp_path: Path) -> None:
+    asked, other = Asked(mean=(0.5,) * 3, std=(0.5,) * 3), Preprocessing.usual(3, SIZE, SIZE, resize=48)
+    options = {"out": tmp_path / "out", "labels": f"folder:{folder}", "preprocessing": asked}
+    recipe = LabelledRecipe(RunOptions(onnx=model, **options))
+    assert recipe.preprocessing.mean == (0.5, 0.5, 0.5) and not recipe.note
+    export_onnx(TinyNet(3).eval(), tmp_path / "own.onnx", input_size=SIZE, metadata=encoded(other))
+    with pytest.raises(InputError, match=r"--mean 0.5 .* contradicts the preprocessing record of own.onnx"):
+        LabelledRecipe(RunOptions(onnx=tmp_path / "own.onnx", **options))
+    recorded = LabelledRecipe(RunOptions(onnx=tmp_path / "own.onnx", **{**options, "preprocessing": Asked()}))
+    assert recorded.preprocessing == other and not recorded.note
 
 
 def test_a_fixed_batch_is_evaluated_on_every_image(folder: Path, tmp_path: Path) -> None:
@@ -160,9 +176,16 @@ def test_the_commands_options_reach_the_run(trtlab, tmp_path: Path, monkeypatch:
     common = ("run", "--onnx", "m.onnx", "--out", tmp_path)
     assert trtlab(*common, "--data", "folder:pets", "--classes", "n.txt")[0] == 0
     assert trtlab(*common, "--data", "s.npz")[0] == 0
+    assert trtlab(*common, "--data", "folder:pets", "--mean", "0.5", "0.4", "0.3", "--std", "1,1,1")[0] == 0
+    assert asked.pop().preprocessing == Asked(mean=(0.5, 0.4, 0.3), std=(1.0, 1.0, 1.0))
     assert [(each.labels, each.samples, each.classes) for each in asked] == [
         ("folder:pets", None, Path("n.txt")),
         (None, Path("s.npz"), None),
     ]
-    code, _, err = trtlab("run", "--classes", "n.txt", "--out", tmp_path)
-    assert code == 2 and "--classes is for a model of yours" in err and err.count("\n") == 1
+    for arguments, said in (
+        (("--classes", "n.txt"), "--classes is for a model of yours"),
+        (("--resize", "32"), "preprocessing is for a model of yours"),
+        (("--resize", "32", "--onnx", "m.onnx"), "preprocessing is for images"),
+    ):
+        code, _, err = trtlab("run", *arguments, "--out", tmp_path)
+        assert code == 2 and said in err and err.count("\n") == 1
