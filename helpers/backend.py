@@ -15,11 +15,10 @@ import importlib
 import importlib.util
 import os
 from contextlib import ExitStack
-from pathlib import Path
 from types import ModuleType
 
 from helpers.errors import EngineUnavailableError, InputError
-from helpers.timings import offered_timings
+from helpers.timings import offered_timings, read_timings
 
 __all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "trt"]
 
@@ -49,7 +48,7 @@ def _load_tensorrt() -> tuple[ModuleType, ModuleType, str]:
             "install the last line that has them: pip install 'tensorrt-cu13==10.16.1.11'"
         )
     if timings := os.environ.get(TIMINGS_VARIABLE):
-        _UNTIL_THE_END.enter_context(offered_timings(tensorrt, Path(timings).read_bytes()))
+        _UNTIL_THE_END.enter_context(offered_timings(tensorrt, read_timings(timings, TIMINGS_VARIABLE)))
     name = driver.Context.get_device().name()
     return tensorrt, driver, f"TensorRT {tensorrt.__version__}, {name}"
 

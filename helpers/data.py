@@ -21,6 +21,7 @@ from helpers.downloads import Source, atomic_folder, extract, fetch
 from helpers.errors import DataError, InputError, LabError
 from helpers.image_folders import DataSet, folder_dataset
 from helpers.rendered_digits import RenderedDigits
+from helpers.signals import clean_ends
 from helpers.storage import data_root, progress_bar
 
 __all__ = ["DATA_SETS", "SOURCES", "DataSet", "load_dataset", "prepare"]
@@ -144,4 +145,5 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    with clean_ends():
+        typer.run(main)

@@ -92,6 +92,7 @@ def build_engine(
     start = time.perf_counter()
     progress("parsing")
     model = parse_onnx(onnx_path)
+    model.check_weights()
     inputs = input_specs(model, options)
     # opened before the build: a folder that cannot be written to should not cost minutes
     with atomic_path(record_path(engine_path)) as record_file, atomic_path(engine_path) as engine_file:

@@ -11,6 +11,7 @@ from helpers.errors import InputError
 from helpers.files import read_json
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.preprocessing import preprocess
+from solutions.pipeline.tensors import check_finite
 
 __all__ = ["Classified", "classify", "names_of", "softmax"]
 
@@ -49,7 +50,8 @@ def classify(
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Return the probabilities [N, C] of scores [N, C]."""
+    """Return the probabilities [N, C] of scores [N, C]; raises InputError where they are not finite."""
+    check_finite(scores, "the engine's output")
     raised = np.exp(scores - scores.max(axis=1, keepdims=True))
     return raised / raised.sum(axis=1, keepdims=True)
 

@@ -10,7 +10,7 @@ import numpy as np
 from helpers.errors import InputError
 from solutions.pipeline.calibration_data import open_inputs
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.tensors import examples
+from solutions.pipeline.tensors import check_finite, examples
 
 __all__ = ["Drift", "compare_engines", "drift"]
 
@@ -37,17 +37,18 @@ class Drift:
         return asdict(self)
 
 
-def drift(a: np.ndarray, b: np.ndarray) -> Drift:
+def drift(a: np.ndarray, b: np.ndarray, names: tuple[str, str] = ("the output of a", "the output of b")) -> Drift:
     """Return the drift between outputs [N, …] of the same N samples, N at least 1, computed in float64.
+
+    `names` are what an error calls them.
 
     Raises:
         InputError: the shapes differ, or an engine gave values that are not finite.
     """
     if a.shape != b.shape:
         raise InputError(f"the engines give {list(a.shape)} and {list(b.shape)}; compare engines of the same model")
-    for name, outputs in (("a", a), ("b", b)):
-        if not np.isfinite(outputs).all():
-            raise InputError(f"engine {name} gave NaN or infinite outputs; build it at a higher precision")
+    for name, outputs in zip(names, (a, b), strict=True):
+        check_finite(outputs, name)
     classes = a.ndim == 2 and a.shape[1] > 1
     a, b = (outputs.reshape(len(outputs), -1).astype(np.float64) for outputs in (a, b))
     difference = np.abs(a - b)
@@ -89,8 +90,13 @@ def compare_engines(
     samples = {name: array[:num_samples] for name, array in samples.items()}
     if not all(len(array) for array in samples.values()):
         raise InputError(f"{data} holds no images; make it with trtlab calib-data")
+    for name, array in samples.items():
+        check_finite(array, f"{name} of {data}", "make it again with trtlab calib-data")
     found = [_outputs(engine, samples, batch_size) for engine in (a, b)]
-    return {name: drift(found[0][name], found[1][name]) for name in a.output_names}
+    return {
+        name: drift(found[0][name], found[1][name], (f"output {name} of {a.name}", f"output {name} of {b.name}"))
+        for name in a.output_names
+    }
 
 
 def _inputs(engine: InferenceEngine) -> str:
