@@ -46,9 +46,11 @@ def main() -> None:
         except _UsageError as error:
             _misused(error)
         except MemoryError as error:
-            _fail(
-                f"this needs more memory than there is ({error or 'no more is known'}); choose a smaller batch or size"
-            )
+            _too_large(error)
+        except RuntimeError as error:
+            if "can't allocate memory" not in str(error):  # what PyTorch says in place of a MemoryError
+                raise
+            _too_large(error)
 
 
 def _misused(error: Exception) -> NoReturn:
@@ -59,6 +61,11 @@ def _misused(error: Exception) -> NoReturn:
         error.show()
         sys.exit(2)
     _fail(f"{message[:1].lower()}{message[1:]}; see {context.command_path if context else 'trtlab'} --help")
+
+
+def _too_large(error: Exception) -> NoReturn:
+    known = str(error).partition("\n")[0] or "no more is known"
+    _fail(f"this needs more memory than there is ({known}); choose a smaller batch or size")
 
 
 def _fail(reason: str) -> NoReturn:

@@ -10,7 +10,7 @@ __all__ = ["Range", "complete_ranges", "merge_shapes", "parse_shapes"]
 
 Range = tuple[Shape, Shape, Shape]
 
-_SPEC = re.compile(r"""['"]?(?P<name>.+?)['"]?(?P<dims>(?::\d+(?:x\d+)*)+)""")
+_SPEC = re.compile(r"""['"]?(?P<name>.+?)['"]?(?P<dims>(?::\d{1,10}(?:x\d{1,10})*)+)""")
 _EXAMPLE = "--shapes input:1x3x224x224:8x3x224x224:32x3x224x224"
 _LARGEST = 2**31 - 1
 
