@@ -14,6 +14,7 @@ import yaml
 from helpers.lab import STEPS
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release
+from tests.benchmarks import offline_page
 from tests.benchmarks.page import BENCH, PAGE, in_page
 
 README = (ROOT / "README.md").read_text()
@@ -76,6 +77,13 @@ def test_the_table_of_the_benchmarks_is_the_kept_measurement() -> None:
     most = max(found["of"] - found["equal"] for found in bench["scales"].values())
     assert f"{bench['calibration']['entropy_peak_bytes'] / 1e9:.1f} GB, for calibrating" in LABS
     assert f"except at most {['none', 'one', 'two', 'three'][most]} per calibrator" in README
+
+
+def test_the_tables_of_throughput_are_the_kept_measurements() -> None:
+    page = offline_page.PAGE.read_text()
+    assert offline_page.in_page(page) == page, "make offline writes them"
+    devices = [json.loads(path.read_text())["engine"]["device"] for path in ROOT.glob("docs/results/*/offline.json")]
+    assert devices and page.count("\n### ") == len(devices)
 
 
 @pytest.mark.parametrize("column, model", [(1, "resnet50"), (2, "resnet18")])

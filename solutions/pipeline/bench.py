@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from helpers.errors import InputError
 from helpers.files import write_json
@@ -283,7 +283,14 @@ def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) ->
     )
 
 
-def write_bench_json(path: str | Path, results: Sequence[BenchResult], engine: dict[str, str]) -> None:
+class Measured(Protocol):
+    """A result with a row for JSON."""
+
+    def row(self) -> dict[str, Any]:
+        """Return the row."""
+
+
+def write_bench_json(path: str | Path, results: Sequence[Measured], engine: dict[str, str]) -> None:
     """Write `{"engine", "measured", "versions", "rows"}`, which `trtlab report` reads; `engine` is describe()'s."""
     from solutions.pipeline.versions import versions
 

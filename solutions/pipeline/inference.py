@@ -15,7 +15,7 @@ from helpers.files import read_json
 from solutions.pipeline.engine_log import LOG
 from solutions.pipeline.tensors import InputSpec, Shape, batch_range, examples, numpy_type, tensor_names, volume
 
-__all__ = ["InferenceEngine", "deserialize"]
+__all__ = ["InferenceEngine", "deserialize", "read_inputs", "read_output_types"]
 
 
 class InferenceEngine:
@@ -56,9 +56,7 @@ class InferenceEngine:
         inputs, self.output_names = tensor_names(self.engine)
         if not inputs or not self.output_names:
             raise InputError(f"engine {self.name} has inputs {inputs} and outputs {self.output_names}; it needs both")
-        limits = _index_limits(self.path)
-        self.inputs = {name: _input_spec(self.engine, name).limited(limits.get(name)) for name in inputs}
-        self._output_types = {name: _numpy_type(self.engine, name) for name in self.output_names}
+        self.inputs, self._output_types = read_inputs(self.engine, self.path), read_output_types(self.engine)
         self.input_name, self.output_name = inputs[0], self.output_names[0]
         self.min_batch, self.opt_batch, self.max_batch = batch_range(self.inputs)
         self.sample_shape = self.inputs[self.input_name].best[1:]
@@ -301,6 +299,17 @@ def _checked(make: object, what: str) -> object:
     if made is None:
         raise EngineError(f"{what}: {messages.text() or 'no reason was logged'}")
     return made
+
+
+def read_inputs(engine: "trt.ICudaEngine", path: Path | None) -> dict[str, InputSpec]:
+    """Return an engine's inputs by name, with the limits of integers from the record beside `path`."""
+    limits = _index_limits(path)
+    return {name: _input_spec(engine, name).limited(limits.get(name)) for name in tensor_names(engine)[0]}
+
+
+def read_output_types(engine: "trt.ICudaEngine") -> dict[str, np.dtype]:
+    """Return the NumPy type of every output by name."""
+    return {name: _numpy_type(engine, name) for name in tensor_names(engine)[1]}
 
 
 def _numpy_type(engine: "trt.ICudaEngine", name: str) -> np.dtype:

@@ -50,7 +50,8 @@ class Runner(ABC):
     """One thing to time. `size_bytes` is its file or its weights; `device` names what runs it, in words.
 
     `precision` is what was asked for, `ran_in` what most layers run in; None where that cannot be known. `input_name`
-    and `sample_shape` are the first input's, `shapes` those of an engine's inputs at its best.
+    and `sample_shape` are the first input's, `shapes` those of an engine's inputs at its best. `in_flight` executions
+    are enqueued before the next wait: enough that a GPU never idles between two, few enough to be timed well.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Runner(ABC):
     size_bytes: int | None = None
     tensorrt_version: str | None = None
     spec: RunnerSpec | None = None
+    in_flight: int = 4
 
     @abstractmethod
     def bind(self, batch_size: int) -> None:

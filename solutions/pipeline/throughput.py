@@ -10,9 +10,6 @@ from solutions.pipeline.runners import Runner
 
 __all__ = ["Throughput", "measure_throughput"]
 
-IN_FLIGHT = 4
-"""Executions enqueued before the next wait: enough that a GPU never idles between two, few enough to be timed well."""
-
 
 @dataclass(frozen=True)
 class Throughput:
@@ -58,7 +55,7 @@ def measure_throughput(
 
 def _turn(runner: Runner, seconds: float) -> tuple[int, float]:
     """Return executions and seconds of one turn; its first execution is not counted, so that caches settle."""
-    group = max(1, min(IN_FLIGHT, math.floor(seconds / max(_run_group(runner, 1), 1e-6))))
+    group = max(1, min(runner.in_flight, math.floor(seconds / max(_run_group(runner, 1), 1e-6))))
     executions, start = 0, time.perf_counter()
     while True:
         _run_group(runner, group)

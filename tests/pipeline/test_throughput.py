@@ -6,7 +6,7 @@ import pytest
 
 from solutions.pipeline import throughput
 from solutions.pipeline.runners import Runner
-from solutions.pipeline.throughput import IN_FLIGHT, measure_throughput
+from solutions.pipeline.throughput import measure_throughput
 
 
 class Clock:
@@ -80,7 +80,7 @@ def test_one_disturbed_turn_does_not_count(clock):
 def test_the_queue_is_kept_full_but_not_endless(clock):
     runner = Device("a", 0.1, clock)
     measure_throughput([runner], [1], seconds=0.02)
-    assert runner.most_waiting == IN_FLIGHT
+    assert runner.most_waiting == runner.in_flight > 1
 
 
 def test_an_execution_longer_than_the_time_is_still_measured(clock):

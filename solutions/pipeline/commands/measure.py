@@ -13,6 +13,7 @@ import typer
 from solutions.pipeline.commands.console import print_line, print_table
 from solutions.pipeline.commands.multivalue import integers, split_values
 from solutions.pipeline.commands.spellings import LenientCommand
+from solutions.pipeline.commands.streams import print_streams, run_in_streams, stream_options
 
 if TYPE_CHECKING:
     from solutions.pipeline.bench import BenchResult
@@ -59,6 +60,14 @@ def bench(
     warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up of each, not counted (as trtexec's).")] = 200.0,
     duration: Annotated[float, typer.Option(help="At least so many seconds of timing of each (as trtexec's).")] = 0.0,
     limit: Annotated[float, typer.Option(help="Seconds from which on missing executions are left out.")] = 60.0,
+    streams: Annotated[
+        list[str] | None,
+        typer.Option(help="Engines' throughput in so many streams at once; several numbers after one flag."),
+    ] = None,
+    cuda_graphs: Annotated[bool, typer.Option("--cuda-graphs", help="In streams: with CUDA graphs besides.")] = False,
+    with_copies: Annotated[
+        bool, typer.Option("--with-copies", help="In streams: copy inputs in and outputs out each time.")
+    ] = False,
     end_to_end: Annotated[
         Path | None, typer.Option(help="Images: time one engine from files to classes, stage by stage.")
     ] = None,
@@ -77,29 +86,36 @@ def bench(
         from solutions.pipeline.commands.budget import bench_end_to_end
 
         beside = {"--engines": engines, "--pytorch": pytorch, "--torch-compile": torch_compile}
-        beside |= {"--ort": ort, "--log": log}
+        beside |= {"--ort": ort, "--log": log, "--streams": streams, "--cuda-graphs": cuda_graphs}
+        beside |= {"--with-copies": with_copies}
         batches = integers(batch_sizes or ["1"], "--batch-sizes")
         bench_end_to_end(split_values(engine), end_to_end, batches, iterations, limit, output, beside)
         return
     sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
     options = BenchOptions(tuple(sizes), iterations, warmup, duration, limit)
+    files = engine_files(split_values(engine), engines)
+    in_streams = stream_options(streams, cuda_graphs, with_copies, min(duration, limit), files)
     check_writable(output, log)
     notes: list[str] = []
-    files = engine_files(split_values(engine), engines)
     runners = load_runners(files, pytorch=pytorch, torch_compile=torch_compile, ort=ort, data=data, note=notes.append)
     try:
         with _bar() as report:
             results = measure(runners, options, memory=peak_memory, progress=report, note=notes.append)
+            alone = list(zip(dict.fromkeys(files), runners, strict=False))
+            shared = run_in_streams(alone, sizes, in_streams, lambda text: report(text, 0, 1), notes.append)
     finally:
         for runner in runners:
             runner.close()
     from helpers.backend import describe
 
     if output is not None:
-        write_bench_json(output, results, describe())
+        write_bench_json(output, [*results, *shared], describe())
     if log is not None:
         write_bench_log(log, results)
-    _print_results(results, notes)
+    _print_results(results)
+    print_streams(shared)
+    for line in notes:
+        print_line(f"note: {line}")
 
 
 @contextlib.contextmanager
@@ -115,7 +131,7 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda label, done, planned: bar.update(task, description=label, completed=done, total=planned)
 
 
-def _print_results(results: "list[BenchResult]", notes: list[str]) -> None:
+def _print_results(results: "list[BenchResult]") -> None:
     from helpers.backend import DEVICE
     from solutions.pipeline.ran_in import ran_text
 
@@ -132,8 +148,6 @@ def _print_results(results: "list[BenchResult]", notes: list[str]) -> None:
         rows.append((result.name, ran, result.batch, *figures, result.device.partition(", ")[0]))
     caption = "n calls, times in ms; – where n is too small; MB: peak memory of a process that runs it alone"
     print_table(f"Benchmark on {DEVICE}", columns, rows, caption)
-    for note in notes:
-        print_line(f"note: {note}")
 
 
 def trtexec(

@@ -42,6 +42,8 @@ NOT_NAMED = "not named"
 """The model or data of measurements that do not name theirs."""
 _FROM = " · "
 """Between a row's name and what it is from, where two sources have a row of one name ("fp16 · NVIDIA H200")."""
+_IN = ", "
+"""Between an engine's name and how it ran, where that is not one batch at a time ("int8, 2 streams, graphs")."""
 
 MOST_APART = 3.0
 """Throughput times latency gives the batches in flight, one a stream; times or parts more than this contradict it."""
@@ -269,7 +271,8 @@ def order_names(names: Iterable[str]) -> list[str]:
 
     def place(name: str) -> tuple[str, int, str]:
         base, _, source = name.partition(_FROM)
-        return source, _ORDER.index(base) if base in _ORDER else len(_ORDER), name
+        engine = base.partition(_IN)[0]
+        return source, _ORDER.index(engine) if engine in _ORDER else len(_ORDER), name
 
     return sorted(names, key=place)
 
@@ -291,6 +294,9 @@ def pretty_name(name: str) -> str:
 
 
 def _pretty(name: str) -> str:
+    if _IN in name:
+        engine, _, how = name.partition(_IN)
+        return _pretty(engine) + _IN + how
     return _PRETTY.get(name, name.upper() if name.replace("+", "").isalnum() and len(name) <= 5 else name)
 
 
