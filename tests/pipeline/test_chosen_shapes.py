@@ -1,6 +1,7 @@
 """bench and profile at shapes beside the profile's best, with models of one's own as PyTorch baselines."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from helpers.errors import InputError
 from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.memory_probe import peak_memory
+from solutions.pipeline.memory_probe import main
 from solutions.pipeline.runners import RunnerSpec, described_inputs, load_runner
 from solutions.pipeline.shapes import chosen_inputs
 from solutions.pipeline.tensors import InputSpec
@@ -111,7 +112,7 @@ def test_what_cannot_be_measured_is_one_line(trtlab, engine: Path, tmp_path: Pat
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_state_dict_is_measured_as_its_architecture_also_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_a_state_dict_runs_as_its_architecture_also_where_memory_is_measured(tmp_path: Path, capsys) -> None:
     torch.save(own_models.tokens().state_dict(), tmp_path / "tokens.pth")
     ids = InputSpec("ids", np.dtype("int64"), (1, 4), (2, 8), (4, 16), limit=1000)
     arch = f"{own_models.__file__}:tokens"
@@ -121,4 +122,5 @@ def test_a_state_dict_is_measured_as_its_architecture_also_in_a_process_of_its_o
     (fed,) = runner._feeds
     assert fed.shape == (3, 8) and fed.dtype == torch.int64 and 0 <= int(fed.min()) <= int(fed.max()) < 1000
     assert runner.size_bytes == sum(tensor.nbytes for tensor in own_models.tokens().state_dict().values())
-    assert peak_memory(runner, [2])[2] > 10**7
+    main(json.dumps({"spec": asdict(spec), "batch_sizes": [2]}))
+    assert json.loads(capsys.readouterr().out)["2"] > 10**7
