@@ -1,6 +1,6 @@
 """Where the images are: renders or downloads a data set on first use, gives its folders, splits and class names.
 
-data = load_dataset("digits")                       # offline; also "imagenette", "imagenet:/folder", "cifar10"
+data = load_dataset("digits")                       # offline; also "imagenette", "cifar10", "folder:/photos", …
 folder = data.split("calibration")                  # a folder with one folder a class
 pairs = data.images("validation", limit=1000)       # [(file, label), …]; the label is the model's output index
 
@@ -9,24 +9,23 @@ After that nothing is written there, so that many people can share the folder an
 """
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from helpers import digits, imagenet
+from helpers import cifar10, digits
 from helpers.downloads import Source, atomic_folder, extract, fetch
-from helpers.errors import DataError, InputError, LabError
-from helpers.image_folders import DataSet, folder_dataset
+from helpers.errors import InputError, LabError
+from helpers.image_folders import DataSet, class_folders, folder_dataset, labels_by_name, layout
+from helpers.imagenet_folders import imagenet_dataset
 from helpers.rendered_digits import RenderedDigits
 from helpers.signals import clean_ends
-from helpers.storage import data_root, progress_bar
+from helpers.storage import data_root
 
 __all__ = ["DATA_SETS", "SOURCES", "DataSet", "load_dataset", "prepare"]
 
-DATA_SETS = ("digits", "imagenette", "imagenet:/folder", "cifar10")
+DATA_SETS = ("digits", "imagenette", "imagenet:FOLDER[,labels=FILE]", "cifar10[:FOLDER]", "folder:FOLDER")
 SOURCES = {
     "imagenette": Source(
         "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz", "md5:3df6f0d01a2c9592104656642f5e78a3"
@@ -36,9 +35,7 @@ SOURCES = {
     ),
 }
 _SHARED_SPLITS = ("calibration", "validation")  # the notebooks train nothing
-_IMAGENET = "imagenet:"
-_CIFAR_EDGE = 32
-_CIFAR_RECORD = 1 + 3 * _CIFAR_EDGE**2  # label, then the red, green and blue planes
+_LABELS = ",labels="
 
 
 def load_dataset(
@@ -47,7 +44,9 @@ def load_dataset(
     """Return a data set by name, downloading it first where that is needed (digits are rendered as they are asked for).
 
     Args:
-        name: "digits", "imagenette", "cifar10", or "imagenet:" and a folder (class folders named by synset or label).
+        name: "digits", "imagenette" or "cifar10"; with a place, "imagenet:" and a folder in one of ImageNet's layouts
+            (helpers.imagenet_folders), "cifar10:" and a copy of its binary version, "folder:" and a folder with one
+            folder a class, alone or below train/ and val/: label N is the N-th class folder by name.
         root: where images are kept; else the environment variable TRT_LAB_DATA, else datasets/cache.
         progress: show a progress bar on stderr.
         source: another place to download the archive from.
@@ -57,17 +56,34 @@ def load_dataset(
         DataError: it could not be downloaded, verified, unpacked or read.
     """
     root = data_root(root)
+    kind, _, place = name.partition(":")
     if name == "digits":
         return RenderedDigits(name, list(digits.CLASSES), root / f"digits-v{digits.VERSION}", progress)
     if name == "imagenette":
-        folder = _unpacked(source or SOURCES[name], root, progress) / "imagenette2-320"
-        return folder_dataset(name, imagenet.class_names(), folder, root, imagenet.label_of_folder)
+        unpacked = _unpacked(source or SOURCES[name], root, progress)
+        return imagenet_dataset(name, unpacked / "imagenette2-320", None, root)
     if name == "cifar10":
-        return _cifar10(source or SOURCES[name], root, progress)
-    if name.startswith(_IMAGENET) and name != _IMAGENET:
-        folder = Path(name.removeprefix(_IMAGENET)).expanduser().absolute()
-        return folder_dataset(name, imagenet.class_names(), folder, root, imagenet.label_of_folder)
-    raise InputError(f"no data set named {name!r}; choose one of {', '.join(DATA_SETS)}")
+        return cifar10.from_download(_cifar10(source or SOURCES[name], root, progress), root, progress)
+    if not place or kind not in ("imagenet", "cifar10", "folder"):
+        raise InputError(f"no data set named {name!r}; choose one of {', '.join(DATA_SETS)}")
+    if kind == "imagenet":
+        place, _, labels = place.partition(_LABELS)
+        return imagenet_dataset(name, _absolute(place), _absolute(labels) if labels else None, root)
+    if kind == "cifar10":
+        return cifar10.from_copy(name, _absolute(place), root, progress)
+    return _classes_by_name(name, _absolute(place), root)
+
+
+def _absolute(place: str) -> Path:
+    return Path(place).expanduser().absolute()
+
+
+def _classes_by_name(name: str, folder: Path, root: Path) -> DataSet:
+    """Return the data set whose classes are the names of its class folders: those of train/ where there is one."""
+    train, validation = layout(folder)
+    names = [path.name for path in class_folders(train or validation)]
+    labels = labels_by_name(names, f"the classes are those of {train or validation}")
+    return folder_dataset(name, names, (train, validation), root, labels)
 
 
 def prepare(name: str, root: str | Path | None = None) -> Path:
@@ -100,37 +116,11 @@ def _unpacked(source: Source, root: Path, progress: bool) -> Path:
     return folder
 
 
-def _cifar10(source: Source, root: Path, progress: bool) -> DataSet:
-    """CIFAR-10 from its binary version, which, unlike the Python one, needs no unpickling."""
-    folder = root / "cifar10-png"
-    if not folder.is_dir():
-        binaries = _unpacked(source, root, progress) / "cifar-10-batches-bin"
-        with atomic_folder(folder) as temporary:
-            for sub, pattern in (("train", "data_batch_*.bin"), ("val", "test_batch.bin")):
-                _write_cifar_split(sorted(binaries.glob(pattern)), temporary / sub, progress)
-    names = list(imagenet.CIFAR10_GROUPS)
-    return folder_dataset("cifar10", names, folder, root, {name: label for label, name in enumerate(names)}.get)
-
-
-def _write_cifar_split(files: list[Path], folder: Path, progress: bool) -> None:
-    from PIL import Image
-
-    names = list(imagenet.CIFAR10_GROUPS)
-    for name in names:
-        (folder / name).mkdir(parents=True)
-    records = progress_bar(_cifar_records(files), f"convert {folder.name}", " images", progress)
-    for index, (label, pixels) in enumerate(records):
-        Image.fromarray(pixels).save(folder / names[label] / f"{index:05d}.png")
-
-
-def _cifar_records(files: list[Path]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (label, uint8 [32, 32, 3]) for every record of the binary files."""
-    for file in files:
-        content = np.frombuffer(file.read_bytes(), dtype=np.uint8)
-        if not len(content) or len(content) % _CIFAR_RECORD or content[::_CIFAR_RECORD].max() > 9:
-            raise DataError(f"{file} is no CIFAR-10 batch; remove {file.parent.parent} and run again")
-        for record in content.reshape(-1, _CIFAR_RECORD):
-            yield int(record[0]), record[1:].reshape(3, _CIFAR_EDGE, _CIFAR_EDGE).transpose(1, 2, 0).copy()
+def _cifar10(source: Source, root: Path, progress: bool) -> Path:
+    """Return where the binary version is unpacked, which, unlike the Python one, needs no unpickling."""
+    if (root / "cifar10-png").is_dir():
+        return root
+    return _unpacked(source, root, progress)
 
 
 def main(

@@ -177,11 +177,12 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             raise cannot_write(folder, error) from error
 
 
-def extract(archive: Path, folder: Path, progress: bool = True) -> None:
+def extract(archive: Path, folder: Path, progress: bool = True, *, keep: bool = False) -> None:
     """Unpack the plain files of a .tar.gz below `folder`; links and anything that points outside are refused.
 
     Raises:
-        DataError: the archive is damaged or unsafe; it is removed, so that the next run downloads it again.
+        DataError: the archive is damaged or unsafe; it is removed, so that the next run downloads it again, unless it
+            is somebody's own (`keep`).
     """
     try:
         with tarfile.open(archive, "r:gz") as tar:
@@ -192,6 +193,8 @@ def extract(archive: Path, folder: Path, progress: bool = True) -> None:
     except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # gzip's own OSErrors have none
             raise
+        if keep:
+            raise DataError(f"{archive} is no .tar.gz, or is damaged ({one_line(error)})") from error
         archive.unlink(missing_ok=True)
         raise DataError(f"{archive} is damaged ({one_line(error)}); it was removed, run again") from error
 

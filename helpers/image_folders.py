@@ -1,7 +1,8 @@
-"""Data sets that lie in image folders, one folder a class."""
+"""Data sets that lie in image folders, one folder a class, as torchvision's ImageFolder reads them."""
 
 import contextlib
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,25 @@ import numpy as np
 from helpers.downloads import atomic_folder, cannot_write
 from helpers.errors import DataError, InputError
 
-__all__ = ["SPLITS", "DataSet", "FolderDataSet", "Item", "folder_dataset", "mixed"]
+__all__ = [
+    "SPLITS",
+    "DataSet",
+    "FolderDataSet",
+    "FolderLabels",
+    "Item",
+    "arranged",
+    "class_folders",
+    "folder_dataset",
+    "is_split",
+    "labels_by_name",
+    "layout",
+    "loose_images",
+    "mixed",
+]
 
 SPLITS = ("train", "calibration", "validation")
-SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
+SUFFIXES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+VALIDATION_FOLDERS = ("val", "validation", "test")
 CALIBRATION_IMAGES = 512
 Item = tuple[Path, int]
 
@@ -57,7 +73,7 @@ class DataSet:
             InputError, DataError: as from `images`; DataError also where `target` cannot be written.
         """
         for path, _ in self.images(split, limit=limit):
-            folder = Path(target, path.parent.name)
+            folder = Path(target, path.relative_to(self.split(split)).parts[0])
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, folder / path.name)
@@ -76,11 +92,20 @@ def check_split(split: str) -> None:
 
 
 @dataclass(frozen=True)
+class FolderLabels:
+    """The label of each class folder by its name (None for others), and what to say of a name that has none."""
+
+    of: Callable[[str], int | None]
+    unknown: str
+    advice: str
+
+
+@dataclass(frozen=True)
 class FolderDataSet(DataSet):
     """A data set whose files are already there."""
 
     folders: dict[str, Path]
-    label_of: Callable[[str], int | None]
+    labels: FolderLabels
 
     def split(self, split: str) -> Path:
         check_split(split)
@@ -89,7 +114,7 @@ class FolderDataSet(DataSet):
         return self.folders[split]
 
     def _images(self, split: str, limit: int | None, seed: int) -> list[Item]:
-        return mixed(_list_folder(self.split(split), self.label_of), seed)[:limit]
+        return mixed(_list_folder(self.split(split), self.labels), seed)[:limit]
 
 
 def mixed(by_class: Sequence[list[Item]], seed: int) -> list[Item]:
@@ -99,64 +124,139 @@ def mixed(by_class: Sequence[list[Item]], seed: int) -> list[Item]:
     return [item for item in chain.from_iterable(zip_longest(*shuffled)) if item is not None]
 
 
-def _list_folder(folder: Path, label_of: Callable[[str], int | None]) -> list[list[Item]]:
-    """Return the image files of each class folder, sorted by name.
+def class_folders(folder: Path) -> list[Path]:
+    """Return the class folders of an image folder, sorted by name; hidden ones are none.
 
     Raises:
-        DataError: the folder is missing, a class folder's name is no known class, or there are no images.
+        DataError: the folder is missing, has no class folder, or has images that are in none.
     """
     try:
         classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        loose = loose_images(folder)
     except OSError as error:
         raise DataError(f"cannot read the image folder {folder}: {error.strerror or error}") from error
-    unknown = [path.name for path in classes if label_of(path.name) is None]
-    if unknown:
+    if loose:
         raise DataError(
-            f"{folder} has class folders that are not ImageNet's: {', '.join(unknown[:3])}; "
-            "name them by synset (n01440764) or by label (0 to 999)"
+            f"{folder} holds {len(loose)} images that are in no class folder, such as {loose[0].name}; put each into "
+            "a folder named after its class"
         )
-    by_class = [_list_class(path, label_of(path.name)) for path in classes]
-    if not any(by_class):
-        raise DataError(f"{folder} holds no images in class folders; expected files such as {folder}/n01440764/1.jpg")
+    if not classes:
+        raise DataError(f"{folder} holds no class folders; expected one folder a class, such as {folder}/cat/1.jpg")
+    return classes
+
+
+def loose_images(folder: Path) -> list[Path]:
+    """Return the images that lie in the folder itself, sorted."""
+    return sorted(path for path in folder.iterdir() if _is_image(path.name) and path.is_file())
+
+
+def _is_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+
+
+def _list_folder(folder: Path, labels: FolderLabels) -> list[list[Item]]:
+    """Return the image files of each class folder, sorted by path.
+
+    Raises:
+        DataError: as `class_folders`, and where a class folder's name is no known class or holds no images.
+    """
+    classes = class_folders(folder)
+    unknown = [path.name for path in classes if labels.of(path.name) is None]
+    if unknown:
+        raise DataError(f"{folder} has class folders that are {labels.unknown}: {_listed(unknown)}; {labels.advice}")
+    by_class = [_list_class(path, labels.of(path.name)) for path in classes]
+    empty = [path.name for path, items in zip(classes, by_class, strict=True) if not items]
+    if empty:
+        raise DataError(f"{folder} holds no images in {_listed(empty)}; fill or remove the class folder")
     return by_class
 
 
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def _list_class(folder: Path, label: int) -> list[Item]:
-    return [(path, label) for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    """Return the images below a class folder, at any depth."""
+    found = []
+    for place, below, files in os.walk(folder, followlinks=True):
+        below[:] = [name for name in below if not name.startswith(".")]
+        found += [Path(place, name) for name in files if _is_image(name)]
+    return [(path, label) for path in sorted(found)]
+
+
+def is_split(folder: Path) -> bool:
+    """Say whether a folder has class folders: train/ may also be the class of images of trains."""
+    with contextlib.suppress(OSError):
+        return any(path.is_dir() and not path.name.startswith(".") for path in folder.iterdir())
+    return False
+
+
+def layout(folder: Path) -> tuple[Path | None, Path]:
+    """Return the training and the validation folder: train/ (or none) and val/, validation/ or test/, else the folder.
+
+    Raises:
+        DataError: there are training images alone.
+    """
+    train = folder / "train" if is_split(folder / "train") else None
+    validation = next((folder / name for name in VALIDATION_FOLDERS if is_split(folder / name)), None)
+    if train and not validation:
+        raise DataError(f"{folder} has train/ but no class folders in val/, validation/ or test/; add one of them")
+    return (train if validation else None), validation or folder
+
+
+def labels_by_name(names: Sequence[str], advice: str) -> FolderLabels:
+    """Give each class folder the place of its name among `names`."""
+    return FolderLabels({name: label for label, name in enumerate(names)}.get, "no known class", advice)
 
 
 def folder_dataset(
-    name: str, classes: Sequence[str], folder: Path, root: Path, label_of: Callable[[str], int | None]
+    name: str,
+    classes: Sequence[str],
+    folders: tuple[Path | None, Path],
+    root: Path,
+    labels: FolderLabels,
 ) -> FolderDataSet:
-    """Give the three splits of `folder`: class folders below train/ and val/, or validation images alone.
+    """Give the three splits of a training folder (or none) and a validation folder, as `layout` finds them.
 
     The calibration split is made of links below `root`: training images, or, where there are none, images that are then
     left out of validation.
     """
-    validation = next((folder / sub for sub in ("val", "validation") if (folder / sub).is_dir()), folder)
-    has_train = validation != folder and (folder / "train").is_dir()
-    source = folder / "train" if has_train else validation
-    items = mixed(_list_folder(source, label_of), seed=0)
+    train, validation = folders
+    source = train or validation
+    items = mixed(_list_folder(source, labels), seed=0)
     count = min(CALIBRATION_IMAGES, max(1, len(items) // 5))
-    views = root / f"views-{_fingerprint(items)}"
-    folders = {"calibration": _link(items[:count], views / "calibration")}
-    rest = {"train": source, "validation": validation} if has_train else {"validation": None}
-    folders |= {split: path or _link(items[count:], views / "validation") for split, path in rest.items()}
-    return FolderDataSet(name, list(classes), folders, label_of)
+    places = [(path, _below(path, source)) for path, _ in items]
+    views = root / f"views-{_fingerprint(places)}"
+    found = {"calibration": _link(places[:count], views / "calibration")}
+    rest = {"train": train, "validation": validation} if train else {"validation": None}
+    found |= {split: path or _link(places[count:], views / "validation") for split, path in rest.items()}
+    return FolderDataSet(name, list(classes), found, labels)
 
 
-def _fingerprint(items: list[Item]) -> str:
-    return hashlib.sha256("\n".join(str(path) for path, _ in items).encode()).hexdigest()[:16]
+def _below(path: Path, folder: Path) -> Path:
+    """Return where a link to an image goes: its class folder, in which what is deeper has a name of its own."""
+    first, *rest = path.relative_to(folder).parts
+    return Path(first, "-".join(rest))
 
 
-def _link(items: list[Item], folder: Path) -> Path:
-    """Make a folder of links to `items` with the same class folders; copies where links cannot be made."""
-    if not items:
+def arranged(images: Sequence[tuple[Path, str]], root: Path) -> Path:
+    """Return a folder of links below `root` to (image, name of its class folder)."""
+    places = [(path, Path(name, path.name)) for path, name in images]
+    return _link(places, root / f"views-{_fingerprint(places)}" / "classes")
+
+
+def _fingerprint(places: Sequence[tuple[Path, Path]]) -> str:
+    return hashlib.sha256("\n".join(f"{path}\t{place}" for path, place in places).encode()).hexdigest()[:16]
+
+
+def _link(places: Sequence[tuple[Path, Path]], folder: Path) -> Path:
+    """Make a folder of links to images at the places given; copies where links cannot be made."""
+    if not places:
         raise DataError(f"too few images for a {folder.name} split; add images")
     if not folder.is_dir():
         with atomic_folder(folder) as temporary:
-            for path, _ in items:
-                target = temporary / path.parent.name / path.name
+            for path, place in places:
+                target = temporary / place
                 target.parent.mkdir(exist_ok=True)
                 with contextlib.suppress(FileExistsError):
                     _link_file(path.resolve(), target)

@@ -50,7 +50,7 @@ def load_model(
     if data == "digits":
         return load_checkpoint(_build(name, 10), WEIGHTS / f"{name}.npz")
     model = _load_imagenet(name, fetch(source or _imagenet_source(name), data_root(root) / "weights", progress))
-    return _regroup(model, name, list(CIFAR10_GROUPS.values())) if data == "cifar10" else model
+    return _regroup(model, name, list(CIFAR10_GROUPS.values())) if data.partition(":")[0] == "cifar10" else model
 
 
 def check_model(name: str, data: str) -> None:
@@ -59,6 +59,11 @@ def check_model(name: str, data: str) -> None:
     Raises:
         InputError: no such model, or none with weights for these labels.
     """
+    if data.startswith("folder:"):
+        raise InputError(
+            f"there are no weights for the classes of {data}; bring a model of yours: trtlab run --onnx M, or trtlab "
+            "export --model weights.pth --arch ARCH"
+        )
     known = torchvision.models.list_models(module=torchvision.models)
     if name not in known:
         close = difflib.get_close_matches(name, known, n=3) or MODELS

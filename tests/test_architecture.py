@@ -20,6 +20,7 @@ FLOORS = {
     "helpers": (
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
         *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
+        *("imagenet_folders", "cifar10"),
         *(
             "cpu_engine",
             "backend",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.errors import InputError
-from solutions.pipeline.preprocessing import load_batch
+from solutions.pipeline.preprocessing import IMAGENET, Preprocessing
 from solutions.pipeline.tensors import check_finite
 
 if TYPE_CHECKING:
@@ -49,10 +49,14 @@ class AccuracyLoss:
 
 
 def evaluate(
-    predict: Predict, data: "DataSet", num_samples: int | None = 1000, batch_size: int = 8, size: int = 224
+    predict: Predict,
+    data: "DataSet",
+    num_samples: int | None = 1000,
+    batch_size: int = 8,
+    preprocessing: Preprocessing = IMAGENET,
 ) -> Accuracy:
-    """Return the accuracy of `predict`, which maps images [N, 3, size, size] to scores [N, C]."""
-    return evaluate_all({"model": predict}, data, num_samples, batch_size, size)["model"]
+    """Return the accuracy of `predict`, which maps images [N, channels, height, width] to scores [N, C]."""
+    return evaluate_all({"model": predict}, data, num_samples, batch_size, preprocessing)["model"]
 
 
 def evaluate_all(
@@ -60,7 +64,7 @@ def evaluate_all(
     data: "DataSet",
     num_samples: int | None = 1000,
     batch_size: int = 8,
-    size: int = 224,
+    preprocessing: Preprocessing = IMAGENET,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Accuracy]:
     """Return each predictor's accuracy on the same validation images, which are read and preprocessed once.
@@ -79,7 +83,7 @@ def evaluate_all(
     labels = np.array([label for _, label in images])
     ranks: dict[str, list[np.ndarray]] = {name: [] for name in predictors}
     for start in range(0, len(images), batch_size):
-        batch = load_batch([path for path, _ in images[start : start + batch_size]], size)
+        batch = preprocessing.load_batch([path for path, _ in images[start : start + batch_size]])
         for name, predict in predictors.items():
             ranks[name].append(_ranks(name, predict(batch), labels[start : start + batch_size]))
         progress(start + len(batch))

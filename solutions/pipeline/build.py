@@ -18,6 +18,8 @@ from solutions.pipeline.calibration_data import CalibrationBatches, image_batche
 from solutions.pipeline.engine_log import LOG, Messages
 from solutions.pipeline.inference import deserialize
 from solutions.pipeline.network import ParsedModel, parse_onnx
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import ONNX_KEY, of_build, write_beside
 from solutions.pipeline.tensors import InputSpec, batch_range
 
 __all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "input_specs", "record_path"]
@@ -40,7 +42,7 @@ class BuildRecord:
     """How an engine was built; kept as E.json beside the engine E.
 
     `input_name`, `sample_shape` and `profile` (batches) are the first input's; `inputs` has every input's type and
-    shapes, and the number of rows that an integer input looks up in.
+    shapes, and the number of rows that an integer input looks up in; `preprocessing` is how images become that input.
     """
 
     engine_path: str
@@ -65,6 +67,7 @@ class BuildRecord:
     created: str
     warnings: list[str]
     metadata: dict[str, str]
+    preprocessing: dict[str, Any] | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
@@ -77,12 +80,17 @@ def record_path(engine_path: str | Path) -> Path:
 
 
 def build_engine(
-    onnx_path: str | Path, engine_path: str | Path, options: BuildOptions, progress: Report = lambda text: None
+    onnx_path: str | Path,
+    engine_path: str | Path,
+    options: BuildOptions,
+    progress: Report = lambda text: None,
+    note: Report = lambda text: None,
 ) -> BuildRecord:
     """Build an engine; `engine_path` and its record appear together, or neither does.
 
     Args:
         progress: called with a short text at each stage and each calibration batch.
+        note: called with what had to be assumed.
 
     Raises:
         InputError: bad options, model, calibration data or cache.
@@ -94,11 +102,13 @@ def build_engine(
     model = parse_onnx(onnx_path)
     model.check_weights()
     inputs = input_specs(model, options)
+    preprocessing = _preprocessing(model, options, inputs, note)
     # opened before the build: a folder that cannot be written to should not cost minutes
     with atomic_path(record_path(engine_path)) as record_file, atomic_path(engine_path) as engine_file:
-        plan, config, calibration, warnings = _build(model, engine_path, options, inputs, progress)
+        plan, config, calibration, warnings = _build(model, engine_path, options, inputs, preprocessing, progress)
         engine_file.write_bytes(plan)
-        record = _record(model, engine_path, options, inputs, config, bytes(plan), calibration, warnings, start)
+        made = (preprocessing, config, bytes(plan), calibration, warnings, start)
+        record = _record(model, engine_path, options, inputs, *made)
         write_json(record_file, record.to_dict())
     return record
 
@@ -112,12 +122,30 @@ def input_specs(model: ParsedModel, options: BuildOptions) -> dict[str, InputSpe
     }
 
 
+def _preprocessing(
+    model: ParsedModel, options: BuildOptions, inputs: dict[str, InputSpec], note: Report
+) -> Preprocessing | None:
+    """Return what images of this engine go through; None where nobody has said it and nothing needs it."""
+    about = (str(model.path), model.metadata())
+    data = options.calib_npy or (None if options.calib_images else options.calib_cache)
+    found, assumed = of_build(inputs, about, options.preprocessing, data, needed=bool(options.calib_images))
+    if assumed:
+        note(assumed)
+    return found
+
+
 def _build(
-    model: ParsedModel, engine_path: str | Path, options: BuildOptions, inputs: dict[str, InputSpec], progress: Report
+    model: ParsedModel,
+    engine_path: str | Path,
+    options: BuildOptions,
+    inputs: dict[str, InputSpec],
+    preprocessing: Preprocessing | None,
+    progress: Report,
 ) -> tuple["trt.IHostMemory", "trt.IBuilderConfig", dict[str, Any] | None, list[str]]:
     config = _configure(model, options)
     _add_profile(config, model, inputs)
-    with _calibrating(config, model, options, inputs, progress) as calibrator, _timing(config, options):
+    batches = _batches(model, options, inputs, preprocessing)
+    with _calibrating(config, model, options, inputs, batches, progress) as calibrator, _timing(config, options):
         with LOG.collect() as messages:
             progress(f"building {options.precision}")
             plan = model.builder.build_serialized_network(model.network, config)
@@ -125,7 +153,7 @@ def _build(
             raise calibrator.error
         if plan is None:
             raise EngineError(_failure(model, options, messages))
-        calibration = _keep_cache(calibrator, engine_path, options)
+        calibration = _keep_cache(calibrator, engine_path, options, batches, preprocessing)
     return plan, config, calibration, messages.warnings
 
 
@@ -167,13 +195,13 @@ def _calibrating(
     model: ParsedModel,
     options: BuildOptions,
     inputs: dict[str, InputSpec],
+    batches: CalibrationBatches | None,
     progress: Report,
 ) -> Iterator[Any]:
     """Attach a calibrator where the build needs one; the name keeps it alive until the build is over."""
-    if not options.int8 or (model.quantized and not options.calibration_source and not options.calib_cache):
+    if not _calibrates(model, options):
         yield None
         return
-    batches = _batches(model, options, inputs)
     cache, kind = _cache(model, options)
     batch_size = batches.batch_size if batches else batch_range(inputs)[1]
     calibrator = CALIBRATORS[kind]()
@@ -190,13 +218,21 @@ def _calibrating(
         calibrator.free()
 
 
-def _batches(model: ParsedModel, options: BuildOptions, inputs: dict[str, InputSpec]) -> CalibrationBatches | None:
+def _calibrates(model: ParsedModel, options: BuildOptions) -> bool:
+    given = options.calibration_source or options.calib_cache
+    return options.int8 and bool(given or not model.quantized)
+
+
+def _batches(
+    model: ParsedModel, options: BuildOptions, inputs: dict[str, InputSpec], preprocessing: Preprocessing | None
+) -> CalibrationBatches | None:
+    if not _calibrates(model, options):
+        return None
     if options.calib_npy:
         return tensor_batches(options.calib_npy, inputs, model.fixed_batch)
-    if options.calib_images:
-        if len(inputs) != 1:
-            raise InputError(f"--calib-images feeds one input, the model has {', '.join(inputs)}; give an .npz of them")
-        return image_batches(options.calib_images, inputs[model.input_name], model.fixed_batch)
+    if options.calib_images and preprocessing:
+        how = (preprocessing, model.input_name, model.fixed_batch)
+        return image_batches(options.calib_images, *how, count=options.calib_count)
     if not options.calib_cache:
         raise InputError(
             f"{options.precision} needs calibration: give --calib-npy (from trtlab calib-data, or an .npz of named "
@@ -219,7 +255,13 @@ def _cache(model: ParsedModel, options: BuildOptions) -> tuple[bytes | None, str
     return cache.data, cache.kind
 
 
-def _keep_cache(calibrator: Any, engine_path: str | Path, options: BuildOptions) -> dict[str, Any] | None:
+def _keep_cache(
+    calibrator: Any,
+    engine_path: str | Path,
+    options: BuildOptions,
+    batches: CalibrationBatches | None,
+    preprocessing: Preprocessing | None,
+) -> dict[str, Any] | None:
     """Write the cache that TensorRT handed over, and return how the engine was calibrated."""
     if calibrator is None:
         return None
@@ -227,11 +269,14 @@ def _keep_cache(calibrator: Any, engine_path: str | Path, options: BuildOptions)
     path = Path(options.calib_cache or f"{engine_path}.cache")
     if options.calibration_source and calibrator.written is not None:
         atomic_write(path, calibrator.written)
+        if preprocessing is not None:
+            write_beside(path, preprocessing)
     return {
         "calibrator": kind,
         "source": options.calibration_source or str(path),
         "cache": str(path),
         "images": calibrator.fed * calibrator.get_batch_size(),
+        "given": batches.available if batches else 0,
     }
 
 
@@ -269,6 +314,7 @@ def _record(
     engine_path: str | Path,
     options: BuildOptions,
     inputs: dict[str, InputSpec],
+    preprocessing: Preprocessing | None,
     config: "trt.IBuilderConfig",
     plan: bytes,
     calibration: dict[str, Any] | None,
@@ -299,7 +345,8 @@ def _record(
         seconds=seconds,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         warnings=warnings,
-        metadata=model.metadata(),
+        metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
+        preprocessing=preprocessing.to_dict() if preprocessing else None,
     )
 
 

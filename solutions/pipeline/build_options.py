@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from helpers.backend import DEVICE, trt
 from helpers.errors import InputError
+from solutions.pipeline.preprocessing_record import NOTHING, Asked
 from solutions.pipeline.shapes import Range, complete_ranges, merge_shapes
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class BuildOptions:
 
     Calibration of an INT8 build: `calib_images` (a folder) or `calib_npy` (a tensor, or an .npz of named inputs), and
     then `calib_cache` is where the cache is written (default: beside the engine); or `calib_cache` alone, whose scales
-    are used without any image.
+    are used without any image. `calib_count` takes so many of the folder's images; `preprocessing` is what the options
+    say of it.
     """
 
     precision: str = "fp32"
@@ -41,6 +43,8 @@ class BuildOptions:
     timing_cache: str | Path | None = None
     opt_level: int | None = None
     detailed: bool = True
+    calib_count: int | None = None
+    preprocessing: Asked = NOTHING
     shapes: tuple[str, ...] = ()
     min_shapes: tuple[str, ...] = ()
     opt_shapes: tuple[str, ...] = ()
@@ -74,6 +78,8 @@ class BuildOptions:
             raise InputError(f"calibrator {self.calibrator!r} is unknown; choose one of {', '.join(_KINDS)}")
         if self.calib_npy and self.calib_images:
             raise InputError("--calib-npy and --calib-images exclude each other; give one")
+        if self.calib_count is not None and not self.calib_images:
+            raise InputError(f"--calib-count {self.calib_count} is for --calib-images; a tensor is used whole")
         given = self.calibration_source or self.calib_cache or self.calibrator
         if given and not self.int8:
             raise InputError(f"calibration ({given}) does nothing to {self.precision}; add --precision int8 or drop it")

@@ -9,11 +9,11 @@ import numpy as np
 from helpers.calibration_cache import parse_cache
 from helpers.errors import InputError
 from helpers.files import atomic_path
-from solutions.pipeline.preprocessing import batches, find_images
+from solutions.pipeline.preprocessing import IMAGENET, Preprocessing, find_images
+from solutions.pipeline.preprocessing_record import write_beside
 from solutions.pipeline.tensors import InputSpec, Shape
 
 __all__ = [
-    "MAX_IMAGES",
     "CalibrationBatches",
     "CalibrationCache",
     "image_batches",
@@ -23,9 +23,8 @@ __all__ = [
     "write_calibration_tensor",
 ]
 
-MAX_IMAGES = 512
 _MIN_IMAGES = 2
-_BATCHES = range(8, 3, -1)
+_BATCHES = (8, 7, 6, 5, 4, 3, 2)
 _KINDS = {"EntropyCalibration2": "entropy", "EntropyCalibration": "entropy1", "MinMaxCalibration": "minmax"}
 
 
@@ -73,23 +72,27 @@ class CalibrationCache:
             )
 
 
-def image_batches(folder: str | Path, spec: InputSpec, fixed_batch: int | None) -> CalibrationBatches:
-    """Return preprocessed batches of at most 512 of a folder's images, spread evenly over the sorted names.
+def image_batches(
+    folder: str | Path, preprocessing: Preprocessing, name: str, fixed_batch: int | None, count: int | None = None
+) -> CalibrationBatches:
+    """Return preprocessed batches for the input `name`, of all images or of `count`, spread over the sorted paths.
 
     Raises:
-        InputError: no folder, no images or too few; a later one that cannot be read raises when its batch is asked for.
+        InputError: no folder, fewer images than asked for or too few, or a count that the model's fixed batch does not
+            divide; an image that cannot be read raises when its batch is asked for.
     """
     if not Path(folder).is_dir():
         raise InputError(f"{folder} is not a folder; --calib-images takes a folder of images")
     paths = find_images(folder)
-    if len(paths) > MAX_IMAGES:
-        paths = [paths[index] for index in np.linspace(0, len(paths) - 1, MAX_IMAGES).round().astype(int)]
-    shape = spec.best[1:]
-    if len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
-        raise InputError(f"the model takes {list(shape)}, no square RGB image; calibrate with --calib-npy")
+    if count is not None:
+        if not 1 <= count <= len(paths):
+            raise InputError(f"--calib-count {count} of the {len(paths)} images in {folder}: give 1 to {len(paths)}")
+        if fixed_batch and count % fixed_batch:
+            raise InputError(f"--calib-count {count} is no multiple of the model's fixed batch of {fixed_batch}")
+        paths = [paths[index] for index in np.linspace(0, len(paths) - 1, count).round().astype(int)]
     size = _batch_size(str(folder), len(paths), fixed_batch)
-    images = ({spec.name: batch} for batch in batches(paths, size, shape[1]))
-    return CalibrationBatches(str(folder), size, len(paths), {spec.name: shape}, images)
+    images = ({name: batch} for batch in preprocessing.batches(paths, size))
+    return CalibrationBatches(str(folder), size, len(paths), {name: preprocessing.shape}, images)
 
 
 def tensor_batches(path: str | Path, inputs: Mapping[str, InputSpec], fixed_batch: int | None) -> CalibrationBatches:
@@ -179,21 +182,23 @@ def read_cache(path: str | Path) -> CalibrationCache:
 
 
 def write_calibration_tensor(
-    images: list[Path], path: str | Path, *, size: int = 224, batch: int = 16
+    images: list[Path], path: str | Path, *, preprocessing: Preprocessing = IMAGENET, batch: int = 16
 ) -> Iterator[int]:
-    """Write the images preprocessed as float32 [n, 3, size, size]; yields how many are done, batch by batch.
+    """Write the images preprocessed as float32 [n, C, H, W], and FILE.json; yields how many are done, batch by batch.
 
     Batches go straight to the file, so memory does not grow with their number; a memory map would do that too, but it
     ends the process when the disk is full.
     """
-    header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), 3, size, size)}
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        done = 0
-        for rows in batches(images, batch, size):
-            file.write(rows.astype("<f4", copy=False).data)
-            done += len(rows)
-            yield done
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), *preprocessing.shape)}
+    with atomic_path(path) as temporary:
+        with temporary.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            done = 0
+            for rows in preprocessing.batches(images, batch):
+                file.write(rows.astype("<f4", copy=False).data)
+                done += len(rows)
+                yield done
+        write_beside(path, preprocessing, content=temporary)
 
 
 def _batch_size(source: str, available: int, fixed_batch: int | None) -> int:
@@ -206,9 +211,8 @@ def _batch_size(source: str, available: int, fixed_batch: int | None) -> int:
 
 
 def _best_batch(available: int) -> int:
-    """Return the largest batch of 4 to 8 that leaves the fewest images over."""
-    possible = [batch for batch in _BATCHES if batch <= available] or [available]
-    return min(possible, key=lambda batch: available % batch)
+    """Return the largest batch up to 8 that leaves no image over: TensorRT takes whole batches of one size."""
+    return next((batch for batch in _BATCHES if available % batch == 0), 1)
 
 
 def _checked(batch: np.ndarray, source: str) -> np.ndarray:

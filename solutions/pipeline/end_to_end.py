@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import describe
-from helpers.errors import InputError
 from helpers.files import atomic_path, write_json
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.preprocessing import decode, to_input
+from solutions.pipeline.preprocessing import Preprocessing, decode
 from solutions.pipeline.stats import percentile, tail
 from solutions.pipeline.tensors import check_finite
 from solutions.pipeline.versions import versions
@@ -44,12 +43,14 @@ class EndToEnd:
     total_median_ms: float
     total_p90_ms: float | None
     total_p99_ms: float | None
+    preprocessing: dict[str, Any]
 
 
 def measure_end_to_end(
     engine: InferenceEngine,
     paths: Sequence[Path],
     batch: int,
+    preprocessing: Preprocessing,
     iterations: int = 100,
     limit_s: float = 60.0,
     progress: Callable[[int, int], None] = lambda done, planned: None,
@@ -57,18 +58,15 @@ def measure_end_to_end(
     """Time `iterations` batches of images, fewer where `limit_s` seconds are over before; a few more warm up.
 
     Raises:
-        InputError: the engine takes no square RGB images or not this batch, or an image cannot be decoded.
+        InputError: the engine does not take this batch, or an image cannot be decoded.
     """
-    shape = engine.sample_shape
-    if len(engine.inputs) != 1 or len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
-        raise InputError(f"engine {engine.name} takes {list(shape)}, no square RGB images; --end-to-end needs those")
     times: list[list[float]] = []
     started = time.perf_counter()
     for turn in range(-_WARM_UP, iterations):
         if len(times) and time.perf_counter() - started > limit_s:
             break
         chosen = [paths[(max(turn, 0) * batch + place) % len(paths)] for place in range(batch)]
-        stages = _one_batch(engine, chosen, shape[1])
+        stages = _one_batch(engine, chosen, preprocessing)
         if turn >= 0:
             times.append(stages)
             progress(len(times), iterations)
@@ -76,10 +74,10 @@ def measure_end_to_end(
     totals = table.sum(axis=1)
     medians = {stage: percentile(column, 50) for stage, column in zip(STAGES, table.T, strict=True)}
     whole = (percentile(totals, 50), tail(totals, 90), tail(totals, 99))
-    return EndToEnd(engine.name, batch, len(paths), len(times), medians, *whole)
+    return EndToEnd(engine.name, batch, len(paths), len(times), medians, *whole, preprocessing.to_dict())
 
 
-def _one_batch(engine: InferenceEngine, paths: Sequence[Path], size: int) -> list[float]:
+def _one_batch(engine: InferenceEngine, paths: Sequence[Path], preprocessing: Preprocessing) -> list[float]:
     """Return the milliseconds of each stage."""
     ends = [time.perf_counter()]
 
@@ -87,8 +85,8 @@ def _one_batch(engine: InferenceEngine, paths: Sequence[Path], size: int) -> lis
         ends.append(time.perf_counter())
         return result
 
-    images = ended([decode(path).convert("RGB") for path in paths])
-    batch = ended(np.stack([to_input(image, size) for image in images]))
+    images = ended([decode(path).convert(preprocessing.mode) for path in paths])
+    batch = ended(np.stack([preprocessing.to_input(image) for image in images]))
     engine.upload({engine.input_name: batch})
     ended(engine.synchronize())
     engine.enqueue()

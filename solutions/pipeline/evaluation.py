@@ -1,19 +1,25 @@
 """The accuracy of engine files: which one is the reference, and all of them over one pass through the images."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from helpers.errors import InputError
 from helpers.files import read_json
-from solutions.pipeline.accuracy import Accuracy, evaluate_all
+from solutions.pipeline.accuracy import Accuracy, accuracy_loss, evaluate_all
+from solutions.pipeline.class_names import ClassNames, fit_labels, names_beside, number_of_classes
 from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import NOTHING, Asked, common
 
 if TYPE_CHECKING:
     from helpers.data import DataSet
+    from solutions.pipeline.report.results import AccuracyRow
 
-__all__ = ["evaluate_engines", "reference_of"]
+__all__ = ["accuracy_rows", "evaluate_engines", "reference_of"]
 
 
 def evaluate_engines(
@@ -22,20 +28,54 @@ def evaluate_engines(
     num_samples: int,
     batch_size: int,
     report: Callable[[str], None] = lambda text: None,
-) -> dict[Path, Accuracy]:
-    """Return each engine's accuracy on the same images.
+    asked: Asked = NOTHING,
+    classes: ClassNames | None = None,
+) -> tuple[dict[Path, Accuracy], Preprocessing, str]:
+    """Return each engine's accuracy on the same images, their preprocessing, and a note where that was assumed.
+
+    Args:
+        classes: the names of the outputs, where they are not those that the engines' records hold.
 
     Raises:
-        InputError: an engine cannot be loaded, or the engines take images of different sizes.
+        InputError: an engine cannot be loaded, the engines take images that are preprocessed differently, or labels
+            cannot match.
     """
     with contextlib.ExitStack() as stack:
         engines = {path: stack.enter_context(InferenceEngine(path)) for path in paths}
-        size = _common_size(engines)
+        preprocessing, note = common(list(engines.values()), asked)
+        data = _labels_of_all(engines, data, classes)
         predictors = {str(path): engine.predict for path, engine in engines.items()}
         found = evaluate_all(
-            predictors, data, num_samples, batch_size, size, lambda done: report(f"evaluating: {done} images")
+            predictors, data, num_samples, batch_size, preprocessing, lambda done: report(f"evaluating: {done} images")
         )
-        return {path: found[str(path)] for path in paths}
+        return {path: found[str(path)] for path in paths}, preprocessing, note
+
+
+def _labels_of_all(engines: dict[Path, InferenceEngine], data: "DataSet", classes: ClassNames | None) -> "DataSet":
+    """Return the data set with the labels of the engines' outputs."""
+    known = {path: classes or names_beside(path) for path in engines}
+    first = next((names for names in known.values() if names), None)
+    for path, engine in engines.items():
+        if known[path] and known[path].names != first.names:
+            raise InputError(f"{first.source} and {known[path].source} name their classes differently; give --classes")
+        outputs = number_of_classes(engine.output_shape, engine.name)
+        fitted = fit_labels(data, outputs, first, engine.name)
+    return fitted
+
+
+def accuracy_rows(scores: Mapping[str, Accuracy]) -> "list[AccuracyRow]":
+    """Return one row an engine, each with its loss against the first, which is the baseline."""
+    from solutions.pipeline.report.results import AccuracyRow
+
+    reference, rows = next(iter(scores.values())), []
+    for name, found in scores.items():
+        row = AccuracyRow(name, found.top1, found.top5, found.num_samples)
+        if found is not reference:
+            loss = accuracy_loss(reference, found)
+            changed = int(np.sum(reference.correct != found.correct))
+            row = AccuracyRow(name, row.top1, row.top5, row.num_samples, loss.points, loss.low, loss.high, changed)
+        rows.append(row)
+    return rows
 
 
 def reference_of(paths: Sequence[Path]) -> Path:
@@ -49,12 +89,3 @@ def _precision(path: Path) -> str | None:
     except InputError:
         return None
     return record.get("precision") if isinstance(record, dict) else None
-
-
-def _common_size(engines: dict[Path, InferenceEngine]) -> int:
-    shapes = {engine.sample_shape for engine in engines.values()}
-    shape = next(iter(shapes))
-    if len(shapes) != 1 or len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
-        found = ", ".join(f"{path.name}: {list(engine.sample_shape)}" for path, engine in engines.items())
-        raise InputError(f"the engines must take the same square RGB images; found {found}")
-    return shape[1]

@@ -5,6 +5,7 @@ The TorchScript exporter is used up to opset 20, because TensorRT 8.6 parses its
 
 import contextlib
 import io
+import json
 import logging
 import os
 import warnings
@@ -20,6 +21,7 @@ import torch
 
 from helpers.errors import InputError
 from helpers.files import atomic_path
+from solutions.pipeline.class_names import ClassNames, number_of_classes
 from solutions.pipeline.model_inputs import ModelInput, image_input, test_sizes
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "INPUT_NAME",
     "OUTPUT_NAME",
     "ExportRecord",
+    "check_options",
     "export_onnx",
     "simplify_onnx",
     "validate_onnx",
@@ -77,25 +80,30 @@ def export_onnx(
     inputs: Sequence[ModelInput] | None = None,
     simplify: bool = False,
     metadata: dict[str, str] | None = None,
+    classes: ClassNames | None = None,
 ) -> ExportRecord:
     """Write `model` as ONNX, in one step and only if it agrees with PyTorch.
 
     It takes `inputs`; without them `input` [N, channels, input_size, input_size], of which axis 0 alone is symbolic,
     and only with `dynamic_batch`. One output is called `output`, several `output_0`, `output_1`, … The weights are
-    inside the file.
+    inside the file, and so are `metadata` and the names of the outputs, where `classes` gives them.
 
     Raises:
-        InputError: a bad option, a model that cannot be exported, or an export that differs from PyTorch.
+        InputError: a bad option, a model that cannot be exported, an export that differs from PyTorch, or other than
+            one name an output.
     """
-    _check_options(opset, batch_size, input_size, channels)
+    check_options(opset, batch_size, input_size, channels)
     inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, channels, input_size)]
     with atomic_path(path) as temporary, _evaluating(model):
         _export(_Traced(model, inputs), temporary, opset)
         if simplify:
             simplify_onnx(temporary, temporary)
-        _add_metadata(temporary, metadata or {})
+        _add_metadata(temporary, (metadata or {}) | ({"classes": json.dumps(classes.names)} if classes else {}))
         errors = validate_onnx(temporary, model, inputs)
-        return _record(temporary, Path(path), _exporter(model, opset), test_sizes(inputs)[1], errors)
+        record = _record(temporary, Path(path), _exporter(model, opset), test_sizes(inputs)[1], errors)
+        if classes:
+            classes.check(number_of_classes(record.output_shape[1:], "the model"), "the model")
+        return record
 
 
 def simplify_onnx(source: str | Path, target: str | Path) -> None:
@@ -140,7 +148,8 @@ def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[Mod
     return absolute, relative
 
 
-def _check_options(opset: int, batch_size: int, input_size: int, channels: int) -> None:
+def check_options(opset: int, batch_size: int, input_size: int, channels: int) -> None:
+    """Raise InputError for an operator set, a batch or an image that cannot be exported."""
     if opset not in _OPSETS:
         raise InputError(f"opset {opset} is not supported; choose {_OPSETS[0]} to {_OPSETS[-1]} (17 suits all engines)")
     if batch_size < 1:

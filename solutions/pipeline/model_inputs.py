@@ -54,9 +54,12 @@ class ModelInput:
         return torch.randint(0, limit or 2, self.shape(sizes), generator=generator).to(self.dtype)
 
 
-def image_input(name: str, batch: int, dynamic: bool, channels: int, size: int) -> ModelInput:
-    """Return the input of an image classifier: float32 [batch, channels, size, size]."""
-    return ModelInput(name, ("batch" if dynamic else batch, channels, size, size), torch.float32, {"batch": batch})
+def image_input(
+    name: str, batch: int, dynamic: bool, channels: int, height: int, width: int | None = None
+) -> ModelInput:
+    """Return the input of an image classifier: float32 [batch, channels, height, width]; a square without `width`."""
+    axes = ("batch" if dynamic else batch, channels, height, width or height)
+    return ModelInput(name, axes, torch.float32, {"batch": batch})
 
 
 def parse_inputs(texts: Sequence[str], batch: int, size: int) -> list[ModelInput]:

@@ -5,7 +5,7 @@ Each stage takes its inputs from files in the run's folder, so that any of them 
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from datetime import date
@@ -16,7 +16,9 @@ import numpy as np
 
 from helpers.backend import ENGINE, describe
 from helpers.files import read_json, sha256, write_json
-from solutions.pipeline.report.results import BASELINE, AccuracyRow
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import encoded
+from solutions.pipeline.report.results import BASELINE
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
 from solutions.pipeline.versions import versions
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     import torch
 
     from helpers.data import DataSet
-    from solutions.pipeline.accuracy import Accuracy
     from solutions.pipeline.bench import BenchOptions
     from solutions.pipeline.build_options import BuildOptions
     from solutions.pipeline.runners import Runner, RunnerSpec
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe"]
 
 Report = Callable[[str], None]
+Predict = Callable[[np.ndarray], np.ndarray]
 
 CHECK_IMAGES = 5
 EVALUATION_BATCH = 4
@@ -43,6 +45,7 @@ OPSET = 17
 class Recipe:
     """The stages for one set of options; model and data are loaded once, when a stage first needs them."""
 
+    preparation, note = "Prepare images and weights", ""
     measured = ("checks.json", "latency.json", "throughput.json", "accuracy.json", "profile.json")
 
     def __init__(self, options: RunOptions) -> None:
@@ -51,7 +54,10 @@ class Recipe:
         self.simplified = f"models/{options.model}_simplified.onnx"
         self.calibration = "calibration/calibration.npy"
         self.cache = f"calibration/{options.model}_calib.cache"
+        self.cache_files: tuple[str, ...] = (self.cache, f"{self.cache}.json")
         self.engines = options.engines()
+        self.preprocessing = Preprocessing.usual(3, options.input_size, options.input_size)
+        self.preprocessed = self.preprocessing.described()
 
     def prepare(self) -> None:
         """Render or download images and weights, with their own progress bars; what is there already costs nothing.
@@ -126,12 +132,13 @@ class Recipe:
             model = self.model
             report("tracing, then comparing ONNX Runtime with PyTorch")
             about = {"model": self.options.model, "data": self.options.data, "classes": json.dumps(self.data.classes)}
+            about |= encoded(self.preprocessing)
             exported = export_onnx(
                 model, self._path(self.onnx), opset=OPSET, input_size=self.options.input_size, metadata=about
             )
             write_json(self._path(record), {**exported.to_dict(), "path": self.onnx})
 
-        options = {"opset": OPSET, "input_size": self.options.input_size}
+        options = {"opset": OPSET, "preprocessing": self.preprocessing.to_dict()}
         return self._stage("export", "Export to ONNX", action, (self.onnx, record), options=options)
 
     def _simplify(self) -> Stage:
@@ -151,20 +158,21 @@ class Recipe:
         return self._stage("simplify", "Simplify the ONNX graph", action, (self.simplified,), inputs=(self.onnx,))
 
     def _calibration_data(self) -> Stage:
-        number, size = self.options.calibration_images, self.options.input_size
+        number = self.options.calibration_images
 
         def action(report: Report) -> None:
             from solutions.pipeline.calibration_data import write_calibration_tensor
 
             images = [path for path, _ in self.data.images("calibration", limit=number)]
             # closed at once when interrupted, so that no half-written tensor outlives the stage
-            with closing(write_calibration_tensor(images, self._path(self.calibration), size=size)) as written:
+            how = {"preprocessing": self.preprocessing}
+            with closing(write_calibration_tensor(images, self._path(self.calibration), **how)) as written:
                 for done in written:
                     report(f"{done} of {len(images)} images")
 
-        options = {"images": number, "input_size": size}
-        title = f"Prepare {number} calibration images"
-        return self._stage("calibration-data", title, action, (self.calibration,), options=options)
+        options = {"images": number, "preprocessing": self.preprocessing.to_dict()}
+        title, outputs = f"Prepare {number} calibration images", (self.calibration, f"{self.calibration}.json")
+        return self._stage("calibration-data", title, action, outputs, options=options)
 
     def _build(self, spec: EngineSpec) -> Stage:
         path = self.engine_path(spec)
@@ -176,7 +184,7 @@ class Recipe:
             build_engine(self._path(self.simplified), self._path(path), self._build_options(spec), report)
 
         inputs = (self.simplified, self.calibration) if int8 else (self.simplified,)
-        outputs = (path, f"{path}.json", *((self.cache,) if int8 else ()))
+        outputs = (path, f"{path}.json", *(self.cache_files if int8 else ()))
         title = f"Build {spec.name.upper()}" + (", calibrated" if int8 else "")
         options = {"precision": spec.precision, "profile": list(spec.profile)}
         return self._stage(f"build-{spec.name}", title, action, outputs, inputs=inputs, options=options)
@@ -195,10 +203,9 @@ class Recipe:
     def _checks(self) -> Stage:
         def action(report: Report) -> None:
             from solutions.pipeline.checks import check_engine
-            from solutions.pipeline.preprocessing import load_batch
 
             paths = [path for path, _ in self.data.images("validation", limit=CHECK_IMAGES)]
-            images = load_batch(paths, self.options.input_size)
+            images = self.preprocessing.load_batch(paths)
             reference = _pytorch_predictor(self.model, "cpu")(images)
             rows = []
             for spec in self.engines:
@@ -271,23 +278,28 @@ class Recipe:
 
         def action(report: Report) -> None:
             from solutions.pipeline.accuracy import evaluate_all
+            from solutions.pipeline.evaluation import accuracy_rows
             from solutions.pipeline.inference import InferenceEngine
 
             with ExitStack() as stack:
-                predictors = {BASELINE: _pytorch_predictor(self.model, "cuda" if ENGINE == "tensorrt" else "cpu")}
+                predictors = dict([self._baseline()])
                 for spec in evaluated:
                     engine = stack.enter_context(InferenceEngine(self._path(self.engine_path(spec))))
                     predictors[spec.name] = engine.predict
                 scores = evaluate_all(
-                    predictors, self.data, number, EVALUATION_BATCH, self.options.input_size,
+                    predictors, self.data, number, EVALUATION_BATCH, self.preprocessing,
                     progress=lambda done: report(f"{done} of {number} images on every engine"),
                 )  # fmt: skip
-            self._write("accuracy.json", [asdict(row) for row in _accuracy_rows(scores)])
+            self._write("accuracy.json", [asdict(row) for row in accuracy_rows(scores)])
 
         inputs = (self.onnx, *(self.engine_path(spec) for spec in evaluated))
         title = f"Evaluate accuracy on {number:,} images"
         options = {"images": number}
         return self._stage("accuracy", title, action, ("accuracy.json",), inputs=inputs, options=options)
+
+    def _baseline(self) -> tuple[str, Predict]:
+        """Return what the engines' accuracy is compared with, by its row's name."""
+        return BASELINE, _pytorch_predictor(self.model, "cuda" if ENGINE == "tensorrt" else "cpu")
 
     def _evaluated(self) -> list[EngineSpec]:
         """Return the engines to evaluate: the dynamic one computes as FP16 does, and a quick run leaves out TF32."""
@@ -355,11 +367,12 @@ class Recipe:
     def _write(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Write a stage's record with the engine, device, model and data it was measured with."""
         about = {"engine": describe(), "model": self.options.model, "data": self.options.data}
-        made = {"settings": self.options.described(), "versions": versions(), "measured": date.today().isoformat()}
+        settings = {**self.options.described(), "preprocessing": self.preprocessed}
+        made = {"settings": settings, "versions": versions(), "measured": date.today().isoformat()}
         write_json(self._path(name), {**about, **made, "rows": rows})
 
 
-def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Callable[[np.ndarray], np.ndarray]:
+def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Predict:
     """Return a function from images [N, 3, S, S] to scores [N, C], both float32 NumPy arrays."""
     import torch
 
@@ -370,18 +383,3 @@ def _pytorch_predictor(model: "torch.nn.Module", device: str) -> Callable[[np.nd
             return model(torch.from_numpy(images).to(device)).float().cpu().numpy()
 
     return predict
-
-
-def _accuracy_rows(scores: Mapping[str, "Accuracy"]) -> list[AccuracyRow]:
-    """Return one row an engine, each but the baseline with its loss against the baseline."""
-    from solutions.pipeline.accuracy import accuracy_loss
-
-    reference, rows = scores[BASELINE], []
-    for name, found in scores.items():
-        row = AccuracyRow(name, found.top1, found.top5, found.num_samples)
-        if name != BASELINE:
-            loss = accuracy_loss(reference, found)
-            changed = int(np.sum(reference.correct != found.correct))
-            row = AccuracyRow(name, row.top1, row.top5, row.num_samples, loss.points, loss.low, loss.high, changed)
-        rows.append(row)
-    return rows

@@ -9,7 +9,7 @@ from rich.status import Status
 from helpers.backend import DEVICE, WHY_CPU
 from helpers.errors import EngineError
 from solutions.pipeline.recipe import Recipe
-from solutions.pipeline.report.findings import headline
+from solutions.pipeline.report.findings import contradiction, headline
 from solutions.pipeline.report.folder import load_results
 from solutions.pipeline.report.results import Results
 from solutions.pipeline.run_options import RunOptions
@@ -32,10 +32,13 @@ def run(options: RunOptions, console: Console) -> Results:
     console.print(f"[bold]{escape(options.model)} on {escape(options.data)}[/], {kind} run on {escape(DEVICE)}\n")
     if WHY_CPU:
         console.print(f"TensorRT is installed and not used: {escape(WHY_CPU)}\n")
+    if recipe.note:
+        console.print(f"note: {escape(recipe.note)}\n", soft_wrap=True, highlight=False)
     start = time.perf_counter()
     with exclusive(options.out), RunView(console) as view:
         recipe.prepare()
-        view.line("Prepare images and weights", time.perf_counter() - start)
+        if recipe.preparation:
+            view.line(recipe.preparation, time.perf_counter() - start)
         run_stages(recipe.stages(), options.out, {**versions(), "device": DEVICE}, view)
     results = load_results(options.out)
     _print_end(console, options, results, time.perf_counter() - start)
@@ -49,8 +52,9 @@ def _recipe(options: RunOptions) -> Recipe:
     if options.onnx is None:
         return Recipe(options)
     from solutions.pipeline.foreign_recipe import ForeignRecipe
+    from solutions.pipeline.labelled_recipe import LabelledRecipe
 
-    return ForeignRecipe(options)
+    return LabelledRecipe(options) if options.labels else ForeignRecipe(options)
 
 
 class RunView:
@@ -96,4 +100,6 @@ def _print_end(console: Console, options: RunOptions, results: Results, seconds:
     console.print(f"\n[bold]Done in {seconds:.0f} s[/] on {escape(results.device)}", highlight=False)
     for number, what, where in headline(results):
         console.print(f"  [bold cyan]{number:>8}[/]  {escape(what)} ({escape(where)})", highlight=False)
+    if wrong := contradiction(results):
+        console.print(f"note: {escape(wrong)}", soft_wrap=True, highlight=False)
     console.print(f"\nReport: {escape(str((options.out / 'report.html').resolve()))}", soft_wrap=True, highlight=False)

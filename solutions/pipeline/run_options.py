@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from solutions.pipeline.preprocessing_record import NOTHING, Asked
+
 __all__ = ["EngineSpec", "RunOptions"]
 
 DYNAMIC_PROFILE = (1, 8, 32)
@@ -25,7 +27,8 @@ class RunOptions:
 
     A latency is measured for `bench_calls` calls and `bench_seconds`, but calls missing after `bench_limit` seconds
     are left out; throughput for `throughput_seconds`. `onnx` is somebody else's model in place of `model`, with its
-    `samples` (.npz of named inputs, .npy of the only one) and the `shapes` of its profile in trtexec's spelling.
+    `samples` (.npz of named inputs, .npy of the only one), or with a data set that has `labels` for it and a file of
+    its `classes` and what is asked of its `preprocessing`, and the `shapes` of its profile in trtexec's spelling.
     """
 
     out: Path = Path("results")
@@ -42,6 +45,9 @@ class RunOptions:
     input_size: int = 224
     onnx: Path | None = None
     samples: Path | None = None
+    labels: str | None = None
+    classes: Path | None = None
+    preprocessing: Asked = NOTHING
     shapes: tuple[str, ...] = ()
 
     @classmethod
@@ -52,15 +58,18 @@ class RunOptions:
 
     def described(self) -> dict[str, Any]:
         """Return what the report says of how it was made."""
+        images = {
+            "calibration_images": self.calibration_images,
+            "accuracy_images": self.accuracy_images,
+        }
         return {
             "run": "quick" if self.quick else "full",
             "batch_sizes": ", ".join(map(str, self.batches)),
             "latency": f"{self.bench_calls} calls and {self.bench_seconds:g} s or more each; "
             f"calls missing after {self.bench_limit:g} s are left out",
             "throughput": f"{self.throughput_seconds:g} s each",
-            "calibration_images": self.calibration_images,
-            "accuracy_images": self.accuracy_images,
-            "input_size": self.input_size,
+            **(images if self.onnx is None or self.labels else {}),
+            **({"input_size": self.input_size} if self.onnx is None else {}),
         }
 
     def engines(self) -> list[EngineSpec]:

@@ -217,3 +217,8 @@ def test_the_training_script_runs_with_torch_and_numpy_alone(tmp_path: Path) -> 
     record = json.loads((tmp_path / "resnet18.json").read_text())
     assert record["sha256"] == sha256(tmp_path / "resnet18.npz") and record["train_images"] == 4
     load_checkpoint(torchvision.models.resnet18(num_classes=10), tmp_path / "resnet18.npz")
+
+
+def test_a_folder_of_ones_own_has_no_weights_and_says_what_to_do() -> None:
+    with pytest.raises(InputError, match="no weights for the classes of folder:pets; bring a model .* run --onnx"):
+        load_model("resnet50", data="folder:pets")

@@ -10,6 +10,9 @@ from PIL import Image
 
 from helpers.errors import InputError
 from solutions.pipeline.accuracy import Accuracy, accuracy_loss, evaluate, evaluate_all, score
+from solutions.pipeline.preprocessing import Preprocessing
+
+TINY = Preprocessing.usual(3, 32, 32)
 
 
 def _accuracy(correct: np.ndarray) -> Accuracy:
@@ -89,24 +92,24 @@ def test_every_image_is_evaluated_once_in_batches(data: SimpleNamespace) -> None
         sizes.append(batch.shape)
         return _red(batch)
 
-    found = evaluate(predict, data, num_samples=12, batch_size=5, size=32)
+    found = evaluate(predict, data, num_samples=12, batch_size=5, preprocessing=TINY)
     assert found.top1 == 100 and found.num_samples == 12
     assert sizes == [(5, 3, 32, 32), (5, 3, 32, 32), (2, 3, 32, 32)]
 
 
 def test_engines_are_scored_apart_on_the_same_images(data: SimpleNamespace) -> None:
     done = []
-    found = evaluate_all({"good": _red, "bad": lambda batch: -_red(batch)}, data, 10, 4, 32, done.append)
+    found = evaluate_all({"good": _red, "bad": lambda batch: -_red(batch)}, data, 10, 4, TINY, done.append)
     assert found["good"].top1 == 100 and found["bad"].top1 == 0 and done == [4, 8, 10]
 
 
 @pytest.mark.parametrize("outputs", [np.zeros((4, 3)), np.zeros((4, 10, 1)), np.full((4, 10), np.nan)])
 def test_outputs_that_do_not_fit_the_labels_are_an_error(data: SimpleNamespace, outputs: np.ndarray) -> None:
     with pytest.raises(InputError, match="model"):
-        evaluate(lambda batch: outputs, data, 4, 4, 32)
+        evaluate(lambda batch: outputs, data, 4, 4, TINY)
 
 
 @pytest.mark.parametrize("num_samples, batch_size", [(0, 4), (4, 0), (-1, 1)])
 def test_impossible_numbers_are_an_error(data: SimpleNamespace, num_samples: int, batch_size: int) -> None:
     with pytest.raises(InputError, match="must be 1 or more"):
-        evaluate(_red, data, num_samples, batch_size, 32)
+        evaluate(_red, data, num_samples, batch_size, TINY)

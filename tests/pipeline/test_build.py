@@ -80,6 +80,7 @@ def test_a_cache_gives_the_same_engine_as_the_calibration_that_wrote_it(
         "source": str(tmp_path / "c.npy"),
         "cache": str(cache),
         "images": 20,
+        "given": 20,
     }
     assert "calibrating: batch 4 of 4" in said
     again = build_engine(model, tmp_path / "b.engine", BuildOptions(precision="int8", calib_cache=cache))

@@ -18,11 +18,12 @@ from solutions.pipeline.calibration_data import (
     tensor_batches,
     write_calibration_tensor,
 )
-from solutions.pipeline.preprocessing import load_batch
+from solutions.pipeline.preprocessing import Preprocessing, load_batch
 from solutions.pipeline.tensors import InputSpec
 from tests.pipeline.tiny_models import SIZE, image_folder, images_npy
 
 SHAPE = (3, SIZE, SIZE)
+TINY = Preprocessing.usual(3, SIZE, SIZE)
 
 
 def _spec(shape: tuple[int, ...]) -> InputSpec:
@@ -41,14 +42,14 @@ def _open_tensor(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 def test_a_folder_gives_preprocessed_batches(tmp_path: Path) -> None:
     folder = image_folder(tmp_path / "images", 16)
-    found = image_batches(folder, _spec(SHAPE), None)
+    found = image_batches(folder, TINY, "input", None)
     batches = list(found)
     assert found.number == len(batches) == 2 and found.batch_size == 8
     np.testing.assert_array_equal(batches[1]["input"], load_batch(sorted(folder.iterdir())[8:], SIZE))
 
 
-@pytest.mark.parametrize("number, batch", [(2, 2), (7, 7), (12, 6), (13, 6), (20, 5), (64, 8), (100, 5)])
-def test_the_batch_is_the_one_that_leaves_the_fewest_images_over(tmp_path: Path, number: int, batch: int) -> None:
+@pytest.mark.parametrize("number, batch", [(2, 2), (7, 7), (12, 6), (13, 1), (20, 5), (64, 8), (100, 5)])
+def test_the_batch_is_the_one_that_uses_every_image(tmp_path: Path, number: int, batch: int) -> None:
     assert _npy_batches(images_npy(tmp_path / "t.npy", number), SHAPE, None).batch_size == batch
 
 
@@ -68,21 +69,43 @@ def test_too_few_images_are_an_error_that_counts_them(tmp_path: Path, number: in
     with pytest.raises(InputError, match=f"at least .* has {number}"):
         _npy_batches(images_npy(tmp_path / "t.npy", number), SHAPE, fixed)
     with pytest.raises(InputError, match=f"at least .* has {number}"):
-        image_batches(image_folder(tmp_path / "images", number), _spec(SHAPE), fixed)
+        image_batches(image_folder(tmp_path / "images", number), TINY, "input", fixed)
+
+
+def test_a_count_takes_images_spread_over_the_whole_folder(tmp_path: Path) -> None:
+    folder = image_folder(tmp_path / "images", 9)
+    batches = list(image_batches(folder, TINY, "input", None, count=3))
+    paths = sorted(folder.iterdir())
+    expected = load_batch([paths[0], paths[4], paths[8]], SIZE)
+    np.testing.assert_array_equal(np.concatenate([batch["input"] for batch in batches]), expected)
+    for count in (0, 10):
+        with pytest.raises(InputError, match=f"--calib-count {count} of the 9 images"):
+            image_batches(folder, TINY, "input", None, count=count)
+
+
+def test_calibrating_with_more_images_takes_no_more_memory(tmp_path: Path) -> None:
+    larger, peaks = Preprocessing.usual(3, 128, 128), []
+    for number in (16, 80):  # two batches are alive at a time
+        folder = image_folder(tmp_path / str(number), number)
+        tracemalloc.start()
+        assert sum(len(batch["input"]) for batch in image_batches(folder, larger, "input", None)) == number
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_an_empty_folder_and_a_missing_one_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no images"):
-        image_batches(tmp_path, _spec(SHAPE), None)
+        image_batches(tmp_path, TINY, "input", None)
     with pytest.raises(InputError, match="is not a folder"):
-        image_batches(tmp_path / "nowhere", _spec(SHAPE), None)
+        image_batches(tmp_path / "nowhere", TINY, "input", None)
 
 
 def test_an_unreadable_image_raises_when_its_batch_is_asked_for(tmp_path: Path) -> None:
     folder = image_folder(tmp_path / "images", 9)
     (folder / "03.png").write_bytes(b"broken")
     with pytest.raises(InputError, match=r"03\.png"):
-        list(image_batches(folder, _spec(SHAPE), None))
+        list(image_batches(folder, TINY, "input", None))
 
 
 def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
@@ -134,7 +157,7 @@ def test_no_bytes_crash_the_tensor_reader(tmp_path_factory: pytest.TempPathFacto
 
 def test_a_written_tensor_is_what_numpy_loads(tmp_path: Path) -> None:
     paths = sorted(image_folder(tmp_path / "images", 7).iterdir())
-    done = list(write_calibration_tensor(paths, tmp_path / "out.npy", size=SIZE, batch=3))
+    done = list(write_calibration_tensor(paths, tmp_path / "out.npy", preprocessing=TINY, batch=3))
     found = np.load(tmp_path / "out.npy")
     assert done == [3, 6, 7] and found.dtype == np.float32
     np.testing.assert_array_equal(found, load_batch(paths, SIZE))
@@ -145,7 +168,11 @@ def test_writing_a_tensor_takes_no_more_memory_for_more_images(tmp_path: Path) -
     peaks = []
     for repeat in (2, 20):
         tracemalloc.start()
-        list(write_calibration_tensor(paths * repeat, tmp_path / "out.npy", size=128, batch=4))
+        list(
+            write_calibration_tensor(
+                paths * repeat, tmp_path / "out.npy", preprocessing=Preprocessing.usual(3, 128, 128), batch=4
+            )
+        )
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
@@ -153,12 +180,12 @@ def test_writing_a_tensor_takes_no_more_memory_for_more_images(tmp_path: Path) -
 
 def test_an_interrupted_or_failed_write_leaves_nothing(tmp_path: Path) -> None:
     paths = sorted(image_folder(tmp_path / "images", 7).iterdir())
-    writer = write_calibration_tensor(paths, tmp_path / "out" / "out.npy", size=SIZE, batch=3)
+    writer = write_calibration_tensor(paths, tmp_path / "out" / "out.npy", preprocessing=TINY, batch=3)
     next(writer)
     writer.close()
     paths[5].write_bytes(b"broken")
     with pytest.raises(InputError, match=r"05\.png"):
-        list(write_calibration_tensor(paths, tmp_path / "out" / "out.npy", size=SIZE, batch=3))
+        list(write_calibration_tensor(paths, tmp_path / "out" / "out.npy", preprocessing=TINY, batch=3))
     assert not (tmp_path / "out").exists()
 
 

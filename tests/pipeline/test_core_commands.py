@@ -43,7 +43,8 @@ def digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
     def images(split: str, limit: int | None = None, seed: int = 0) -> list[tuple[Path, int]]:
         return [(path, index % 10) for index, path in enumerate(paths)][:limit]
 
-    data = SimpleNamespace(name="digits", images=images)
+    classes = [str(digit) for digit in range(10)]
+    data = SimpleNamespace(name="digits", images=images, classes=classes, num_outputs=10)
     monkeypatch.setattr("helpers.data.load_dataset", lambda name: data)
     monkeypatch.setattr("helpers.models.load_model", lambda name, data: TinyNet().eval())
     return data
@@ -97,7 +98,13 @@ def test_doctor_without_an_engine_fails_and_says_why(trtlab, monkeypatch) -> Non
 @pytest.mark.parametrize("size", [0, 10**12])
 def test_calib_data_of_an_impossible_size_is_one_line(trtlab, tmp_path: Path, size: int) -> None:
     code, _, err = trtlab("calib-data", "--out", tmp_path / "c.npy", "--input-size", size)
-    assert code == 2 and f"--input-size {size}" in err and err.count("\n") == 1 and not list(tmp_path.iterdir())
+    assert (
+        code == 2
+        and f"crop {size}" in err
+        and "1 to 8192" in err
+        and err.count("\n") == 1
+        and not list(tmp_path.iterdir())
+    )
 
 
 def test_infer_shows_class_names_of_the_export(trtlab, digits, tmp_path: Path) -> None:
@@ -277,3 +284,52 @@ def test_a_signal_in_a_build_leaves_nothing_says_so_and_exits_128_plus_n(
     assert process.returncode == 128 + number
     assert err == f"interrupted by {number.name}; run the same command again to go on\n"
     assert not out.exists()
+
+
+def test_names_of_ones_own_go_from_the_export_to_infer_and_decide_the_labels(trtlab, tmp_path: Path) -> None:
+    import torch
+
+    from solutions.pipeline.preprocessing import Preprocessing
+    from tests.helpers.test_data import make_folder
+
+    names = [f"animal {index}" for index in range(10)][::-1]
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    torch.save(TinyNet().eval().state_dict(), tmp_path / "w.pth")
+    (tmp_path / "m.py").write_text("from tests.pipeline.tiny_models import TinyNet\ndef make(): return TinyNet()\n")
+    common = ("export", "--model", tmp_path / "w.pth", "--arch", f"{tmp_path / 'm.py'}:make", "--input-size", SIZE)
+    _fails(trtlab(*common, "--out", tmp_path / "x.onnx", "--classes", tmp_path / "none"), "cannot read the class names")
+    (tmp_path / "two.txt").write_text("a\nb")
+    wrong = trtlab(*common, "--out", tmp_path / "x.onnx", "--classes", tmp_path / "two.txt")
+    _fails(wrong, "two.txt names 2 classes", "has 10 outputs")
+    assert not list(tmp_path.glob("x.onnx*"))
+    assert trtlab(*common, "--out", tmp_path / "m.onnx", "--classes", tmp_path / "names.txt")[0] == 0
+    engine = tmp_path / "e.engine"
+    assert trtlab("build", "--onnx", tmp_path / "m.onnx", "--engine", engine)[0] == 0
+
+    make_folder(tmp_path / "zoo" / "train", ["animal_3", "animal_9"], 5)
+    folder = make_folder(tmp_path / "zoo" / "val", ["animal_3"], 2)
+    images = sorted(make_folder(folder, ["animal_9"], 6).glob("*/*"))
+    with torch.no_grad():
+        best = TinyNet().eval()(torch.from_numpy(Preprocessing.usual(3, SIZE, SIZE).load_batch(images))).argmax(1)
+    right = [names[place].replace(" ", "_") == path.parent.name for path, place in zip(images, best, strict=True)]
+    _, out, _ = trtlab("infer", "--engine", engine, "--input", images[0], "--topk", 1)
+    assert names[best[0]] in out
+    _, out, _ = trtlab(
+        "infer", "--engine", engine, "--input", images[0], "--topk", 1, "--classes", _reversed(tmp_path / "names.txt")
+    )
+    assert names[::-1][best[0]] in out
+    data = ("--data", f"folder:{tmp_path / 'zoo'}")
+    code, out, err = trtlab("evaluate", "--engine", engine, *data, "--output", tmp_path / "a.json")
+    assert code == 0, err
+    assert json.loads((tmp_path / "a.json").read_text())["rows"][0]["top1"] == 100 * sum(right) / len(right) != 0
+    wrong = trtlab("evaluate", "--engine", engine, *data, "--classes", tmp_path / "two.txt")
+    _fails(wrong, "two.txt names 2 classes, but e has 10 outputs")
+    make_folder(tmp_path / "zoo" / "train", ["tapir"], 5)
+    _fails(trtlab("evaluate", "--engine", engine, *data), "tapir of the data is not among them", "--classes FILE")
+
+
+def _reversed(path: Path) -> Path:
+    """Write the lines of a file in reverse order beside it."""
+    other = path.with_name("reversed.txt")
+    other.write_text("\n".join(path.read_text().split("\n")[::-1]))
+    return other

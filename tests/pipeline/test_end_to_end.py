@@ -14,7 +14,10 @@ from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.end_to_end import STAGES, draw, measure_end_to_end, write
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.latency_budget import LatencyBudget
-from tests.pipeline.tiny_models import tiny_onnx
+from solutions.pipeline.preprocessing import Preprocessing
+from tests.pipeline.tiny_models import SIZE, tiny_onnx
+
+TINY = Preprocessing.usual(3, SIZE, SIZE)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +49,7 @@ def _clock_that_charges(monkeypatch: pytest.MonkeyPatch, costs: dict[str, float]
         return call
 
     monkeypatch.setattr(end_to_end, "decode", charged(end_to_end.decode, costs["decode"]))
-    monkeypatch.setattr(end_to_end, "to_input", charged(end_to_end.to_input, costs["resize"]))
+    monkeypatch.setattr(Preprocessing, "to_input", charged(Preprocessing.to_input, costs["resize"]))
     for method, stage in (("upload", "h2d"), ("enqueue", "infer"), ("download", "d2h")):
         monkeypatch.setattr(InferenceEngine, method, charged(getattr(InferenceEngine, method), costs[stage]))
     monkeypatch.setattr(end_to_end.np, "argsort", charged(np.argsort, costs["top-k"]))
@@ -56,7 +59,7 @@ def test_each_stage_s_time_is_its_own_work_per_batch(engine, images, monkeypatch
     costs = dict(zip(STAGES, (0.5, 0.25, 0.001, 0.002, 0.004, 0.008), strict=True))
     _clock_that_charges(monkeypatch, costs)
     with InferenceEngine(engine) as loaded:
-        found = measure_end_to_end(loaded, images, batch=2, iterations=12, limit_s=1e9)
+        found = measure_end_to_end(loaded, images, batch=2, preprocessing=TINY, iterations=12, limit_s=1e9)
     expected = {**costs, "decode": 2 * 0.5, "resize": 2 * 0.25}
     assert found.median_ms == pytest.approx({stage: 1e3 * seconds for stage, seconds in expected.items()})
     assert (found.iterations, found.batch, found.images) == (12, 2, 3)
@@ -67,7 +70,7 @@ def test_each_stage_s_time_is_its_own_work_per_batch(engine, images, monkeypatch
 def test_missing_batches_are_left_out_once_the_limit_is_over(engine, images, monkeypatch) -> None:
     _clock_that_charges(monkeypatch, dict.fromkeys(STAGES, 1.0))
     with InferenceEngine(engine) as loaded:
-        found = measure_end_to_end(loaded, images, batch=1, iterations=100, limit_s=40)
+        found = measure_end_to_end(loaded, images, batch=1, preprocessing=TINY, iterations=100, limit_s=40)
     assert found.iterations == 4  # 6 s a batch, three of them to warm up
 
 
@@ -78,15 +81,15 @@ def test_the_scores_are_those_of_the_images_that_took_their_turn(engine, images,
         end_to_end.np, "argsort", lambda scores, **named: (seen.append(-scores), argsort(scores, **named))[1]
     )
     with InferenceEngine(engine) as loaded:
-        measure_end_to_end(loaded, images, batch=2, iterations=2)
-        inputs = [end_to_end.to_input(end_to_end.decode(path), loaded.sample_shape[1]) for path in images]
+        measure_end_to_end(loaded, images, batch=2, preprocessing=TINY, iterations=2)
+        inputs = [TINY.load(path) for path in images]
         for scores, order in zip(seen[-2:], ((0, 1), (2, 0)), strict=True):
             np.testing.assert_array_equal(scores, loaded.infer(np.stack([inputs[index] for index in order])))
 
 
 def test_the_budget_reads_what_was_measured_and_takes_other_times_instead(engine, images, tmp_path) -> None:
     with InferenceEngine(engine) as loaded:
-        found = measure_end_to_end(loaded, images, batch=1, iterations=3)
+        found = measure_end_to_end(loaded, images, batch=1, preprocessing=TINY, iterations=3)
     write(tmp_path / "e.json", found)
     budget = LatencyBudget.of_measurement(tmp_path / "e.json", {"infer": 7.0})
     ms = found.median_ms

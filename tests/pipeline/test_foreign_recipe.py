@@ -12,14 +12,18 @@ from rich.console import Console
 
 from helpers.errors import InputError
 from helpers.files import read_json
+from solutions.pipeline.calibration_data import write_calibration_tensor
+from solutions.pipeline.class_names import names_beside
 from solutions.pipeline.export import export_onnx
 from solutions.pipeline.foreign_recipe import ForeignRecipe
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.model_inputs import parse_inputs
+from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import encoded
 from solutions.pipeline.run import RunView, run
 from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import run_stages
-from tests.pipeline.tiny_models import tiny_onnx
+from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 from tests.tools import own_models
 
 SHAPES = ("ids:1x2:2x8:4x12",)
@@ -73,9 +77,11 @@ def test_token_ids_without_samples_run_on_noise_and_leave_int8_out(finished: tup
     assert list(_checks(out)) == ["fp32", "tf32", "fp16"]
     summary = json.loads((out / "summary.json").read_text())
     assert {row["name"] for row in summary["rows"]} == {"onnxruntime-fp32", "fp32", "tf32", "fp16"}
-    assert summary["not_measured"] == ["accuracy"]
+    assert summary["not_measured"] == ["accuracy"] and "Prepare" not in shown
     report = (out / "report.md").read_text()
     assert "drift of output against FP32" in report and "no labels" in report
+    assert "Throughput, size and memory" in report and "PyTorch FP32" not in report
+    assert "input size" not in report and "accuracy images" not in report
 
 
 def test_the_drift_is_that_of_the_outputs_on_the_samples(tmp_path: Path) -> None:
@@ -131,6 +137,25 @@ def test_a_wrong_model_shape_or_sample_writes_nothing(tokens: Path, tmp_path: Pa
     assert not (tmp_path / "out").exists()
 
 
-def test_a_data_set_has_no_labels_for_a_foreign_model(tokens: Path, trtlab, tmp_path: Path) -> None:
-    code, _, err = trtlab("run", "--onnx", tokens, "--data", "imagenette", "--out", tmp_path / "out")
-    assert code == 2 and "imagenette has no labels for the outputs of --onnx" in err and err.count("\n") == 1
+def test_names_of_the_classes_travel_to_the_engines_and_are_counted_first(tokens: Path, tmp_path: Path) -> None:
+    model, names = tiny_onnx(tmp_path), tmp_path / "names.txt"
+    names.write_text("\n".join("abcdefghij"))
+    _up_to_checks(RunOptions(onnx=model, out=tmp_path / "out", classes=names, batches=(1, 4)))
+    assert names_beside(tmp_path / "out" / "engines" / f"{model.stem}_fp32.engine").names == list("abcdefghij")
+    names.write_text("a\nb")
+    with pytest.raises(InputError, match=r"names.txt names 2 classes, but tiny_dynamic_0.onnx has 10 outputs"):
+        ForeignRecipe(RunOptions(onnx=model, out=tmp_path / "other", classes=names))
+    assert not (tmp_path / "other").exists()
+
+
+def test_samples_made_from_images_bring_their_preprocessing_along(tmp_path: Path) -> None:
+    images, made = sorted(image_folder(tmp_path / "images", 16).iterdir()), Preprocessing.usual(3, SIZE, SIZE)
+    samples, options = tmp_path / "c.npy", {"samples": tmp_path / "c.npy", "out": tmp_path / "out", "batches": (1,)}
+    list(write_calibration_tensor(images, samples, preprocessing=made))
+    _up_to_checks(RunOptions.quickly(onnx=tiny_onnx(tmp_path), **options))
+    assert read_json(next((tmp_path / "out").rglob("*int8.engine.json")))["preprocessing"] == made.to_dict()
+    assert read_json(tmp_path / "out" / "checks.json")["settings"]["preprocessing"] == made.described()
+    other = Preprocessing.usual(3, SIZE, SIZE, resize=48)
+    export_onnx(TinyNet().eval(), tmp_path / "other.onnx", input_size=SIZE, metadata=encoded(other))
+    with pytest.raises(InputError, match=r"other\.onnx is preprocessed by .*resize 48.*c\.npy by .*resize 37"):
+        ForeignRecipe(RunOptions(onnx=tmp_path / "other.onnx", **{**options, "out": tmp_path / "no"}))

@@ -17,12 +17,14 @@ from rich.console import Console
 from helpers.backend import DEVICE, describe
 from helpers.errors import EngineError, InputError
 from solutions.pipeline import checks
-from solutions.pipeline.preprocessing import load_batch
+from solutions.pipeline.preprocessing import Preprocessing, load_batch
 from solutions.pipeline.recipe import Recipe
 from solutions.pipeline.report import results as results_room
-from solutions.pipeline.run import run
+from solutions.pipeline.report.results import Results, Row
+from solutions.pipeline.run import _print_end, run
 from solutions.pipeline.run_options import RunOptions
 from solutions.pipeline.stages import run_stages
+from tests.pipeline.sample_results import ENGINE
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder
 
 ENGINES = ["fp32", "tf32", "fp16", "int8", "dynamic-fp16"]
@@ -200,3 +202,21 @@ def test_the_calibration_tensor_is_what_the_network_is_fed(results, tiny_data):
     tensor = np.load(results / "calibration" / "calibration.npy")
     expected = load_batch([path for path, _ in tiny_data.images("calibration")], SIZE)
     np.testing.assert_array_equal(tensor, expected)
+
+
+def test_the_closing_lines_name_rows_that_contradict_themselves(monkeypatch):
+    monkeypatch.setattr(results_room, "MOST_APART", 3.0)
+    row = Row("int8", 8, median_ms=4.0, images_per_s=20.0)
+    output = StringIO()
+    _print_end(Console(file=output, width=200), RunOptions(), Results(ENGINE, "m", "d", [row]), 1.0)
+    assert (
+        "note: Throughput and latency contradict each other: INT8 at batch 8 (100.0 times apart)" in output.getvalue()
+    )
+
+
+def test_the_run_s_preprocessing_is_in_every_engine_s_record_and_in_the_report(results):
+    wanted = Preprocessing.usual(3, SIZE, SIZE)
+    found = [json.loads(path.read_text())["preprocessing"] for path in (results / "engines").glob("*.engine.json")]
+    assert found == [wanted.to_dict()] * len(ENGINES)
+    assert wanted.described() in (results / "report.md").read_text()
+    assert wanted.described() in (results / "report.html").read_text()

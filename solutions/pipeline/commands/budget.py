@@ -5,12 +5,15 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from helpers.errors import InputError
-from solutions.pipeline.commands.console import print_line, print_table, working
+from solutions.pipeline.commands.console import print_line, print_note, print_table, working
+
+if TYPE_CHECKING:
+    from solutions.pipeline.preprocessing_record import Asked
 
 __all__ = ["bench_end_to_end", "register"]
 
@@ -69,6 +72,7 @@ def bench_end_to_end(
     limit_s: float,
     output: Path | None,
     beside: Mapping[str, object],
+    asked: "Asked",
 ) -> None:
     """Measure one engine at one batch size from files to classes; the chart is written beside `output`."""
     if named := [option for option, value in beside.items() if value]:
@@ -81,12 +85,16 @@ def bench_end_to_end(
         from solutions.pipeline.end_to_end import STAGES, draw, measure_end_to_end, write
         from solutions.pipeline.inference import InferenceEngine
         from solutions.pipeline.preprocessing import find_images
+        from solutions.pipeline.preprocessing_record import of_engine
 
         paths = find_images(images)
         with InferenceEngine(engines[0]) as engine:
+            preprocessing, note = of_engine(engine, asked)
+            how = (preprocessing, iterations, limit_s)
             found = measure_end_to_end(
-                engine, paths, batches[0], iterations, limit_s, lambda n, planned: report(f"{n} of {planned} batches")
+                engine, paths, batches[0], *how, lambda n, planned: report(f"{n} of {planned} batches")
             )
+    print_note(note)
     total = sum(found.median_ms.values())
     rows = [(stage, f"{found.median_ms[stage]:.3f}", f"{100 * found.median_ms[stage] / total:.1f}") for stage in STAGES]
     tail = f", p99 {found.total_p99_ms:.3f} ms" if found.total_p99_ms is not None else ""

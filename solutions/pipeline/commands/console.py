@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["DATA_HELP", "print_line", "print_table", "working"]
+__all__ = ["CLASSES_HELP", "DATA_HELP", "print_line", "print_note", "print_table", "working"]
 
-DATA_HELP = "digits, imagenette, imagenet:FOLDER or cifar10."
+DATA_HELP = "digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class)."
+CLASSES_HELP = "Names of the outputs: one a line, a JSON list, or JSON of index and name."
 
 _PIPE_WIDTH = 160
 
@@ -18,6 +19,12 @@ _PIPE_WIDTH = 160
 def print_line(text: str) -> None:
     """Print one line, never wrapped; square brackets are text."""
     Console(soft_wrap=True, highlight=False).print(text, markup=False)
+
+
+def print_note(text: str) -> None:
+    """Print what had to be assumed as one line; nothing where nothing had to be."""
+    if text:
+        print_line(f"note: {text}")
 
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]], caption: str = "") -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from helpers.errors import InputError
-from solutions.pipeline.commands.console import DATA_HELP, print_line, print_table, working
+from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_note, print_table, working
+from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
 from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _MEGABYTE = 1e6
-_MOST_PIXELS = 8192
 
 
 def register(app: typer.Typer) -> None:
@@ -36,26 +36,44 @@ def register(app: typer.Typer) -> None:
 
 
 def calib_data(
-    out: Annotated[Path, typer.Option(help=".npy file to write: float32, n × 3 × input-size × input-size.")],
+    out: Annotated[
+        Path, typer.Option(help=".npy file to write: float32, n × channels × height × width; OUT.json says how.")
+    ],
     n: Annotated[int, typer.Option(help="Number of images.")] = 256,
     batch: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
-    input_size: Annotated[int, typer.Option(help="Height and width of the images, in pixels.")] = 224,
+    input_size: Annotated[
+        int | None, typer.Option(help="Height and width of the images: a square --crop.", show_default="224")
+    ] = None,
     data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
+    onnx: Annotated[Path | None, typer.Option(help="Take size and preprocessing from this model.")] = None,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: Channels = None,
 ) -> None:
     """Write a calibration tensor from the calibration split."""
-    if min(n, batch, input_size) < 1 or input_size > _MOST_PIXELS:
-        wrong = f"--n {n}, --batch {batch}, --input-size {input_size}"
-        raise InputError(f"{wrong}: each must be 1 or more, and the size at most {_MOST_PIXELS} pixels")
+    if min(n, batch) < 1:
+        raise InputError(f"--n {n}, --batch {batch}: each must be 1 or more")
+    if input_size is not None and crop is not None:
+        raise InputError(f"--input-size {input_size} and --crop {crop} say the same; give one")
+    size = str(input_size) if input_size is not None else crop
+    asked = asked_of(mean, std, resize, size, channels)
     from helpers.data import load_dataset
     from solutions.pipeline.calibration_data import write_calibration_tensor
+    from solutions.pipeline.preprocessing import IMAGENET
+    from solutions.pipeline.preprocessing_record import of_onnx
 
+    preprocessing, note = (asked.completed(*IMAGENET.shape), "") if onnx is None else of_onnx(onnx, asked)
+    print_note(note)
     images = [path for path, _ in load_dataset(data).images("calibration", limit=n)]  # with a progress bar of its own
     if len(images) < n:
         raise InputError(f"the calibration split of {data} has {len(images)} images; give at most that as --n")
     with working("preprocessing") as report:
-        for done in write_calibration_tensor(images, out, size=input_size, batch=batch):
+        for done in write_calibration_tensor(images, out, preprocessing=preprocessing, batch=batch):
             report(f"preprocessing: {done} of {n} images")
-    print_line(f"{out}: float32 [{n}, 3, {input_size}, {input_size}], {out.stat().st_size / _MEGABYTE:.1f} MB")
+    shape = [n, *preprocessing.shape]
+    print_line(f"{out}: float32 {shape}, {out.stat().st_size / _MEGABYTE:.1f} MB; {preprocessing.described()}")
 
 
 def infer(
@@ -66,20 +84,32 @@ def infer(
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Name images that cannot be decoded and go on without them.")
     ] = False,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: Channels = None,
+    classes: Annotated[Path | None, typer.Option(help=CLASSES_HELP)] = None,
 ) -> None:
     """Classify images and print the most probable classes."""
     if topk < 1:
         raise InputError(f"--topk {topk} shows nothing; give 1 or more")
+    asked = asked_of(mean, std, resize, crop, channels)
     with working("classifying"):
         from helpers.backend import DEVICE
+        from solutions.pipeline.class_names import read_classes
         from solutions.pipeline.classify import classify
         from solutions.pipeline.inference import InferenceEngine
         from solutions.pipeline.preprocessing import find_images
+        from solutions.pipeline.preprocessing_record import of_engine
 
+        names = read_classes(classes) if classes else None
         paths = find_images(input)
         with InferenceEngine(engine) as loaded:
             _check_batch(loaded, batch_size)
-            found, skipped = classify(loaded, paths, batch_size, topk, skip_unreadable)
+            preprocessing, note = of_engine(loaded, asked)
+            found, skipped = classify(loaded, paths, batch_size, topk, preprocessing, skip_unreadable, names)
+    print_note(note)
     rows = [(image.path, *(f"{name} {percent:.1f} %" for name, percent in image.classes)) for image in found]
     columns = ["file", *(f"{rank}." for rank in range(1, len(rows[0])))] if rows else ["file"]
     print_table(f"{engine.name}: {len(rows)} images", columns, rows, DEVICE)
@@ -102,11 +132,14 @@ def compare(
         from helpers.backend import DEVICE
         from solutions.pipeline.compare import compare_engines
         from solutions.pipeline.inference import InferenceEngine
+        from solutions.pipeline.preprocessing_record import check_tensor
 
         with InferenceEngine(a) as first, InferenceEngine(b) as second:
             if batch is not None:
                 _check_batch(first, batch)
                 _check_batch(second, batch)
+            if calib_npy is not None:
+                check_tensor([first, second], calib_npy)
             found = compare_engines(first, second, calib_npy, num_samples=n, batch_size=batch or 16)
     for name, drift in found.items():
         of = f", output {name}" if len(found) > 1 else ""
@@ -130,22 +163,35 @@ def evaluate(
     data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
     num_samples: Annotated[int, typer.Option(help="Validation images.")] = 1000,
     batch_size: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: Channels = None,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+    classes: Annotated[
+        Path | None, typer.Option(help=f"{CLASSES_HELP} The data's classes are matched with them by name.")
+    ] = None,
 ) -> None:
     """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
     if num_samples < 1:
         raise InputError(f"--num-samples {num_samples} measures nothing; give 1 or more")
+    asked = asked_of(mean, std, resize, crop, channels)
     from helpers.backend import DEVICE, describe
     from helpers.data import load_dataset
     from helpers.files import write_json
     from solutions.pipeline.accuracy import accuracy_loss
+    from solutions.pipeline.class_names import read_classes
     from solutions.pipeline.evaluation import evaluate_engines, reference_of
 
+    names = read_classes(classes) if classes else None
     engines = list(dict.fromkeys(engine))
     dataset = load_dataset(data)
     dataset.images("validation", limit=num_samples)  # renders or unpacks with a progress bar of its own
     with working("evaluating") as report:
-        results = evaluate_engines(engines, dataset, num_samples, batch_size, report)
+        how = (num_samples, batch_size, report, asked, names)
+        results, preprocessing, note = evaluate_engines(engines, dataset, *how)
+    print_note(note)
     reference = reference_of(engines)
     losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
     rows = [_accuracy_row(path, found, losses.get(path)) for path, found in results.items()]
@@ -157,7 +203,8 @@ def evaluate(
             {"engine": str(path)} | accuracy.to_dict() | {"loss": losses[path].to_dict() if path in losses else None}
             for path, accuracy in results.items()
         ]
-        write_json(output, {"engine": describe(), "data": data, "reference": str(reference), "rows": found})
+        about = {"engine": describe(), "data": data, "preprocessing": preprocessing.to_dict()}
+        write_json(output, {**about, "reference": str(reference), "rows": found})
 
 
 def _accuracy_row(path: Path, found: "Accuracy", loss: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import typer
 from helpers.errors import InputError
 from solutions.pipeline.commands.console import print_line, print_table
 from solutions.pipeline.commands.multivalue import integers, split_values
+from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
 from solutions.pipeline.commands.spellings import LenientCommand
 from solutions.pipeline.commands.streams import print_streams, run_in_streams, stream_options
 
@@ -80,6 +81,11 @@ def bench(
     end_to_end: Annotated[
         Path | None, typer.Option(help="Images: time one engine from files to classes, stage by stage.")
     ] = None,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: Channels = None,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
     log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
 ) -> None:
@@ -91,6 +97,7 @@ def bench(
 
     if iterations is None:
         iterations = DURATION_ITERATIONS if duration > 0 else ITERATIONS
+    asked = asked_of(mean, std, resize, crop, channels)
     if end_to_end is not None:
         from solutions.pipeline.commands.budget import bench_end_to_end
 
@@ -98,10 +105,12 @@ def bench(
         beside |= {"--ort": ort, "--log": log, "--streams": streams, "--cuda-graphs": cuda_graphs}
         beside |= {"--with-copies": with_copies, "--shapes": shapes, "--arch": arch}
         batches = integers(batch_sizes or ["1"], "--batch-sizes")
-        bench_end_to_end(split_values(engine), end_to_end, batches, iterations, limit, output, beside)
+        bench_end_to_end(split_values(engine), end_to_end, batches, iterations, limit, output, beside, asked)
         return
     if shapes and (batch_sizes or streams or cuda_graphs):
         raise InputError("--shapes sets the batch, and is not for streams; drop --batch-sizes and --streams")
+    if asked:
+        raise InputError("--mean, --std, --resize, --crop and --channels are for --end-to-end; noise needs none")
     sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
     options = BenchOptions(tuple(sizes), iterations, warmup, duration, limit)
     files = engine_files(split_values(engine), engines)

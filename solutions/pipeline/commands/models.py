@@ -3,13 +3,15 @@
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from helpers.errors import EngineUnavailableError, InputError
-from solutions.pipeline.commands.console import DATA_HELP, print_line, print_table, working
+from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_note, print_table, working
+from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
 from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
@@ -75,37 +77,55 @@ def export(
         bool, typer.Option("--dynamic-batch/--static-batch", help="Leave the batch axis open, or fix it.")
     ] = True,
     opset: Annotated[int, typer.Option(help="ONNX operator set, 11 to 23; TensorRT 8.6 parses up to 17.")] = 17,
-    input_size: Annotated[int, typer.Option(help="Height and width of the images, in pixels.")] = 224,
-    channels: Annotated[int, typer.Option(help="Channels of the images: 3 for RGB, 1 for grey.")] = 3,
+    input_size: Annotated[
+        int | None, typer.Option(help="Height and width of the images, in pixels.", show_default="--crop, else 224")
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="Channels of the images: 3 for RGB, 1 for grey.", show_default="3")
+    ] = None,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
     simplify: Annotated[bool, typer.Option("--simplify", help="Fold constants with onnxsim.")] = False,
     data: Annotated[str, typer.Option(help=f"The data whose weights to export: {DATA_HELP}")] = "digits",
+    classes: Annotated[Path | None, typer.Option(help=f"{CLASSES_HELP} The file and its engines keep them.")] = None,
 ) -> None:
     """Export a PyTorch model to ONNX and check it against PyTorch through ONNX Runtime."""
     if weights not in ("auto", "none"):
         raise InputError(f"--weights {weights!r} is unknown; choose auto or none")
+    asked = asked_of(mean, std, resize, crop, channels)
     with working(f"loading {model}") as report:
         from helpers.models import load_model
-        from solutions.pipeline.export import export_onnx
-        from solutions.pipeline.model_inputs import parse_inputs
+        from solutions.pipeline.class_names import read_classes
+        from solutions.pipeline.export import INPUT_NAME, check_options, export_onnx
+        from solutions.pipeline.model_inputs import image_input, parse_inputs
         from solutions.pipeline.own_models import is_own, load_own, program_inputs
+        from solutions.pipeline.preprocessing_record import NOTHING, encoded, of_export
 
-        inputs = parse_inputs(input, batch_size, input_size) if input else program_inputs(model)
+        names = read_classes(classes) if classes else None
+        height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)
+        number = 3 if channels is None else channels
+        check_options(opset, batch_size, min(height, width), number)
+        inputs = parse_inputs(input, batch_size, height) if input else program_inputs(model)
+        inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, number, height, width)]
         own = is_own(model, weights)
+        # --channels alone is the model's shape, and says nothing of its images
+        preprocessing = of_export(inputs, asked if replace(asked, channels=None) else NOTHING, known=not own)
         module = load_own(model, arch, weights) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
         record = export_onnx(
             module,
             out,
             opset=opset,
-            dynamic_batch=dynamic_batch,
-            batch_size=batch_size,
-            input_size=input_size,
-            channels=channels,
             inputs=inputs,
             simplify=simplify,
-            metadata={"model": model} if own else _metadata(model, data),
+            metadata={**({"model": model} if own else _metadata(model, data)), **encoded(preprocessing)},
+            classes=names,
         )
     _print_export(out, record)
+    if preprocessing is not None:
+        print_line(f"preprocessing: {preprocessing.described()}")
 
 
 def _print_export(out: Path, record: "ExportRecord") -> None:
@@ -139,6 +159,9 @@ def build(
     opt_shapes: Annotated[list[str] | None, typer.Option(help="Shapes to tune for: tokens:4x64.")] = None,
     max_shapes: Annotated[list[str] | None, typer.Option(help="Largest shapes: tokens:8x128.")] = None,
     calib_images: Annotated[Path | None, typer.Option(help="INT8: calibrate with a folder of images.")] = None,
+    calib_count: Annotated[
+        int | None, typer.Option(help="INT8: images of the folder to take, spread evenly.", show_default="all")
+    ] = None,
     calib_npy: Annotated[
         Path | None, typer.Option(help="INT8: calibrate with a tensor of calib-data, or an .npz of named inputs.")
     ] = None,
@@ -152,10 +175,18 @@ def build(
     opt_level: Annotated[
         int | None, typer.Option(help="Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.")
     ] = None,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: Channels = None,
 ) -> None:
     """Build an engine from an ONNX model."""
+    asked = asked_of(mean, std, resize, crop, channels)
+    notes: list[str] = []
     with working("starting the builder") as report:
         from solutions.pipeline.build import BuildOptions, build_engine
+        from solutions.pipeline.preprocessing import Preprocessing
 
         options = BuildOptions(
             precision=precision,
@@ -169,12 +200,18 @@ def build(
             calib_cache=calib_cache,
             timing_cache=timing_cache,
             opt_level=opt_level,
+            calib_count=calib_count,
+            preprocessing=asked,
             shapes=tuple(shapes or ()),
             min_shapes=tuple(min_shapes or ()),
             opt_shapes=tuple(opt_shapes or ()),
             max_shapes=tuple(max_shapes or ()),
         )
-        record = build_engine(onnx, engine, options, progress=report)
+        record = build_engine(onnx, engine, options, progress=report, note=notes.append)
+    for note in notes:
+        print_note(note)
+    if record.preprocessing and not notes:
+        print_line(f"preprocessing: {Preprocessing.from_dict(record.preprocessing, str(engine)).described()}")
     _print_build(engine, record)
 
 
@@ -187,7 +224,13 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
     if len(record.warnings) > _SHOWN_WARNINGS:
         print_line(f"{len(record.warnings)} warnings in all; see {engine}.json")
     if record.calibration:
-        print_line("calibration: {calibrator}, {images} images, {source}; cache {cache}".format(**record.calibration))
+        used, given = record.calibration["images"], record.calibration["given"]
+        number = f"{used} of {given}" if used < given else str(used)
+        print_line(
+            "calibration: {calibrator}, {number} images, {source}; cache {cache}".format(
+                **record.calibration, number=number
+            )
+        )
 
 
 def _profile_text(record: "BuildRecord") -> str:
@@ -215,7 +258,7 @@ def _class_names(data: str) -> list[str]:
 
     if data == "digits":
         return [str(digit) for digit in range(10)]
-    return list(CIFAR10_GROUPS) if data == "cifar10" else class_names()
+    return list(CIFAR10_GROUPS) if data.partition(":")[0] == "cifar10" else class_names()
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

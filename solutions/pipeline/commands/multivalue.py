@@ -35,7 +35,11 @@ def expanded(args: list[str], repeatable: set[str]) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    return text.lstrip("-").replace(".", "", 1).isdecimal()
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def split_values(values: list[str] | None) -> list[str]:

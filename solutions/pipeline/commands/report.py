@@ -12,8 +12,10 @@ from typing import Annotated
 import typer
 
 from helpers.errors import InputError
-from solutions.pipeline.commands.console import print_line
+from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line
 from solutions.pipeline.commands.multivalue import MultiValueCommand
+from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
+from solutions.pipeline.commands.spellings import LenientCommand
 
 __all__ = ["register"]
 
@@ -26,7 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command(cls=MultiValueCommand, epilog="Example: trtlab visualize --results fp16.json int8.json --out charts")(
         visualize
     )
-    app.command(epilog="Example: trtlab run --quick --engine cpu --out results")(run)
+    app.command(cls=LenientCommand, epilog="Example: trtlab run --quick --engine cpu --out results")(run)
 
 
 _Sources = Annotated[
@@ -96,16 +98,25 @@ def run(
     data: Annotated[
         str | None,
         typer.Option(
-            help="digits, imagenette, imagenet:FOLDER or cifar10; with --onnx an .npz of named inputs (or .npy).",
+            help=f"{DATA_HELP} With --onnx also an .npz of named inputs (or .npy), without labels.",
             show_default="digits; with --onnx seeded noise",
         ),
     ] = None,
     onnx: Annotated[
-        Path | None, typer.Option(help="An ONNX model of yours in place of --model: drift in place of accuracy.")
+        Path | None,
+        typer.Option(help="An ONNX model of yours in place of --model; without labels drift is its accuracy."),
     ] = None,
     shapes: Annotated[
         list[str] | None, typer.Option(help="With --onnx: the profile, NAME:MIN:OPT:MAX, once for each input.")
     ] = None,
+    classes: Annotated[
+        Path | None, typer.Option(help=f"With --onnx: {CLASSES_HELP} The data's are matched with them by name.")
+    ] = None,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: Channels = None,
     out: Annotated[Path, typer.Option(help="Folder for everything that the run makes.")] = Path("results"),
 ) -> None:
     """Run everything in order: export, engines, checks, latency, throughput, accuracy, report.
@@ -118,22 +129,25 @@ def run(
     from solutions.pipeline.run import run as run_all
     from solutions.pipeline.run_options import RunOptions
 
-    chosen = {"model": model, "data": data or "digits", "out": out}
+    asked = asked_of(mean, std, resize, crop, channels)
+    given = {"shapes": tuple(shapes or ()), "classes": classes, "preprocessing": asked}
     if onnx is not None:
-        samples = _samples(data)
-        chosen = {"onnx": onnx, "samples": samples, "shapes": tuple(shapes or ()), "out": out}
-    elif shapes:
-        raise InputError("--shapes is for a model of yours; give it with --onnx")
-    run_all(RunOptions.quickly(**chosen) if quick else RunOptions(**chosen), Console())
+        chosen = {"onnx": onnx, **_samples_or_labels(data), **given}
+    elif any(given.values()):
+        name = next(name for name, value in given.items() if value)
+        raise InputError(f"{'--' * (name != 'preprocessing')}{name} is for a model of yours; give it with --onnx")
+    else:
+        chosen = {"model": model, "data": data or "digits"}
+    if asked and "labels" not in chosen:
+        raise InputError("preprocessing is for images; give them with --data, such as folder:FOLDER")
+    run_all(RunOptions.quickly(out=out, **chosen) if quick else RunOptions(out=out, **chosen), Console())
 
 
-def _samples(data: str | None) -> Path | None:
-    """Return the file of samples for a foreign model; a data set's labels would say nothing of its outputs."""
-    if data is not None and not data.endswith((".npz", ".npy")):
-        raise InputError(
-            f"--data {data} has no labels for the outputs of --onnx; give an .npz of named inputs, or .npy"
-        )
-    return None if data is None else Path(data)
+def _samples_or_labels(data: str | None) -> dict[str, Path | str]:
+    """Return what a foreign model is run on: a file of samples, a data set with labels, or nothing."""
+    if data is None:
+        return {}
+    return {"samples": Path(data)} if data.endswith((".npz", ".npy")) else {"labels": data}
 
 
 def _choose_engine(engine: str | None) -> None:

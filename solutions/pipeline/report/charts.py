@@ -27,7 +27,7 @@ from solutions.pipeline.report.chart_parts import (
     wrapped,
 )
 from solutions.pipeline.report.findings import SATURATION_RULE, saturation
-from solutions.pipeline.report.results import BASELINE, AccuracyRow, Results, Row, base_name
+from solutions.pipeline.report.results import AccuracyRow, Results, Row, base_name
 
 __all__ = ["CHARTS", "draw_charts"]
 
@@ -215,14 +215,14 @@ def _batch_ticks(batches: list[int]) -> list[int]:
 
 
 def _speedup(results: Results) -> Figure | None:
-    """Bars by engine, one shade a batch size, with a line at 1 (PyTorch FP32)."""
+    """Bars by engine, one shade a batch size, with a line at 1 (the baseline)."""
     table = {name: points for name in results.names if (points := _speedups(results, name))}
     if not table:
         return None
     count = sum(len(points) + 1 for points in table.values())
-    base = results.title(BASELINE)
+    base = results.title(results.baseline)
     figure, (axis,) = canvas(results, f"Speed-up over {base} at the same batch size", [1], (_WIDTH, 0.9 + 0.21 * count))
-    axis.axvline(1, color=colour(BASELINE), linewidth=1.2, linestyle="--", zorder=0.5)
+    axis.axvline(1, color=colour(results.baseline), linewidth=1.2, linestyle="--", zorder=0.5)
     place, ticks = 0.0, {}
     for name, points in table.items():
         ticks[name] = place - (len(points) - 1) / 2
@@ -242,7 +242,7 @@ def _speedup(results: Results) -> Figure | None:
 
 
 def _speedups(results: Results, name: str) -> list[tuple[int, float]]:
-    return results.series(name, "speedup") if base_name(name) != BASELINE else []
+    return results.series(name, "speedup") if base_name(name) != results.baseline else []
 
 
 def _accuracy(results: Results) -> Figure | None:
@@ -257,15 +257,15 @@ def _accuracy(results: Results) -> Figure | None:
         return None
     title = f"Accuracy on {max(score.num_samples for score in scores):,} images, and speed-up at batch {batch}"
     figure, (left, right) = canvas(results, title, [1, 1], (_WIDTH, _FEET + 0.2 + _ROW * len(scores)))
-    _draw_accuracies(left, {results.title(score.name): score for score in scores})
+    _draw_accuracies(left, {results.title(score.name): score for score in scores}, results.baseline)
     times = [(score.name, speedups[score.name]) for score in scores]
     bars(right, [Bar(results.title(name), value, f"{value:.2f}×", tint(name)) for name, value in times])
     right.set_yticklabels([])
-    right.set_xlabel(f"throughput relative to {results.title(BASELINE)} (×)")
+    right.set_xlabel(f"throughput relative to {results.title(results.baseline)} (×)")
     return figure
 
 
-def _draw_accuracies(axis: Axes, scores: dict[str, AccuracyRow]) -> None:
+def _draw_accuracies(axis: Axes, scores: dict[str, AccuracyRow], baseline: str) -> None:
     ends = []
     for place, score in zip(name_rows(axis, list(scores)), scores.values(), strict=True):
         low, high = _interval(score)
@@ -273,8 +273,8 @@ def _draw_accuracies(axis: Axes, scores: dict[str, AccuracyRow]) -> None:
         error = [[max(0.0, score.top1 - low)], [max(0.0, high - score.top1)]]
         axis.errorbar(score.top1, place, xerr=error, fmt="o", color=tint(score.name), markersize=7, capsize=4)
         beside(axis, f"{score.top1:.1f}", max(high, score.top1), place, gap=8)
-        if score.name == BASELINE:
-            axis.axvline(score.top1, color=colour(BASELINE), linewidth=1.2, linestyle="--", zorder=0.5)
+        if score.name == baseline:
+            axis.axvline(score.top1, color=colour(baseline), linewidth=1.2, linestyle="--", zorder=0.5)
     span = max(max(ends) - min(ends), 1.0)
     axis.set_xlim(min(ends) - 0.15 * span, max(ends) + 0.3 * span)
     plain_numbers(axis.xaxis)

@@ -1,11 +1,11 @@
 """What the numbers say, computed from them: sentences for the report, and where throughput saturates."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from solutions.pipeline.ran_in import differs
-from solutions.pipeline.report.results import BASELINE, AccuracyRow, Results, Row, base_name, order_names, pretty_name
+from solutions.pipeline.report.results import AccuracyRow, Results, Row, base_name, order_names, pretty_name
 
 __all__ = ["SATURATION_RULE", "Saturation", "best_row", "contradiction", "findings", "headline", "saturation"]
 
@@ -41,13 +41,16 @@ def saturation(points: Sequence[tuple[int, float]]) -> Saturation | None:
     return Saturation(*points[-1], reached=False) if len(points) > 1 else None
 
 
-def best_row(results: Results, *, engines_only: bool = False) -> Row | None:
+def best_row(results: Results, *, engines_only: bool = False, among: Collection[str] | None = None) -> Row | None:
     """Return the row with the highest throughput (`engines_only` leaves out PyTorch and ONNX Runtime).
+
+    `among` keeps to rows of these names.
 
     Rows that ran elsewhere or contradict themselves are never the best.
     """
     rows = [row for row in results.rows if row.images_per_s and not row.elsewhere and not row.apart]
     rows = [row for row in rows if not (engines_only and _is_baseline(row.name))]
+    rows = [row for row in rows if among is None or row.name in among]
     return max(rows, key=lambda row: row.images_per_s or 0.0, default=None)
 
 
@@ -76,7 +79,7 @@ def _top_speedup(results: Results) -> tuple[str, str, str] | None:
     row = best_row(results, engines_only=True)
     if row is None or row.speedup is None:
         return None
-    what = f"the throughput of {results.title(BASELINE)}"
+    what = f"the throughput of {results.title(results.baseline)}"
     return f"{row.speedup:.1f}×", what, f"{results.title(row.name)}, batch {row.batch}"
 
 
@@ -100,11 +103,12 @@ def _top_latency(results: Results) -> tuple[str, str, str] | None:
 
 def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
     scores = {row.name: row for row in results.accuracy}
-    fast = best_row(results, engines_only=True)
+    fast = best_row(results, engines_only=True, among=scores)
     row = scores.get(fast.name) if fast else next(iter(results.accuracy), None)
     if row is None:
         return None
-    against = f", {0 - round(row.loss, 1):+.1f} points against PyTorch FP32" if row.loss is not None else ""
+    base = pretty_name(results.baseline)
+    against = f", {0 - round(row.loss, 1):+.1f} points against {base}" if row.loss is not None else ""
     return f"{row.top1:.1f} %", "top-1", f"{results.title(row.name)}, {row.num_samples:,} images{against}"
 
 
@@ -177,8 +181,8 @@ def _fastest(results: Results) -> str | None:
     row = best_row(results)
     if row is None:
         return None
-    faster = row.speedup and row.name != BASELINE
-    base = f", {row.speedup:.1f} times {results.title(BASELINE)} at the same batch" if faster else ""
+    faster = row.speedup and row.name != results.baseline
+    base = f", {row.speedup:.1f} times {results.title(results.baseline)} at the same batch" if faster else ""
     rate = f"{row.images_per_s:,.0f} images/s{base}"
     return f"{results.title(row.name)} at batch {row.batch} had the highest throughput: {rate}."
 
@@ -188,10 +192,10 @@ def _precisions(results: Results) -> str | None:
     parts = []
     for name in results.names:
         values = [value for _, value in results.series(name, "speedup")]
-        if values and base_name(name) != BASELINE:
+        if values and base_name(name) != results.baseline:
             low, high = (f"{limit:.1f}" for limit in (min(values), max(values)))
             parts.append(f"{results.title(name)} {low}×" if low == high else f"{results.title(name)} {low}–{high}×")
-    base = results.title(BASELINE)
+    base = results.title(results.baseline)
     return f"Throughput against {base}, over the batches measured: {', '.join(parts)}." if parts else None
 
 
@@ -227,7 +231,7 @@ def _same_accuracy(results: Results) -> str | None:
     if not names:
         return None
     listed = ", ".join(map(results.title, order_names(names)))
-    return f"{listed}: right on exactly the images that PyTorch FP32 is right on."
+    return f"{listed}: right on exactly the images that {pretty_name(results.baseline)} is right on."
 
 
 def _accuracy_cost(results: Results, row: AccuracyRow) -> str | None:
@@ -237,7 +241,7 @@ def _accuracy_cost(results: Results, row: AccuracyRow) -> str | None:
     clear = row.loss_low > 0 or row.loss_high < 0
     reading = "" if clear else " – no difference that this many images can tell from chance"
     return (
-        f"{results.title(row.name)} {verb} {abs(row.loss):.2f} points of top-1 against PyTorch FP32 "
+        f"{results.title(row.name)} {verb} {abs(row.loss):.2f} points of top-1 against {pretty_name(results.baseline)} "
         f"(95 % interval of the loss {row.loss_low:+.2f} to {row.loss_high:+.2f}, {row.num_samples:,} images){reading}."
     )
 

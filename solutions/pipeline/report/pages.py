@@ -30,14 +30,14 @@ CAPTIONS = {
         "Throughput against batch size",
         f"Images per second. The ring marks the first batch from which {SATURATION_RULE}.",
     ),
-    "speedup": ("Speed-up", "Throughput against PyTorch FP32 at the same batch size, measured in the same run."),
+    "speedup": ("Speed-up", "Throughput against {baseline} at the same batch size, measured in the same run."),
     "accuracy_speedup": (
         "Accuracy and speed-up",
-        "What the speed costs: top-1 with the 95 % interval of its difference to PyTorch FP32, and the speed-up.",
+        "What the speed costs: top-1 with the 95 % interval of its difference to {baseline}, and the speed-up.",
     ),
     "size_memory": ("Size and memory", "The model or engine file, and the peak memory while it ran."),
 }
-"""Chart name → heading and caption; what ran in which precision is added for the results at hand."""
+"""Chart name → heading and caption; baseline, and what ran in which precision, are added for the results at hand."""
 NOT_MEASURED = {
     "latency": "latency (latency.json)",
     "throughput": "throughput (throughput.json)",
@@ -103,7 +103,7 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
                 "title": CAPTIONS[name][0],
                 "path": path.relative_to(folder).as_posix(),
                 "uri": "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode(),
-                "caption": f"{CAPTIONS[name][1]} {ran}",
+                "caption": f"{CAPTIONS[name][1].format(baseline=pretty_name(results.baseline))} {ran}",
             }
             for name, path in charts.items()
         ],

@@ -14,6 +14,7 @@ __all__ = [
     "BASELINE",
     "MOST_APART",
     "NOT_NAMED",
+    "ONNX_RUNTIME",
     "AccuracyRow",
     "BuildRow",
     "CheckRow",
@@ -30,11 +31,12 @@ __all__ = [
     "with_speedup",
 ]
 
-_ORDER = (BASELINE, "pytorch-compile", "onnxruntime-fp32", "fp32", "tf32", "bf16", "fp16", "dynamic-fp16", "int8")
+ONNX_RUNTIME = "onnxruntime-fp32"
+_ORDER = (BASELINE, "pytorch-compile", ONNX_RUNTIME, "fp32", "tf32", "bf16", "fp16", "dynamic-fp16", "int8")
 _PRETTY = {
     BASELINE: "PyTorch FP32",
     "pytorch-compile": "torch.compile FP32",
-    "onnxruntime-fp32": "ONNX Runtime FP32",
+    ONNX_RUNTIME: "ONNX Runtime FP32",
     "dynamic-fp16": "FP16 dynamic",
     "int8+fp16": "INT8+FP16",
 }
@@ -99,7 +101,7 @@ class Row:
 
 @dataclass(frozen=True)
 class AccuracyRow:
-    """Accuracy of one engine in percent; its loss against PyTorch FP32 in points, with the 95 % interval (paired).
+    """Accuracy of one engine in percent; its loss against the baseline in points, with the 95 % interval (paired).
 
     `changed` counts the images on which exactly one of the two is right.
     """
@@ -210,6 +212,11 @@ class Results:
         return "; ".join([self.device, *(f"{words}: {where}" for words, where in self.machines.items())])
 
     @property
+    def baseline(self) -> str:
+        """The name of the rows that speed-ups and losses are against: the first run's, whose names have no mark."""
+        return _baseline({row.name for row in [*self.rows, *self.accuracy]})
+
+    @property
     def subject(self) -> str:
         """Model and data, as far as they are named."""
         named = [text for text in (self.model, self.data) if text != NOT_NAMED]
@@ -303,10 +310,12 @@ def _pretty(name: str) -> str:
 def with_speedup(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with `speedup`: throughput over the baseline's at the same batch size in the same run.
 
-    It is None without a baseline, and where one of the two ran elsewhere or contradicts itself.
+    The baseline is PyTorch, or ONNX Runtime where it alone was measured. The speed-up is None without a baseline, and
+    where one of the two ran elsewhere or contradicts itself.
     """
     at_home = [row for row in rows if not row.elsewhere and row.images_per_s and not row.apart]
-    base = {_run(row): row.images_per_s for row in at_home if base_name(row.name) == BASELINE}
+    baseline = _baseline({base_name(row.name) for row in rows})
+    base = {_run(row): row.images_per_s for row in at_home if base_name(row.name) == baseline}
     return [
         dataclasses.replace(row, speedup=_ratio(row.images_per_s, base.get(_run(row))) if row in at_home else None)
         for row in rows
@@ -353,6 +362,11 @@ def accuracy_table(results: Results) -> pd.DataFrame:
         return frame
     places = {name: place for place, name in enumerate(order_names(frame["name"]))}
     return frame.sort_values("name", key=lambda names: names.map(places)).reset_index(drop=True)
+
+
+def _baseline(names: set[str]) -> str:
+    """Return PyTorch, or ONNX Runtime where it alone was measured."""
+    return ONNX_RUNTIME if ONNX_RUNTIME in names and BASELINE not in names else BASELINE
 
 
 def _run(row: Row) -> tuple[str, int]:

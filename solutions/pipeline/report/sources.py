@@ -14,7 +14,7 @@ from typing import Any
 from helpers.errors import InputError
 from solutions.pipeline.report.files import load_file
 from solutions.pipeline.report.folder import load_results
-from solutions.pipeline.report.results import NOT_NAMED, Results, Row, marked, order_names
+from solutions.pipeline.report.results import NOT_NAMED, AccuracyRow, Results, Row, marked, order_names
 
 __all__ = ["load_sources"]
 
@@ -88,6 +88,9 @@ def _renamed(results: Results, home: Results, machine: str, label: str, taken: s
         names = {row.name: _name(row, [*words, label]) for row in results.rows}
     rows = [_away(row, results.device) if other else row for row in results.rows]
     rows = [_named(row, names[row.name]) for row in rows]
+    if results.baseline != home.baseline:  # ratios to something else would read as ratios to home's
+        rows = [dataclasses.replace(row, speedup=None) for row in rows]
+        results = dataclasses.replace(results, accuracy=[_without_loss(score) for score in results.accuracy])
     parts = {
         part: [_named(item, names.get(item.name, _marked(item.name, words))) for item in getattr(results, part)]
         for part in ("accuracy", "checks", "builds")
@@ -112,6 +115,10 @@ def _named(item: Any, name: str) -> Any:
 def _away(row: Row, device: str) -> Row:
     where = f"{row.elsewhere}, beside {device}" if row.elsewhere else device
     return dataclasses.replace(row, elsewhere=where, speedup=None)
+
+
+def _without_loss(score: AccuracyRow) -> AccuracyRow:
+    return dataclasses.replace(score, loss=None, loss_low=None, loss_high=None, changed=None)
 
 
 def _machine_words(devices: Sequence[str]) -> dict[str, str]:

@@ -96,7 +96,10 @@ def _latencies(results: Results) -> Table | None:
 def _rates(results: Results) -> Table | None:
     if not any(row.images_per_s or row.size_bytes for row in results.rows):
         return None
-    note = "Speed-up is throughput over PyTorch FP32's at the same batch, in the same run."
+    base = pretty_name(results.baseline)
+    note = f"Speed-up is throughput over {base}'s at the same batch, in the same run."
+    if not any(row.speedup for row in results.rows):
+        note = f"No speed-up: {base} was not measured on this device."
     if results.machines:
         note += f" {', '.join(results.machines)}: other machines, whose rows have none here."
     for name, where in results.visitors.items():
@@ -123,7 +126,8 @@ def _with_titles(frame: pd.DataFrame, results: Results) -> pd.DataFrame:
 def _accuracies(results: Results) -> Table | None:
     if not results.accuracy:
         return None
-    note = "Loss is PyTorch FP32's top-1 less this one's, in points, with its 95 % interval (same images, paired)."
+    base = pretty_name(results.baseline)
+    note = f"Loss is {base}'s top-1 less this one's, in points, with its 95 % interval (same images, paired)."
     left_out = [name for name in results.names if name not in {row.name for row in results.accuracy}]
     if left_out:
         note += f" Not evaluated: {', '.join(map(results.title, left_out))}."

@@ -57,6 +57,12 @@ def test_the_rule_is_that_of_steps_3_and_8(gains):
     assert saturation(points).batch == solution_of("08_report", "saturation")({str(batch): r for batch, r in points})
 
 
+def test_the_headline_accuracy_is_the_fastest_evaluated_engines():
+    rows = [Row("dynamic-fp16", 8, images_per_s=900.0), Row("fp16", 8, images_per_s=800.0)]
+    results = results_of(*rows, accuracy=[AccuracyRow("fp16", 94.0, 99.0, 100)])
+    assert [(number, what) for number, what, _ in headline(results)][-1] == ("94.0 %", "top-1")
+
+
 def test_the_fastest_row_is_the_one_with_most_images_a_second():
     results = results_of(Row("pytorch-fp32", 1, images_per_s=50.0), Row("int8", 1, images_per_s=40.0))
     assert best_row(results).name == "pytorch-fp32"

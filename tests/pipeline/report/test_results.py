@@ -7,8 +7,10 @@ import pytest
 
 from helpers.errors import InputError
 from solutions.pipeline.ran_in import elsewhere, most_layers, ran_text
+from solutions.pipeline.report.findings import findings, headline
 from solutions.pipeline.report.folder import load_results
 from solutions.pipeline.report.results import (
+    AccuracyRow,
     BuildRow,
     Results,
     Row,
@@ -19,6 +21,7 @@ from solutions.pipeline.report.results import (
     summary,
     with_speedup,
 )
+from solutions.pipeline.report.tables import report_tables
 from tests.pipeline.sample_results import ENGINE, sample_results, write_folder
 
 
@@ -33,6 +36,27 @@ def test_speedup_is_throughput_over_pytorch_at_the_same_batch():
         ]
     )
     assert [row.speedup for row in rows] == [1.0, 1.0, 5.0, 6.0, None]
+
+
+def test_without_pytorch_the_speedup_is_over_onnx_runtime_and_says_so():
+    rows = [Row("onnxruntime-fp32", 1, images_per_s=50.0), Row("int8", 1, images_per_s=150.0)]
+    scores = [AccuracyRow("onnxruntime-fp32", 90.0, 99.0, 100), AccuracyRow("int8", 88.0, 99.0, 100, 2.0, 0.5, 3.5, 4)]
+    results = Results(ENGINE, "m", "d", with_speedup(rows), scores)
+    assert [row.speedup for row in results.rows] == [1.0, 3.0] and results.baseline == "onnxruntime-fp32"
+    said = " ".join(
+        [*findings(results), *(table.note for table in report_tables(results)), *map(str, headline(results))]
+    )
+    assert "PyTorch" not in said and said.count("ONNX Runtime FP32") >= 5
+    beside = Results(ENGINE, "m", "d", with_speedup([*rows, Row("pytorch-fp32", 1, images_per_s=75.0)]))
+    assert [row.speedup for row in beside.rows] == [pytest.approx(2 / 3), 2.0, 1.0]
+    assert beside.baseline == "pytorch-fp32"
+
+
+def test_without_a_baseline_on_the_device_the_note_says_that_there_is_no_speedup():
+    rows = [Row("onnxruntime-fp32", 1, images_per_s=50.0, elsewhere="CPU"), Row("int8", 1, images_per_s=150.0)]
+    results = Results(ENGINE, "m", "d", with_speedup(rows))
+    (table,) = report_tables(results)
+    assert table.note.startswith("No speed-up: ONNX Runtime FP32 was not measured on this device.")
 
 
 def test_what_ran_elsewhere_has_no_speedup_and_is_no_base_of_one():

@@ -49,6 +49,13 @@ def test_another_machine_has_neither_headline_nor_speedup_and_says_its_name(tmp_
     assert [row.speedup for row in swapped.rows if not row.elsewhere] == [1.0, 100.0]
 
 
+def test_ratios_to_another_baseline_than_the_first_runs_are_left_out(tmp_path):
+    other = {**BASE, "name": "onnxruntime-fp32", "images_per_s": 400.0}
+    paths = [write(tmp_path / "one.json", bench(BASE, ROW)), write(tmp_path / "two.json", bench(other, ROW))]
+    speedups = {row.name: row.speedup for row in load_sources(paths).rows}
+    assert speedups == {"pytorch-fp32": 1.0, "fp16": 3900 / 800, "onnxruntime-fp32 · two": None, "fp16 · two": None}
+
+
 def test_a_second_run_of_the_machine_keeps_its_own_speedups_under_its_own_name(tmp_path):
     slower = {**BASE, "median_ms": 20.0, "mean_ms": 20.0, "images_per_s": 400.0}
     paths = [write(tmp_path / "one.json", bench(BASE, ROW)), write(tmp_path / "two.json", bench(slower, ROW))]
