@@ -19,7 +19,7 @@ EXPOSE 8888
 CMD [".venv/bin/jupyter", "lab", "--ip=0.0.0.0", "--no-browser", "--LabApp.default_url=/lab/tree/labs/00_start.ipynb"]
 
 # With an NVIDIA GPU: TensorRT is the image's. 26.05 is the last with 10.x, 10.16.1.11, the version of the `gpu` extra; since
-# 26.06 they have 11, which the lab refuses. .venv sees the image's Python packages, so that only PyCUDA is added.
+# 26.06 they have 11, which the lab refuses. .venv sees the image's Python packages, so that only cuda-bindings is added.
 FROM nvcr.io/nvidia/tensorrt:26.05-py3 AS gpu
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -32,7 +32,7 @@ WORKDIR /home/student/trt-lab
 COPY --chown=1001 . .
 RUN python3 -m venv --system-site-packages .venv \
     && make setup \
-    && .venv/bin/python -m pip install --no-cache-dir -c constraints.txt 'pycuda>=2025.1' \
+    && .venv/bin/python -m pip install --no-cache-dir -c constraints.txt 'cuda-bindings>=13.0,<14' \
     && .venv/bin/python -m pip cache purge
 ENV TRT_LAB_DATA=/home/student/data
 VOLUME /home/student/data

@@ -38,6 +38,7 @@ help:
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
+	@echo "make conformance-cuda  memory and stream cases through pycuda and cuda-python → docs/results/h200/cuda.json (needs a GPU)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
 	@echo "make clean     removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
 	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
@@ -173,15 +174,20 @@ pythons: $(STAMP)
 	@echo "The lab under each Python on this machine"
 	@$(BIN)/python -m tests.tools.pythons $(VERSIONS)
 
-# PYTHON_GPU may name a Python that has torch, tensorrt and pycuda already; else .venv gets the [gpu] extra.
+# PYTHON_GPU may name a Python that has torch, tensorrt and pycuda or cuda-python already; else .venv gets the [gpu] extra.
 PYTHON_GPU ?= $(BIN)/python
-gpu-test: export TRT_LAB_ENGINE = tensorrt
+gpu-test conformance-cuda: export TRT_LAB_ENGINE = tensorrt
 gpu-test:
 	@echo "Real TensorRT: conformance suite, pipeline, fidelity"
 	@test "$(PYTHON_GPU)" != "$(BIN)/python" || { $(MAKE) $(STAMP) && $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[gpu]'; }
 	$(PYTHON_GPU) -m pytest tests/conformance --record $(OUT)/conformance-tensorrt.json
 	$(PYTHON_GPU) -m pytest tests/gpu -s
 	$(PYTHON_GPU) -m solutions.pipeline run --quick --out $(OUT)
+
+# Needs a Python that has tensorrt, pycuda and cuda-python: PYTHON_GPU.
+conformance-cuda:
+	@echo "Memory and stream cases through pycuda and through cuda-python → docs/results/h200/cuda.json"
+	@$(PYTHON_GPU) -m tests.conformance --out docs/results/h200/cuda.json
 
 site: $(SITE_STAMP)
 	@echo "Building the site: solutions as they were executed, hand-out, docs"

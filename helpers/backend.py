@@ -2,10 +2,12 @@
 
     from helpers.backend import trt, cuda, DEVICE
 
-`trt` and `cuda` are the real `tensorrt` and `pycuda.driver` where an NVIDIA GPU and both packages are present, else
-the CPU engine (TensorRT's Python API on OpenVINO). `TRT_LAB_ENGINE=auto|tensorrt|cpu` overrides the choice; asking for
-`tensorrt` where it cannot run raises `EngineUnavailableError`. Where a TensorRT is installed and `auto` cannot use it,
-`WHY_CPU` and `describe()` say why; no warning does, since text on stderr costs a graded cell its points.
+`trt` is the real `tensorrt` where it and an NVIDIA GPU are present, and `cuda` then is `pycuda.driver` where that is
+installed, else the same names on NVIDIA's cuda-python (helpers/cuda_python), whose wheels need no compiler. Elsewhere
+both are the CPU engine (TensorRT's Python API on OpenVINO). `TRT_LAB_ENGINE=auto|tensorrt|cpu` and
+`TRT_LAB_CUDA=auto|pycuda|cuda-python` override the choices; asking for what cannot run raises `EngineUnavailableError`.
+Where a TensorRT is installed and `auto` cannot use it, `WHY_CPU` and `describe()` say why; no warning does, since text
+on stderr costs a graded cell its points.
 
 On real TensorRT, where a build spends its time timing kernels, `TRT_LAB_TIMING_CACHE` may name a file of timings that
 every build looks up: graders set it.
@@ -15,69 +17,120 @@ import importlib
 import importlib.util
 import os
 from contextlib import ExitStack
+from importlib import metadata
 from types import ModuleType
+from typing import NamedTuple
 
-from helpers.errors import EngineUnavailableError, InputError
+from helpers.errors import EngineUnavailableError, InputError, LabError
+from helpers.gpu_packages import install_command, replace_command
 from helpers.timings import offered_timings, read_timings
 
 __all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "trt"]
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
+CUDA_VARIABLE = "TRT_LAB_CUDA"
 TIMINGS_VARIABLE = "TRT_LAB_TIMING_CACHE"
 _UNTIL_THE_END = ExitStack()  # what is entered here holds as long as the process: nobody closes it
-_CHOICES = ("auto", "tensorrt", "cpu")
+_CHOICES = {ENGINE_VARIABLE: ("auto", "tensorrt", "cpu"), CUDA_VARIABLE: ("auto", "pycuda", "cuda-python")}
 
 
-def _load_tensorrt() -> tuple[ModuleType, ModuleType, str]:
-    """Import real TensorRT with pycuda in torch's primary context; the device string names version and GPU."""
+class Loaded(NamedTuple):
+    """An engine: its name, its two modules, the device, and the package behind `cuda` where that is a GPU's."""
+
+    name: str
+    trt: ModuleType
+    cuda: ModuleType
+    device: str
+    cuda_name: str = ""
+
+
+def _asked(variable: str) -> str:
+    """Return what an environment variable asks for."""
+    asked = os.environ.get(variable, "auto").strip().lower() or "auto"
+    if asked not in _CHOICES[variable]:
+        raise InputError(f"{variable}={asked!r} is not known; choose one of {', '.join(_CHOICES[variable])}")
+    return asked
+
+
+def _load_tensorrt() -> Loaded:
+    """Import real TensorRT, and CUDA in torch's primary context; the device string names version and GPU."""
+    asked = _asked(CUDA_VARIABLE)
     try:
         tensorrt = importlib.import_module("tensorrt")
-        importlib.import_module("pycuda.autoprimaryctx")
-        driver = importlib.import_module("pycuda.driver")
+        if not hasattr(tensorrt, "IInt8EntropyCalibrator2"):
+            raise EngineUnavailableError(
+                f"TensorRT {tensorrt.__version__} has no precision flags and no INT8 calibrators; "
+                f"install the last line that has them: {replace_command()}"
+            )
+        driver, name = _load_cuda(asked)
+    except LabError:
+        raise
     except ImportError as error:
         raise EngineUnavailableError(
-            f"TensorRT cannot be used here: {error}; on a machine with an NVIDIA GPU run: pip install -e '.[gpu]'"
+            f"TensorRT cannot be used here: {error}; on a machine with an NVIDIA GPU run: {install_command()}"
         ) from error
-    except Exception as error:  # pycuda raises its own classes where there is no driver or no device
+    except Exception as error:  # both drivers raise classes of their own where there is no driver or no device
         raise EngineUnavailableError(
             f"TensorRT cannot be used here: {error}; it needs an NVIDIA GPU and its driver (try: nvidia-smi)"
         ) from error
-    if not hasattr(tensorrt, "IInt8EntropyCalibrator2"):
-        raise EngineUnavailableError(
-            f"TensorRT {tensorrt.__version__} has no precision flags and no INT8 calibrators; "
-            "install the last line that has them: pip install 'tensorrt-cu13==10.16.1.11'"
-        )
     if timings := os.environ.get(TIMINGS_VARIABLE):
         _UNTIL_THE_END.enter_context(offered_timings(tensorrt, read_timings(timings, TIMINGS_VARIABLE)))
-    name = driver.Context.get_device().name()
-    return tensorrt, driver, f"TensorRT {tensorrt.__version__}, {name}"
+    device = f"TensorRT {tensorrt.__version__}, {driver.Context.get_device().name()}"
+    return Loaded("tensorrt", tensorrt, driver, device, name)
 
 
-def _load_cpu() -> tuple[ModuleType, ModuleType, str]:
+def _load_cuda(asked: str) -> tuple[ModuleType, str]:
+    """Return pycuda.driver, or the same names on cuda-python, in torch's primary context; and its name with version."""
+    if asked == "pycuda" or asked == "auto" and importlib.util.find_spec("pycuda") is not None:
+        try:
+            importlib.import_module("pycuda.autoprimaryctx")
+            return importlib.import_module("pycuda.driver"), f"pycuda {_version('pycuda')}"
+        except ImportError:  # a pycuda that was built for another CUDA or Python
+            if asked == "pycuda":
+                raise
+    driver = importlib.import_module("helpers.cuda_python")
+    driver.use_primary_context()
+    return driver, f"cuda-python {_version('cuda-bindings')}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "of an unknown version"
+
+
+def _load_cpu() -> Loaded:
     engine = importlib.import_module("helpers.cpu_engine")
-    return engine, importlib.import_module("helpers.cpu_engine.cuda"), engine.device_description()
+    return Loaded("cpu", engine, importlib.import_module("helpers.cpu_engine.cuda"), engine.device_description())
 
 
-def _choose(asked: str) -> tuple[str, ModuleType, ModuleType, str, str]:
-    """Return the engine's name, its two modules, the device, and why `auto` left an installed TensorRT alone."""
+def _choose(asked: str) -> tuple[Loaded, str]:
+    """Return the engine, and why `auto` left an installed TensorRT alone."""
     why = ""
-    if asked not in _CHOICES:
-        raise InputError(f"{ENGINE_VARIABLE}={asked!r} is not an engine; choose one of {', '.join(_CHOICES)}")
     if asked != "cpu":
         try:
-            return ("tensorrt", *_load_tensorrt(), "")
+            return _load_tensorrt(), ""
         except EngineUnavailableError as error:
             if asked == "tensorrt":
                 raise
             if importlib.util.find_spec("tensorrt") is not None:
                 why = " ".join(str(error).split())
-    return ("cpu", *_load_cpu(), why)
+    return _load_cpu(), why
 
 
 def describe() -> dict[str, str]:
-    """Return the engine as the reports name it: `name`, `version`, `device`, and a `note` where there is WHY_CPU."""
+    """Return the engine as the reports name it: `name`, `version` and `device`.
+
+    With real TensorRT `cuda` is the package behind it ("pycuda 2026.1", "cuda-python 13.0.3"); WHY_CPU is the `note`.
+    """
     found = {"name": ENGINE, "version": trt.__version__, "device": DEVICE}
-    return {**found, "note": WHY_CPU} if WHY_CPU else found
+    return {
+        **found,
+        **({"cuda": _loaded.cuda_name} if _loaded.cuda_name else {}),
+        **({"note": WHY_CPU} if WHY_CPU else {}),
+    }
 
 
-ENGINE, trt, cuda, DEVICE, WHY_CPU = _choose(os.environ.get(ENGINE_VARIABLE, "auto").strip().lower() or "auto")
+_loaded, WHY_CPU = _choose(_asked(ENGINE_VARIABLE))
+ENGINE, trt, cuda, DEVICE = _loaded.name, _loaded.trt, _loaded.cuda, _loaded.device

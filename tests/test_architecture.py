@@ -22,6 +22,8 @@ FLOORS = {
         *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
         *("imagenet_folders", "cifar10"),
         *(
+            "gpu_packages",
+            "cuda_python",
             "cpu_engine",
             "backend",
             "arithmetic",
@@ -48,6 +50,7 @@ FLOORS = {
         "builder",
         "__init__",
     ),
+    "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
         *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
         *("networks", "onnx_files", "timed", "engines", "answer", "builds", "retired", "student"),

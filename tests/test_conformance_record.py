@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "tests" / "conformance" / "record-tensorrt-8.6.json"
+CUDA_RECORD = ROOT / "docs" / "results" / "h200" / "cuda.json"
 MAKE_IT = "on a machine with TensorRT 8.6 run: pytest tests/conformance --record " + str(RECORD.relative_to(ROOT))
 
 
@@ -60,3 +63,28 @@ def test_every_recorded_case_passed_or_says_why_it_was_skipped() -> None:
     failed = [name for name, row in rows.items() if row["outcome"] == "failed"]
     assert not failed, f"failed on real TensorRT: {failed}"
     assert all(row["reason"] for row in rows.values() if row["outcome"] == "skipped")
+
+
+def test_memory_and_streams_were_recorded_through_pycuda_and_through_cuda_python() -> None:
+    if not CUDA_RECORD.exists():
+        pytest.skip("not recorded yet: on a machine with a GPU, TensorRT and both packages run make conformance-cuda")
+    found = json.loads(CUDA_RECORD.read_text(encoding="utf-8"))
+    assert found["device"].startswith("TensorRT") and found["date"]
+    assert {"tensorrt", "pycuda", "cuda-bindings"} <= set(found["versions"])
+    asked = {name for name in cases() if name.partition(":")[0] in ("memory", "streams")}
+    assert len(asked) > 20 and set(found["cases"]) == asked
+    assert all(outcomes == {"pycuda": "passed", "cuda-python": "passed"} for outcomes in found["cases"].values())
+
+
+def test_a_case_that_did_not_run_through_one_of_both_is_missing_in_their_record() -> None:
+    from tests.conformance.__main__ import merged
+
+    about = {"device": "TensorRT 8.6.0, a GPU", "versions": {"tensorrt": "8.6.0"}}
+    runs = [{**about, "cases": {"memory: a": {"outcome": outcome}}} for outcome in ("passed", "failed")]
+    runs[1]["cases"]["memory: b"] = {"outcome": "passed"}
+    record = merged(runs, {"pycuda": "2026.1"})
+    assert record["cases"] == {
+        "memory: a": {"pycuda": "passed", "cuda-python": "failed"},
+        "memory: b": {"pycuda": "missing", "cuda-python": "passed"},
+    }
+    assert record["versions"] == {"tensorrt": "8.6.0", "pycuda": "2026.1"}

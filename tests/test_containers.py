@@ -52,11 +52,11 @@ def test_what_an_image_starts_and_installs_from_is_there(stage: str) -> None:
     assert all((ROOT / name).is_file() for name in re.findall(r"pip install .*-c (\S+)", STAGES[stage]))
 
 
-def test_the_image_with_tensorrt_has_the_version_and_the_pycuda_of_the_gpu_extra() -> None:
+def test_the_image_with_tensorrt_has_the_version_and_the_cuda_python_of_the_gpu_extra() -> None:
     extra = re.search(r"^gpu = (\[.*\])$", (ROOT / "pyproject.toml").read_text(), re.M)[1]
-    pycuda, tensorrt = json.loads(extra)
+    cuda_python, tensorrt = json.loads(extra)
     assert re.search(r"last with 10\.x, ([\d.]+),", DOCKERFILE)[1] == tensorrt.split("==")[1]
-    assert f"'{pycuda}'" in STAGES["gpu"]
+    assert f"'{cuda_python}'" in STAGES["gpu"]
 
 
 def test_docker_ignores_what_git_ignores_and_git_itself() -> None:

@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helpers import gpu_packages
 from helpers.errors import LabError
 from solutions.pipeline.versions import cuda_driver, installed
 
@@ -20,7 +21,6 @@ _CPU_FEATURES = {
     "BF16": ("avx512_bf16", "amx_bf16"),
     "AMX": ("amx_tile",),
 }
-_CUDA13_DRIVER = 580
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,22 @@ def diagnose() -> Diagnosis:
     """Return what this machine can run."""
     diagnosis = Diagnosis()
     diagnosis.add("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    gpus = _gpus(diagnosis)
-    _tensorrt(diagnosis, gpus)
+    _tensorrt(diagnosis, has_gpu=_gpus(diagnosis))
     _cpu(diagnosis)
     _packages(diagnosis)
     diagnosis.engine = _engine(diagnosis)
     return diagnosis
 
 
-def _gpus(diagnosis: Diagnosis) -> list[int]:
-    """Add the NVIDIA GPUs; returns the driver's major version, once a GPU."""
+def _gpus(diagnosis: Diagnosis) -> bool:
+    """Add the NVIDIA GPUs; tells whether there is one."""
     try:
         import pynvml
 
         driver, cuda = cuda_driver().values()
     except Exception as error:  # no package, no driver library, or no permission: all mean that there is none to use
         diagnosis.add("NVIDIA GPU", f"none ({_short(error)}); the lab runs on the CPU engine", ok=False)
-        return []
+        return False
     handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     for handle in handles:
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
@@ -78,23 +77,21 @@ def _gpus(diagnosis: Diagnosis) -> list[int]:
         name = _text(pynvml.nvmlDeviceGetName(handle))
         found = f"{name}, compute capability {major}.{minor}, {memory_gib:.0f} GiB, driver {driver} (CUDA {cuda})"
         diagnosis.add("NVIDIA GPU", found)
-    return [int(driver.split(".")[0])] * len(handles)
+    return bool(handles)
 
 
-def _tensorrt(diagnosis: Diagnosis, drivers: list[int]) -> None:
+def _tensorrt(diagnosis: Diagnosis, has_gpu: bool) -> None:
     found = next((version for name in _tensorrt_names() if (version := installed(name))), None)
-    wheel = "tensorrt-cu13" if not drivers or drivers[0] >= _CUDA13_DRIVER else "tensorrt-cu12"
-    install = f"pip install pycuda '{wheel}==10.16.1.11'" if drivers else ""
-    if found:
-        lacks = int(found.split(".")[0]) >= 11
-        note = " (has no precision flags and no calibrators; the lab needs 8.6 to 10.16)" if lacks else ""
-        diagnosis.add("TensorRT", found + note, not lacks, install if lacks else "")
+    absent = "not installed" + ("" if has_gpu else "; needs an NVIDIA GPU")
+    if found and int(found.split(".")[0]) >= 11:
+        note = " (has no precision flags and no calibrators; the lab needs 8.6 to 10.16)"
+        diagnosis.add("TensorRT", found + note, False, gpu_packages.replace_command() if has_gpu else "")
     else:
-        diagnosis.add("TensorRT", "not installed" + ("" if drivers else "; needs an NVIDIA GPU"), False, install)
-    pycuda = installed("pycuda")
-    absent = "not installed" + ("" if drivers else "; needs an NVIDIA GPU")
-    remedy = "pip install pycuda" if drivers and not pycuda else ""
-    diagnosis.add("pycuda", pycuda or absent, bool(pycuda), remedy)
+        remedy = gpu_packages.install_command() if has_gpu and not found else ""
+        diagnosis.add("TensorRT", found or absent, bool(found), remedy)
+    there = [f"{name} {version}" for name in ("pycuda", "cuda-bindings") if (version := installed(name))]
+    remedy = f"pip install '{gpu_packages.CUDA_PYTHON[gpu_packages.cuda_major()]}'" if has_gpu and not there else ""
+    diagnosis.add("pycuda or cuda-python", ", ".join(there) or absent, bool(there), remedy)
     trtexec = shutil.which("trtexec")
     diagnosis.add("trtexec", trtexec or "not on PATH; trtlab bench measures without it", bool(trtexec))
 
@@ -123,12 +120,13 @@ def _engine(diagnosis: Diagnosis) -> str:
     """Return the engine that the lab chooses here; a failure becomes a finding."""
     asked = os.environ.get("TRT_LAB_ENGINE", "auto")
     try:
-        from helpers.backend import DEVICE, ENGINE, WHY_CPU
+        from helpers.backend import DEVICE, ENGINE, WHY_CPU, describe
     except Exception as error:  # a doctor reports a broken installation, it does not die of it
         remedy = "" if isinstance(error, LabError) else "pip install -e ."  # an error of ours says what to do
         diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, remedy)
         return ""
-    diagnosis.add("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}")
+    through = f", through {cuda}" if (cuda := describe().get("cuda")) else ""
+    diagnosis.add("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}{through}")
     if WHY_CPU:
         diagnosis.add("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False)
     return ENGINE

@@ -14,10 +14,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ASK = "import json, helpers.backend as b; print(json.dumps([b.ENGINE, b.describe().get('note', '')]))"
 PYCUDA = {"pycuda/__init__.py": "", "pycuda/autoprimaryctx.py": "", "pycuda/driver.py": ""}
-TENSORRT_11 = {"tensorrt.py": "__version__ = '11.0.1'"} | PYCUDA
+TENSORRT_11 = {"tensorrt.py": "__version__ = '11.0.1'"}
 BROKEN = {"tensorrt.py": "raise ImportError('libnvinfer.so.10: cannot open shared object file')"}
 NO_DRIVER = {"tensorrt.py": "class IInt8EntropyCalibrator2: pass"} | PYCUDA
 NO_DRIVER["pycuda/autoprimaryctx.py"] = "raise RuntimeError('cuInit failed: no CUDA-capable device is detected')"
+CUDA_PYTHON = {
+    "cuda/__init__.py": "",
+    "cuda/bindings/__init__.py": "",
+    "cuda/bindings/driver.py": "import sys, tests.fake_cuda as fake; sys.modules[__name__] = fake.FakeDriver()",
+}
 TIMED = """
 class IInt8EntropyCalibrator2: pass
 class Config:
@@ -39,7 +44,7 @@ def _python(
     folder: Path, files: dict[str, str], engine: str, *arguments: str, **more: str
 ) -> subprocess.CompletedProcess[str]:
     for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "TRT_LAB_ENGINE": engine, **more}
     command = [sys.executable, *arguments]
@@ -62,6 +67,61 @@ def test_auto_says_why_it_does_not_use_an_installed_tensorrt(
     engine, note = json.loads(done.stdout)
     assert engine == "cpu" and reason in note and "\n" not in note
     assert done.stderr == ""
+
+
+def test_tensorrt_11_is_refused_with_the_command_that_replaces_it(tmp_path: Path) -> None:
+    files = TENSORRT_11 | {
+        "tensorrt-11.0.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: tensorrt\nVersion: 11.0.1\n",
+        "tensorrt_cu13_libs-11.0.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: tensorrt_cu13_libs\n",
+        "pynvml.py": "nvmlInit = lambda: None\nnvmlSystemGetCudaDriverVersion = lambda: 12080",
+    }
+    done = _python(tmp_path, files, "tensorrt", "-c", "import helpers.backend")
+    assert done.stderr.strip().endswith(
+        "install the last line that has them: pip uninstall -y tensorrt tensorrt-cu13-libs"
+        " && pip install 'cuda-bindings>=12.9,<13' 'tensorrt-cu12==10.16.1.11'"
+    )
+
+
+@pytest.mark.parametrize(
+    "asked, files, named",
+    [
+        ("auto", PYCUDA | CUDA_PYTHON, "pycuda "),
+        ("auto", CUDA_PYTHON | {"pycuda/__init__.py": "raise ImportError('built for another CUDA')"}, "cuda-python "),
+        ("pycuda", PYCUDA | CUDA_PYTHON, "pycuda "),
+        ("cuda-python", PYCUDA | CUDA_PYTHON, "cuda-python "),
+    ],
+    ids=["both", "a pycuda that cannot be imported", "pycuda", "cuda-python"],
+)
+def test_cuda_is_pycuda_where_it_works_else_cuda_python(
+    tmp_path: Path, asked: str, files: dict[str, str], named: str
+) -> None:
+    files = files | {"tensorrt.py": TIMED}
+    if "pycuda/driver.py" in files:
+        files["pycuda/driver.py"] = DEVICE
+    ask = "import helpers.backend as b; print(b.cuda.__name__, '|', b.describe()['cuda'], '|', b.DEVICE)"
+    found = _python(tmp_path, files, "tensorrt", "-c", ask, TRT_LAB_CUDA=asked).stdout.strip().split(" | ")
+    module = "pycuda.driver" if named == "pycuda " else "helpers.cuda_python"
+    device = "a GPU" if named == "pycuda " else "A GPU in memory"
+    assert found[0] == module and found[1].startswith(named) and found[2] == f"TensorRT 8.6.0, {device}"
+
+
+def test_the_doctor_says_through_which_package_cuda_is_used(tmp_path: Path) -> None:
+    files = CUDA_PYTHON | {"tensorrt.py": TIMED}
+    done = _python(tmp_path, files, "tensorrt", "-m", "solutions.pipeline", "doctor", TRT_LAB_CUDA="cuda-python")
+    assert "A GPU in memory, through cuda-python " in " ".join(done.stdout.split()), done.stdout + done.stderr
+
+
+def test_asking_for_a_cuda_that_nobody_knows_is_one_line(tmp_path: Path) -> None:
+    done = _python(tmp_path, {}, "tensorrt", "-m", "solutions.pipeline", "doctor", TRT_LAB_CUDA="cupy")
+    assert (
+        done.returncode and "TRT_LAB_CUDA='cupy' is not known; choose one of auto, pycuda, cuda-python" in done.stdout
+    )
+
+
+def test_tensorrt_without_any_cuda_package_is_told_how_to_get_one(tmp_path: Path) -> None:
+    files = {"tensorrt.py": TIMED, "cuda/__init__.py": "", "pycuda/__init__.py": "raise ImportError"}
+    done = _python(tmp_path, files, "auto", "-c", ASK)
+    assert "No module named 'cuda.bindings'" in done.stdout and "pip install 'cuda-bindings" in done.stdout
 
 
 @pytest.mark.parametrize("files", [TENSORRT_11, BROKEN, NO_DRIVER], ids=["TensorRT 11", "broken", "no driver"])

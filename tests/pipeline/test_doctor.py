@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers.gpu_packages import CUDA_PYTHON
 from solutions.pipeline import doctor
 from solutions.pipeline.doctor import Diagnosis, cpu_flags, cpu_name, diagnose
 
@@ -14,11 +15,11 @@ def _found(diagnosis: Diagnosis, topic: str) -> str:
     return " | ".join(finding.found for finding in diagnosis.findings if finding.topic == topic)
 
 
-def _gpu(driver: str) -> SimpleNamespace:
+def _gpu(driver: str, cuda: int = 13000) -> SimpleNamespace:
     return SimpleNamespace(
         nvmlInit=lambda: None,
         nvmlSystemGetDriverVersion=lambda: driver,
-        nvmlSystemGetCudaDriverVersion=lambda: 13000,
+        nvmlSystemGetCudaDriverVersion=lambda: cuda,
         nvmlDeviceGetCount=lambda: 1,
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlDeviceGetCudaComputeCapability=lambda handle: (9, 0),
@@ -27,32 +28,37 @@ def _gpu(driver: str) -> SimpleNamespace:
     )
 
 
-@pytest.mark.parametrize("driver, wheel", [("580.65.06", "tensorrt-cu13"), ("550.54.15", "tensorrt-cu12")])
+@pytest.mark.parametrize("driver, cuda, major", [("580.65.06", 13000, 13), ("550.54.15", 12040, 12)])
 def test_a_gpu_without_tensorrt_gets_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, driver: str, wheel: str
+    monkeypatch: pytest.MonkeyPatch, driver: str, cuda: int, major: int
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", _gpu(driver))
+    monkeypatch.setitem(sys.modules, "pynvml", _gpu(driver, cuda))
     monkeypatch.setattr(doctor, "installed", lambda package: None)
     diagnosis = diagnose()
+    version = f"{cuda // 1000}.{cuda % 1000 // 10}"
     assert (
-        _found(diagnosis, "NVIDIA GPU") == f"NVIDIA H200, compute capability 9.0, 141 GiB, driver {driver} (CUDA 13.0)"
+        _found(diagnosis, "NVIDIA GPU")
+        == f"NVIDIA H200, compute capability 9.0, 141 GiB, driver {driver} (CUDA {version})"
     )
     remedies = {finding.topic: finding.remedy for finding in diagnosis.missing}
-    assert remedies["TensorRT"] == f"pip install pycuda '{wheel}==10.16.1.11'"
-    assert remedies["pycuda"] == "pip install pycuda"
+    assert remedies["TensorRT"] == f"pip install '{CUDA_PYTHON[major]}' 'tensorrt-cu{major}==10.16.1.11'"
+    assert remedies["pycuda or cuda-python"] == f"pip install '{CUDA_PYTHON[major]}'"
 
 
 def test_without_a_gpu_nothing_of_tensorrt_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     diagnosis = diagnose()
     assert "CPU engine" in _found(diagnosis, "NVIDIA GPU")
-    assert not {"TensorRT", "pycuda"} & {finding.topic for finding in diagnosis.missing}
+    assert not {"TensorRT", "pycuda or cuda-python"} & {finding.topic for finding in diagnosis.missing}
 
 
 def test_tensorrt_11_is_named_as_too_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _gpu("580.1"))
     monkeypatch.setattr(doctor, "installed", lambda package: "11.1.0")
-    assert "no precision flags" in _found(diagnose(), "TensorRT")
+    diagnosis = diagnose()
+    assert "no precision flags" in _found(diagnosis, "TensorRT")
+    remedies = {finding.topic: finding.remedy for finding in diagnosis.missing}
+    assert remedies["TensorRT"].endswith("'tensorrt-cu13==10.16.1.11'")
 
 
 def test_missing_packages_come_with_their_command(monkeypatch: pytest.MonkeyPatch) -> None:
