@@ -10,9 +10,12 @@ import numpy as np
 from helpers.errors import InputError
 from solutions.pipeline.calibration_data import open_inputs
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.tensors import check_finite, examples
+from solutions.pipeline.tensors import check_finite, examples, volume
 
 __all__ = ["Drift", "compare_engines", "drift"]
+
+_MOST_NOISE = 2**30
+"""Elements of the noise that engines are compared on where there are no data."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def compare_engines(
         raise InputError(f"the engines give {a.output_names} and {b.output_names}; compare the same model")
     if num_samples < 1 or batch_size < 1:
         raise InputError(f"cannot compare on {num_samples} images in batches of {batch_size}; both must be 1 or more")
+    if data is None:
+        _check_noise(a, num_samples)
     samples = examples(a.inputs, num_samples) if data is None else open_inputs(data, a.inputs)
     samples = {name: array[:num_samples] for name, array in samples.items()}
     if not all(len(array) for array in samples.values()):
@@ -97,6 +102,14 @@ def compare_engines(
         name: drift(found[0][name], found[1][name], (f"output {name} of {a.name}", f"output {name} of {b.name}"))
         for name in a.output_names
     }
+
+
+def _check_noise(engine: InferenceEngine, number: int) -> None:
+    """Raise InputError where so much noise would take gigabytes."""
+    sample = sum(volume(spec.best[1:]) for spec in engine.inputs.values())
+    if number * sample > _MOST_NOISE:
+        size = number * sample * 4 / 1e9
+        raise InputError(f"{number:,} samples of noise take {size:,.0f} GB; give --n {_MOST_NOISE // sample} at most")
 
 
 def _inputs(engine: InferenceEngine) -> str:

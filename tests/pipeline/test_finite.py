@@ -102,6 +102,12 @@ def test_no_command_shows_figures_of_an_engine_that_gives_nan(trtlab, nan_engine
     assert not (tmp_path / "e.json").exists()
 
 
+def test_compare_does_not_make_more_noise_than_memory_holds(trtlab, tmp_path: Path) -> None:
+    build_engine(tiny_onnx(tmp_path), tmp_path / "e.engine", BuildOptions())
+    code, _, err = trtlab("compare", "--a", tmp_path / "e.engine", "--b", tmp_path / "e.engine", "--n", 10**9)
+    assert code == 2 and "take 12,288 GB; give --n 349525 at most" in err and err.count("\n") == 1
+
+
 def test_compare_names_the_data_that_is_not_finite(trtlab, tmp_path: Path) -> None:
     build_engine(tiny_onnx(tmp_path), tmp_path / "e.engine", BuildOptions())
     images = np.load(images_npy(tmp_path / "images.npy", 6))
