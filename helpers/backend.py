@@ -31,7 +31,10 @@ ENGINE_VARIABLE = "TRT_LAB_ENGINE"
 CUDA_VARIABLE = "TRT_LAB_CUDA"
 TIMINGS_VARIABLE = "TRT_LAB_TIMING_CACHE"
 _UNTIL_THE_END = ExitStack()  # what is entered here holds as long as the process: nobody closes it
-_CHOICES = {ENGINE_VARIABLE: ("auto", "tensorrt", "cpu"), CUDA_VARIABLE: ("auto", "pycuda", "cuda-python")}
+_CHOICES = {
+    ENGINE_VARIABLE: ("an engine", ("auto", "tensorrt", "cpu")),
+    CUDA_VARIABLE: ("a way to CUDA", ("auto", "pycuda", "cuda-python")),
+}
 
 
 class Loaded(NamedTuple):
@@ -47,8 +50,9 @@ class Loaded(NamedTuple):
 def _asked(variable: str) -> str:
     """Return what an environment variable asks for."""
     asked = os.environ.get(variable, "auto").strip().lower() or "auto"
-    if asked not in _CHOICES[variable]:
-        raise InputError(f"{variable}={asked!r} is not known; choose one of {', '.join(_CHOICES[variable])}")
+    kind, choices = _CHOICES[variable]
+    if asked not in choices:
+        raise InputError(f"{variable}={asked!r} is not {kind}; choose one of {', '.join(choices)}")
     return asked
 
 

@@ -5,6 +5,7 @@ their modules have the same names, so one environment can hold only one of them,
 """
 
 import re
+import sys
 from importlib import metadata
 
 __all__ = ["CUDA_PYTHON", "TENSORRT", "cuda_major", "install_command", "replace_command"]
@@ -12,6 +13,7 @@ __all__ = ["CUDA_PYTHON", "TENSORRT", "cuda_major", "install_command", "replace_
 TENSORRT = {12: "tensorrt-cu12==10.16.1.11", 13: "tensorrt-cu13==10.16.1.11"}
 CUDA_PYTHON = {12: "cuda-bindings>=12.9,<13", 13: "cuda-bindings>=13.0,<14"}
 
+_LAST_PYTHON = (3, 13)
 _WHOLE = re.compile(r"tensorrt(-cu\d+)?(-bindings|-libs)?")  # tensorrt-lean, -rtx and others are not in the way
 
 
@@ -28,7 +30,9 @@ def cuda_major() -> int:
 
 def install_command() -> str:
     """Return the command that installs TensorRT 10.16 and cuda-python for this machine's CUDA."""
-    return f"pip install '{CUDA_PYTHON[cuda_major()]}' '{TENSORRT[cuda_major()]}'"
+    note = f" (with an older Python: NVIDIA has no wheels beyond {_LAST_PYTHON[0]}.{_LAST_PYTHON[1]})"
+    command = f"pip install '{CUDA_PYTHON[cuda_major()]}' '{TENSORRT[cuda_major()]}'"
+    return command + (note if sys.version_info[:2] > _LAST_PYTHON else "")
 
 
 def replace_command() -> str:

@@ -190,13 +190,10 @@ class FakeDriver:
     def cuMemsetD8(self, to: int, value: int, count: int, stream: int | None = None) -> tuple:
         return self._set(to, value, 1, count, stream)
 
-    def cuMemsetD16(self, to: int, value: int, count: int, stream: int | None = None) -> tuple:
-        return self._set(to, value, 2, count, stream)
-
     def cuMemsetD32(self, to: int, value: int, count: int, stream: int | None = None) -> tuple:
         return self._set(to, value, 4, count, stream)
 
-    cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async = cuMemsetD8, cuMemsetD16, cuMemsetD32
+    cuMemsetD8Async, cuMemsetD32Async = cuMemsetD8, cuMemsetD32
 
     # Streams and events
 

@@ -58,10 +58,6 @@ class Device:
         """Return the product's name, such as "NVIDIA H200"."""
         return call("cuDeviceGetName", _NAME_BYTES, self._handle).partition(b"\0")[0].decode()
 
-    def pci_bus_id(self) -> str:
-        """Return the address on the bus, such as "0000:17:00.0"."""
-        return call("cuDeviceGetPCIBusId", _NAME_BYTES, self._handle).partition(b"\0")[0].decode()
-
     def total_memory(self) -> int:
         """Return the memory in bytes."""
         return call("cuDeviceTotalMem", self._handle)

@@ -16,7 +16,6 @@ __all__ = [
     "from_device",
     "from_device_like",
     "mem_alloc",
-    "mem_alloc_like",
     "mem_get_info",
     "memcpy_dtod",
     "memcpy_dtod_async",
@@ -26,8 +25,6 @@ __all__ = [
     "memcpy_htod_async",
     "memset_d8",
     "memset_d8_async",
-    "memset_d16",
-    "memset_d16_async",
     "memset_d32",
     "memset_d32_async",
     "pagelocked_empty",
@@ -60,10 +57,6 @@ class DeviceAllocation:
             raise failed("device_allocation::free", api().CUresult.CUDA_ERROR_INVALID_HANDLE)
         self._finalizer()
 
-    def as_buffer(self, size: int, offset: int = 0) -> memoryview:
-        """Return a view by address, for libraries that take device memory as a buffer; the host must not read it."""
-        return memoryview((ctypes.c_char * size).from_address(self._address + offset)).cast("B")
-
 
 Pointer = DeviceAllocation | int
 _address = operator.index
@@ -77,11 +70,6 @@ def mem_alloc(bytes: int) -> DeviceAllocation:
         MemoryError: the GPU has not that much memory left.
     """
     return DeviceAllocation(int(call("cuMemAlloc", operator.index(bytes))))
-
-
-def mem_alloc_like(ary: np.ndarray) -> DeviceAllocation:
-    """Allocate device memory for an array of the host."""
-    return mem_alloc(ary.nbytes)
 
 
 def mem_get_info() -> tuple[int, int]:
@@ -145,11 +133,6 @@ def memset_d8(dest: Pointer, data: int, size: int) -> None:
     call("cuMemsetD8", _address(dest), data, size)
 
 
-def memset_d16(dest: Pointer, data: int, size: int) -> None:
-    """Set `size` times two bytes to `data`."""
-    call("cuMemsetD16", _address(dest), data, size)
-
-
 def memset_d32(dest: Pointer, data: int, size: int) -> None:
     """Set `size` times four bytes to `data`."""
     call("cuMemsetD32", _address(dest), data, size)
@@ -158,11 +141,6 @@ def memset_d32(dest: Pointer, data: int, size: int) -> None:
 def memset_d8_async(dest: Pointer, data: int, size: int, stream: Stream | None = None) -> None:
     """Set `size` bytes to `data` in the stream's order."""
     call("cuMemsetD8Async", _address(dest), data, size, _handle(stream))
-
-
-def memset_d16_async(dest: Pointer, data: int, size: int, stream: Stream | None = None) -> None:
-    """Set `size` times two bytes to `data` in the stream's order."""
-    call("cuMemsetD16Async", _address(dest), data, size, _handle(stream))
 
 
 def memset_d32_async(dest: Pointer, data: int, size: int, stream: Stream | None = None) -> None:

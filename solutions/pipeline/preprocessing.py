@@ -32,6 +32,7 @@ __all__ = [
 MOST_PIXELS = 8192
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _RESIZE_TO_CROP = 256 / 224
+_FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 _MODES = {1: "L", 3: "RGB"}
 _COLOURS = {1: "grey", 3: "RGB"}
 _USUAL = {1: ((0.0,), (1.0,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
@@ -42,8 +43,8 @@ MEAN, STD = (np.array(values, np.float32) for values in _USUAL[3])
 class Preprocessing:
     """How an image becomes float32 [channels, height, width].
 
-    Converted to grey or RGB, the shorter side resized to `resize` pixels (bilinear), the centre of `height` × `width`
-    cut out, pixels brought to 0..1, then `mean` subtracted and divided by `std`, one value a channel.
+    Converted to grey or RGB, the shorter side resized to `resize` pixels (bilinear or bicubic), the centre of
+    `height` × `width` cut out, pixels brought to 0..1, `mean` subtracted and divided by `std`, one value a channel.
 
     Raises:
         InputError: sizes, channels or values that no image can have.
@@ -55,6 +56,7 @@ class Preprocessing:
     width: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    interpolation: str = "bilinear"
 
     def __post_init__(self) -> None:
         if self.channels not in _MODES:
@@ -62,6 +64,8 @@ class Preprocessing:
         for name, size in (("crop", self.height), ("crop", self.width), ("resize", self.resize)):
             if not 1 <= size <= MOST_PIXELS:
                 raise InputError(f"{name} {size} is impossible; give 1 to {MOST_PIXELS} pixels")
+        if self.interpolation not in _FILTERS:
+            raise InputError(f"interpolation {self.interpolation!r} is unknown; choose {' or '.join(_FILTERS)}")
         if max(self.height, self.width) > self.resize:
             raise InputError(f"crop {self._crop()} is larger than resize {self.resize}; resize to as much or more")
         for name, values in (("mean", self.mean), ("std", self.std)):
@@ -93,7 +97,7 @@ class Preprocessing:
             height, width = (_integer(size) for size in content["crop"])
             channels, resize = _integer(content["channels"]), _integer(content["resize"])
             mean, std = (tuple(float(value) for value in content[name]) for name in ("mean", "std"))
-            return cls(channels, resize, height, width, mean, std)
+            return cls(channels, resize, height, width, mean, std, str(content["interpolation"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             why = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise InputError(f"the preprocessing record of {source} is damaged: {why}; make the file again") from error
@@ -103,12 +107,12 @@ class Preprocessing:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
         sizes = {"channels": self.channels, "resize": self.resize, "crop": [self.height, self.width]}
-        return {**sizes, "mean": list(self.mean), "std": list(self.std)}
+        return {**sizes, "mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
 
     def described(self) -> str:
         """Return the record in words."""
         return (
-            f"{_COLOURS[self.channels]}, resize {self.resize}, crop {self._crop()}, "
+            f"{_COLOURS[self.channels]}, resize {self.resize} ({self.interpolation}), crop {self._crop()}, "
             f"mean {numbers(self.mean)}, std {numbers(self.std)}"
         )
 
@@ -127,7 +131,7 @@ class Preprocessing:
 
     def to_input(self, image: Image.Image) -> np.ndarray:
         """Return a decoded image as float32 [channels, height, width]."""
-        resized = _resize_shorter_side(image.convert(self.mode), self.resize)
+        resized = _resize_shorter_side(image.convert(self.mode), self.resize, _FILTERS[self.interpolation])
         cropped = _centre_crop(resized, self.height, self.width)
         pixels = np.asarray(cropped, np.float32).reshape(self.height, self.width, self.channels) / np.float32(255)
         normal = (pixels - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
@@ -211,13 +215,13 @@ def _integer(value: Any) -> int:
     return value
 
 
-def _resize_shorter_side(image: Image.Image, target: int) -> Image.Image:
+def _resize_shorter_side(image: Image.Image, target: int, interpolation: Image.Resampling) -> Image.Image:
     width, height = image.size
     if width <= height:
         resized = (target, int(target * height / width))
     else:
         resized = (int(target * width / height), target)
-    return image.resize(resized, Image.Resampling.BILINEAR)
+    return image.resize(resized, interpolation)
 
 
 def _centre_crop(image: Image.Image, height: int, width: int) -> Image.Image:

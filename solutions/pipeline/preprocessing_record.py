@@ -38,6 +38,7 @@ __all__ = [
     "of_metadata",
     "of_onnx",
     "open_spec",
+    "published",
     "read_beside",
     "resolve",
     "write_beside",
@@ -115,8 +116,24 @@ def resolve(
     return found, f"{where} has no preprocessing record; taken is the usual: {found.described()}" if assumed else ""
 
 
-def of_export(inputs: "Sequence[ModelInput]", asked: Asked, *, known: bool) -> Preprocessing | None:
-    """Return what to write into an ONNX file: what was asked for, else the usual where the weights are `known`.
+def published(name: str, data: str, height: int, width: int) -> Preprocessing:
+    """Return what a torchvision model's weights were evaluated with, at this crop; the lab's own take ImageNet's."""
+    from torchvision import models
+
+    if data == "digits" or name not in models.list_models(module=models):
+        return Preprocessing.usual(3, height, width)
+    weights = models.get_model_weights(name)
+    found = getattr(weights, "IMAGENET1K_V1", weights.DEFAULT).transforms()
+    values = {"mean": tuple(found.mean), "std": tuple(found.std), "interpolation": found.interpolation.value}
+    if (height, width) == (found.crop_size[0], found.crop_size[0]):
+        values["resize"] = found.resize_size[0]
+    return Preprocessing.usual(3, height, width, **values)
+
+
+def of_export(inputs: "Sequence[ModelInput]", asked: Asked, weights: tuple[str, str] | None) -> Preprocessing | None:
+    """Return what to write into an ONNX file: what was asked for, else what is published for the `weights`.
+
+    `weights` are a torchvision model's name and the data that they were trained for; None where nobody knows.
 
     Raises:
         InputError: options, and several inputs or one that takes no images of that shape.
@@ -129,9 +146,11 @@ def of_export(inputs: "Sequence[ModelInput]", asked: Asked, *, known: bool) -> P
     dtype = np.dtype(str(inputs[0].dtype).removeprefix("torch."))
     spec = open_spec(inputs[0].name, dtype, inputs[0].axes, inputs[0].traced)
     fixed = not {2, 3} & inputs[0].dynamic().keys()
-    if not asked and not (known and fixed and image_input(spec)):
-        return None
-    return resolve(spec, "the model", None, asked)[0]
+    if asked:
+        return resolve(spec, "the model", None, asked)[0]
+    if weights and fixed and image_input(spec):
+        return resolve(spec, "the model", published(*weights, *spec.best[2:]))[0]
+    return None
 
 
 def of_build(

@@ -16,8 +16,7 @@ import numpy as np
 
 from helpers.backend import ENGINE, describe
 from helpers.files import read_json, sha256, write_json
-from solutions.pipeline.preprocessing import Preprocessing
-from solutions.pipeline.preprocessing_record import encoded
+from solutions.pipeline.preprocessing_record import encoded, published
 from solutions.pipeline.report.results import BASELINE
 from solutions.pipeline.run_options import EngineSpec, RunOptions
 from solutions.pipeline.stages import Stage
@@ -56,7 +55,7 @@ class Recipe:
         self.cache = f"calibration/{options.model}_calib.cache"
         self.cache_files: tuple[str, ...] = (self.cache, f"{self.cache}.json")
         self.engines = options.engines()
-        self.preprocessing = Preprocessing.usual(3, options.input_size, options.input_size)
+        self.preprocessing = published(options.model, options.data, options.input_size, options.input_size)
         self.preprocessed = self.preprocessing.described()
 
     def prepare(self) -> None:

@@ -114,7 +114,8 @@ def test_the_doctor_says_through_which_package_cuda_is_used(tmp_path: Path) -> N
 def test_asking_for_a_cuda_that_nobody_knows_is_one_line(tmp_path: Path) -> None:
     done = _python(tmp_path, {}, "tensorrt", "-m", "solutions.pipeline", "doctor", TRT_LAB_CUDA="cupy")
     assert (
-        done.returncode and "TRT_LAB_CUDA='cupy' is not known; choose one of auto, pycuda, cuda-python" in done.stdout
+        done.returncode
+        and "TRT_LAB_CUDA='cupy' is not a way to CUDA; choose one of auto, pycuda, cuda-python" in done.stdout
     )
 
 

@@ -39,6 +39,11 @@ def test_without_a_driver_it_is_for_cuda_13(monkeypatch: pytest.MonkeyPatch) -> 
     assert gpu_packages.cuda_major() == 13
 
 
+def test_a_python_without_wheels_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_packages.sys, "version_info", (3, 14, 0))
+    assert gpu_packages.install_command().endswith("no wheels beyond 3.13)")
+
+
 def test_replacing_removes_every_package_of_the_tensorrt_that_is_here_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

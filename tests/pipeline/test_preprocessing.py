@@ -21,6 +21,7 @@ OTHERS = {
     "tall": Preprocessing(3, 256, 224, 160, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "wide": Preprocessing(3, 96, 48, 95, (0.1, 0.2, 0.3), (1.0, 2.0, 0.5)),
     "no crop": Preprocessing(3, 32, 32, 32, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "bicubic": Preprocessing(3, 64, 48, 48, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), "bicubic"),
     "grey": Preprocessing(1, 32, 28, 28, (0.1307,), (0.3081,)),
     "usual grey, tall": Preprocessing.usual(1, 40, 24),
 }
@@ -35,7 +36,7 @@ def _torchvision(image: Image.Image, wanted: Preprocessing) -> np.ndarray:
     pipeline = transforms.Compose(
         [
             transforms.Grayscale() if wanted.channels == 1 else transforms.Lambda(lambda image: image.convert("RGB")),
-            transforms.Resize(wanted.resize),
+            transforms.Resize(wanted.resize, transforms.InterpolationMode(wanted.interpolation)),
             transforms.CenterCrop((wanted.height, wanted.width)),
             transforms.ToTensor(),
             transforms.Normalize(torch.tensor(wanted.mean), torch.tensor(wanted.std)),
@@ -103,6 +104,7 @@ def test_a_record_goes_through_json_unchanged(name: str) -> None:
         ({"std": (0.5, 0.0, 0.5)}, "std 0.5 0 0.5 is not above 0"),
         ({"std": (0.5, -1.0, 0.5)}, "std 0.5 -1 0.5 is not above 0"),
         ({"mean": (123.675, 116.28, 103.53)}, "divide mean and std by 255"),
+        ({"interpolation": "nearest"}, "interpolation 'nearest' is unknown; choose bilinear or bicubic"),
         ({"height": 0}, "crop 0 is impossible; give 1 to 8192"),
         ({"resize": 8193}, "resize 8193 is impossible"),
         ({"resize": 223}, "crop 224x224 is larger than resize 223"),
@@ -137,7 +139,7 @@ _JSON = st.recursive(
 )
 
 
-@given(content=_JSON | st.dictionaries(st.sampled_from(["channels", "resize", "crop", "mean", "std"]), _JSON))
+@given(content=_JSON | st.dictionaries(st.sampled_from(list(IMAGENET.to_dict())), _JSON))
 def test_no_record_crashes_its_reader(content: object) -> None:
     try:
         found = Preprocessing.from_dict(content, "f.json")

@@ -9,14 +9,16 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 from torchvision import transforms
+from torchvision.models import get_model_weights
 
 from solutions.pipeline.build import BuildOptions, build_engine
 from solutions.pipeline.export import export_onnx
 from solutions.pipeline.model_inputs import image_input
 from solutions.pipeline.preprocessing import Preprocessing
-from solutions.pipeline.preprocessing_record import ONNX_KEY, Asked, encoded, read_beside
+from solutions.pipeline.preprocessing_record import ONNX_KEY, Asked, encoded, published, read_beside
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 
 OPTIONS = ("--mean", "0.4", "--std", "0.2", "--resize", "36", "--crop", "32x24", "--channels", "1")
@@ -87,8 +89,6 @@ def _fails(result: tuple[int, str, str], *words: str) -> None:
 
 
 def _torchvision(path: Path) -> torch.Tensor:
-    from PIL import Image
-
     steps = [transforms.Grayscale(), transforms.Resize(36), transforms.CenterCrop((32, 24)), transforms.ToTensor()]
     return transforms.Compose([*steps, transforms.Normalize([0.4], [0.2])])(Image.open(path))[None]
 
@@ -300,6 +300,14 @@ def test_the_lab_s_models_are_exported_with_imagenet_s(trtlab, monkeypatch, tmp_
     assert code == 0 and "input batchx3x40x32" in out and f"preprocessing: {wanted.described()}" in out
     (found,) = [entry.value for entry in onnx.load(tmp_path / "m.onnx").metadata_props if entry.key == ONNX_KEY]
     assert json.loads(found) == wanted.to_dict()
+
+
+@pytest.mark.parametrize("name, size", [("efficientnet_b0", 224), ("efficientnet_v2_l", 480), ("inception_v3", 299)])
+def test_torchvision_s_weights_bring_the_preprocessing_that_they_were_evaluated_with(name: str, size: int) -> None:
+    asked = get_model_weights(name).DEFAULT.transforms()
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 401, 3), np.uint8))
+    found = published(name, "imagenette", size, size).to_input(image)
+    np.testing.assert_allclose(found, asked(image).numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("damage", ['{"channels": 7}', "{", "[1]", "null", '{"crop": "x"}'])

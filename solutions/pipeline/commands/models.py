@@ -111,7 +111,8 @@ def export(
         inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, number, height, width)]
         own = is_own(model, weights)
         # --channels alone is the model's shape, and says nothing of its images
-        preprocessing = of_export(inputs, asked if replace(asked, channels=None) else NOTHING, known=not own)
+        asked = asked if replace(asked, channels=None) else NOTHING
+        preprocessing = of_export(inputs, asked, None if own else (model, data))
         module = load_own(model, arch, weights) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
         record = export_onnx(
