@@ -10,7 +10,7 @@ from typing import Any
 from helpers.errors import InputError
 from helpers.files import read_json
 from helpers.image_folders import DataSet, Item
-from helpers.imagenet import class_names
+from helpers.imagenet import class_names, label_of_folder
 
 __all__ = ["ClassNames", "fit_labels", "names_beside", "names_in", "number_of_classes", "read_classes"]
 
@@ -116,7 +116,7 @@ def fit_labels(data: DataSet, outputs: int, names: ClassNames | None, model: str
         if outputs != data.num_outputs:
             raise InputError(
                 f"{model} has {outputs} outputs, {data.name} has {_counted(data.classes)}: labels cannot match; "
-                + _ADVICE
+                + _advice(data)
             )
         return data
     names.check(outputs, model)
@@ -128,9 +128,15 @@ def fit_labels(data: DataSet, outputs: int, names: ClassNames | None, model: str
     if unknown:
         raise InputError(
             f"{model} has {_counted(names.names)} by {names.source}, {data.name} has {_counted(data.classes)}: "
-            f"{_listed(unknown)} of the data {'is' if len(unknown) == 1 else 'are'} not among them; {_ADVICE}"
+            f"{_listed(unknown)} of the data {'is' if len(unknown) == 1 else 'are'} not among them; {_advice(data)}"
         )
     return _Relabelled(data.name, names.names, data, tuple(found))
+
+
+def _advice(data: DataSet) -> str:
+    if all(label_of_folder(name) is not None for name in data.classes) and not data.classes[0].isdecimal():
+        return f"these are ImageNet's synsets: for its 1,000 labels give --data imagenet:{data.name.partition(':')[2]}"
+    return _ADVICE
 
 
 def _are_imagenets(data: DataSet, names: ClassNames) -> bool:

@@ -41,7 +41,8 @@ class LabelledRecipe(ForeignRecipe):
         """
         super().__init__(options)
         self.calibration, self.cache_files = "calibration/calibration.npy", (self.cache, f"{self.cache}.json")
-        self.preprocessing, self.note = self._preprocessed()
+        self.preprocessing, self.note = self._of_images()
+        self.preprocessed = self.preprocessing.described()
         _ = self.outputs_per_sample
 
     def prepare(self) -> None:
@@ -76,7 +77,7 @@ class LabelledRecipe(ForeignRecipe):
         limits = {"calibration": self.options.calibration_images, "validation": self.options.accuracy_images}
         return self.data.images(split, limit=limits[split])
 
-    def _preprocessed(self) -> tuple[Preprocessing, str]:
+    def _of_images(self) -> tuple[Preprocessing, str]:
         """Return what the images go through, as exporter or options say, and a note where neither did."""
         model = Path(self.original).name
         if len(self.inputs) > 1:
@@ -88,19 +89,14 @@ class LabelledRecipe(ForeignRecipe):
     def _metadata(self) -> dict[str, str]:
         return super()._metadata() | encoded(self.preprocessing)
 
-    def _described(self) -> dict[str, str]:
-        return Recipe._described(self)
-
     @functools.cached_property
     def _origin(self) -> dict[str, str]:  # type: ignore[override]
         """What every stage depends on, the images' files too."""
         images = [
-            (str(path), label, *_state(path))
-            for split in ("calibration", "validation")
-            for path, label in self._images(split)
+            (*_state(path), label) for split in ("calibration", "validation") for path, label in self._images(split)
         ]
-        stamp = hashlib.sha256(json.dumps(images).encode()).hexdigest()
-        return super()._origin | {"labels": str(self.options.labels), "images": stamp, **encoded(self.preprocessing)}
+        files = hashlib.sha256(json.dumps(images).encode()).hexdigest()
+        return super()._origin | {"labels": str(self.options.labels), "files": files, **encoded(self.preprocessing)}
 
     def _class_names(self) -> list[str]:
         return super()._class_names() or ([] if names_in(self.metadata, "") else list(self.data.classes))
@@ -118,7 +114,7 @@ class LabelledRecipe(ForeignRecipe):
         return ONNX_RUNTIME, predict
 
 
-def _state(path: Path) -> tuple[int, int]:
-    """Return the size and the time of change of the file that an image's link leads to."""
+def _state(path: Path) -> tuple[str, int, int]:
+    """Return the file that an image's link leads to, its size and its time of change."""
     found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    return str(path.resolve()), found.st_size, found.st_mtime_ns

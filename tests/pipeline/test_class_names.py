@@ -96,6 +96,14 @@ def test_imagenets_classes_are_in_one_order_however_they_are_spelled(tmp_path: P
         fit_labels(data, 1001, None, "m")
 
 
+def test_folders_named_by_synset_are_told_how_imagenets_labels_are_given(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "val", ["n01440764", "n01443537"], 4)
+    data = load_dataset(f"folder:{folder}", tmp_path / "root", progress=False)
+    for names in (None, ClassNames(list(class_names()), "e.json")):
+        with pytest.raises(InputError, match=f"ImageNet's synsets: .* --data imagenet:{folder}$"):
+            fit_labels(data, 1000, names, "m")
+
+
 def test_the_digits_are_no_imagenet() -> None:
     digits = load_dataset("digits", progress=False)
     with pytest.raises(InputError, match=r"1,000 classes \(tench, .*10 classes \(0, 1, 2, 3, …\): 0, 1, 2, 3, … of"):

@@ -282,12 +282,15 @@ def test_a_signal_in_a_build_leaves_nothing_says_so_and_exits_128_plus_n(
     assert not out.exists()
 
 
-def test_names_of_ones_own_go_from_the_export_to_infer_and_decide_the_labels(trtlab, tmp_path: Path) -> None:
+def test_names_of_ones_own_go_from_the_export_to_infer_and_decide_the_labels(
+    trtlab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
     from solutions.pipeline.preprocessing import Preprocessing
     from tests.helpers.test_data import make_folder
 
+    monkeypatch.setenv("TRT_LAB_DATA", str(tmp_path / "root"))
     names = [f"animal {index}" for index in range(10)][::-1]
     (tmp_path / "names.txt").write_text("\n".join(names))
     torch.save(TinyNet().eval().state_dict(), tmp_path / "w.pth")

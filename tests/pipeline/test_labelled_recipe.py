@@ -1,6 +1,7 @@
 """`trtlab run --onnx --data folder:…`: somebody else's classifier with labelled images, on a real engine."""
 
 import json
+import shutil
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from solutions.pipeline.export import export_onnx
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.labelled_recipe import LabelledRecipe
 from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.preprocessing_record import Asked, encoded
 from solutions.pipeline.run import run
 from solutions.pipeline.run_options import RunOptions
 from tests.pipeline.tiny_models import SIZE, TinyNet, tiny_onnx
@@ -90,6 +92,9 @@ def test_a_whole_run_has_the_accuracy_that_pytorch_has(model: Path, folder: Path
         "drift of output",
     }
     record = read_json(out / "engines" / "pets_int8.engine.json")
+    usual = Preprocessing.usual(3, SIZE, SIZE)
+    assert record["preprocessing"] == usual.to_dict() and "note: pets.onnx has no preprocessing record" in shown
+    assert read_json(out / "accuracy.json")["settings"]["preprocessing"] == usual.described()
     assert record["calibration"]["images"] == 12 and record["calibration"]["source"].endswith("calibration.npy")
     assert names_beside(out / "engines" / "pets_fp32.engine").names == NAMES
     report = (out / "report.md").read_text()
@@ -97,21 +102,33 @@ def test_a_whole_run_has_the_accuracy_that_pytorch_has(model: Path, folder: Path
     assert _run(model, out, f"folder:{folder}", classes=names).count("done before") == shown.count("✓") - 1
 
 
-def test_another_image_in_the_folder_is_another_run(model: Path, folder: Path, tmp_path: Path) -> None:
-    recipes = []
-    (tmp_path / "pets" / "val").mkdir(parents=True)
-    for name in NAMES:
-        (tmp_path / "pets" / "val" / name).symlink_to(folder / "val" / name)
-    (tmp_path / "pets" / "train").symlink_to(folder / "train")
-    for _ in range(2):
-        recipes.append(LabelledRecipe(RunOptions(onnx=model, out=tmp_path / "o", labels=f"folder:{tmp_path / 'pets'}")))
-        recipes[-1].prepare()
-        recipes[-1].stages()
-        Image.new("RGB", (9, 9)).save(folder / "val" / "ant" / "new.png")
-    (folder / "val" / "ant" / "new.png").unlink()
-    first, second = (recipe._accuracy() for recipe in recipes)
-    assert first.options["images"] == 24 and second.options["images"] == 25
-    assert [recipe._take().options == recipes[0]._take().options for recipe in recipes] == [True, False]
+def test_another_image_or_other_pixels_make_every_stage_again(model: Path, folder: Path, tmp_path: Path) -> None:
+    pets = shutil.copytree(folder, tmp_path / "pets")
+
+    def options() -> list[dict[str, Any]]:
+        recipe = LabelledRecipe(RunOptions(onnx=model, out=tmp_path / "out", labels=f"folder:{pets}"))
+        recipe.prepare()
+        return [dict(stage.options) for stage in recipe.stages()]
+
+    first = options()
+    assert options() == first
+    Image.new("RGB", (9, 9)).save(pets / "val" / "ant" / "0.png")
+    second = options()
+    assert all(before != after for before, after in zip(first, second, strict=True))
+    Image.new("RGB", (9, 9)).save(pets / "val" / "ant" / "new.png")
+    assert all(before != after for before, after in zip(second, options(), strict=True))
+
+
+def test_the_images_go_through_what_the_options_or_the_model_say(model: Path, folder: Path, tmp_path: Path) -> None:
+    asked, other = Asked(mean=(0.5,) * 3, std=(0.5,) * 3), Preprocessing.usual(3, SIZE, SIZE, resize=48)
+    options = {"out": tmp_path / "out", "labels": f"folder:{folder}", "preprocessing": asked}
+    recipe = LabelledRecipe(RunOptions(onnx=model, **options))
+    assert recipe.preprocessing.mean == (0.5, 0.5, 0.5) and not recipe.note
+    export_onnx(TinyNet(3).eval(), tmp_path / "own.onnx", input_size=SIZE, metadata=encoded(other))
+    with pytest.raises(InputError, match=r"--mean 0.5 .* contradicts the preprocessing record of own.onnx"):
+        LabelledRecipe(RunOptions(onnx=tmp_path / "own.onnx", **options))
+    recorded = LabelledRecipe(RunOptions(onnx=tmp_path / "own.onnx", **{**options, "preprocessing": Asked()}))
+    assert recorded.preprocessing == other and not recorded.note
 
 
 def test_a_fixed_batch_is_evaluated_on_every_image(folder: Path, tmp_path: Path) -> None:
@@ -159,9 +176,16 @@ def test_the_commands_options_reach_the_run(trtlab, tmp_path: Path, monkeypatch:
     common = ("run", "--onnx", "m.onnx", "--out", tmp_path)
     assert trtlab(*common, "--data", "folder:pets", "--classes", "n.txt")[0] == 0
     assert trtlab(*common, "--data", "s.npz")[0] == 0
+    assert trtlab(*common, "--data", "folder:pets", "--mean", "0.5", "0.4", "0.3", "--std", "1,1,1")[0] == 0
+    assert asked.pop().preprocessing == Asked(mean=(0.5, 0.4, 0.3), std=(1.0, 1.0, 1.0))
     assert [(each.labels, each.samples, each.classes) for each in asked] == [
         ("folder:pets", None, Path("n.txt")),
         (None, Path("s.npz"), None),
     ]
-    code, _, err = trtlab("run", "--classes", "n.txt", "--out", tmp_path)
-    assert code == 2 and "--classes is for a model of yours" in err and err.count("\n") == 1
+    for arguments, said in (
+        (("--classes", "n.txt"), "--classes is for a model of yours"),
+        (("--resize", "32"), "preprocessing is for a model of yours"),
+        (("--resize", "32", "--onnx", "m.onnx"), "preprocessing is for images"),
+    ):
+        code, _, err = trtlab("run", *arguments, "--out", tmp_path)
+        assert code == 2 and said in err and err.count("\n") == 1
