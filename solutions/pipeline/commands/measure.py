@@ -244,7 +244,7 @@ def parse_log(
 
 def profile(
     engine: Annotated[Path, typer.Option(help="Engine file.")],
-    top: Annotated[int, typer.Option(min=1, help="How many of the slowest layers to explain.")] = 3,
+    top: Annotated[int, typer.Option(help="How many of the slowest layers to explain.")] = 3,
     batch_size: Annotated[
         int | None, typer.Option(help="Images per batch.", show_default="the engine's optimum")
     ] = None,
