@@ -18,13 +18,12 @@ import importlib.util
 import os
 from contextlib import ExitStack
 from importlib import metadata
-from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from helpers.errors import EngineUnavailableError, InputError, LabError
 from helpers.gpu_packages import install_command, replace_command
-from helpers.timings import offered_timings
+from helpers.timings import offered_timings, read_timings
 
 __all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "trt"]
 
@@ -79,7 +78,7 @@ def _load_tensorrt() -> Loaded:
             f"TensorRT cannot be used here: {error}; it needs an NVIDIA GPU and its driver (try: nvidia-smi)"
         ) from error
     if timings := os.environ.get(TIMINGS_VARIABLE):
-        _UNTIL_THE_END.enter_context(offered_timings(tensorrt, Path(timings).read_bytes()))
+        _UNTIL_THE_END.enter_context(offered_timings(tensorrt, read_timings(timings, TIMINGS_VARIABLE)))
     device = f"TensorRT {tensorrt.__version__}, {driver.Context.get_device().name()}"
     return Loaded("tensorrt", tensorrt, driver, device, name)
 

@@ -20,6 +20,7 @@ from helpers.errors import InputError, LabError
 from helpers.image_folders import DataSet, class_folders, folder_dataset, labels_by_name, layout
 from helpers.imagenet_folders import imagenet_dataset
 from helpers.rendered_digits import RenderedDigits
+from helpers.signals import clean_ends
 from helpers.storage import data_root
 
 __all__ = ["DATA_SETS", "SOURCES", "DataSet", "load_dataset", "prepare"]
@@ -134,4 +135,5 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    with clean_ends():
+        typer.run(main)

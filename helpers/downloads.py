@@ -5,7 +5,6 @@ import hashlib
 import http.client
 import shutil
 import tarfile
-import tempfile
 import urllib.error
 import urllib.request
 import zlib
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from helpers.errors import DataError
+from helpers.files import made_folders, temporary_path
 from helpers.storage import one_line, progress_bar
 
 __all__ = ["Source", "atomic_folder", "cannot_write", "extract", "fetch"]
@@ -165,18 +165,16 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
     When another process made `folder` in the meantime, its result stays.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        yield temporary
-        temporary.chmod(0o755)
-        with contextlib.suppress(FileExistsError):
-            temporary.replace(folder)
+        with made_folders(folder.parent), temporary_path(folder) as temporary:
+            temporary.mkdir(0o700)
+            yield temporary
+            temporary.chmod(0o755)
+            with contextlib.suppress(FileExistsError):
+                temporary.replace(folder)
     except OSError as error:
         if not folder.is_dir():
             raise cannot_write(folder, error) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def extract(archive: Path, folder: Path, progress: bool = True, *, keep: bool = False) -> None:

@@ -5,13 +5,23 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from helpers.errors import InputError
 
-__all__ = ["atomic_path", "atomic_write", "made_folders", "read_json", "remove_temporaries", "sha256", "write_json"]
+__all__ = [
+    "atomic_path",
+    "atomic_write",
+    "made_folders",
+    "read_json",
+    "remove_temporaries",
+    "sha256",
+    "temporary_path",
+    "write_json",
+]
 
 _READ_BYTES = 1 << 20
 _TEMPORARIES: set[Path] = set()
@@ -27,10 +37,9 @@ def atomic_path(path: str | Path, within: Path | None = None) -> Iterator[Path]:
         InputError: the folder cannot be written to (read-only, full, or not a folder).
     """
     path = Path(path)
-    temporary = (within or path.parent) / f".{path.stem[:40]}-{secrets.token_hex(4)}{path.suffix}"
+    temporary: Path | None = None
     try:
-        with made_folders(path.parent), _temporary(temporary):
-            # named before it exists: a signal between the two must not leave a file that nobody knows
+        with made_folders(path.parent), temporary_path(path, within) as temporary:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             yield temporary
             os.chmod(temporary, 0o666 & ~_umask())
@@ -61,21 +70,32 @@ def made_folders(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _temporary(path: Path) -> Iterator[None]:
-    """Know `path` as a temporary file until the block has ended, then remove it if it is still there."""
-    _TEMPORARIES.add(path)
+def temporary_path(path: Path, within: Path | None = None) -> Iterator[Path]:
+    """Give a new name beside `path`, or in `within`, for a file or a folder that is removed when the block has ended.
+
+    It is known before anything of that name exists: a signal between the two must not leave what nobody knows.
+    """
+    temporary = (within or path.parent) / f".{path.stem[:40]}-{secrets.token_hex(4)}{path.suffix}"
+    _TEMPORARIES.add(temporary)
     try:
-        yield
+        yield temporary
     finally:
+        _remove(temporary)
+        _TEMPORARIES.discard(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
         path.unlink(missing_ok=True)
-        _TEMPORARIES.discard(path)
 
 
 def remove_temporaries() -> None:
-    """Remove every temporary file of this process that is still open: it is about to end without unwinding."""
+    """Remove every temporary file and folder of this process: it is about to end without unwinding."""
     for path in list(_TEMPORARIES):
         with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
+            _remove(path)
 
 
 def atomic_write(path: str | Path, data: bytes | str) -> None:

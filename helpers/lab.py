@@ -42,7 +42,20 @@ __all__ = [
     "progress",
 ]
 
-QUICK = os.environ.get("TRT_LAB_QUICK", "0") not in ("", "0")
+
+def _switched_on(variable: str) -> bool:
+    """Return whether a variable is 1.
+
+    Raises:
+        InputError: it is neither 1 nor 0 nor empty.
+    """
+    value = os.environ.get(variable, "").strip()
+    if value not in ("", "0", "1"):
+        raise InputError(f"{variable}={value!r} is no switch; set it to 1, or to 0")
+    return value == "1"
+
+
+QUICK = _switched_on("TRT_LAB_QUICK")
 """Fewer images and iterations through the same code, for continuous integration: TRT_LAB_QUICK=1."""
 
 LAB_MODEL = "resnet50"

@@ -7,10 +7,13 @@ timings = offered.filled()
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Offered", "offered_timings"]
+from helpers.errors import InputError
+
+__all__ = ["Offered", "offered_timings", "read_timings"]
 
 
 class Offered:
@@ -22,6 +25,19 @@ class Offered:
     def filled(self) -> bytes:
         """Return the serialized timing cache of the newest configuration, with what its build added."""
         return bytes(self.configurations[-1].get_timing_cache().serialize())
+
+
+def read_timings(path: str | Path, variable: str) -> bytes:
+    """Return the bytes of an earlier `filled()`, from the file that an environment variable names.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot read the timings {path} that {variable} names: {reason}; unset it") from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 
 from helpers.errors import InputError
 from solutions.pipeline.preprocessing import IMAGENET, Preprocessing
+from solutions.pipeline.tensors import check_finite
 
 if TYPE_CHECKING:
     from helpers.data import DataSet
@@ -127,8 +128,7 @@ def _ranks(name: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
             f"{name} gives outputs of shape {list(outputs.shape)}, but labels go up to {labels.max()}; "
             "choose the --data that the model was trained on"
         )
-    if not np.isfinite(outputs).all():
-        raise InputError(f"{name} gave NaN or infinite outputs; build it at a higher precision")
+    check_finite(outputs, f"the output of {name}")
     own = outputs[np.arange(len(labels)), labels][:, None]
     earlier = np.arange(outputs.shape[1]) < labels[:, None]
     return ((outputs > own) | ((outputs == own) & earlier)).sum(axis=1)

@@ -2,10 +2,12 @@
 
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from helpers.errors import EngineError, InputError
-from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
+from helpers.lab import LAB_MODEL
+from solutions.pipeline.runners import Runner, RunnerSpec, described_inputs, load_runner
 
 __all__ = ["check_writable", "engine_files", "load_runners"]
 
@@ -53,13 +55,19 @@ def load_runners(
     torch_compile: bool = False,
     ort: str | Path | None = None,
     data: str = "digits",
+    arch: str | None = None,
+    shapes: Sequence[str] = (),
     note: Callable[[str], None] = lambda text: None,
 ) -> list[Runner]:
     """Load all that is to be measured, engines first so that the baselines take their input shape.
 
+    `arch` is what a state dict in `pytorch` belongs to; `shapes` (NAME:SHAPE) take the place of engines' best shapes.
     torch.compile is left out with a note where it cannot run; everything else that cannot be loaded is an error.
     """
-    loaded = [load_runner(RunnerSpec("engine", str(path))) for path in dict.fromkeys(engines)]
+    if shapes and not engines:
+        raise InputError("--shapes is for engines, and none was given; add --engine or --engines")
+    chosen = tuple(shapes)
+    loaded = [load_runner(RunnerSpec("engine", str(path), engine_shapes=chosen)) for path in dict.fromkeys(engines)]
     names = [runner.name for runner in loaded]
     for runner, path in zip(loaded, dict.fromkeys(engines), strict=True):
         if names.count(runner.name) > 1:
@@ -68,10 +76,12 @@ def load_runners(
         shapes = next((runner.shapes for runner in loaded if runner.shapes), {})
         loaded.append(load_runner(RunnerSpec("onnxruntime", str(ort), shapes=shapes)))
     shape = loaded[0].sample_shape if loaded else RunnerSpec("pytorch", "").sample_shape
+    inputs = described_inputs(loaded[0].inputs) if loaded and loaded[0].inputs else ()
+    baseline = RunnerSpec("pytorch", pytorch or LAB_MODEL, data=data, sample_shape=shape, arch=arch, inputs=inputs)
     if pytorch is not None:
-        loaded.append(load_runner(RunnerSpec("pytorch", pytorch, data=data, sample_shape=shape)))
+        loaded.append(load_runner(baseline))
     if torch_compile:
-        compiled = _compiled(RunnerSpec("torch-compile", pytorch or "resnet50", data=data, sample_shape=shape), note)
+        compiled = _compiled(replace(baseline, kind="torch-compile"), note)
         loaded += [compiled] if compiled else []
     return loaded
 

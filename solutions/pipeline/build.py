@@ -100,6 +100,7 @@ def build_engine(
     start = time.perf_counter()
     progress("parsing")
     model = parse_onnx(onnx_path)
+    model.check_weights()
     inputs = input_specs(model, options)
     preprocessing = _preprocessing(model, options, inputs, note)
     # opened before the build: a folder that cannot be written to should not cost minutes

@@ -10,6 +10,7 @@ from helpers.errors import InputError
 from solutions.pipeline.class_names import ClassNames, names_beside
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.preprocessing import Preprocessing
+from solutions.pipeline.tensors import check_finite
 
 __all__ = ["Classified", "classify", "names_of", "softmax"]
 
@@ -57,7 +58,8 @@ def classify(
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Return the probabilities [N, C] of scores [N, C]."""
+    """Return the probabilities [N, C] of scores [N, C]; raises InputError where they are not finite."""
+    check_finite(scores, "the engine's output")
     raised = np.exp(scores - scores.max(axis=1, keepdims=True))
     return raised / raised.sum(axis=1, keepdims=True)
 

@@ -10,9 +10,12 @@ import numpy as np
 from helpers.errors import InputError
 from solutions.pipeline.calibration_data import open_inputs
 from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.tensors import examples
+from solutions.pipeline.tensors import check_finite, examples, volume
 
 __all__ = ["Drift", "compare_engines", "drift"]
+
+_MOST_NOISE = 2**30
+"""Elements of the noise that engines are compared on where there are no data."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +40,18 @@ class Drift:
         return asdict(self)
 
 
-def drift(a: np.ndarray, b: np.ndarray) -> Drift:
+def drift(a: np.ndarray, b: np.ndarray, names: tuple[str, str] = ("the output of a", "the output of b")) -> Drift:
     """Return the drift between outputs [N, …] of the same N samples, N at least 1, computed in float64.
+
+    `names` are what an error calls them.
 
     Raises:
         InputError: the shapes differ, or an engine gave values that are not finite.
     """
     if a.shape != b.shape:
         raise InputError(f"the engines give {list(a.shape)} and {list(b.shape)}; compare engines of the same model")
-    for name, outputs in (("a", a), ("b", b)):
-        if not np.isfinite(outputs).all():
-            raise InputError(f"engine {name} gave NaN or infinite outputs; build it at a higher precision")
+    for name, outputs in zip(names, (a, b), strict=True):
+        check_finite(outputs, name)
     classes = a.ndim == 2 and a.shape[1] > 1
     a, b = (outputs.reshape(len(outputs), -1).astype(np.float64) for outputs in (a, b))
     difference = np.abs(a - b)
@@ -85,12 +89,27 @@ def compare_engines(
         raise InputError(f"the engines give {a.output_names} and {b.output_names}; compare the same model")
     if num_samples < 1 or batch_size < 1:
         raise InputError(f"cannot compare on {num_samples} images in batches of {batch_size}; both must be 1 or more")
+    if data is None:
+        _check_noise(a, num_samples)
     samples = examples(a.inputs, num_samples) if data is None else open_inputs(data, a.inputs)
     samples = {name: array[:num_samples] for name, array in samples.items()}
     if not all(len(array) for array in samples.values()):
         raise InputError(f"{data} holds no images; make it with trtlab calib-data")
+    for name, array in samples.items():
+        check_finite(array, f"{name} of {data}", "make it again with trtlab calib-data")
     found = [_outputs(engine, samples, batch_size) for engine in (a, b)]
-    return {name: drift(found[0][name], found[1][name]) for name in a.output_names}
+    return {
+        name: drift(found[0][name], found[1][name], (f"output {name} of {a.name}", f"output {name} of {b.name}"))
+        for name in a.output_names
+    }
+
+
+def _check_noise(engine: InferenceEngine, number: int) -> None:
+    """Raise InputError where so much noise would take gigabytes."""
+    sample = sum(volume(spec.best[1:]) for spec in engine.inputs.values())
+    if number * sample > _MOST_NOISE:
+        size = number * sample * 4 / 1e9
+        raise InputError(f"{number:,} samples of noise take {size:,.0f} GB; give --n {_MOST_NOISE // sample} at most")
 
 
 def _inputs(engine: InferenceEngine) -> str:

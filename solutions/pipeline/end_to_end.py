@@ -17,6 +17,7 @@ from helpers.files import atomic_path, write_json
 from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.preprocessing import Preprocessing, decode
 from solutions.pipeline.stats import percentile, tail
+from solutions.pipeline.tensors import check_finite
 from solutions.pipeline.versions import versions
 
 __all__ = ["STAGES", "EndToEnd", "draw", "measure_end_to_end", "write"]
@@ -92,6 +93,7 @@ def _one_batch(engine: InferenceEngine, paths: Sequence[Path], preprocessing: Pr
     ended(engine.synchronize())
     scores = ended(engine.download()[engine.output_name])
     ended(np.argsort(-scores.reshape(len(paths), -1), axis=1, kind="stable")[:, :TOP])
+    check_finite(scores, f"the output of {engine.name}")
     return [1e3 * (end - start) for start, end in zip(ends, ends[1:], strict=False)]
 
 

@@ -58,6 +58,11 @@ class InferenceEngine:
             raise InputError(f"engine {self.name} has inputs {inputs} and outputs {self.output_names}; it needs both")
         self.inputs, self._output_types = read_inputs(self.engine, self.path), read_output_types(self.engine)
         self.input_name, self.output_name = inputs[0], self.output_names[0]
+        self.choose(self.inputs)
+
+    def choose(self, inputs: Mapping[str, InputSpec]) -> None:
+        """Take inputs with other best shapes: those that `bind` runs at."""
+        self.inputs = dict(inputs)
         self.min_batch, self.opt_batch, self.max_batch = batch_range(self.inputs)
         self.sample_shape = self.inputs[self.input_name].best[1:]
 

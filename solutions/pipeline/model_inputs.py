@@ -1,5 +1,6 @@
 """The inputs of a model to export: `--input name:shape:dtype`, each axis a size or the name of a dynamic axis."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ DTYPES = {
     "float32": torch.float32, "float16": torch.float16, "int64": torch.int64, "int32": torch.int32,
     "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
 }  # fmt: skip
-_AXIS = re.compile(r"(?P<size>\d+)|(?P<name>[A-Za-z_]\w*)(?:=(?P<traced>\d+))?")
+_AXIS = re.compile(r"(?P<size>\d{1,10})|(?P<name>[A-Za-z_]\w*)(?:=(?P<traced>\d{1,10}))?")
 _EXAMPLE = "--input tokens:batch,sequence:int64"
 _TRACED_LENGTH = 16
 _BATCHES = (1, 2, 5)
+_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,13 @@ class ModelInput:
     axes: tuple[int | str, ...]
     dtype: torch.dtype
     traced: dict[str, int]
+
+    def __post_init__(self) -> None:
+        """Raise InputError where an axis is empty, or where what is traced has more elements than an engine's input."""
+        sizes = [axis if isinstance(axis, int) else self.traced.get(axis, 1) for axis in self.axes]
+        if not all(size >= 1 for size in sizes) or math.prod(sizes) > _LARGEST:
+            shown = "x".join(map(str, sizes))
+            raise InputError(f"input {self.name} cannot be {shown}; sizes are 1 or more, {_LARGEST:,} elements at most")
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape with the sizes of the named axes."""
@@ -80,7 +89,7 @@ def _parsed(text: str, batch: int, size: int) -> ModelInput:
         raise InputError(f"--input {text!r} has the type {dtype!r}; choose one of {', '.join(DTYPES)}")
     words = shape.replace("x", ",").split(",") if re.fullmatch(r"[\dx]+", shape) else shape.split(",")
     matches = [_AXIS.fullmatch(word.strip()) for word in words]
-    if not all(matches) or any(match["size"] and int(match["size"]) < 1 for match in matches if match):
+    if not all(matches):
         raise InputError(f"--input {text!r} has the shape {shape!r}; an axis is a size from 1 on or a name: {_EXAMPLE}")
     axes = tuple(int(match["size"]) if match["size"] else match["name"] for match in matches if match)
     traced = {

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["ParsedModel", "parse_onnx"]
 
 _SHOWN_ERRORS = 2
+_FLOATS = (1, 10, 11, 16)  # TensorProto's FLOAT, FLOAT16, DOUBLE, BFLOAT16
+_WEIGHTED = (
+    "BatchNormalization",
+    "Conv",
+    "ConvTranspose",
+    "GRU",
+    "Gemm",
+    "LSTM",
+    "LayerNormalization",
+    "MatMul",
+    "RNN",
+)
 
 
 @dataclass
@@ -53,6 +65,25 @@ class ParsedModel:
         layers = (self.network.get_layer(index) for index in range(self.network.num_layers))
         outputs = (layer.get_output(index) for layer in layers for index in range(layer.num_outputs))
         return {*self.inputs} | {tensor.name for tensor in outputs if tensor is not None}
+
+    def check_weights(self) -> None:
+        """Raise InputError for weights that are NaN or infinite: TensorRT builds them, and a ReLU can hide the NaN.
+
+        Infinite constants elsewhere are masks, as attention has them.
+        """
+        nodes = self._file.graph.node
+        constants = [(each, node.output[0]) for node in nodes if node.op_type == "Constant" for each in _values(node)]
+        weighted = {name: node.op_type for node in nodes if node.op_type in _WEIGHTED for name in node.input[1:]}
+        for tensor, name in [*((each, each.name) for each in self._file.graph.initializer), *constants]:
+            if tensor.data_type not in _FLOATS:
+                continue
+            values = _array(tensor, self.path)
+            if np.isnan(values).any() or (name in weighted and np.isinf(values).any()):
+                wrong = f"{np.count_nonzero(~np.isfinite(values)):,} of {values.size:,}"
+                raise InputError(
+                    f"{self.path}: {wrong} values of {weighted.get(name, 'the constant')} {name} are NaN or infinite; "
+                    "export a model whose training did not diverge"
+                )
 
     def metadata(self) -> dict[str, str]:
         """Return what the exporter noted in the file: the model's name, its data, its class names."""
@@ -137,6 +168,18 @@ def _check_file(path: Path) -> None:
         place = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
         if not (path.parent / place).is_file():
             raise InputError(f"{path} keeps its weights in {place}, which is missing; put it into {path.parent}")
+
+
+def _values(node: "onnx.NodeProto") -> list["onnx.TensorProto"]:
+    return [entry.t for entry in node.attribute if entry.name == "value"]
+
+
+def _array(tensor: "onnx.TensorProto", path: Path) -> np.ndarray:
+    """Return a float tensor, wherever it is stored, in a type that NumPy computes with."""
+    from onnx.numpy_helper import to_array
+
+    values = to_array(tensor, str(path.parent))
+    return values if values.dtype.kind == "f" else values.astype(np.float32)
 
 
 def _parser_errors(parser: "trt.OnnxParser") -> str:

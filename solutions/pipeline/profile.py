@@ -2,7 +2,7 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from solutions.pipeline.inference import InferenceEngine
 from solutions.pipeline.layer_cost import GraphCosts, LayerCost, inspector_cost, onnx_names
 from solutions.pipeline.roofline import ITEM_BYTES, Roofline, measure_roofline
 from solutions.pipeline.runners import physical_cores
+from solutions.pipeline.shapes import chosen_inputs
 from solutions.pipeline.tensors import Shape, batch_range
 
 __all__ = ["EngineProfile", "LayerProfile", "profile_engine"]
@@ -82,11 +83,14 @@ class EngineProfile:
         return [_finding(layer, self.roofline) for layer in self.layers[:top]]
 
 
-def profile_engine(engine_path: str | Path, batch: int | None = None, iterations: int = 50) -> EngineProfile:
+def profile_engine(
+    engine_path: str | Path, batch: int | None = None, iterations: int = 50, shapes: Sequence[str] = ()
+) -> EngineProfile:
     """Run an engine with a profiler attached and relate every layer to this machine's roofline.
 
     Args:
         batch: the batch to run; the profile's optimum by default.
+        shapes: NAME:SHAPE of inputs that run at another shape than the profile's optimum; their axis 0 is the batch.
 
     Raises:
         InputError: no engine, a batch outside its profile, or no iterations.
@@ -94,7 +98,10 @@ def profile_engine(engine_path: str | Path, batch: int | None = None, iterations
     """
     if iterations < 1:
         raise InputError(f"--iterations must be 1 or more, not {iterations}")
+    if shapes and batch is not None:
+        raise InputError("--shapes sets the batch; drop --batch-size")
     with InferenceEngine(engine_path) as engine:
+        engine.choose(chosen_inputs(engine.inputs, shapes))
         batch = engine.opt_batch if batch is None else batch
         engine.bind(batch)
         times = _layer_times(engine, iterations)

@@ -6,20 +6,22 @@ use the GPU where the engine is TensorRT, else the CPU with as many threads as t
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import psutil
 
-from helpers.errors import EngineError, InputError, LabError
+from helpers.errors import EngineError, InputError
 from helpers.memory import keep_freed_memory
+from helpers.storage import one_line
 from solutions.pipeline.ran_in import most_layers
-from solutions.pipeline.tensors import InputSpec, batch_range, example, examples
+from solutions.pipeline.shapes import chosen_inputs
+from solutions.pipeline.tensors import InputSpec, batch_range, examples
 
-__all__ = ["Runner", "RunnerSpec", "load_runner", "physical_cores"]
+__all__ = ["Runner", "RunnerSpec", "described_inputs", "load_runner", "physical_cores"]
 
 Kind = Literal["engine", "pytorch", "torch-compile", "onnxruntime"]
 UNBOUNDED = 1 << 20
@@ -33,8 +35,9 @@ _ONNX_TYPES = {
 class RunnerSpec:
     """What to load: an engine's or an ONNX file's path, or a model's name; enough to load it again in another process.
 
-    `sample_shape` (C, H, W) is the input of PyTorch models, `data` the data set that their weights are for; `shapes`
-    gives the dynamic axes of an ONNX file's inputs, except the batch, their sizes.
+    `sample_shape` (C, H, W) is the input of PyTorch models, except where `inputs` has an engine's as `described_inputs`
+    gives them. `data` is the data set that their weights are for, `arch` what a state dict belongs to. `shapes` gives
+    the dynamic axes of an ONNX file's inputs, except the batch, their sizes; `engine_shapes` (NAME:SHAPE) an engine's.
     """
 
     kind: Kind
@@ -44,14 +47,17 @@ class RunnerSpec:
     sample_shape: tuple[int, ...] = (3, 224, 224)
     threads: int | None = None
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    arch: str | None = None
+    inputs: tuple[dict[str, Any], ...] = ()
+    engine_shapes: tuple[str, ...] = ()
 
 
 class Runner(ABC):
     """One thing to time. `size_bytes` is its file or its weights; `device` names what runs it, in words.
 
     `precision` is what was asked for, `ran_in` what most layers run in; None where that cannot be known. `input_name`
-    and `sample_shape` are the first input's, `shapes` those of an engine's inputs at its best. `in_flight` executions
-    are enqueued before the next wait: enough that a GPU never idles between two, few enough to be timed well.
+    and `sample_shape` are the first input's, `inputs` an engine's, `shapes` theirs at their best. `in_flight`
+    executions are enqueued before the next wait: enough that a GPU never idles, few enough to be timed well.
     """
 
     name: str
@@ -62,6 +68,7 @@ class Runner(ABC):
     max_batch: int = UNBOUNDED
     sample_shape: tuple[int, ...]
     input_name: str = "input"
+    inputs: dict[str, InputSpec] | None = None
     shapes: dict[str, tuple[int, ...]] | None = None
     size_bytes: int | None = None
     tensorrt_version: str | None = None
@@ -83,6 +90,12 @@ class Runner(ABC):
         """Execute the bound batch once and wait for its result."""
         self.enqueue()
         self.synchronize()
+
+    @property
+    def best_batch(self) -> int:
+        """The batch of the first input at its best shape; 1 where no engine says."""
+        first = next(iter((self.shapes or {}).values()), ())
+        return first[0] if first else 1
 
     def close(self) -> None:  # noqa: B027 - most runners are freed with their object
         """Free what the runner holds."""
@@ -111,9 +124,22 @@ def load_runner(spec: RunnerSpec) -> Runner:
     return runner
 
 
-def _noise(batch_size: int, sample_shape: tuple[int, ...]) -> np.ndarray:
-    """Return seeded float32 noise [batch_size, C, H, W]; the same for every runner."""
-    return example((batch_size, *sample_shape), np.dtype(np.float32))
+def described_inputs(inputs: Mapping[str, InputSpec]) -> tuple[dict[str, Any], ...]:
+    """Return an engine's inputs as JSON can hold them."""
+    return tuple({**asdict(spec), "dtype": str(spec.dtype)} for spec in inputs.values())
+
+
+def _inputs_of(spec: RunnerSpec) -> dict[str, InputSpec]:
+    """Return the inputs of a PyTorch model: the described ones, else float32 images."""
+    if not spec.inputs:
+        shapes = ((batch, *spec.sample_shape) for batch in (1, 1, UNBOUNDED))
+        return {"input": InputSpec("input", np.dtype(np.float32), *shapes)}
+    shapes = ("least", "best", "most")
+    given = (
+        {**entry, "dtype": np.dtype(entry["dtype"]), **{key: tuple(entry[key]) for key in shapes}}
+        for entry in spec.inputs
+    )
+    return {entry["name"]: InputSpec(**entry) for entry in given}
 
 
 class EngineRunner(Runner):
@@ -125,13 +151,15 @@ class EngineRunner(Runner):
         from solutions.pipeline.inference import InferenceEngine
 
         self._engine = InferenceEngine(spec.source)
+        self._engine.choose(chosen_inputs(self._engine.inputs, spec.engine_shapes))
         self.name = spec.name or self._engine.name
         self.device, self.tensorrt_version = DEVICE, trt.__version__
         self.precision = _recorded_precision(Path(f"{spec.source}.json"))
         self.ran_in = most_layers(count_precisions(engine_layers(self._engine.engine)))
         self.min_batch, self.max_batch = self._engine.min_batch, self._engine.max_batch
         self.sample_shape, self.input_name = self._engine.sample_shape, self._engine.input_name
-        self.shapes = {name: spec.best for name, spec in self._engine.inputs.items()}
+        self.inputs = self._engine.inputs
+        self.shapes = {name: spec.best for name, spec in self.inputs.items()}
         self.size_bytes = self._engine.size_bytes
         self.synchronize = self._engine.synchronize  # no call in between: 1 ms engines are timed with this
         self.enqueue = self._engine.enqueue
@@ -171,27 +199,39 @@ class PyTorchRunner(Runner):
 
         from helpers.backend import DEVICE, ENGINE
         from helpers.models import load_model
+        from solutions.pipeline.own_models import is_own, load_own
 
         self._torch, self._on_gpu = torch, ENGINE == "tensorrt"
         if not self._on_gpu:
             keep_freed_memory()
         threads = spec.threads or physical_cores()
         torch.set_num_threads(threads)
-        self._model: Any = load_model(spec.source, data=spec.data).to("cuda" if self._on_gpu else "cpu")
+        own = is_own(spec.source, "auto")
+        model = load_own(spec.source, spec.arch, "auto") if own else load_model(spec.source, data=spec.data)
+        self._model: Any = model.to("cuda" if self._on_gpu else "cpu")
+        self._inputs = _inputs_of(spec)
         self.name = spec.name or self.suffix
         where = DEVICE.partition(", ")[2] if self._on_gpu else f"CPU, {threads} threads"
         self.device = f"PyTorch {torch.__version__}, {where}"
         self.ran_in = "tf32" if self._on_gpu and _rounds_to_tf32(torch) else "fp32"
-        self.sample_shape = spec.sample_shape
+        self.sample_shape = next(iter(self._inputs.values())).best[1:]
         self.size_bytes = sum(tensor.nbytes for tensor in self._model.state_dict().values())
 
     def bind(self, batch_size: int) -> None:
-        data = self._torch.from_numpy(_noise(batch_size, self.sample_shape))
-        self._input = data.to("cuda" if self._on_gpu else "cpu")
+        self._upload(batch_size)
+        try:
+            self.run()
+        except Exception as error:  # the user's own code, which may raise anything
+            shapes = " and ".join(str(list(tensor.shape)) for tensor in self._feeds)
+            raise InputError(f"{self.spec.source} does not run on {shapes}: {one_line(error)[:200]}") from error
+
+    def _upload(self, batch_size: int) -> None:
+        arrays = examples(self._inputs, batch_size).values()
+        self._feeds = [self._torch.from_numpy(array).to("cuda" if self._on_gpu else "cpu") for array in arrays]
 
     def enqueue(self) -> None:
         with self._torch.inference_mode():
-            self._model(self._input)
+            self._model(*self._feeds)
 
     def synchronize(self) -> None:
         if self._on_gpu:
@@ -214,11 +254,9 @@ class CompiledRunner(PyTorchRunner):
         self._model = self._torch.compile(self._model, dynamic=False)
 
     def bind(self, batch_size: int) -> None:
-        super().bind(batch_size)
+        self._upload(batch_size)
         try:
             self.run()
-        except LabError:
-            raise
         except Exception as error:  # inductor's own classes, its C++ compiler's errors, missing headers
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise EngineError(f"torch.compile failed here: {first[:200]}; leave out --torch-compile") from error

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from helpers.errors import InputError
-from solutions.pipeline.tensors import Shape, shape_text, volume
+from solutions.pipeline.tensors import InputSpec, Shape, batch_range, shape_text, volume
 
-__all__ = ["Range", "complete_ranges", "merge_shapes", "parse_shapes"]
+__all__ = ["Range", "chosen_inputs", "complete_ranges", "merge_shapes", "parse_shapes"]
 
 Range = tuple[Shape, Shape, Shape]
 
-_SPEC = re.compile(r"""['"]?(?P<name>.+?)['"]?(?P<dims>(?::\d+(?:x\d+)*)+)""")
+_SPEC = re.compile(r"""['"]?(?P<name>.+?)['"]?(?P<dims>(?::\d{1,10}(?:x\d{1,10})*)+)""")
 _EXAMPLE = "--shapes input:1x3x224x224:8x3x224x224:32x3x224x224"
 _LARGEST = 2**31 - 1
 
@@ -57,6 +58,32 @@ def merge_shapes(
         middle = middle or high or low
         merged[name] = (low or middle, middle, high or middle)
     return merged
+
+
+def chosen_inputs(inputs: Mapping[str, InputSpec], texts: Sequence[str]) -> dict[str, InputSpec]:
+    """Return an engine's inputs with the shapes in `texts`, NAME:SHAPE each, in place of the profile's best.
+
+    An input that was not named has the batch of those that were.
+
+    Raises:
+        InputError: no shape, several for one input, one outside the profile, or two batches.
+    """
+    chosen = dict(inputs)
+    parsed = parse_shapes(texts, "--shapes", list(inputs))
+    for name, given in parsed.items():
+        if len(given) > 1:
+            raise InputError(f"--shapes {name} has {len(given)} shapes; an engine runs one: --shapes input:8x3x224x224")
+        if not inputs[name].takes(given[0]):
+            shown = shape_text(given[0])
+            raise InputError(f"--shapes {name}:{shown} is outside the engine's profile: {inputs[name].described()}")
+        chosen[name] = replace(inputs[name], best=given[0])
+    with_batch = [name for name, spec in inputs.items() if spec.best and spec.batches == batch_range(inputs)]
+    batches = {chosen[name].best[0] for name in with_batch if name in parsed}
+    if len(batches) > 1:
+        raise InputError(f"--shapes gives the batches {' and '.join(map(str, sorted(batches)))}; make them equal")
+    for batch in batches:
+        chosen |= {name: replace(chosen[name], best=(batch, *chosen[name].best[1:])) for name in with_batch}
+    return chosen
 
 
 def complete_ranges(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from helpers.errors import InputError
+
 if TYPE_CHECKING:
     from helpers.backend import trt
 
@@ -14,6 +16,7 @@ __all__ = [
     "InputSpec",
     "Shape",
     "batch_range",
+    "check_finite",
     "example",
     "examples",
     "numpy_type",
@@ -92,6 +95,15 @@ def example(shape: Shape, dtype: np.dtype, limit: int | None = None, seed: int =
     if np.dtype(dtype).kind == "f":
         return random.standard_normal(shape, dtype=np.float32).astype(dtype, copy=False)
     return random.integers(0, limit or 2, shape).astype(dtype)
+
+
+def check_finite(
+    values: np.ndarray, what: str, remedy: str = "look at the model, or build at a higher precision"
+) -> None:
+    """Raise InputError where values [N, …] are NaN or infinite; `what` names them."""
+    wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if wrong.any():
+        raise InputError(f"{what} is NaN or infinite in {wrong.sum()} of {len(wrong)} samples; {remedy}")
 
 
 def numpy_type(kind: "trt.DataType") -> np.dtype | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.errors import InputError
 from solutions.checks.trusted import stages
 from solutions.checks.trusted.stages import Reference, Stage
 
@@ -91,3 +92,9 @@ def test_every_need_of_the_reference_is_made_by_a_stage() -> None:
     assert len(set(made)) == len(made)
     assert {need for stage in reference.STAGES for need in stage.needs} <= set(made)
     assert "solutions.checks.trusted.reference" in sys.modules
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_its_variable(tmp_path: Path) -> None:
+    (tmp_path / "root").write_text("a file")
+    with pytest.raises(InputError, match="cannot make .*root: File exists; TRT_LAB_REFERENCE names another folder"):
+        _reference(tmp_path).path("first.txt")

@@ -6,6 +6,7 @@ from helpers.errors import InputError
 from helpers.lab import (
     ARTIFACTS,
     LATENCY_SECONDS,
+    _switched_on,
     artifact,
     artifact_path,
     artifacts_folder,
@@ -76,3 +77,15 @@ def test_a_progress_bar_passes_items_on_and_keeps_off_stderr(capsys):
     assert list(progress(range(3), "counting")) == [0, 1, 2]
     captured = capsys.readouterr()
     assert "counting" in captured.out and captured.err == ""
+
+
+@pytest.mark.parametrize("value, on", [("1", True), (" 1 ", True), ("0", False), ("", False)])
+def test_the_quick_lab_is_switched_by_1_and_0(monkeypatch, value, on):
+    monkeypatch.setenv("TRT_LAB_QUICK", value)
+    assert _switched_on("TRT_LAB_QUICK") is on
+
+
+def test_another_value_of_a_switch_is_an_error(monkeypatch):
+    monkeypatch.setenv("TRT_LAB_QUICK", "false")
+    with pytest.raises(InputError, match="TRT_LAB_QUICK='false' is no switch; set it to 1, or to 0"):
+        _switched_on("TRT_LAB_QUICK")

@@ -12,7 +12,11 @@ import pytest
 from helpers.signals import Stopped, clean_ends
 
 ROOT = Path(__file__).parents[2]
-HEAD = "import hashlib, os, signal, sys, time\nfrom helpers.files import atomic_path\nfrom helpers.signals import *\n"
+HEAD = """import hashlib, os, signal, sys, time
+from pathlib import Path
+from helpers.files import atomic_path
+from helpers.signals import *
+"""
 STUCK = """
 with clean_ends(grace_s=0.1), atomic_path(sys.argv[1]) as temporary:
     print("ready", flush=True)
@@ -23,6 +27,16 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with clean_ends(), atomic_path(sys.argv[1]) as temporary:
     os.kill(os.getpid(), signal.SIGHUP)
     temporary.write_text("done")
+"""
+FOLDER = """
+from helpers.downloads import atomic_folder
+grace_s = float(sys.argv[2])
+with clean_ends(grace_s), atomic_folder(Path(sys.argv[1]) / "set") as temporary:
+    (temporary / "half").write_text("half")
+    print("ready", flush=True)
+    if grace_s < 1:
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+    time.sleep(60)
 """
 TWICE = """
 with clean_ends(), atomic_path(sys.argv[1]) as temporary:
@@ -35,8 +49,8 @@ with clean_ends(), atomic_path(sys.argv[1]) as temporary:
 """
 
 
-def _start(script: str, target: Path) -> subprocess.Popen:
-    command = [sys.executable, "-c", HEAD + script, str(target)]
+def _start(script: str, target: Path, *rest: object) -> subprocess.Popen:
+    command = [sys.executable, "-c", HEAD + script, str(target), *map(str, rest)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, **pipes)
 
@@ -48,6 +62,16 @@ def test_a_call_that_does_not_look_for_signals_is_ended_after_the_grace(tmp_path
         _, err = process.communicate(timeout=60)
     assert process.returncode == 143 and err.count("interrupted by SIGTERM") == 1 and "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("grace_s", [60, 0.1], ids=["that unwinds", "in a call that does not look for signals"])
+def test_an_unpacking_that_is_stopped_leaves_no_folder(tmp_path: Path, grace_s: float) -> None:
+    with _start(FOLDER, tmp_path / "new", grace_s) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 143 and err.count("interrupted by SIGTERM") == 1 and "Traceback" not in err
+    assert [path.name for path in tmp_path.glob("new/*")] == [] and not (tmp_path / "new" / "set").exists()
 
 
 def test_a_signal_that_was_ignored_at_the_start_stays_ignored(tmp_path: Path) -> None:

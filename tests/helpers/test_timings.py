@@ -1,8 +1,11 @@
 """Timings that are offered to builds: every configuration has them, and what was built adds to them."""
 
+import pytest
+
 from helpers.backend import trt
+from helpers.errors import InputError
 from helpers.probes.networks import tiny_onnx
-from helpers.timings import offered_timings
+from helpers.timings import offered_timings, read_timings
 
 
 def _configured() -> tuple[object, object]:
@@ -36,3 +39,11 @@ def test_a_cache_of_its_own_replaces_what_is_offered() -> None:
         config.set_timing_cache(config.create_timing_cache(b""), False)
         assert build() is not None
         assert offered.filled() == bytes(config.get_timing_cache().serialize())
+
+
+def test_a_file_of_timings_that_cannot_be_read_is_named_with_its_variable(tmp_path) -> None:
+    (tmp_path / "timings").write_bytes(b"kept")
+    assert read_timings(tmp_path / "timings", "TIMINGS") == b"kept"
+    for wrong in (tmp_path / "none", tmp_path):
+        with pytest.raises(InputError, match=f"timings {wrong} that TIMINGS names: .*; unset it"):
+            read_timings(wrong, "TIMINGS")

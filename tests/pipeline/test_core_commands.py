@@ -95,16 +95,12 @@ def test_doctor_without_an_engine_fails_and_says_why(trtlab, monkeypatch) -> Non
     assert code == 2 and err == f"error: no engine: {why.found}\n" and "the lab uses" not in out
 
 
-@pytest.mark.parametrize("size", [0, 10**12])
-def test_calib_data_of_an_impossible_size_is_one_line(trtlab, tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize(
+    "size, said", [(0, "--input-size 0"), (10**12, f"--input-size {10**12}"), (9000, "crop 9000 is impossible")]
+)
+def test_calib_data_of_an_impossible_size_is_one_line(trtlab, tmp_path: Path, size: int, said: str) -> None:
     code, _, err = trtlab("calib-data", "--out", tmp_path / "c.npy", "--input-size", size)
-    assert (
-        code == 2
-        and f"crop {size}" in err
-        and "1 to 8192" in err
-        and err.count("\n") == 1
-        and not list(tmp_path.iterdir())
-    )
+    assert code == 2 and said in err and err.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
 def test_infer_shows_class_names_of_the_export(trtlab, digits, tmp_path: Path) -> None:
@@ -176,9 +172,9 @@ def test_a_file_that_is_no_engine_is_one_line(
         (("infer", "--input", "{tmp}/none", "--engine", "{fp32}"), ("does not exist",)),
         (("infer", "--input", "{tmp}", "--engine", "{fp32}", "--topk", "0"), ("--topk 0",)),
         (("infer", "--input", "{image}", "--engine", "{fp32}", "--batch-size", "64"), ("batch of 64", "1 to 32")),
-        (("infer", "--input", "{image}", "--engine", "{fp32}", "--batch-size", "0"), ("batch of 0",)),
+        (("infer", "--input", "{image}", "--engine", "{fp32}", "--batch-size", "0"), ("--batch-size 0",)),
         (("compare", "--a", "{fp32}", "--b", "{fp32}", "--calib-npy", "{tmp}/none.npy"), ("none.npy", "calib-data")),
-        (("compare", "--a", "{fp32}", "--b", "{fp32}", "--calib-npy", "{npy}", "--n", "0"), ("0 images",)),
+        (("compare", "--a", "{fp32}", "--b", "{fp32}", "--calib-npy", "{npy}", "--n", "0"), ("--n 0 cannot be",)),
         (("evaluate", "--engine", "{fp32}", "--num-samples", "0"), ("give 1 or more",)),
         (("evaluate", "--engine", "{fp32}", "--output", "/proc/nothing/here.json"), ("cannot write",)),
         (("calib-data", "--out", "{tmp}/c.npy", "--n", "0"), ("--n 0",)),

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers.errors import InputError
-from solutions.pipeline.model_inputs import image_input, parse_inputs
+from solutions.pipeline.model_inputs import DTYPES, ModelInput, image_input, parse_inputs
 from solutions.pipeline.model_inputs import test_sizes as sizes_to_try
 
 
@@ -40,10 +42,30 @@ def test_integers_stay_below_the_rows_of_their_table() -> None:
         (["image:"], "is not name:shape:dtype"),
         (["image:batch,3:float64"], "type 'float64'; choose one of float32"),
         (["image:batch,-3"], "an axis is a size from 1 on or a name"),
-        (["image:0,3"], "an axis is a size from 1 on or a name"),
+        (["image:0,3"], "image cannot be 0x3; sizes are 1 or more"),
+        (["image:batch,3,height=0"], "image cannot be 1x3x0; sizes are 1 or more"),
+        (["image:100000,100000"], "image cannot be 100000x100000; .*2,147,483,647 elements at most"),
+        (["image:" + "9" * 5000], "an axis is a size from 1 on or a name"),
         (["a:1,2", "a:1,2"], "names a twice"),
     ],
 )
 def test_a_wrong_input_is_one_line(texts: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
         parse_inputs(texts, 1, 224)
+
+
+PIECES = st.lists(
+    st.sampled_from([*"x:,=- ²٣é'", "image", "batch", "0", "17", "9" * 30, "9" * 5000, *DTYPES]), max_size=9
+)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(PIECES.map("".join) | st.text(max_size=40))
+def test_any_text_is_an_input_or_one_line(text: str) -> None:
+    try:
+        (found,) = parse_inputs([text], 1, 224)
+    except InputError as error:
+        assert "\n" not in str(error).replace(text, "")
+    else:
+        assert isinstance(found, ModelInput) and min(found.shape(found.traced), default=1) >= 1
+        assert text.startswith(f"{found.name}:")

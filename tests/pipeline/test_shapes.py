@@ -1,6 +1,8 @@
 """Profiles in trtexec's spelling: what is read, what is completed, and what contradicts the network."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers.errors import InputError
 from solutions.pipeline.shapes import complete_ranges, merge_shapes, parse_shapes
@@ -66,3 +68,22 @@ def test_shapes_that_do_not_fit_are_one_line(texts: list[str], said: str) -> Non
     with pytest.raises(InputError, match=said) as caught:
         complete_ranges(INPUTS, merge_shapes(texts, [], [], [], list(INPUTS)), (1, 8, 32), {})
     assert "\n" not in str(caught.value)
+
+
+PIECES = st.lists(
+    st.sampled_from([*"x:,=- ²٣é'", "image", "facts", "0", "1x5", "4x3x64x64", "9" * 30, "9" * 5000]), max_size=9
+)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.lists(PIECES.map("".join) | st.text(max_size=40), max_size=2))
+def test_any_text_is_a_profile_within_the_network_or_one_line(texts: list[str]) -> None:
+    network = {"image": (-1, 3, 64, 64), "facts": (-1, 5)}
+    try:
+        asked = merge_shapes(texts, [], [], [], list(network))
+        ranges = complete_ranges(network, asked, (1, 2, 4), {})
+    except InputError:
+        return
+    for name, (least, best, most) in ranges.items():
+        assert all(1 <= a <= b <= c for a, b, c in zip(least, best, most, strict=True))
+        assert least[1:] == most[1:] == network[name][1:]

@@ -1,12 +1,14 @@
 """Decides a test cell: runs its claims against the submission, writes the record, shows it, gives the points."""
 
 import os
+import re
 import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from helpers.backend import DEVICE
+from helpers.errors import InputError
 from helpers.feedback.card import show
 from helpers.missed import Missed
 from helpers.points.case import Case
@@ -17,6 +19,7 @@ from solutions.checks.core.record import ClaimResult, Record
 __all__ = ["SEED_VARIABLE", "decide", "grade_cell", "run_claims"]
 
 SEED_VARIABLE = "TRT_LAB_SEED"
+_SEED_BITS = 32
 
 
 def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
@@ -64,6 +67,14 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
 
 
 def _seed() -> int:
-    """Return a fresh seed, or $TRT_LAB_SEED to see a decision again."""
-    chosen = os.environ.get(SEED_VARIABLE)
-    return int(chosen) if chosen else secrets.randbits(32)
+    """Return a fresh seed, or $TRT_LAB_SEED to see a decision again.
+
+    Raises:
+        InputError: that is no whole number of 32 bits.
+    """
+    chosen = os.environ.get(SEED_VARIABLE, "").strip()
+    if not chosen:
+        return secrets.randbits(_SEED_BITS)
+    if not re.fullmatch(r"[0-9]{1,10}", chosen) or int(chosen) >> _SEED_BITS:
+        raise InputError(f"{SEED_VARIABLE}={chosen[:40]!r} is no seed; give a whole number below 2^{_SEED_BITS}")
+    return int(chosen)

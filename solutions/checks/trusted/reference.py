@@ -12,7 +12,7 @@ from helpers.backend import DEVICE, ENGINE, TIMINGS_VARIABLE
 from helpers.data import load_dataset
 from helpers.files import atomic_write
 from helpers.lab import CALIBRATION_IMAGES, ENGINES, MODEL, ONNX_FILE, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
-from helpers.models import WEIGHTS, load_model
+from helpers.models import WEIGHTS, check_model, load_model
 from helpers.points.s04_int8.calibration import CACHE, PLAN
 from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
 from solutions.checks.trusted.solution_cells import solution_cell
@@ -86,6 +86,7 @@ STAGES = (
 @cache
 def reference() -> Reference:
     """Return this machine's reference for the engine and model chosen: in $TRT_LAB_REFERENCE or results/reference."""
+    check_model(MODEL, "digits")
     root = Path(os.environ.get(FOLDER_VARIABLE) or Path(__file__).resolve().parents[3] / "results" / "reference")
     kept = "".join(letter if letter.isalnum() else "-" for letter in DEVICE)
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "numpy")]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from helpers.backend import ENGINE
 from helpers.downloads import atomic_folder
+from helpers.errors import InputError
 
 __all__ = ["Reference", "Stage"]
 
@@ -50,6 +51,7 @@ class Reference:
 
         Raises:
             ValueError: no stage makes it.
+            InputError: the folder cannot be made.
         """
         folder = self._folder(name)
         if not folder.is_dir():
@@ -85,7 +87,11 @@ class Reference:
 
     @contextmanager
     def _locked(self, folder: Path) -> Iterator[None]:
-        self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"cannot make {self.root}: {reason}; TRT_LAB_REFERENCE names another folder") from error
         with (self.root / f".{folder.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -53,8 +53,6 @@ def calib_data(
     channels: Channels = None,
 ) -> None:
     """Write a calibration tensor from the calibration split."""
-    if min(n, batch) < 1:
-        raise InputError(f"--n {n}, --batch {batch}: each must be 1 or more")
     if input_size is not None and crop is not None:
         raise InputError(f"--input-size {input_size} and --crop {crop} say the same; give one")
     size = str(input_size) if input_size is not None else crop
@@ -92,8 +90,6 @@ def infer(
     classes: Annotated[Path | None, typer.Option(help=CLASSES_HELP)] = None,
 ) -> None:
     """Classify images and print the most probable classes."""
-    if topk < 1:
-        raise InputError(f"--topk {topk} shows nothing; give 1 or more")
     asked = asked_of(mean, std, resize, crop, channels)
     with working("classifying"):
         from helpers.backend import DEVICE
@@ -174,8 +170,6 @@ def evaluate(
     ] = None,
 ) -> None:
     """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
-    if num_samples < 1:
-        raise InputError(f"--num-samples {num_samples} measures nothing; give 1 or more")
     asked = asked_of(mean, std, resize, crop, channels)
     from helpers.backend import DEVICE, describe
     from helpers.data import load_dataset

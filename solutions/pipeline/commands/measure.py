@@ -5,6 +5,7 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,12 +49,19 @@ def register(app: typer.Typer) -> None:
 def bench(
     engine: Annotated[list[str] | None, typer.Option(help="Engine files; several after one flag.")] = None,
     engines: Annotated[Path | None, typer.Option(help="Folder; every engine in it is measured.")] = None,
-    pytorch: Annotated[str | None, typer.Option(help="Baseline: this model in PyTorch eager, float32.")] = None,
+    pytorch: Annotated[
+        str | None, typer.Option(help="Baseline: this model in PyTorch eager, float32; all that export --model takes.")
+    ] = None,
+    arch: Annotated[str | None, typer.Option(help="What a state dict of --pytorch belongs to.")] = None,
     torch_compile: Annotated[bool, typer.Option("--torch-compile", help="Baseline: torch.compile too.")] = False,
     ort: Annotated[Path | None, typer.Option(help="Baseline: this ONNX file in ONNX Runtime.")] = None,
     data: Annotated[str, typer.Option(help="Data set whose weights the PyTorch model has.")] = "digits",
     batch_sizes: Annotated[
         list[str] | None, typer.Option(help="Images per batch; several after one flag.", show_default="1 4 8 16 32")
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME:SHAPE that engines run at, once for each input.", show_default="their profile's best"),
     ] = None,
     iterations: Annotated[
         int | None,
@@ -95,10 +103,12 @@ def bench(
 
         beside = {"--engines": engines, "--pytorch": pytorch, "--torch-compile": torch_compile}
         beside |= {"--ort": ort, "--log": log, "--streams": streams, "--cuda-graphs": cuda_graphs}
-        beside |= {"--with-copies": with_copies}
+        beside |= {"--with-copies": with_copies, "--shapes": shapes, "--arch": arch}
         batches = integers(batch_sizes or ["1"], "--batch-sizes")
         bench_end_to_end(split_values(engine), end_to_end, batches, iterations, limit, output, beside, asked)
         return
+    if shapes and (batch_sizes or streams or cuda_graphs):
+        raise InputError("--shapes sets the batch, and is not for streams; drop --batch-sizes and --streams")
     if asked:
         raise InputError("--mean, --std, --resize, --crop and --channels are for --end-to-end; noise needs none")
     sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
@@ -107,7 +117,10 @@ def bench(
     in_streams = stream_options(streams, cuda_graphs, with_copies, min(duration, limit), files)
     check_writable(output, log)
     notes: list[str] = []
-    runners = load_runners(files, pytorch=pytorch, torch_compile=torch_compile, ort=ort, data=data, note=notes.append)
+    baselines = {"pytorch": pytorch, "arch": arch, "torch_compile": torch_compile, "ort": ort, "data": data}
+    runners = load_runners(files, **baselines, shapes=shapes or (), note=notes.append)
+    if shapes:
+        options = replace(options, batch_sizes=(runners[0].best_batch,))
     try:
         with _bar() as report:
             results = measure(runners, options, memory=peak_memory, progress=report, note=notes.append)
@@ -231,9 +244,13 @@ def parse_log(
 
 def profile(
     engine: Annotated[Path, typer.Option(help="Engine file.")],
-    top: Annotated[int, typer.Option(min=1, help="How many of the slowest layers to explain.")] = 3,
+    top: Annotated[int, typer.Option(help="How many of the slowest layers to explain.")] = 3,
     batch_size: Annotated[
         int | None, typer.Option(help="Images per batch.", show_default="the engine's optimum")
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME:SHAPE to run at, once for each input.", show_default="the profile's best"),
     ] = None,
     iterations: Annotated[int, typer.Option(help="Executions; each layer's median counts.")] = 50,
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
@@ -245,7 +262,7 @@ def profile(
     with working(f"profiling {engine}"):
         from solutions.pipeline.profile import profile_engine
 
-        found = profile_engine(engine, batch_size, iterations)
+        found = profile_engine(engine, batch_size, iterations, shapes or ())
     if output is not None:
         write_json(output, found.to_dict())
     _print_profile(found)

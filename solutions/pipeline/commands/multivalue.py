@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from typer.core import TyperCommand
-
 from helpers.errors import InputError
+from solutions.pipeline.commands.numbers import BoundedCommand, check_number
 
 __all__ = ["MultiValueCommand", "integers", "split_values"]
 
 
-class MultiValueCommand(TyperCommand):
+class MultiValueCommand(BoundedCommand):
     """A command without positional arguments, where `--option a b c` is read as `--option a --option b --option c`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -52,10 +51,13 @@ def integers(values: list[str] | None, option: str) -> list[int]:
     """Return the values of `option` as integers.
 
     Raises:
-        InputError: one of them is no whole number.
+        InputError: one of them is no whole number, or none that can be meant.
     """
     parts = split_values(values)
     try:
-        return [int(part) for part in parts]
+        numbers = [int(part) for part in parts]
     except ValueError as error:
         raise InputError(f"{option} takes whole numbers, found {' '.join(parts)!r}; try {option} 1 8 32") from error
+    for number in numbers:
+        check_number(number, option)
+    return numbers
