@@ -1,8 +1,8 @@
 """What an engine's contexts run on: one alone takes all cores; those that run at once take a part of them each.
 
 OpenVINO splits the cores when a model is loaded, so there are two copies. The one for a context alone (OpenVINO's
-latency mode) is the engine's own. The one for several (its throughput mode) is loaded when two inferences first overlap:
-contexts that are only made, or take turns, never load it.
+latency mode) is the engine's own. The one for several (its throughput mode) is loaded when two inferences first
+overlap: contexts that are only made, or take turns, never load it.
 """
 
 import threading
@@ -52,10 +52,11 @@ class Requests:
         with self._lock:
             others = [other for other in self._executions if other is not execution and other.running()]
             shares = bool(others) or execution.overlapped
+            copy = self._shared_by(len(self._executions)) if shares else self._alone
             for one in others:
                 one.overlapped = True
             execution.overlapped = bool(others)
-            return self._shared_by(len(self._executions)) if shares else self._alone
+            return copy
 
     def _shared_by(self, contexts: int) -> Compiled:
         parts = min(contexts, self._alone.threads)
@@ -100,9 +101,11 @@ class Execution:
 
     def wait(self) -> None:
         """Wait for the inference that was started; raise its error."""
-        request, self._running = self._running, None
-        if request is not None:
-            request.wait()
+        if self._running is not None:
+            try:
+                self._running.wait()
+            finally:
+                self._running = None
 
     def running(self) -> bool:
         """Tell, from any thread and without waiting, whether an inference is running."""
