@@ -69,7 +69,7 @@ def _streams_row(name: str, found: dict[str, Any]) -> tuple[str, str]:
     low, high = found["interval"]
     one, two, theirs = (found[f"{way}_images_per_s"] for way in ("one_context", "two_contexts", "openvino"))
     return (
-        f"two contexts in two streams over OpenVINO's throughput mode, {_MODELS[model]} in {precision.upper()}, batch 1",
+        f"two contexts over OpenVINO's throughput mode, paired: {_MODELS[model]} in {precision.upper()}, batch 1",
         f"{found['ratio']:.2f} (95 %: {low:.2f} to {high:.2f}); images/s: one context {one:,.0f}, two {two:,.0f}, "
         f"that mode {theirs:,.0f}",
     )
