@@ -34,11 +34,11 @@ def measure(turns: int = 60) -> dict[str, Any]:
     """Return `streams`: by model and precision, what `_paired` measures."""
     half = trt.BuilderFlag.FP16
     cases: dict[str, tuple[Callable[[], trt.ICudaEngine], int]] = {
-        "resnet50_fp32": (lambda: build_engine(recorded_network(), _SHAPE), 12),
-        "resnet50_fp16": (lambda: build_engine(recorded_network(), _SHAPE, half), 24),
-        "resnet50_int8": (_int8_engine, 24),
-        "small_fp32": (lambda: build_engine(small_net(), _SHAPE), 200),
-        "small_fp16": (lambda: build_engine(small_net(), _SHAPE, half), 200),
+        "resnet50_fp32": (lambda: build_engine(recorded_network(), _SHAPE), 24),
+        "resnet50_fp16": (lambda: build_engine(recorded_network(), _SHAPE, half), 80),
+        "resnet50_int8": (_int8_engine, 80),
+        "small_fp32": (lambda: build_engine(small_net(), _SHAPE), 600),
+        "small_fp16": (lambda: build_engine(small_net(), _SHAPE, half), 600),
     }
     return {"streams": {name: _paired(build(), turns, images) for name, (build, images) in cases.items()}}
 
