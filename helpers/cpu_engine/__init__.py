@@ -15,7 +15,7 @@ Read it from the ground up; a room imports only rooms that stand above it in thi
     plan.py        the serialized engine: what a build writes and a runtime reads
     device/        memory by checked address, streams and events
     cuda.py        pycuda.driver's names for them
-    runtime/       a plan loaded, run in contexts, inspected and profiled
+    runtime/       a plan loaded, run in contexts alone or at once, inspected and profiled
     calibration/   from batches of images to the scale of every tensor
     builder/       a model parsed, configured, quantised and compiled into a plan
 """

@@ -9,7 +9,7 @@ import struct
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +167,13 @@ class Request:
         self.start()
         self.wait()
 
+    def done(self) -> bool:
+        """Tell without waiting whether the inference that was started has ended; `wait` raises its error."""
+        try:
+            return self._request.wait_for(0)
+        except RuntimeError:
+            return True
+
     def bind(self, name: str, array: np.ndarray) -> None:
         """Let tensor `name` live in `array` (contiguous, of the tensor's exact shape and dtype)."""
         tensor = ov.Tensor(array, shared_memory=True)
@@ -194,6 +201,11 @@ class Compiled:
 
     def create_request(self) -> Request:
         return Request(self._compiled)
+
+    @cached_property
+    def threads(self) -> int:
+        """The number of threads that its inferences share."""
+        return int(self._compiled.get_property("INFERENCE_NUM_THREADS"))
 
     def export(self) -> bytes:
         """Return the compiled model as bytes that `import_model` takes on the same kind of processor."""
@@ -227,12 +239,13 @@ class Compiled:
         return _executed_nodes(self._compiled.get_runtime_model())
 
 
-def _config(hint: str, profiling: bool = False) -> dict[str, object]:
-    return {
-        "INFERENCE_PRECISION_HINT": _TYPES[hint],
-        "PERFORMANCE_HINT": "LATENCY",
-        "PERF_COUNT": profiling,
-    }
+def _config(hint: str, at_once: int = 1, profiling: bool = False) -> dict[str, object]:
+    config = {"INFERENCE_PRECISION_HINT": _TYPES[hint], "PERFORMANCE_HINT": "LATENCY", "PERF_COUNT": profiling}
+    return (
+        config
+        if at_once == 1
+        else config | {"PERFORMANCE_HINT": "THROUGHPUT", "PERFORMANCE_HINT_NUM_REQUESTS": at_once}
+    )
 
 
 def compile_model(
@@ -267,9 +280,16 @@ def compile_model(
     return Compiled(_core().compile_model(loaded, "CPU", _config(hint)))
 
 
-def import_model(blob: bytes, hint: str, profiling: bool = False) -> Compiled:
-    """Load what `Compiled.export` wrote; `hint` must be the one it was compiled with."""
-    return Compiled(_core().import_model(io.BytesIO(blob), "CPU", _config(hint, profiling)))
+def import_model(blob: bytes, hint: str, at_once: int = 1, profiling: bool = False) -> Compiled:
+    """Load what `Compiled.export` wrote.
+
+    Args:
+        blob: the exported model.
+        hint: the precision that it was compiled with.
+        at_once: how many requests run at once; each gets its part of the cores. One gets all of them.
+        profiling: measure per node, for `Request.node_times_ms`.
+    """
+    return Compiled(_core().import_model(io.BytesIO(blob), "CPU", _config(hint, at_once, profiling)))
 
 
 def without_made_up_names(blob: bytes) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 from helpers.backend import describe
 from helpers.files import atomic_write, write_json
 from solutions.pipeline.doctor import cpu_name
-from tests.benchmarks import bench_api_overhead, bench_calibration
+from tests.benchmarks import bench_api_overhead, bench_calibration, bench_streams
 from tests.benchmarks.page import BENCH, PAGE, in_page
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results: dict[str, Any] = {"engine": describe(), "machine": _machine()}
     results |= {"date": datetime.date.today().isoformat(), "command": "make bench"}
-    for benchmark in (bench_api_overhead, bench_calibration):
+    for benchmark in (bench_api_overhead, bench_streams, bench_calibration):
         print(f"{benchmark.__name__.rsplit('.', 1)[-1]}: {(benchmark.__doc__ or '').splitlines()[0]}", flush=True)
         found = benchmark.measure()
         print(json.dumps(found, indent=2), flush=True)

@@ -14,6 +14,7 @@ BENCH = ROOT / "docs" / "results" / "bench.json"
 
 _BETWEEN = re.compile(r"(<!-- made by make bench -->\n).*?(<!-- end -->\n)", re.S)
 _IDLE_LOAD = 0.5  # of the processor's cores
+_MODELS = {"resnet50": "ResNet-50", "small": "the small net"}
 _NAMES = {"minmax": "min-max", "entropy": "entropy", "entropy2": "entropy-2"}
 
 
@@ -56,5 +57,19 @@ def section(bench: dict[str, Any]) -> str:
             f"{cost['on_the_worker']:.2f} as a copy",
         ),
     ]
+    if "streams" in bench:  # a record of before this was measured has none
+        rows += [_streams_row(name, found) for name, found in bench["streams"].items()]
     table = "\n".join(f"| {what} | {found} |" for what, found in rows)
     return f"{said}:\n\n| | |\n|---|---|\n{table}\n"
+
+
+def _streams_row(name: str, found: dict[str, Any]) -> tuple[str, str]:
+    """Return the row of one model and precision, such as `resnet50_fp16`."""
+    model, precision = name.split("_")
+    low, high = found["interval"]
+    one, two, theirs = (found[f"{way}_images_per_s"] for way in ("one_context", "two_contexts", "openvino"))
+    return (
+        f"two contexts over OpenVINO's throughput mode, paired: {_MODELS[model]} in {precision.upper()}, batch 1",
+        f"{found['ratio']:.2f} (95 %: {low:.2f} to {high:.2f}); images/s: one context {one:,.0f}, two {two:,.0f}, "
+        f"that mode {theirs:,.0f}",
+    )

@@ -16,13 +16,10 @@ from helpers.cpu_engine.device.streams import DEFAULT_STREAM, Stream, stream_fro
 from helpers.cpu_engine.plan import Binding
 from helpers.cpu_engine.runtime.loaded import LoadedPlan
 from helpers.cpu_engine.runtime.profiler import IProfiler
+from helpers.cpu_engine.runtime.requests import Tensors
 from helpers.errors import EngineError
 
 __all__ = ["IExecutionContext"]
-
-# Name, address, bytes, shape and NumPy type of each tensor of one execution. A change of shapes or addresses makes a
-# new list, so that the request is bound again only then.
-_Tensors = list[tuple[str, int, int, tuple[int, ...], type]]
 
 
 class IExecutionContext(Scoped):
@@ -30,14 +27,13 @@ class IExecutionContext(Scoped):
 
     __slots__ = (
         "_addresses",
-        "_bound",
         "_busy",
+        "_execution",
         "_loaded",
         "_log",
         "_output_shapes",
         "_profile",
         "_profiled",
-        "_request",
         "_shapes",
         "_stream",
         "_tensors",
@@ -62,14 +58,13 @@ class IExecutionContext(Scoped):
         self.profiler: IProfiler | None = None
         self._loaded = loaded
         self._log = loaded.logger.log
-        self._request = loaded.compiled.create_request()
+        self._execution = loaded.requests.execution()
         self._profiled: _openvino.Request | None = None
         self._profile = 0
         self._addresses: dict[str, int] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._output_shapes: dict[tuple[tuple[int, ...], ...], dict[str, tuple[int, ...]]] = {}
-        self._tensors: _Tensors | None = None
-        self._bound: _Tensors | None = None
+        self._tensors: Tensors | None = None
         self._busy = threading.Lock()
         self._thread = 0
         self._stream: weakref.ref[Stream] | None = None
@@ -186,7 +181,7 @@ class IExecutionContext(Scoped):
     def set_output_allocator(self, name: str, output_allocator: object) -> bool:
         raise unsupported("output allocators (IExecutionContext.set_output_allocator)")
 
-    def _ready(self) -> _Tensors | None:
+    def _ready(self) -> Tensors | None:
         """Return what to run, or None with an error logged."""
         if self._tensors is None:
             problem = self._problem()
@@ -212,23 +207,6 @@ class IExecutionContext(Scoped):
         kind = nptype(binding.data_type)
         return binding.name, self._addresses[binding.name], volume(shape) * np.dtype(kind).itemsize, shape, kind
 
-    def _bind(self, tensors: _Tensors) -> None:
-        """Check every address, then let the request read and write there."""
-        views = [memory.view(address, nbytes) for _, address, nbytes, _, _ in tensors]
-        if tensors is not self._bound:
-            for (name, _, _, shape, kind), view in zip(tensors, views, strict=True):
-                try:
-                    self._request.bind(name, view.view(kind).reshape(shape))
-                except RuntimeError as error:  # the plan tells an output's shape, only OpenVINO knows it
-                    raise EngineError(
-                        f"the plan says {shape} for tensor {name}, its model differs; rebuild it"
-                    ) from error
-            self._bound = tensors
-
-    def _start(self, tensors: _Tensors) -> None:
-        self._bind(tensors)
-        self._request.start()
-
     def _enter(self, stream: Stream) -> None:
         """Take the context for this call; raise when another thread or stream is using it."""
         if not self._busy.acquire(blocking=False):
@@ -252,7 +230,7 @@ class IExecutionContext(Scoped):
                 stream.synchronize()
                 self._run_profiled(tensors)
             else:
-                stream.submit_external(lambda: self._start(tensors), self._request.wait)
+                stream.submit_external(lambda: self._execution.start(tensors), self._execution.wait)
             return True
         finally:
             self._busy.release()
@@ -275,8 +253,8 @@ class IExecutionContext(Scoped):
             if self.profiler is not None:
                 self._run_profiled(tensors)
             else:
-                self._bind(tensors)
-                self._request.infer()
+                self._execution.start(tensors)
+                self._execution.wait()
             return True
         finally:
             self._busy.release()
@@ -289,7 +267,7 @@ class IExecutionContext(Scoped):
         self._run_profiled(tensors)
         return True
 
-    def _run_profiled(self, tensors: _Tensors) -> None:
+    def _run_profiled(self, tensors: Tensors) -> None:
         """Run one inference on a measuring copy of the model and report each fused layer's milliseconds.
 
         OpenVINO measures per node when the model was loaded so; a second copy keeps ordinary runs free of that cost.

@@ -1,7 +1,7 @@
 """A plan in memory: what an engine, its contexts and its inspectors share. No name of it is TensorRT's."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from helpers.cpu_engine import _openvino
@@ -9,6 +9,7 @@ from helpers.cpu_engine.api.enums import DataType, ProfilingVerbosity
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.plan import Binding, Plan, PlanError
 from helpers.cpu_engine.runtime.layers import Layer, layers_of
+from helpers.cpu_engine.runtime.requests import Requests
 
 __all__ = ["LoadedPlan", "check_ports"]
 
@@ -25,7 +26,12 @@ _ELEMENTS = {
 
 
 class LoadedPlan:
-    """A plan with its compiled model; `bindings` are its inputs and outputs by name."""
+    """A plan with its compiled model.
+
+    Attributes:
+        bindings: its inputs and outputs by name.
+        requests: what its contexts run on.
+    """
 
     def __init__(self, plan: Plan, logger: ILogger) -> None:
         """Load the compiled model.
@@ -36,6 +42,7 @@ class LoadedPlan:
         """
         self.plan, self.logger = plan, logger
         self.compiled = _openvino.import_model(plan.blob, plan.hint)
+        self.requests = Requests(self.compiled, partial(_openvino.import_model, plan.blob, plan.hint))
         check_ports(plan, self.compiled.ports)
         self.bindings = {binding.name: binding for binding in plan.bindings}
         self.inputs = [binding for binding in plan.bindings if binding.is_input]

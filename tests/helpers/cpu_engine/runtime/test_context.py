@@ -1,0 +1,23 @@
+"""A plan whose header tells another output than its model makes."""
+
+import numpy as np
+import pytest
+
+from helpers.cpu_engine.plan import seal, unseal
+from helpers.errors import EngineError
+from helpers.probes.engines import probe_engine
+from helpers.probes.networks import tiny_onnx
+from tests.conformance.support import Buffers, load
+
+MAGIC = b"TRTCPUPL"
+
+
+def test_an_output_larger_than_the_model_makes_is_an_error_that_names_it_at_execution() -> None:
+    header, blob = unseal(MAGIC, probe_engine(tiny_onnx(0, image=(3, 16, 16)), (1, 2, 4)))
+    (output,) = (binding for binding in header["bindings"] if not binding["is_input"])
+    output["shape"][0] = 100  # the profile ends at 4
+    buffers = Buffers(load(seal(MAGIC, header, blob)))
+    buffers.upload({buffers.inputs[0]: np.zeros((2, 3, 16, 16), np.float32)})
+    with pytest.raises(EngineError, match=rf"the plan says \(100, .*for tensor {output['name']}, its model differs"):
+        buffers.execute()
+    buffers.stream.synchronize()
