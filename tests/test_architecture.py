@@ -57,6 +57,10 @@ FLOORS = {
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "pipeline", "checks", "grading"),
+    "solutions.pipeline": (
+        *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
+        *("timing", "quality", "profiling", "running", "doctor", "commands", "cli", "__main__"),
+    ),
     "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
     "solutions.checks.trusted": (
         *("__init__", "solution_cells", "stages", "speed", "plans", "same_tensors", "report_runs", "engine_speed"),

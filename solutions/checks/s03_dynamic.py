@@ -14,7 +14,7 @@ from solutions.checks.core.claim import Earned, award, claim, shared
 from solutions.checks.trusted.engine_speed import against_reference
 from solutions.checks.trusted.plans import FP32_TOLERANCE, HALF_TOLERANCE, as_exact_as, check_outputs, same_network
 from solutions.checks.trusted.reference import reference
-from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.engines.inference import InferenceEngine
 
 CELL, SPEED_CELL = "dynamic_engine", "dynamic_speed"
 ARTIFACT = "resnet50_dynamic_fp16.engine"

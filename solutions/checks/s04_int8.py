@@ -24,10 +24,10 @@ from solutions.checks.trusted.engine_speed import against_pytorch, against_refer
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences
-from solutions.pipeline.build import build_engine
-from solutions.pipeline.build_options import BuildOptions
-from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.preprocessing import MEAN, STD
+from solutions.pipeline.building.build import build_engine
+from solutions.pipeline.building.build_options import BuildOptions
+from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.images.preprocessing import MEAN, STD
 
 DATASET_CELL, CALIBRATOR_CELL, ENGINE_CELL = "calibration_dataset", "calibrator", "int8_engine"
 RUN_CELL, SPEED_CELL = "int8_calibration", "int8_speed"

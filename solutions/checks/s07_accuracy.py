@@ -14,9 +14,9 @@ from helpers.points.s07_accuracy.known import evaluate_engine
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_accuracy import Evaluation, evaluate_plans, pytorch_evaluation
-from solutions.pipeline.accuracy import accuracy_loss
-from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.preprocessing import preprocess
+from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.images.preprocessing import preprocess
+from solutions.pipeline.quality.accuracy import accuracy_loss
 
 CELL, RESULTS_CELL = "evaluate_accuracy", "accuracy_results"
 POINTS = 0.1

@@ -21,12 +21,12 @@ import numpy as np
 from helpers.backend import ENGINE, describe, trt
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write, read_json, write_json
-from solutions.pipeline.build import BuildOptions, build_engine, record_path
+from solutions.pipeline.building.build import BuildOptions, build_engine, record_path
 from solutions.pipeline.doctor import cpu_name
-from solutions.pipeline.profile import profile_engine
-from solutions.pipeline.runners import Runner, RunnerSpec, load_runner
-from solutions.pipeline.streams import StreamOptions, stream_runners
-from solutions.pipeline.throughput import measure_throughput
+from solutions.pipeline.profiling.profile import profile_engine
+from solutions.pipeline.timing.runners import Runner, RunnerSpec, load_runner
+from solutions.pipeline.timing.streams import StreamOptions, stream_runners
+from solutions.pipeline.timing.throughput import measure_throughput
 from solutions.pipeline.versions import versions
 from tests.benchmarks import fidelity
 from tests.benchmarks.offline_page import PAGE, RESULTS, in_page
@@ -150,7 +150,7 @@ def _calibration(onnx: Path, settings: Settings, work: Path) -> dict[str, Any]:
 
 
 def _noise(onnx: Path) -> np.ndarray:
-    from solutions.pipeline.network import parse_onnx
+    from solutions.pipeline.engines.network import parse_onnx
 
     model = parse_onnx(onnx)
     return np.random.default_rng(0).standard_normal((16, *model.inputs[model.input_name][1:]), dtype=np.float32)

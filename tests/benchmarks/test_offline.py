@@ -6,8 +6,8 @@ import pytest
 
 from helpers.errors import InputError
 from helpers.files import read_json, write_json
-from solutions.pipeline import profile
-from solutions.pipeline.roofline import Roofline
+from solutions.pipeline.profiling import profile
+from solutions.pipeline.profiling.roofline import Roofline
 from tests.benchmarks import bench_offline
 from tests.benchmarks.bench_offline import Settings, run
 from tests.benchmarks.offline_page import published_for, section

@@ -9,8 +9,8 @@ from helpers.probes.networks import tiny_onnx
 from solutions.checks.trusted import engine_speed
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.speed import Ratio
-from solutions.pipeline.build import build_engine
-from solutions.pipeline.build_options import BuildOptions
+from solutions.pipeline.building.build import build_engine
+from solutions.pipeline.building.build_options import BuildOptions
 
 Build = Callable[..., bytes]
 

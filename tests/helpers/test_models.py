@@ -21,7 +21,7 @@ from helpers.downloads import Source
 from helpers.errors import DataError, InputError
 from helpers.files import sha256
 from helpers.models import MODELS, WEIGHTS, load_model
-from solutions.pipeline.preprocessing import preprocess
+from solutions.pipeline.images.preprocessing import preprocess
 from tests.helpers.local_server import LocalServer, local_server, url_of_nothing
 
 ROOT = Path(__file__).resolve().parents[2]

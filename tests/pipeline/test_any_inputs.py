@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from helpers.backend import ENGINE
 from helpers.errors import InputError, LabError
 from helpers.files import read_json
-from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.building.build import BuildOptions, build_engine
+from solutions.pipeline.engines.inference import InferenceEngine
 from tests.tools import own_models
 
 TWO = ["image:batch,3,height=32,width=32", "facts:batch,5"]

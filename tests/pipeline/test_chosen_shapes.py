@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from helpers.errors import InputError
-from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.memory_probe import main
-from solutions.pipeline.runners import RunnerSpec, described_inputs, load_runner
-from solutions.pipeline.shapes import chosen_inputs
-from solutions.pipeline.tensors import InputSpec
+from solutions.pipeline.building.build import BuildOptions, build_engine
+from solutions.pipeline.engines.shapes import chosen_inputs
+from solutions.pipeline.engines.tensors import InputSpec
+from solutions.pipeline.timing.memory_probe import main
+from solutions.pipeline.timing.runners import RunnerSpec, described_inputs, load_runner
 from tests.tools import own_models
 
 IMAGE = InputSpec("image", np.dtype("float32"), (1, 3, 16, 16), (2, 3, 32, 32), (4, 3, 48, 40))
@@ -57,7 +57,7 @@ def test_a_shape_that_the_engine_does_not_take_is_one_line(texts: list[str], sai
 @pytest.fixture(autouse=True)
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the processes in which bench measures memory: they take seconds each."""
-    monkeypatch.setattr("solutions.pipeline.memory_probe.peak_memory", lambda runner, batches: {})
+    monkeypatch.setattr("solutions.pipeline.timing.memory_probe.peak_memory", lambda runner, batches: {})
 
 
 @pytest.fixture

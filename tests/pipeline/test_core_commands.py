@@ -19,7 +19,7 @@ from PIL import Image
 
 from helpers.backend import DEVICE
 from helpers.errors import DataError
-from solutions.pipeline.build import BuildOptions, build_engine
+from solutions.pipeline.building.build import BuildOptions, build_engine
 from solutions.pipeline.doctor import Diagnosis, Finding
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, images_npy, tiny_onnx
 
@@ -114,7 +114,7 @@ def test_infer_shows_class_names_of_the_export(trtlab, digits, tmp_path: Path) -
 def test_infer_probabilities_are_pytorchs(trtlab, folder: Path, tmp_path: Path) -> None:
     import torch
 
-    from solutions.pipeline.preprocessing import preprocess
+    from solutions.pipeline.images.preprocessing import preprocess
 
     image = sorted(image_folder(tmp_path / "images", 1).iterdir())[0]
     code, out, _ = trtlab("infer", "--engine", folder / "fp32.engine", "--input", image, "--topk", 1)
@@ -258,7 +258,8 @@ def test_a_signal_in_a_build_leaves_nothing_says_so_and_exits_128_plus_n(
     script.write_text(
         "import signal, sys, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
-        "from solutions.pipeline import build, calibrate, cli\n"
+        "from solutions.pipeline import cli\n"
+        "from solutions.pipeline.building import calibrate\n"
         "upload = calibrate._BatchFeeder._upload\n"
         "def slow(self, name, batch):\n"
         "    print('calibrating', flush=True); time.sleep(0.5); upload(self, name, batch)\n"
@@ -287,7 +288,7 @@ def test_names_of_ones_own_go_from_the_export_to_infer_and_decide_the_labels(
 ) -> None:
     import torch
 
-    from solutions.pipeline.preprocessing import Preprocessing
+    from solutions.pipeline.images.preprocessing import Preprocessing
     from tests.helpers.test_data import make_folder
 
     monkeypatch.setenv("TRT_LAB_DATA", str(tmp_path / "root"))

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers.errors import InputError
-from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.network import ParsedModel
+from solutions.pipeline.building.build import BuildOptions, build_engine
+from solutions.pipeline.engines.network import ParsedModel
 from tests.pipeline.tiny_models import SIZE, image_folder, images_npy, tiny_onnx
 
 

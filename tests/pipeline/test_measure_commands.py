@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from helpers.backend import DEVICE
-from solutions.pipeline.build import BuildOptions, build_engine
+from solutions.pipeline.building.build import BuildOptions, build_engine
 from solutions.pipeline.trtexec.log import read_log
 from tests.pipeline.tiny_models import TinyNet, tiny_onnx
 

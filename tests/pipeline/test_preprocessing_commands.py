@@ -14,11 +14,11 @@ from torch import nn
 from torchvision import transforms
 from torchvision.models import get_model_weights
 
-from solutions.pipeline.build import BuildOptions, build_engine
-from solutions.pipeline.export import export_onnx
-from solutions.pipeline.model_inputs import image_input
-from solutions.pipeline.preprocessing import Preprocessing
-from solutions.pipeline.preprocessing_record import ONNX_KEY, Asked, encoded, published, read_beside
+from solutions.pipeline.building.build import BuildOptions, build_engine
+from solutions.pipeline.images.preprocessing import Preprocessing
+from solutions.pipeline.images.preprocessing_record import ONNX_KEY, Asked, encoded, published, read_beside
+from solutions.pipeline.models.export import export_onnx
+from solutions.pipeline.models.model_inputs import image_input
 from tests.pipeline.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 
 OPTIONS = ("--mean", "0.4", "--std", "0.2", "--resize", "36", "--crop", "32x24", "--channels", "1")

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from PIL import Image
 from torch import nn
 
-from solutions.pipeline.export import export_onnx
+from solutions.pipeline.models.export import export_onnx
 
 SIZE = 32
 

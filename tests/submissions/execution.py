@@ -28,8 +28,8 @@ from solutions.checks.core.record import read_record
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
 from solutions.grading.outcome import CLAIMS
-from solutions.pipeline.build import build_engine
-from solutions.pipeline.build_options import BuildOptions
+from solutions.pipeline.building.build import build_engine
+from solutions.pipeline.building.build_options import BuildOptions
 from tests.submissions.bank import Entry, patched_cells
 
 __all__ = ["SETTINGS", "Outcome", "run_all", "run_entry"]

@@ -17,8 +17,8 @@ from helpers.backend import DEVICE
 from helpers.errors import LabError
 from helpers.files import atomic_write
 from solutions.pipeline.cli import app
-from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.tensors import examples
+from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.tensors import examples
 from tests.tools import own_models
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from helpers.probes.builds import plan_facts
 from solutions.checks.core.claim import award, claim
 from solutions.checks.s06_benchmark.engine import FASTER
 from solutions.checks.trusted.reference import reference
-from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.engines.inference import InferenceEngine
 
 __all__ = ["Fresh", "measured"]
 

@@ -8,8 +8,8 @@ from helpers.points.builders import LEAST_SPEEDUP
 from solutions.checks.core.claim import Earned
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.speed import compare_speed, judge_ratio
-from solutions.pipeline.inference import InferenceEngine
-from solutions.pipeline.runners import RunnerSpec, load_runner
+from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.timing.runners import RunnerSpec, load_runner
 
 __all__ = ["against_pytorch", "against_reference"]
 

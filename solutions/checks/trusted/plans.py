@@ -9,7 +9,7 @@ from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs, relative_error, shown_error
-from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.engines.inference import InferenceEngine
 
 if TYPE_CHECKING:
     from helpers.cpu_engine.plan import Plan

@@ -15,8 +15,8 @@ from helpers.lab import BASELINE, ENGINES, MODEL, NAMES, VALIDATION_IMAGES
 from helpers.models import load_model
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
-from solutions.pipeline.accuracy import Accuracy, evaluate_all, score
-from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.quality.accuracy import Accuracy, evaluate_all, score
 
 __all__ = ["STAGES", "Evaluation", "evaluate_plans", "pytorch_evaluation"]
 

@@ -18,7 +18,7 @@ from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.probes.networks import EDGE
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
-from solutions.pipeline.inference import InferenceEngine
+from solutions.pipeline.engines.inference import InferenceEngine
 
 __all__ = ["NEEDS", "prepare"]
 

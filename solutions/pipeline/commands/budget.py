@@ -13,7 +13,7 @@ from helpers.errors import InputError
 from solutions.pipeline.commands.console import print_line, print_note, print_table, working
 
 if TYPE_CHECKING:
-    from solutions.pipeline.preprocessing_record import Asked
+    from solutions.pipeline.images.preprocessing_record import Asked
 
 __all__ = ["bench_end_to_end", "register"]
 
@@ -42,7 +42,7 @@ def latency_budget(
     ] = None,
 ) -> None:
     """Split an end-to-end latency into its stages and give the bounds on throughput, overlapped or not."""
-    from solutions.pipeline.latency_budget import STAGES, LatencyBudget
+    from solutions.pipeline.timing.latency_budget import STAGES, LatencyBudget
 
     times = dict(zip(STAGES, (pre_ms, h2d_ms, infer_ms, d2h_ms, post_ms), strict=True))
     given = {name: ms for name, ms in times.items() if ms is not None}
@@ -82,10 +82,10 @@ def bench_end_to_end(
         raise InputError(f"--end-to-end times one engine at one batch size, not {found}")
     with working("loading the engine") as report:
         from helpers.backend import DEVICE
-        from solutions.pipeline.end_to_end import STAGES, draw, measure_end_to_end, write
-        from solutions.pipeline.inference import InferenceEngine
-        from solutions.pipeline.preprocessing import find_images
-        from solutions.pipeline.preprocessing_record import of_engine
+        from solutions.pipeline.engines.inference import InferenceEngine
+        from solutions.pipeline.images.preprocessing import find_images
+        from solutions.pipeline.images.preprocessing_record import of_engine
+        from solutions.pipeline.timing.end_to_end import STAGES, draw, measure_end_to_end, write
 
         paths = find_images(images)
         with InferenceEngine(engines[0]) as engine:

@@ -14,9 +14,9 @@ from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Me
 from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
-    from solutions.pipeline.accuracy import Accuracy
-    from solutions.pipeline.compare import Drift
-    from solutions.pipeline.inference import InferenceEngine
+    from solutions.pipeline.engines.inference import InferenceEngine
+    from solutions.pipeline.quality.accuracy import Accuracy
+    from solutions.pipeline.quality.compare import Drift
 
 __all__ = ["register"]
 
@@ -58,9 +58,9 @@ def calib_data(
     size = str(input_size) if input_size is not None else crop
     asked = asked_of(mean, std, resize, size, channels)
     from helpers.data import load_dataset
-    from solutions.pipeline.calibration_data import write_calibration_tensor
-    from solutions.pipeline.preprocessing import IMAGENET
-    from solutions.pipeline.preprocessing_record import of_onnx
+    from solutions.pipeline.building.calibration_data import write_calibration_tensor
+    from solutions.pipeline.images.preprocessing import IMAGENET
+    from solutions.pipeline.images.preprocessing_record import of_onnx
 
     preprocessing, note = (asked.completed(*IMAGENET.shape), "") if onnx is None else of_onnx(onnx, asked)
     print_note(note)
@@ -93,11 +93,11 @@ def infer(
     asked = asked_of(mean, std, resize, crop, channels)
     with working("classifying"):
         from helpers.backend import DEVICE
-        from solutions.pipeline.class_names import read_classes
-        from solutions.pipeline.classify import classify
-        from solutions.pipeline.inference import InferenceEngine
-        from solutions.pipeline.preprocessing import find_images
-        from solutions.pipeline.preprocessing_record import of_engine
+        from solutions.pipeline.engines.inference import InferenceEngine
+        from solutions.pipeline.images.preprocessing import find_images
+        from solutions.pipeline.images.preprocessing_record import of_engine
+        from solutions.pipeline.models.class_names import read_classes
+        from solutions.pipeline.quality.classify import classify
 
         names = read_classes(classes) if classes else None
         paths = find_images(input)
@@ -126,9 +126,9 @@ def compare(
     """Show how far the outputs of two engines are apart."""
     with working("comparing"):
         from helpers.backend import DEVICE
-        from solutions.pipeline.compare import compare_engines
-        from solutions.pipeline.inference import InferenceEngine
-        from solutions.pipeline.preprocessing_record import check_tensor
+        from solutions.pipeline.engines.inference import InferenceEngine
+        from solutions.pipeline.images.preprocessing_record import check_tensor
+        from solutions.pipeline.quality.compare import compare_engines
 
         with InferenceEngine(a) as first, InferenceEngine(b) as second:
             if batch is not None:
@@ -174,9 +174,9 @@ def evaluate(
     from helpers.backend import DEVICE, describe
     from helpers.data import load_dataset
     from helpers.files import write_json
-    from solutions.pipeline.accuracy import accuracy_loss
-    from solutions.pipeline.class_names import read_classes
-    from solutions.pipeline.evaluation import evaluate_engines, reference_of
+    from solutions.pipeline.models.class_names import read_classes
+    from solutions.pipeline.quality.accuracy import accuracy_loss
+    from solutions.pipeline.quality.evaluation import evaluate_engines, reference_of
 
     names = read_classes(classes) if classes else None
     engines = list(dict.fromkeys(engine))

@@ -19,8 +19,8 @@ from solutions.pipeline.commands.spellings import LenientCommand
 from solutions.pipeline.commands.streams import print_streams, run_in_streams, stream_options
 
 if TYPE_CHECKING:
-    from solutions.pipeline.bench import BenchResult
-    from solutions.pipeline.profile import EngineProfile
+    from solutions.pipeline.profiling.profile import EngineProfile
+    from solutions.pipeline.timing.bench import BenchResult
 
 __all__ = ["register"]
 
@@ -90,10 +90,10 @@ def bench(
     log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
 ) -> None:
     """Measure latency (ms), throughput (images/s) and memory of engines and baselines, taking turns in one run."""
-    from solutions.pipeline.bench import BenchOptions, write_bench_json, write_bench_log
-    from solutions.pipeline.bench import bench as measure
-    from solutions.pipeline.bench_plan import check_writable, engine_files, load_runners
-    from solutions.pipeline.memory_probe import peak_memory
+    from solutions.pipeline.timing.bench import BenchOptions, write_bench_json, write_bench_log
+    from solutions.pipeline.timing.bench import bench as measure
+    from solutions.pipeline.timing.bench_plan import check_writable, engine_files, load_runners
+    from solutions.pipeline.timing.memory_probe import peak_memory
 
     if iterations is None:
         iterations = DURATION_ITERATIONS if duration > 0 else ITERATIONS
@@ -260,7 +260,7 @@ def profile(
     from solutions.pipeline.commands.console import working
 
     with working(f"profiling {engine}"):
-        from solutions.pipeline.profile import profile_engine
+        from solutions.pipeline.profiling.profile import profile_engine
 
         found = profile_engine(engine, batch_size, iterations, shapes or ())
     if output is not None:

@@ -15,8 +15,8 @@ from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Me
 from solutions.pipeline.commands.spellings import LenientCommand
 
 if TYPE_CHECKING:
-    from solutions.pipeline.build import BuildRecord
-    from solutions.pipeline.export import ExportRecord
+    from solutions.pipeline.building.build import BuildRecord
+    from solutions.pipeline.models.export import ExportRecord
 
 __all__ = ["register"]
 
@@ -97,11 +97,11 @@ def export(
     asked = asked_of(mean, std, resize, crop, channels)
     with working(f"loading {model}") as report:
         from helpers.models import load_model
-        from solutions.pipeline.class_names import read_classes
-        from solutions.pipeline.export import INPUT_NAME, check_options, export_onnx
-        from solutions.pipeline.model_inputs import image_input, parse_inputs
-        from solutions.pipeline.own_models import is_own, load_own, program_inputs
-        from solutions.pipeline.preprocessing_record import NOTHING, encoded, of_export
+        from solutions.pipeline.images.preprocessing_record import NOTHING, encoded, of_export
+        from solutions.pipeline.models.class_names import read_classes
+        from solutions.pipeline.models.export import INPUT_NAME, check_options, export_onnx
+        from solutions.pipeline.models.model_inputs import image_input, parse_inputs
+        from solutions.pipeline.models.own_models import is_own, load_own, program_inputs
 
         names = read_classes(classes) if classes else None
         height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)
@@ -186,8 +186,8 @@ def build(
     asked = asked_of(mean, std, resize, crop, channels)
     notes: list[str] = []
     with working("starting the builder") as report:
-        from solutions.pipeline.build import BuildOptions, build_engine
-        from solutions.pipeline.preprocessing import Preprocessing
+        from solutions.pipeline.building.build import BuildOptions, build_engine
+        from solutions.pipeline.images.preprocessing import Preprocessing
 
         options = BuildOptions(
             precision=precision,
@@ -236,7 +236,7 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
 
 def _profile_text(record: "BuildRecord") -> str:
     """Return the batches; where more than one batch axis is dynamic, every input's shapes."""
-    from solutions.pipeline.tensors import shape_text
+    from solutions.pipeline.engines.tensors import shape_text
 
     if len(record.inputs) == 1 and record.inputs[0]["min"][1:] == record.inputs[0]["max"][1:]:
         return "batch {min} to {max}, tuned for {opt}".format(**record.profile)

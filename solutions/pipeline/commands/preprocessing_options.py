@@ -9,7 +9,7 @@ from helpers.errors import InputError
 from solutions.pipeline.commands.multivalue import split_values
 
 if TYPE_CHECKING:
-    from solutions.pipeline.preprocessing_record import Asked
+    from solutions.pipeline.images.preprocessing_record import Asked
 
 __all__ = ["Channels", "Crop", "Mean", "Resize", "Std", "asked_of"]
 
@@ -41,7 +41,7 @@ def asked_of(
     Raises:
         InputError: a value that is no number or no size.
     """
-    from solutions.pipeline.preprocessing_record import Asked
+    from solutions.pipeline.images.preprocessing_record import Asked
 
     return Asked(_floats(mean, "--mean"), _floats(std, "--std"), resize, _sizes(crop), channels)
 

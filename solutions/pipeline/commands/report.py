@@ -126,8 +126,8 @@ def run(
     _choose_engine(engine)
     from rich.console import Console
 
-    from solutions.pipeline.run import run as run_all
-    from solutions.pipeline.run_options import RunOptions
+    from solutions.pipeline.running.run import run as run_all
+    from solutions.pipeline.running.run_options import RunOptions
 
     asked = asked_of(mean, std, resize, crop, channels)
     given = {"shapes": tuple(shapes or ()), "classes": classes, "preprocessing": asked}

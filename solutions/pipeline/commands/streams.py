@@ -9,8 +9,8 @@ from solutions.pipeline.commands.console import print_line, print_table
 from solutions.pipeline.commands.multivalue import integers
 
 if TYPE_CHECKING:
-    from solutions.pipeline.runners import Runner
-    from solutions.pipeline.streams import StreamOptions, StreamResult
+    from solutions.pipeline.timing.runners import Runner
+    from solutions.pipeline.timing.streams import StreamOptions, StreamResult
 
 __all__ = ["print_streams", "run_in_streams", "stream_options"]
 
@@ -25,7 +25,7 @@ def stream_options(
     Raises:
         InputError: a number of streams that is none, or no engine to run in them.
     """
-    from solutions.pipeline.streams import StreamOptions
+    from solutions.pipeline.timing.streams import StreamOptions
 
     if streams is None and not cuda_graphs and not with_copies:
         return None
@@ -45,7 +45,7 @@ def run_in_streams(
     """Measure the engines, each with the runner that runs it alone, in streams; nothing where `options` is None."""
     if options is None:
         return []
-    from solutions.pipeline.streams import measure_streams
+    from solutions.pipeline.timing.streams import measure_streams
 
     return measure_streams(engines, batch_sizes, options, progress=progress, note=note)
 

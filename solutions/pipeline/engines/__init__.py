@@ -1,0 +1,1 @@
+"""What an engine is given and gives: tensors, shapes, networks, inference."""

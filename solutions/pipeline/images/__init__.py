@@ -1,0 +1,1 @@
+"""From image files to a network's input."""

@@ -1,0 +1,1 @@
+"""Where an engine's time goes."""

@@ -1,0 +1,1 @@
+"""`trtlab run`: stages, recipes, and what was done before."""
