@@ -6,7 +6,6 @@ so that its peak memory is its own.
 """
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -91,7 +90,9 @@ def _images(count: int, folder: Path) -> np.ndarray:
 
 
 def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return this process's own peak; getrusage's begins with that of the process that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def _calibrate(images: np.ndarray, folder: Path) -> tuple[float, int]:

@@ -57,8 +57,7 @@ def section(bench: dict[str, Any]) -> str:
             f"{cost['on_the_worker']:.2f} as a copy",
         ),
     ]
-    if "streams" in bench:  # a record of before this was measured has none
-        rows += [_streams_row(name, found) for name, found in bench["streams"].items()]
+    rows += [_streams_row(name, found) for name, found in bench["streams"].items()]
     table = "\n".join(f"| {what} | {found} |" for what, found in rows)
     return f"{said}:\n\n| | |\n|---|---|\n{table}\n"
 
