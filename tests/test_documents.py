@@ -84,6 +84,13 @@ def test_the_tables_of_throughput_are_the_kept_measurements() -> None:
     assert offline_page.in_page(page) == page, "make offline writes them"
     devices = [json.loads(path.read_text())["engine"]["device"] for path in ROOT.glob("docs/results/*/offline.json")]
     assert devices and page.count("\n### ") == len(devices)
+    kept = json.loads((ROOT / "docs" / "results" / "h200" / "offline.json").read_text())["rows"]
+    best = max(kept, key=lambda row: row["images_per_s"])
+    assert f"batches of {best['batch']} in two streams" in README and best["streams"] == 2
+    rate = f"{best['images_per_s']:,.0f} images/s"
+    assert f"INT8 engine gives {rate}" in README and best["precision"] == "int8"
+    share = re.findall(r"That is \*\*(\d+ %)", page)
+    assert len(share) == 1 and f"images/s, {share[0]} of what NVIDIA" in README
 
 
 @pytest.mark.parametrize("column, model", [(1, "resnet50"), (2, "resnet18")])
