@@ -57,7 +57,7 @@ def test_the_hints_and_marks_that_it_names_are_those_of_the_notebooks() -> None:
 
 def test_what_it_says_not_to_edit_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRT_LAB_ARTIFACTS", raising=False)
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(ROOT / "labs" / STEPS[0])
     artifacts = lab.artifacts_folder().relative_to(ROOT)
     assert f"`{HANDOUT}/`" in TEXT and f"`{artifacts}/`" in TEXT
     for folder in ("helpers", "helpers/points", "datasets"):
