@@ -65,16 +65,21 @@ def test_what_it_says_not_to_edit_is_there(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(hasattr(feedback, name) for name in re.findall(r"feedback\.(\w+)", TEXT))
 
 
+def _todo(onnx_path: Path, engine_path: Path) -> bytes:
+    raise NotImplementedError("fill in this TODO, then remove this line")
+
+
 def test_its_messages_are_those_of_a_check_that_misses_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     with pytest.raises(NotYet, match="to mend, named above$"):
-        feedback.check_fp16_engine(None)
+        feedback.check_fp16_engine(_todo)
     assert "`NotYet: … to mend, named above`" in TEXT
     shown = capsys.readouterr().out
     row = re.search(r"^\| `✗`, with (.+?) \|", TEXT, re.M)[1]
+    assert "`the TODO is still there`" in TEXT and "the TODO is still there" in shown
     assert "✗" in shown and re.findall(r"^ {6}(\w+) ", shown, re.M)[:3] == re.findall(r"`(\w+)`", row)
 
 
