@@ -129,6 +129,14 @@ def test_questions_have_as_many_answers_folded_behind_them(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
+def test_a_step_ends_with_where_the_field_goes(step: str) -> None:
+    cells = _cells(step)
+    said = [number for number, cell in enumerate(cells) if cell.source.startswith("**Where the field goes.** ")]
+    assert len(said) == 1 and cells[said[0]].cell_type == "markdown"
+    assert all(_label(cell) == {} and "explore" in cell.metadata.get("tags", []) for cell in cells[said[0] + 1 :])
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_drawing_is_folded_and_takes_its_colours_from_the_palette(step: str) -> None:
     for cell in _cells(step):
         if cell.cell_type == "code" and not _label(cell):

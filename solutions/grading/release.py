@@ -28,6 +28,8 @@ __all__ = ["NAME", "make_release", "student_project"]
 
 _MOMENT = (2026, 1, 1, 0, 0, 0)
 _ALIKE = ("labs/README.md", "environment.yml", "constraints.txt", "LICENSE")
+_AGENTS = "AGENTS.md"
+"""What coding assistants read; it holds for labs/ in the repository, and for all of the archive."""
 _OWN = Path(__file__).parent / "student"
 _FOLDERS = {"helpers": (), "datasets": ("cache", "train_weights.py")}
 _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts"}
@@ -77,6 +79,7 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
             yield f"{HANDOUT}/{path.relative_to(folder)}", path.read_bytes()
     for name in _ALIKE:
         yield name, (root / name).read_bytes()
+    yield _AGENTS, (root / "labs" / _AGENTS).read_bytes()
     for path in sorted(_OWN.iterdir()):
         if path.is_file():
             yield path.name, path.read_bytes()

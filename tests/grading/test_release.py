@@ -37,6 +37,7 @@ def test_it_holds_no_answers_and_no_checks(unpacked: Path) -> None:
 def test_it_holds_what_the_readme_names(unpacked: Path) -> None:
     for name in ("README.md", "Makefile", "environment.yml", "constraints.txt", "LICENSE", "nbgrader_config.py"):
         assert (unpacked / name).is_file(), name
+    assert (unpacked / "AGENTS.md").read_text() == (ROOT / "labs" / "AGENTS.md").read_text()
     assert [path.stem for path in sorted((unpacked / HANDOUT).iterdir())] == ["00_start", *STEPS]
     assert not list((unpacked / "labs").rglob("*.ipynb")), "unpacked over an older release, it would overwrite work"
     assert (unpacked / "datasets" / "weights" / "resnet50.npz").is_file()
