@@ -176,21 +176,6 @@ def test_layers_pinned_to_fp32_are_exact_in_an_int8_engine() -> None:
     assert error_of(plan, models.residual(), IMAGES) < 1e-5
 
 
-def test_a_layer_pinned_to_fp16_in_an_int8_engine_is_not_quantised() -> None:
-    def customize(network: object, config: object) -> None:
-        set_ranges(network, config)
-        stem = next(layer for layer in map(network.get_layer, range(network.num_layers)) if layer.name == "stem")
-        stem.precision = trt.float16
-        stem.set_output_type(0, trt.float16)
-
-    free = build(models.residual(4), flags=["INT8", "FP16"], customize=set_ranges)
-    flags = ["INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS"]
-    pinned = build(models.residual(4), flags=flags, customize=customize)
-    stems = [layer for layer in inspect(pinned)["Layers"] if layer["Name"].startswith("stem")]
-    assert stems and not any(layer.get("Weights", {}).get("Type") == "Int8" for layer in stems)
-    assert error_of(pinned, models.residual(), IMAGES) <= error_of(free, models.residual(), IMAGES)
-
-
 def test_layer_pinned_to_fp16_needs_the_fp16_flag_when_obeyed() -> None:
     """TensorRT refuses, or builds FP16 layers nonetheless; the result stays close either way."""
     plan = build(models.gemm(4), flags=["OBEY_PRECISION_CONSTRAINTS"], customize=constrain("float16"))

@@ -60,8 +60,8 @@ def test_the_record_says_what_was_asked_and_what_ran(folder: Path, tmp_path: Pat
 
 
 def test_layers_are_named_as_trtexec_names_them(folder: Path, tmp_path: Path) -> None:
-    found, _ = built(folder, tmp_path / "e.engine", layer_precisions=("*:fp32", "/f*/Conv:int8"))
-    assert found["second"] == found["third"] == found["head"] == "fp32"
+    found, _ = built(folder, tmp_path / "e.engine", layer_precisions=("*Conv:fp32", "/f*/Conv:int8"))
+    assert found["second"] == found["third"] == "fp32"
     assert found["first"] == found["fourth"] == "int8"
 
 
