@@ -37,15 +37,20 @@ def sensitivity(
         bool, typer.Option("--layers", help="Also each layer of the two most sensitive groups, alone.")
     ] = False,
     out: Annotated[
-        Path, typer.Option(help="JSON to write after each engine; where it is there, the study goes on.")
+        Path,
+        typer.Option(
+            help="JSON to write after each engine, and a chart beside it; where it is there, the study goes on."
+        ),
     ] = Path("sensitivity.json"),
     engine: Annotated[Path | None, typer.Option(help="Where to put the mixed engine.")] = None,
     keep_engines: Annotated[bool, typer.Option("--keep-engines", help="Keep every engine, in OUT.parts.")] = False,
 ) -> None:
     """Measure how much each group of layers suffers in INT8, and mix FP16 in until the loss is within a target."""
     with working("reading the model") as report:
+        from helpers.backend import DEVICE
         from helpers.data import load_dataset
         from solutions.pipeline.quality.mixed import Study, StudyOptions
+        from solutions.pipeline.report.pareto import draw_pareto
 
         options = StudyOptions(
             onnx=onnx,
@@ -64,6 +69,7 @@ def sensitivity(
             print_line(f"{out}: goes on after {len(study.rows)} engines")
         study.run()
         study.finish(engine)
+        draw_pareto(out.with_suffix(".png"), study.pareto, f"{onnx.name}, {study.images} images\n{DEVICE}")
     _print_ranking(study)
     _print_choice(study, engine)
 

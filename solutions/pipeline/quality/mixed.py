@@ -63,6 +63,7 @@ class StudyOptions:
     layers: bool = False
     keep_engines: bool = False
     iterations: int = 100
+    warmup_ms: float = 200.0
 
     def check(self) -> None:
         """Raise InputError where not exactly one calibration is given, or a file is missing."""
@@ -278,7 +279,7 @@ class Study:
                 self._build(next(v for v in [*BASELINES, of_layers(self.groups, row.groups)] if v.name == row.name))
         runners = [load_runner(RunnerSpec("engine", str(self._engine(row.name)), row.name)) for row in rows]
         try:
-            options = BenchOptions((self._batch,), iterations=self.options.iterations, limit_s=20)
+            options = BenchOptions((self._batch,), self.options.iterations, self.options.warmup_ms, limit_s=20)
             results = bench(runners, options, progress=lambda text, done, of: self._report(f"{text}: {done} of {of}"))
         finally:
             for runner in runners:

@@ -35,7 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def study(folder: Path, out: Path, **options: Any) -> Study:
     data = f"folder:{folder / 'photos'}"
-    asked = {"num_samples": 16, "calib_npy": folder / "c.npy", "iterations": 2, "target_loss": 100.0, **options}
+    asked = {
+        "num_samples": 16,
+        "calib_npy": folder / "c.npy",
+        "iterations": 2,
+        "warmup_ms": 1,
+        "target_loss": 100.0,
+        **options,
+    }
     wanted = StudyOptions(folder / "m.onnx", out, data, **asked)
     return Study(wanted, load_dataset(data, folder / "cache", progress=False), lambda text: None, lambda text: None)
 
@@ -145,7 +152,7 @@ def test_the_command_tells_the_ranking_and_puts_the_mixed_engine_where_it_was_as
     )  # fmt: skip
     assert (code, err) == (0, "")
     assert "sensitivity by group" in out and "sensitivity by layer" in out and "mixed-0 loses" in out
-    assert {path.name for path in tmp_path.iterdir()} == {"s.json", "mixed.engine", "mixed.engine.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"s.json", "s.png", "mixed.engine", "mixed.engine.json"}
     with InferenceEngine(tmp_path / "mixed.engine") as engine:
         layers = {layer["Name"].split("/")[1]: layer for layer in engine_layers(engine.engine) if "/" in layer["Name"]}
     assert layer_precision(layers["third"]) == "int8" and layer_precision(layers["first"]) != "int8"
