@@ -4,8 +4,9 @@ The JSON is written after each engine, and a folder beside it (OUT.parts) holds 
 the images, FP32's logits and the engines that are timed at the end. So a study that was stopped goes on.
 """
 
+import contextlib
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from helpers.backend import ENGINE, describe
 from helpers.errors import InputError, LabError
-from helpers.files import atomic_path, read_json, sha256, write_json
+from helpers.files import atomic_path, made_folders, read_json, sha256, write_json
 from solutions.pipeline.building.build import BuildOptions, BuildRecord, build_engine
 from solutions.pipeline.building.calibration_data import write_calibration_tensor
 from solutions.pipeline.building.layer_groups import groups_of
@@ -95,8 +96,7 @@ class Study:
 
     def run(self) -> None:
         """Measure what is not known yet, choose the mixed engine and time the engines in turns."""
-        try:
-            self.parts.mkdir(parents=True, exist_ok=True)
+        with self._folder():
             self._images()
             self._measure([*BASELINES, *variants(self.groups)])
             if self.options.layers:
@@ -105,10 +105,23 @@ class Study:
             self.chosen = self._mix(rank(self.rows))
             self.pareto = self._timed()
             self._write(complete=True)
-        except LabError:
-            if not self.rows:  # nothing was measured, so that nothing is lost
-                shutil.rmtree(self.parts, ignore_errors=True)
-            raise
+
+    @contextlib.contextmanager
+    def _folder(self) -> Iterator[None]:
+        """Make OUT.parts; where an error comes before anything was measured, nothing of it stays."""
+        out = self.options.out
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(made_folders(out.parent))
+                self.parts.mkdir(exist_ok=True)
+            except OSError as error:
+                raise InputError(f"cannot write {out}: {error.strerror or error}; choose another --out") from error
+            try:
+                yield
+            except LabError:
+                if not self.rows:
+                    shutil.rmtree(self.parts, ignore_errors=True)
+                raise
 
     def finish(self, engine: Path | None) -> None:
         """Copy the chosen engine and its record to `engine`, and drop the parts where engines are not kept."""
@@ -156,10 +169,15 @@ class Study:
         if not self.options.out.exists():
             return {}
         found = read_json(self.options.out, "result of trtlab sensitivity")
-        about = found.get("about") if isinstance(found, dict) else None
-        if not isinstance(about, dict):
-            raise InputError(f"{self.options.out} is no result of trtlab sensitivity; choose another --out")
-        differing = [key for key, value in self._about.items() if about.get(key) != value and not key == "onnx"]
+        try:
+            about, rows = found["about"], {row["name"]: Row(**row) for row in found["rows"]}
+            differing = [
+                key
+                for key, value in self._about.items()
+                if about.get(key) != value and key not in ("onnx", "calibration")
+            ]
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"{self.options.out} is no result of trtlab sensitivity; choose another --out") from error
         if differing:
             key = differing[0]
             raise InputError(
@@ -168,7 +186,6 @@ class Study:
             )
         if found.get("complete") and not (self.parts / "fp32.npy").exists():
             raise InputError(f"{self.options.out} is complete; choose another --out, or delete it to measure again")
-        rows = {row["name"]: Row(**row) for row in found["rows"]}
         return rows if (self.parts / "fp32.npy").exists() else {}
 
     def _images(self) -> None:

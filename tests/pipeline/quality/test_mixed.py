@@ -15,7 +15,7 @@ from helpers.layers import engine_layers, layer_precision
 from solutions.pipeline.engines.inference import InferenceEngine
 from solutions.pipeline.quality import mixed
 from solutions.pipeline.quality.mixed import Study, StudyOptions
-from tests.pipeline.tiny_models import images_npy, outlier_onnx
+from tests.pipeline.tiny_models import image_folder, images_npy, outlier_onnx
 
 CLASSES = 4
 
@@ -139,6 +139,23 @@ def test_what_cannot_be_studied_is_one_line(folder: Path, tmp_path: Path, option
 def test_results_of_another_study_are_not_mixed_in(folder: Path, whole: Study) -> None:
     with pytest.raises(InputError, match=r"whole\.json is of another study \(num_samples 16, now 12\)"):
         study(folder, folder / "whole.json", num_samples=12)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"about": {}, "rows": [{"name": "fp32"}]}', "no JSON"])
+def test_a_file_that_is_no_result_is_not_written_over(folder: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "s.json").write_text(content)
+    with pytest.raises(InputError, match=r"s\.json is no"):
+        study(folder, tmp_path / "s.json")
+    assert (tmp_path / "s.json").read_text() == content
+
+
+def test_an_error_before_the_first_engine_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    image_folder(folder / "one" / "class0", 8)
+    options = StudyOptions(folder / "m.onnx", tmp_path / "new" / "s.json", "one", calib_npy=folder / "c.npy")
+    one = load_dataset(f"folder:{folder / 'one'}", folder / "cache", progress=False)
+    with pytest.raises(InputError, match="4 outputs, .* 1 class"):
+        Study(options, one, lambda text: None, lambda text: None).run()
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_tells_the_ranking_and_puts_the_mixed_engine_where_it_was_asked(
