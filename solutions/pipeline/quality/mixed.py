@@ -17,7 +17,7 @@ from helpers.backend import ENGINE, describe
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, made_folders, read_json, sha256, write_json
 from solutions.pipeline.building.build import BuildOptions, BuildRecord, build_engine
-from solutions.pipeline.building.calibration_data import write_calibration_tensor
+from solutions.pipeline.building.calibration_data import read_cache, write_calibration_tensor
 from solutions.pipeline.building.layer_groups import groups_of
 from solutions.pipeline.engines.inference import InferenceEngine
 from solutions.pipeline.engines.network import parse_onnx
@@ -76,7 +76,7 @@ class StudyOptions:
 
 
 class Study:
-    """One study. `rows` are measured engines by name, `note` gets a line where something had to be assumed."""
+    """One study. `rows` are measured engines by name; `report` is told of progress, `line` of what is to stay."""
 
     def __init__(self, options: StudyOptions, dataset: "DataSet", report: Report = print, line: Report = print) -> None:
         """Read what an earlier start measured.
@@ -88,6 +88,8 @@ class Study:
         self.options, self._dataset, self._report, self._line = options, dataset, report, line
         self.model = parse_onnx(options.onnx)
         self.groups = groups_of(self.model)
+        if options.calib_cache:
+            read_cache(options.calib_cache).check_fits(self.model.calibrated_inputs, self.model.tensor_names)
         self.parts = options.out.with_name(f"{options.out.name}.parts")
         self._about = self._described()
         self.rows: dict[str, Row] = self._known()

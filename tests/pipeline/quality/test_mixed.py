@@ -136,6 +136,15 @@ def test_what_cannot_be_studied_is_one_line(folder: Path, tmp_path: Path, option
     assert not list(tmp_path.iterdir())
 
 
+def test_a_cache_of_another_model_is_refused_before_anything_is_built(
+    folder: Path, tmp_path: Path, builds: list[str]
+) -> None:
+    (tmp_path / "other.cache").write_text("TRT-101600-EntropyCalibration2\nimages: 3c010a14\nscores: 3d189ef9\n")
+    with pytest.raises(InputError, match=r"other\.cache belongs to another model"):
+        study(folder, tmp_path / "s.json", calib_npy=None, calib_cache=tmp_path / "other.cache")
+    assert builds == [] and len(list(tmp_path.iterdir())) == 1
+
+
 def test_results_of_another_study_are_not_mixed_in(folder: Path, whole: Study) -> None:
     with pytest.raises(InputError, match=r"whole\.json is of another study \(num_samples 16, now 12\)"):
         study(folder, folder / "whole.json", num_samples=12)
