@@ -39,6 +39,36 @@ def tiny_onnx(folder: Path, *, dynamic: bool = True, batch: int = 1, seed: int =
     return path
 
 
+class OutlierNet(nn.Module):
+    """Four convolutions and a linear layer; one channel of what the third reads is 1,000 times as large as the rest.
+
+    The third's weights undo it, so that in floating point nothing is lost; in INT8 the other channels are.
+    """
+
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.first = nn.Conv2d(3, 16, 3, 2, 1)
+            self.second, self.third, self.fourth = (nn.Conv2d(16, 16, 3, 1, 1) for _ in range(3))
+            self.head = nn.Linear(16, classes)
+        with torch.no_grad():
+            self.second.weight[0] *= 1000
+            self.second.bias[0] *= 1000
+            self.third.weight[:, 0] /= 1000
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        for layer in (self.first, self.second, self.third, self.fourth):
+            images = torch.relu(layer(images))
+        return self.head(images.mean(dim=(2, 3)))
+
+
+def outlier_onnx(path: Path, classes: int = 10) -> Path:
+    """Export an OutlierNet with a dynamic batch."""
+    export_onnx(OutlierNet(classes).eval(), path, dynamic_batch=True, batch_size=1, input_size=SIZE)
+    return path
+
+
 def operator_onnx(path: Path, operator: str, inputs: int = 1, domain: str = "") -> Path:
     """Write a model that is one operator on [N, 3, S, S]."""
     names = [f"in{index}" for index in range(inputs)]

@@ -15,6 +15,7 @@ from helpers.layers import count_precisions, engine_layers
 from solutions.pipeline.building.build_options import PRECISIONS, BuildOptions
 from solutions.pipeline.building.calibrate import CALIBRATORS
 from solutions.pipeline.building.calibration_data import CalibrationBatches, image_batches, read_cache, tensor_batches
+from solutions.pipeline.building.layer_precisions import Constraints, check_ran, constrain, resolve
 from solutions.pipeline.engines.engine_log import LOG, Messages
 from solutions.pipeline.engines.inference import deserialize
 from solutions.pipeline.engines.network import ParsedModel, parse_onnx
@@ -43,6 +44,7 @@ class BuildRecord:
 
     `input_name`, `sample_shape` and `profile` (batches) are the first input's; `inputs` has every input's type and
     shapes, and the number of rows that an integer input looks up in; `preprocessing` is how images become that input.
+    `layer_constraints` has the precisions that single layers were asked to have, and what ran; None without any.
     """
 
     engine_path: str
@@ -68,6 +70,7 @@ class BuildRecord:
     warnings: list[str]
     metadata: dict[str, str]
     preprocessing: dict[str, Any] | None
+    layer_constraints: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
@@ -94,20 +97,24 @@ def build_engine(
 
     Raises:
         InputError: bad options, model, calibration data or cache.
-        EngineError: TensorRT could not build it; the text holds what TensorRT logged.
+        EngineError: TensorRT could not build it; the text holds what TensorRT logged. Or a layer did not run in the
+            precision that it was to have.
     """
     options.check()
     start = time.perf_counter()
     progress("parsing")
     model = parse_onnx(onnx_path)
     model.check_weights()
+    constraints = resolve(model, options.keep_fp16, options.layer_precisions, options.precision_constraints)
     inputs = input_specs(model, options)
     preprocessing = _preprocessing(model, options, inputs, note)
     # opened before the build: a folder that cannot be written to should not cost minutes
     with atomic_path(record_path(engine_path)) as record_file, atomic_path(engine_path) as engine_file:
-        plan, config, calibration, warnings = _build(model, engine_path, options, inputs, preprocessing, progress)
+        plan, config, calibration, warnings = _build(
+            model, engine_path, options, inputs, constraints, preprocessing, progress
+        )
         engine_file.write_bytes(plan)
-        made = (preprocessing, config, bytes(plan), calibration, warnings, start)
+        made = (constraints, preprocessing, config, bytes(plan), calibration, warnings, start)
         record = _record(model, engine_path, options, inputs, *made)
         write_json(record_file, record.to_dict())
     return record
@@ -139,10 +146,12 @@ def _build(
     engine_path: str | Path,
     options: BuildOptions,
     inputs: dict[str, InputSpec],
+    constraints: Constraints,
     preprocessing: Preprocessing | None,
     progress: Report,
 ) -> tuple["trt.IHostMemory", "trt.IBuilderConfig", dict[str, Any] | None, list[str]]:
     config = _configure(model, options)
+    constrain(model, config, constraints)
     _add_profile(config, model, inputs)
     batches = _batches(model, options, inputs, preprocessing)
     with _calibrating(config, model, options, inputs, batches, progress) as calibrator, _timing(config, options):
@@ -314,6 +323,7 @@ def _record(
     engine_path: str | Path,
     options: BuildOptions,
     inputs: dict[str, InputSpec],
+    constraints: Constraints,
     preprocessing: Preprocessing | None,
     config: "trt.IBuilderConfig",
     plan: bytes,
@@ -323,6 +333,7 @@ def _record(
 ) -> BuildRecord:
     seconds = time.perf_counter() - start
     layers = engine_layers(deserialize(plan)[0])
+    check_ran(constraints, layers)
     return BuildRecord(
         engine_path=str(engine_path),
         engine=describe(),
@@ -347,6 +358,7 @@ def _record(
         warnings=warnings,
         metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
         preprocessing=preprocessing.to_dict() if preprocessing else None,
+        layer_constraints=constraints.to_dict(layers) if constraints.asked else None,
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from helpers.backend import DEVICE, trt
 from helpers.errors import InputError
+from solutions.pipeline.building.layer_precisions import check_asked
 from solutions.pipeline.engines.shapes import Range, complete_ranges, merge_shapes
 from solutions.pipeline.images.preprocessing_record import NOTHING, Asked
 
@@ -29,6 +30,9 @@ class BuildOptions:
     then `calib_cache` is where the cache is written (default: beside the engine); or `calib_cache` alone, whose scales
     are used without any image. `calib_count` takes so many of the folder's images; `preprocessing` is what the options
     say of it.
+
+    Mixed precision: `keep_fp16` names groups, `layer_precisions` single layers (NAME:PRECISION), and
+    `precision_constraints` is obey or prefer (layer_precisions.py).
     """
 
     precision: str = "fp32"
@@ -49,6 +53,9 @@ class BuildOptions:
     min_shapes: tuple[str, ...] = ()
     opt_shapes: tuple[str, ...] = ()
     max_shapes: tuple[str, ...] = ()
+    keep_fp16: tuple[str, ...] = ()
+    layer_precisions: tuple[str, ...] = ()
+    precision_constraints: str = "obey"
 
     @property
     def int8(self) -> bool:
@@ -71,6 +78,7 @@ class BuildOptions:
             raise InputError(f"a workspace of {self.workspace_mb} MB is impossible; give 1 or more")
         if self.opt_level is not None and self.opt_level not in range(6):
             raise InputError(f"optimization level {self.opt_level} does not exist; choose 0 to 5")
+        check_asked(self.keep_fp16, self.layer_precisions, self.precision_constraints, self.precision)
         self._check_calibration()
 
     def _check_calibration(self) -> None:

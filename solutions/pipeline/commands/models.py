@@ -5,12 +5,13 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from helpers.errors import EngineUnavailableError, InputError
 from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_note, print_table, working
+from solutions.pipeline.commands.multivalue import split_values
 from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
 from solutions.pipeline.commands.spellings import LenientCommand
 
@@ -172,6 +173,14 @@ def build(
     calibrator: Annotated[
         str | None, typer.Option(help="INT8: entropy, minmax or percentile (entropy, or the cache's own).")
     ] = None,
+    keep_fp16: Annotated[
+        list[str] | None,
+        typer.Option(help="int8+fp16: groups of layers that stay in FP16, and with them the first and the last layer."),
+    ] = None,
+    layer_precisions: Annotated[
+        list[str] | None, typer.Option(help="Precision of single layers as trtexec spells it: NAME:fp16, * for any.")
+    ] = None,
+    precision_constraints: Annotated[str, typer.Option(help="obey, or prefer where a kernel may be lacking.")] = "obey",
     timing_cache: Annotated[Path | None, typer.Option(help="Cache of tactic timings to use and write.")] = None,
     opt_level: Annotated[
         int | None, typer.Option(help="Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.")
@@ -207,6 +216,9 @@ def build(
             min_shapes=tuple(min_shapes or ()),
             opt_shapes=tuple(opt_shapes or ()),
             max_shapes=tuple(max_shapes or ()),
+            keep_fp16=tuple(split_values(keep_fp16)),
+            layer_precisions=tuple(split_values(layer_precisions)),
+            precision_constraints=precision_constraints,
         )
         record = build_engine(onnx, engine, options, progress=report, note=notes.append)
     for note in notes:
@@ -220,6 +232,8 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
+    if record.layer_constraints:
+        print_line(_constraints_text(record.layer_constraints))
     for warning in record.warnings[:_SHOWN_WARNINGS]:
         print_line(f"warning: {' '.join(warning.split())}")
     if len(record.warnings) > _SHOWN_WARNINGS:
@@ -232,6 +246,15 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
                 **record.calibration, number=number
             )
         )
+
+
+def _constraints_text(found: dict[str, Any]) -> str:
+    asked, ran = (
+        ", ".join(f"{number} {name}" for name, number in found[key].items())
+        for key in ("weighted_asked", "weighted_ran")
+    )
+    groups = f"; kept: {', '.join(found['kept_groups'])}, first and last layer" if found["kept_groups"] else ""
+    return f"convolutions and matrix products with a precision of their own: {asked} asked, {ran} ran{groups}"
 
 
 def _profile_text(record: "BuildRecord") -> str:
