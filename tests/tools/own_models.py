@@ -145,5 +145,13 @@ class BertEncoder(nn.Module):
 
 
 def bert(fused: bool = False) -> nn.Module:
-    """Return a small BERT encoder of 100 words and up to 64 tokens."""
-    return _seeded(lambda: BertEncoder(fused=fused))
+    """Return a small BERT encoder of 100 words and up to 64 tokens, with norms that scale and shift."""
+
+    def make() -> nn.Module:
+        encoder = BertEncoder(fused=fused)
+        for norm in (module for module in encoder.modules() if isinstance(module, nn.LayerNorm)):
+            nn.init.normal_(norm.weight, 1, 0.1)
+            nn.init.normal_(norm.bias, 0, 0.1)
+        return encoder
+
+    return _seeded(make)

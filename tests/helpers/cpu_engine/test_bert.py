@@ -105,8 +105,11 @@ def test_int8_points_where_onnx_runtime_does(opset: int, fused: bool) -> None:
 @pytest.mark.parametrize(("opset", "fused"), FORMS)
 def test_int8_runs_every_linear_layer_in_int8(opset: int, fused: bool) -> None:
     layers = inspect(plan(opset, fused, "INT8"))["Layers"]
-    products = [layer["Precision"] for layer in layers if layer["LayerType"] == "FullyConnected"]
-    assert products == ["INT8"] * LINEAR_LAYERS
+    linear = [layer for layer in layers if layer["LayerType"] == "FullyConnected"]
+    assert len(linear) == LINEAR_LAYERS and {layer["Precision"] for layer in linear} == {"INT8"}
+    assert all("MatMul + " in layer["Name"] or "Gemm" in layer["Name"] for layer in linear)
+    assert all(layer["Weights"]["Type"] == "Int8" and layer["Weights"]["Count"] >= 64 * 64 for layer in linear)
+    assert not [layer for layer in layers if layer["Precision"] == "INT8" and layer not in linear]
 
 
 @pytest.mark.parametrize("fused", [False, True])
