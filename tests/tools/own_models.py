@@ -133,7 +133,7 @@ class BertEncoder(nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        places = torch.arange(input_ids.shape[1])[None].expand_as(input_ids)
+        places = torch.arange(input_ids.shape[1])[None].expand(input_ids.shape[0], -1)
         hidden = self.norm(self.words(input_ids) + self.positions(places) + self.types(token_type_ids))
         mask = self._mask(attention_mask[:, None, None, :])
         for block in self.blocks:

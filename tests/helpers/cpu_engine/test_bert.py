@@ -5,6 +5,7 @@ import io
 import warnings
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -68,6 +69,15 @@ def expected(opset: int, fused: bool, given: Text) -> list[np.ndarray]:
 
 def cosine(found: np.ndarray, wanted: np.ndarray) -> float:
     return float((found * wanted).sum() / np.linalg.norm(found) / np.linalg.norm(wanted))
+
+
+def test_the_forms_have_the_operators_that_exporters_write_for_transformers() -> None:
+    forms = [onnx.load_from_string(exported(*form)).graph for form in FORMS]
+    operators = {node.op_type for graph in forms for node in graph.node}
+    assert operators >= set(
+        "Cast Concat Constant ConstantOfShape Div Equal Erf Expand Gather Gemm IsNaN LayerNormalization MatMul Range "
+        "ReduceMean Reshape Shape Slice Softmax Sqrt Tanh Transpose Unsqueeze Where".split()
+    )
 
 
 @pytest.mark.parametrize(("opset", "fused"), FORMS)
