@@ -55,8 +55,8 @@ class Plan:
     """All that a runtime needs.
 
     `profiles` maps, per profile, an input's name to its [min, opt, max] shapes. `operators` gives each layer's ONNX
-    operator; `layer_of` the layer that makes a tensor; `asked` the layer precisions that were set. `weights` gives the
-    stored type and the number of elements of a layer's weights.
+    operator; `layer_of` the layer that makes a tensor; `products` the matrix product that a layer adds the bias to;
+    `asked` the layer precisions that were set; `attributes` what is known of a layer, its weights for example.
     """
 
     network: str
@@ -69,6 +69,7 @@ class Plan:
     workspace_bytes: int = 0
     operators: dict[str, str] = field(default_factory=dict)
     layer_of: dict[str, str] = field(default_factory=dict)
+    products: dict[str, str] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
 

@@ -141,6 +141,7 @@ _HEADER: dict[str, tuple[Test, str]] = {
     "workspace_bytes": _NUMBER,
     "operators": _TEXTS,
     "layer_of": _TEXTS,
+    "products": _TEXTS,
     "asked": (partial(is_map, test=partial(_is_member, enum=DataType)), "a data type by layer"),
     "attributes": (partial(is_map, test=_is_facts), "facts by layer"),
     "platform": _TEXTS,

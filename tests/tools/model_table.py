@@ -26,6 +26,7 @@ PAGE = ROOT / "docs" / "models.md"
 START, END = "<!-- made by make models -->", "<!-- end -->"
 STAGES = ("export", "build", "INT8", "bench", "compare", "profile", "report")
 CALIBRATION_SAMPLES = 32
+_TEXT = "{}:1x4:4x16:8x48"
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ ENTRIES = (
     Entry("two inputs", _own("two_inputs", "image:batch,3,64,64", "facts:batch,5")),
     Entry(
         "token ids, dynamic length", _own("tokens", "ids:batch,length:int64"), ("ids:1x4:4x32:8x128",)
+    ),
+    Entry(
+        "BERT encoder, three inputs",
+        _own("bert", *(f"{name}:batch,length=16:int64" for name in ("input_ids", "attention_mask", "token_type_ids"))),
+        (_TEXT.format("input_ids"), _TEXT.format("attention_mask"), _TEXT.format("token_type_ids")),
     ),
     Entry("state dict of one's own", ("--model", "{}/weights.pth", "--arch", "resnet18"), make=_save_weights),
     Entry(

@@ -14,7 +14,7 @@ from helpers.cpu_engine.api.types import nptype
 from helpers.cpu_engine.builder import lowering, quantization
 from helpers.cpu_engine.builder.checks import BuildError, check
 from helpers.cpu_engine.builder.config import IBuilderConfig, IOptimizationProfile, ITimingCache
-from helpers.cpu_engine.builder.layer_facts import layer_attributes
+from helpers.cpu_engine.builder.layer_facts import biased_products, layer_attributes
 from helpers.cpu_engine.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
 from helpers.cpu_engine.calibration.calibrators import algorithm_of
 from helpers.cpu_engine.calibration.probe import runner
@@ -259,6 +259,7 @@ class _Build:
             workspace_bytes=self.config.get_memory_pool_limit(MemoryPoolType.WORKSPACE),
             operators={node.name: node.op_type for node in self.source.graph.node},
             layer_of={name: node.name for node in self.source.graph.node for name in node.output},
+            products=biased_products(self.source),
             asked={name: precision.name for name, precision in self.asked.items()},
             attributes=layer_attributes(self.source, self.model),
         )

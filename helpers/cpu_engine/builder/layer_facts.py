@@ -6,7 +6,7 @@ import onnx
 
 from helpers.cpu_engine.api.types import volume
 
-__all__ = ["layer_attributes"]
+__all__ = ["biased_products", "layer_attributes"]
 
 _TYPES = {
     onnx.TensorProto.FLOAT: "Float",
@@ -43,6 +43,19 @@ def layer_attributes(source: onnx.ModelProto, compiled: onnx.ModelProto) -> dict
         if found:
             facts[node.name] = found
     return facts
+
+
+def biased_products(source: onnx.ModelProto) -> dict[str, str]:
+    """Return the matrix product that each layer adds a constant bias to: a linear layer of more than two dimensions."""
+    constants = {tensor.name for tensor in source.graph.initializer}
+    products = {node.output[0]: node.name for node in source.graph.node if node.op_type == "MatMul"}
+    return {
+        node.name: products[name]
+        for node in source.graph.node
+        if node.op_type == "Add" and not constants.isdisjoint(node.input)
+        for name in node.input
+        if name in products
+    }
 
 
 def _stored_types(model: onnx.ModelProto) -> dict[str, str]:

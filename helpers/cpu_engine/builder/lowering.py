@@ -1,8 +1,11 @@
-"""From a network to the ONNX model that is compiled: inputs, outputs, names and symbolic shapes."""
+"""From a network to the ONNX model that is compiled: inputs, outputs, names, weights and symbolic shapes."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from helpers.cpu_engine.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
 
@@ -20,6 +23,7 @@ def lowered(network: INetworkDefinition) -> onnx.ModelProto:
     names = {t.onnx_name: t.name for t in (*inputs, *outputs) if t.name != t.onnx_name}
     if names:
         _rename(graph, names)
+    _fold_weights(graph)
     return model
 
 
@@ -53,6 +57,40 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
     for node in graph.node:
         for field in (node.input, node.output):
             field[:] = [names.get(name, name) for name in field]
+
+
+def _fold_weights(graph: onnx.GraphProto) -> None:
+    """Turn constants, and weights that are passed on or transposed, into weights: exporters write a layer's so."""
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    outputs = {value.name for value in graph.output}
+    nodes = []
+    for node in graph.node:
+        folded = None if node.output[0] in outputs else _folded(node, weights)
+        if folded is None:
+            nodes.append(node)
+        else:
+            folded.name = node.output[0]
+            weights[folded.name] = folded
+    if len(nodes) == len(graph.node):
+        return
+    read = {name for node in nodes for name in node.input} | outputs
+    kept = [tensor for tensor in weights.values() if tensor.name in read]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(kept)
+
+
+def _folded(node: onnx.NodeProto, weights: Mapping[str, onnx.TensorProto]) -> onnx.TensorProto | None:
+    """Return what a node gives as a weight; None where that depends on the inputs, or is none of the three."""
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    tensor = attributes.get("value") if node.op_type == "Constant" else weights.get(next(iter(node.input), ""))
+    if tensor is None or node.op_type not in ("Constant", "Identity", "Transpose"):
+        return None
+    if node.op_type == "Transpose":
+        return numpy_helper.from_array(np.transpose(numpy_helper.to_array(tensor), attributes.get("perm")))
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    return copy
 
 
 def output_shapes(model: onnx.ModelProto) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers.cpu_engine.api.enums import CalibrationAlgoType
 from helpers.cpu_engine.calibration.histogram import TensorStatistics
-from helpers.cpu_engine.calibration.tensors import CalibrationPlan
+from helpers.cpu_engine.calibration.tensors import MASK, CalibratedTensor, CalibrationPlan
 
 __all__ = ["Run", "observe_batches", "part_size"]
 
@@ -34,8 +34,7 @@ def observe_batches(batches: Iterable[Tensors], plan: CalibrationPlan, run: Run)
 
     def values_of(part: Tensors) -> Tensors:
         outputs = {**part, **run(part)}
-        sources = ((tensor, outputs[tensor.source]) for tensor in observed)
-        return {t.name: array if t.value is None else array - t.value for t, array in sources}
+        return {tensor.name: _counted(tensor, outputs[tensor.source]) for tensor in observed}
 
     count = 0
     for batch in batches:
@@ -50,6 +49,13 @@ def observe_batches(batches: Iterable[Tensors], plan: CalibrationPlan, run: Run)
             for part in parts:
                 statistics.count(values_of(part))
     return statistics, count
+
+
+def _counted(tensor: CalibratedTensor, array: np.ndarray) -> np.ndarray:
+    """Return what is counted of a tensor's values; NaN stays, so that it is found."""
+    if tensor.masked:
+        return np.where(np.abs(array) >= MASK, np.float32(0), array)
+    return array if tensor.value is None else array - tensor.value
 
 
 def _count_first(statistics: TensorStatistics, parts: list[Tensors], values_of: Run) -> None:

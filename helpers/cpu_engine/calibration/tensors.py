@@ -16,7 +16,7 @@ from onnx import numpy_helper
 
 from helpers.cpu_engine.api.enums import CalibrationAlgoType
 
-__all__ = ["CalibratedTensor", "CalibrationPlan", "calibration_plan"]
+__all__ = ["MASK", "CalibratedTensor", "CalibrationPlan", "calibration_plan"]
 
 _BEFORE_FUSION = (CalibrationAlgoType.ENTROPY_CALIBRATION_2, CalibrationAlgoType.MINMAX_CALIBRATION)
 _FLOAT_TYPES = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
@@ -31,6 +31,9 @@ _DYNAMIC_FLATTEN_LAYERS = 6
 # Initializers of up to so many values may be the shapes that a Reshape or Expand reads.
 _SHAPE_VALUES = 64
 _FEATURE_MAP_RANK = 4
+# An attention mask adds the least number of its type, or minus infinity, to the scores that do not count.
+MASK = 1e30
+_CARRIES_MASKS = {"Where", "Add", "Sub", "Mul", "Expand", "Cast", "Concat", "Slice", "Trilu"} | _MOVES_DATA
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +42,8 @@ class CalibratedTensor:
 
     `source` names the tensor of the ONNX graph that is observed, "" for a constant. With `same_scale` the scale is that
     of the cache line `source`. With `rectified` max(source, 0) is observed, so that a ReLU need not leave the network.
-    `value` is the constant itself, or, with a source, what is subtracted from what is observed.
+    `value` is the constant itself, or, with a source, what is subtracted from what is observed. With `masked`,
+    magnitudes of `MASK` and more are an attention mask's: they count as zeros, since no scale holds them and a score.
     """
 
     name: str
@@ -47,6 +51,7 @@ class CalibratedTensor:
     same_scale: bool = False
     value: np.ndarray | None = None
     rectified: bool = False
+    masked: bool = False
 
     @property
     def is_observed(self) -> bool:
@@ -85,6 +90,8 @@ def calibration_plan(model: onnx.ModelProto, algorithm: CalibrationAlgoType) -> 
         tensors = [tensor for tensor in tensors if tensor.name not in fused]
     known = {tensor.name: tensor for tensor in tensors}
     tensors = _with_known_sources([_rectified(tensor, graph, known) for tensor in tensors])
+    masked = _masked(model.graph)
+    tensors = [dataclasses.replace(t, masked=True) if t.is_observed and t.source in masked else t for t in tensors]
     sources = dict.fromkeys(tensor.source for tensor in tensors if tensor.is_observed)
     observed = tuple(name for name in sources if name not in graph.inputs)
     return CalibrationPlan(
@@ -94,6 +101,26 @@ def calibration_plan(model: onnx.ModelProto, algorithm: CalibrationAlgoType) -> 
         frozenset(name for name in observed if len(graph.dims(name)) == _FEATURE_MAP_RANK),
         graph.image_bytes(observed),
     )
+
+
+def _masked(graph: onnx.GraphProto) -> set[str]:
+    """Return the tensors that an attention mask reaches on its way to the softmax, from constants beyond `MASK` on."""
+    readers = [node for node in graph.node if node.op_type in _CARRIES_MASKS]
+    read = {name for node in readers for name in node.input}
+    masked = {tensor.name for tensor in graph.initializer if tensor.name in read and _is_mask(tensor)}
+    for node in graph.node:
+        values = (a.t for a in node.attribute if node.op_type in ("Constant", "ConstantOfShape") and a.name == "value")
+        carried = node.op_type in _CARRIES_MASKS and not masked.isdisjoint(node.input)
+        if carried or any(map(_is_mask, values)):
+            masked.update(node.output)
+    return masked
+
+
+def _is_mask(tensor: onnx.TensorProto) -> bool:
+    if tensor.data_type not in _FLOAT_TYPES:
+        return False
+    values = np.abs(numpy_helper.to_array(tensor).astype(np.float32))
+    return bool((values >= MASK).any())
 
 
 def _rectified(tensor: CalibratedTensor, graph: "_Graph", known: dict[str, CalibratedTensor]) -> CalibratedTensor:

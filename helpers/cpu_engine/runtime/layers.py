@@ -22,6 +22,7 @@ _HELPERS = {
     "Convert": "Convert",
     "Eltwise": "Dequantize",
 }
+_PRODUCTS = ("FullyConnected", "MatMul")
 _SEPARATOR = "\x1e"
 
 
@@ -55,8 +56,9 @@ def _onnx_layers(node: ExecutedNode, plan: Plan) -> list[str]:
     for original in node.originals:
         name = original.removesuffix("/WithoutBiases")
         layer = name if name in plan.operators else plan.layer_of.get(name)
-        if layer and layer not in found:
-            found.append(layer)
+        # OpenVINO keeps only the name of the addition when it makes one node of a product and its bias.
+        product = plan.products.get(layer or "") if node.kind in _PRODUCTS else None
+        found += [each for each in (product, layer) if each and each not in found]
     return found
 
 
@@ -76,7 +78,10 @@ def _helper_name(index: int, nodes: list[ExecutedNode], names: dict[int, str]) -
 def _described(
     name: str, node: ExecutedNode, nodes: list[ExecutedNode], originals: list[str], plan: Plan
 ) -> dict[str, Any]:
-    stored = _PRECISIONS.get(node.precision, node.precision.upper())
+    # Of a selection OpenVINO names the type of the condition, eight bits, not of what is selected.
+    selects = [plan.operators.get(layer) for layer in originals] == ["Where"]
+    kind_of_value = node.output_types[0] if selects else node.precision
+    stored = _PRECISIONS.get(kind_of_value, kind_of_value.upper())
     precision = "FP32" if node.primitive.endswith("_f32") else stored  # OpenVINO names what the weights are stored in
     kind = _KINDS.get(node.kind, node.kind)
     facts = {key: value for layer in originals for key, value in plan.attributes.get(layer, {}).items()}

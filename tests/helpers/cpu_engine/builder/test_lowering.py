@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers import cpu_engine as trt
@@ -113,3 +114,46 @@ def test_an_input_shape_set_on_the_network_fixes_the_engine() -> None:
     engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
     assert tuple(engine.get_tensor_shape("x")) == (2, 2, 3, 4)
     assert tuple(engine.get_tensor_shape("y")) == (2, 24)
+
+
+def _layer_of(weight: onnx.NodeProto) -> onnx.ModelProto:
+    """Return x [N, 4] times a weight that `weight`, a node, makes of the initializer "w" [4, 3] or [3, 4]."""
+    stored = np.random.default_rng(4).normal(size=(3, 4) if weight.op_type == "Transpose" else (4, 3))
+    nodes = [weight, helper.make_node("MatMul", ["x", "made"], ["y"], "product")]
+    weights = [] if weight.op_type == "Constant" else [numpy_helper.from_array(stored.astype(np.float32), "w")]
+    return onnx.load_from_string(_model(nodes, {"x": ["N", 4]}, {"y": ["N", 3]}, weights))
+
+
+CONSTANT = numpy_helper.from_array(np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        helper.make_node("Transpose", ["w"], ["made"], "turn"),
+        helper.make_node("Transpose", ["w"], ["made"], "turn", perm=[1, 0]),
+        helper.make_node("Identity", ["w"], ["made"], "same"),
+        helper.make_node("Constant", [], ["made"], "constant", value=CONSTANT),
+    ],
+    ids=["transposed", "transposed by perm", "passed on", "a constant"],
+)
+def test_a_weight_that_a_node_makes_is_the_layers_weight(weight: onnx.NodeProto) -> None:
+    model = _layer_of(weight)
+    _, network = _parsed(model.SerializeToString())
+    lowered = lowering.lowered(network)
+    assert [node.op_type for node in lowered.graph.node] == ["MatMul"]
+    assert [tensor.name for tensor in lowered.graph.initializer] == ["made"]
+    data = np.random.default_rng(6).normal(size=(2, 4)).astype(np.float32)
+    before, after = (
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+            None, {"x": data}
+        )
+        for each in (model, lowered)
+    )
+    np.testing.assert_array_equal(before[0], after[0])
+
+
+def test_a_transposed_activation_stays_a_layer() -> None:
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], "turn"), helper.make_node("Relu", ["t"], ["y"], "relu")]
+    _, network = _parsed(_model(nodes, {"x": ["N", 4]}, {"y": [4, "N"]}))
+    assert [node.name for node in lowering.lowered(network).graph.node] == ["turn", "relu"]

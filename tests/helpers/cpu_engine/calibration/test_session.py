@@ -15,9 +15,9 @@ from helpers.cpu_engine.api.logger import ILogger, Severity
 from helpers.cpu_engine.calibration import batches, session
 from helpers.cpu_engine.calibration import calibrators as calib
 from helpers.cpu_engine.calibration.batches import part_size
-from helpers.cpu_engine.calibration.tensors import calibration_plan
+from helpers.cpu_engine.calibration.tensors import CalibratedTensor, CalibrationPlan, calibration_plan
 from helpers.cpu_engine.device import memory
-from helpers.errors import InputError
+from helpers.errors import EngineError, InputError
 from tests.helpers.cpu_engine.calibration.models import classifier, reshaping, runner
 
 SHAPE = (4, 3, 8, 8)
@@ -270,6 +270,17 @@ def test_an_unknown_address_is_an_error() -> None:
 def test_values_that_are_not_finite_fail_calibration_with_the_tensors_name() -> None:
     scales, log, _ = calibrate(recording()(batches=[np.full(SHAPE, np.nan, np.float32)]))
     assert scales is None and "has infinite or NaN values" in log.texts(Severity.ERROR)
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_a_masks_infinities_count_as_zeros_and_a_nan_behind_it_is_still_found(kind: str) -> None:
+    masked = CalibratedTensor("scores", "scores", masked=True)
+    plan = CalibrationPlan(recording(kind)().get_algorithm(), (masked,), ("scores",), frozenset(), None)
+    scores = np.array([[1, -2, -np.inf, np.finfo(np.float32).min]], np.float32)
+    statistics, _ = batches.observe_batches([{"x": scores}], plan, lambda feeds: {"scores": feeds["x"]})
+    assert statistics.largest("scores") == 2
+    with pytest.raises(EngineError, match="'scores' has infinite or NaN"):
+        batches.observe_batches([{"x": scores + np.nan}], plan, lambda feeds: {"scores": feeds["x"]})
 
 
 def test_a_calibrator_that_skips_its_bases_init_is_named() -> None:

@@ -96,3 +96,18 @@ def test_image_bytes_count_every_observed_float_of_one_image(resnet: onnx.ModelP
     assert calibration_plan(classifier(4), ENTROPY).image_bytes is None
     assert calibration_plan(reshaping(), MINMAX).image_bytes is None
     assert 50e6 < calibration_plan(resnet, ENTROPY_2).image_bytes < 120e6
+
+
+@pytest.mark.parametrize(("least", "masked"), [(-np.inf, True), (np.finfo(np.float32).min, True), (-1e4, False)])
+def test_a_mask_is_followed_from_its_constant_to_the_softmax(least: float, masked: bool) -> None:
+    nodes = [
+        helper.make_node("Sub", ["one", "valid"], ["padding"]),
+        helper.make_node("Mul", ["padding", "least"], ["mask"]),
+        helper.make_node("Add", ["scores", "mask"], ["sum"]),
+        helper.make_node("Softmax", ["sum"], ["shares"], axis=-1),
+        helper.make_node("Add", ["shares", "scores"], ["y"]),
+    ]
+    constants = {"one": np.ones((), np.float32), "least": np.array(least, np.float32)}
+    model = graph(nodes, {"scores": ["n", 4], "valid": ["n", 4]}, ["y"], constants)
+    found = {tensor.name for tensor in calibration_plan(model, MINMAX).tensors if tensor.masked}
+    assert found == ({"mask", "sum"} if masked else set())

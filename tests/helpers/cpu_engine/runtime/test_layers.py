@@ -83,3 +83,24 @@ def test_a_layer_runs_in_its_kernels_precision_whatever_its_weights_are_stored_i
         ("FP32", "Half"),
         ("BF16", "BFloat16"),
     ]
+
+
+def test_a_product_that_takes_its_bias_in_is_named_with_it_and_a_lone_addition_is_not() -> None:
+    plan = replace(
+        PLAN,
+        operators={"/query/MatMul": "MatMul", "/query/Add": "Add"},
+        products={"/query/Add": "/query/MatMul"},
+        attributes={"/query/MatMul": {"Weights": {"Type": "Int8", "Count": 4096}}},
+    )
+    fused, alone = (
+        layers_of([NODES[0], _node("a", kind, [0], [1, 20], "/query/Add")], plan)[0]
+        for kind in ("FullyConnected", "Eltwise")
+    )
+    assert (fused.name, alone.name) == ("/query/MatMul + /query/Add", "/query/Add")
+    assert fused.json["Weights"]["Count"] == 4096 and "Weights" not in alone.json
+
+
+def test_a_selection_runs_in_the_type_of_its_values_not_of_its_condition() -> None:
+    node = replace(_node("w", "Eltwise", [0], [1, 20], "/mask/Where"), precision="u8", output_types=["f32"])
+    layer = layers_of([NODES[0], node], replace(PLAN, operators={"/mask/Where": "Where"}))[0]
+    assert layer.json["Precision"] == "FP32"
