@@ -76,6 +76,10 @@ def test_the_table_of_the_benchmarks_is_the_kept_measurement() -> None:
     assert in_page(page, bench) == page, "make bench writes it"
     most = max(found["of"] - found["equal"] for found in bench["scales"].values())
     assert f"{bench['calibration']['entropy_peak_bytes'] / 1e9:.1f} GB, for calibrating" in LABS
+    rows = json.loads((ROOT / "docs" / "results" / "cpu" / "summary.json").read_text())["rows"]
+    largest = max(rows, key=lambda row: row["peak_memory_bytes"] or 0)
+    assert (largest["name"], largest["batch"]) == ("pytorch-fp32", 32)
+    assert f"{largest['peak_memory_bytes'] / 1e9:.1f} GB, for PyTorch at batch 32" in LABS
     assert f"except at most {['none', 'one', 'two', 'three'][most]} per calibrator" in README
 
 
