@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write
-from helpers.lab import START, STEPS
+from helpers.lab import NOTEBOOKS, START
 
 __all__ = [
     "HANDOUT",
@@ -41,8 +41,8 @@ _MARK = "trt_lab"
 
 
 def notebooks() -> list[Path]:
-    """Return where the notebooks lie in labs/: the start page, then the steps."""
-    return [Path(START), *(Path(step, f"{step}.ipynb") for step in STEPS)]
+    """Return where the notebooks lie in labs/: the start page, then the others in order."""
+    return [Path(START), *(Path(step, f"{step}.ipynb") for step in NOTEBOOKS)]
 
 
 def mark(notebook: NotebookNode) -> None:

@@ -17,12 +17,16 @@ __all__ = [
     "ARTIFACTS",
     "BASELINE",
     "BATCHES",
+    "BONUS",
     "CALIBRATION_IMAGES",
+    "CHAPTERS",
     "ENGINES",
+    "GRADED",
     "LAB_MODEL",
     "LATENCY_SECONDS",
     "MODEL",
     "NAMES",
+    "NOTEBOOKS",
     "ONNX_FILE",
     "PROFILE_BATCHES",
     "QUICK",
@@ -99,6 +103,16 @@ STEPS = (
     "07_accuracy",
     "08_report",
 )
+"""The steps of the 100 points."""
+
+BONUS: tuple[str, ...] = ()
+"""The optional steps; their points are a bonus beside the 100."""
+
+CHAPTERS: tuple[str, ...] = ()
+"""To be read and run: no task, no points."""
+
+GRADED = STEPS + BONUS
+NOTEBOOKS = tuple(sorted(GRADED + CHAPTERS))
 
 START = "00_start.ipynb"
 """The notebook that `make jupyter` opens; it is no step."""
@@ -147,7 +161,7 @@ def artifacts_folder() -> Path:
 def notebooks_folder() -> Path:
     """Return the folder of the steps' folders as seen from a notebook of the lab; elsewhere, the current folder."""
     here = Path.cwd()
-    return here.parent if here.name in STEPS else here
+    return here.parent if here.name in NOTEBOOKS else here
 
 
 def artifact_path(name: str, folder: str | Path | None = None) -> Path:

@@ -12,7 +12,7 @@ from helpers import feedback, lab
 from helpers.errors import InputError
 from helpers.feedback.check import NotYet
 from helpers.handout import HANDOUT
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 from tests.test_no_answers import ANSWERS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +23,7 @@ PARAGRAPH = TEXT.replace("\n  ", " ")
 
 
 def _cells(folder: str) -> list[nbformat.NotebookNode]:
-    return [cell for step in STEPS for cell in nbformat.read(ROOT / folder / step / f"{step}.ipynb", 4).cells]
+    return [cell for step in NOTEBOOKS for cell in nbformat.read(ROOT / folder / step / f"{step}.ipynb", 4).cells]
 
 
 def _is_todo(cell: nbformat.NotebookNode) -> bool:
@@ -57,7 +57,7 @@ def test_the_hints_and_marks_that_it_names_are_those_of_the_notebooks() -> None:
 
 def test_what_it_says_not_to_edit_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRT_LAB_ARTIFACTS", raising=False)
-    monkeypatch.chdir(ROOT / "labs" / STEPS[0])
+    monkeypatch.chdir(ROOT / "labs" / NOTEBOOKS[0])
     artifacts = lab.artifacts_folder().relative_to(ROOT)
     assert f"`{HANDOUT}/`" in TEXT and f"`{artifacts}/`" in TEXT
     for folder in ("helpers", "helpers/points", "datasets"):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from helpers.lab import STEPS as STEPS_OF_THE_LAB
+from helpers.lab import GRADED
 
 ROOT = Path(__file__).resolve().parents[1]
 
 # The rooms (files and folders) of a package from the ground up: each imports only from rooms that stand before it.
-STEPS = tuple(f"s{step}" for step in STEPS_OF_THE_LAB)
+STEPS = tuple(f"s{step}" for step in GRADED)
 FLOORS = {
     "helpers": (
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 import yaml
 
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS, STEPS
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release
 from tests.benchmarks import offline_page
@@ -144,7 +144,7 @@ def test_the_archive_s_pages_and_notebooks_link_only_to_what_is_in_it(unpacked: 
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
             if "://" not in target and not (path.parent / target).exists():
                 broken.append(f"{path.relative_to(unpacked)} → {target}")
-    assert len(texts) >= len(STEPS) + 3 and not broken
+    assert len(texts) >= len(NOTEBOOKS) + 3 and not broken
 
 
 def test_the_archive_s_pages_name_only_files_and_commands_that_are_in_it(unpacked: Path) -> None:

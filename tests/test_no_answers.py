@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 
 ROOT = Path(__file__).resolve().parents[1]
 ANSWERS = {
@@ -46,7 +46,7 @@ def test_helpers_hold_no_answer(path: Path) -> None:
     assert [what for what in answers(path.read_text()) if ALLOWED.get(name) != what] == []
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", NOTEBOOKS)
 def test_given_cells_hold_no_answer(step: str) -> None:
     for cell in nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4).cells:
         if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("solution"):

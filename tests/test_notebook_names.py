@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import nbformat
 import pytest
 
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cells
 
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -61,7 +61,7 @@ def _of_one_word(name: str) -> bool:
     return len(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)) < 2
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", NOTEBOOKS)
 def test_no_cell_of_ours_takes_a_name_that_a_student_may_have_given(step: str) -> None:
     students = {name for entry in load_bank(step) for name in _students(entry)}
     taken = {name for name in _ours(step) if _of_one_word(name) or name in students}

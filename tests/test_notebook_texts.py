@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.lab import STEPS
+from helpers.lab import GRADED, NOTEBOOKS
 
 ROOT = Path(__file__).resolve().parents[1]
 _BOX = re.compile(
@@ -79,13 +79,13 @@ def _binds(cell: NotebookNode) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", GRADED)
 def test_tasks_are_numbered_in_order(step: str) -> None:
     boxes = _boxes(step)
     assert [box.number for box in boxes] == [f"{int(step[:2])}.{n}" for n in range(1, len(boxes) + 1)] != []
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", GRADED)
 def test_points_and_times_add_up(step: str) -> None:
     boxes = _boxes(step)
     graded = sum(float(_label(cell)["points"]) for cell in _cells(step) if _label(cell).get("grade"))
@@ -93,7 +93,7 @@ def test_points_and_times_add_up(step: str) -> None:
     assert sum(box.minutes for box in boxes) == _first(step, "Time")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", GRADED)
 def test_each_todo_has_a_box_that_names_it_and_each_box_a_todo(step: str) -> None:
     boxes, todos = _boxes(step), [_binds(cell) for cell in _cells(step) if _is_todo(cell)]
     for box in boxes:
@@ -103,7 +103,7 @@ def test_each_todo_has_a_box_that_names_it_and_each_box_a_todo(step: str) -> Non
         assert any(set(box.names) <= todo for box in boxes if box.verb == "write"), todo
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", NOTEBOOKS)
 def test_a_step_opens_with_a_picture_that_can_be_read_in_light_and_dark(step: str) -> None:
     shown = _PICTURE.search(_cells(step)[0].source)
     assert shown and len(shown["alt"]) > 30, "the first cell shows an SVG, and says what is on it"
@@ -116,7 +116,7 @@ def test_a_step_opens_with_a_picture_that_can_be_read_in_light_and_dark(step: st
     assert min(sizes) * enlarged >= _LEAST_TEXT and "font-size" in root.attrib
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", NOTEBOOKS)
 def test_questions_have_as_many_answers_folded_behind_them(step: str) -> None:
     cells = _cells(step)
     asked = [number for number, cell in enumerate(cells) if "Questions to think about" in cell.source]
@@ -128,7 +128,7 @@ def test_questions_have_as_many_answers_folded_behind_them(step: str) -> None:
         assert len(_ITEM.findall(answers)) == len(_ITEM.findall(questions)) > 0
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", NOTEBOOKS)
 def test_a_step_ends_with_where_the_field_goes(step: str) -> None:
     cells = _cells(step)
     said = [number for number, cell in enumerate(cells) if cell.source.startswith("**Where the field goes.** ")]
@@ -136,7 +136,7 @@ def test_a_step_ends_with_where_the_field_goes(step: str) -> None:
     assert all(_label(cell) == {} and "explore" in cell.metadata.get("tags", []) for cell in cells[said[0] + 1 :])
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", NOTEBOOKS)
 def test_drawing_is_folded_and_takes_its_colours_from_the_palette(step: str) -> None:
     for cell in _cells(step):
         if cell.cell_type == "code" and not _label(cell):

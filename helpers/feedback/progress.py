@@ -1,4 +1,4 @@
-"""`feedback.progress()`: the engine found here, and for each step its points, the checks passed and the files made."""
+"""`feedback.progress()`: the engine found here, and per notebook its points, the checks passed and the files made."""
 
 import html
 import json
@@ -10,17 +10,18 @@ from helpers.backend import DEVICE, ENGINE, WHY_CPU
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
-from helpers.lab import ARTIFACTS, STEPS, artifacts_folder, notebooks_folder
+from helpers.lab import ARTIFACTS, NOTEBOOKS, STEPS, artifacts_folder, notebooks_folder
 from helpers.points.rooms import CHECKS
 
 __all__ = ["Progress", "Row", "progress", "remember"]
 
 _FILE = ".progress.json"
+_OPTIONAL = "optional: bonus points beside the 100"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One step. `title`, `points` and `notebook` (its path from the current folder) are there where the notebook is."""
+    """One notebook. `title`, `points` and `notebook`, its path from the current folder, are there where it is."""
 
     step: str
     passed: int
@@ -33,43 +34,47 @@ class Row:
 
     @property
     def done(self) -> bool:
-        """Whether every check passed."""
-        return self.passed == self.checks
+        """Whether every check passed, where there are any."""
+        return 0 < self.checks == self.passed
+
+    @property
+    def optional(self) -> bool:
+        """Whether its points are a bonus, or it has none."""
+        return self.step not in STEPS
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The engine in use, and a row per step. `_repr_html_` is Jupyter's hook, `str()` the plain form."""
+    """The engine in use, and a row per notebook. `_repr_html_` is Jupyter's hook, `str()` the plain form."""
 
     engine: str
     rows: list[Row]
 
     def __str__(self) -> str:
-        lines = [self.engine, f"{'step':<14} {'points':>7} {'checks':>8} {'files':>8}"]
+        lines = [self.engine, f"{'step':<25} {'points':>7} {'checks':>8} {'files':>8}"]
         for row in self.rows:
+            if row.optional and _OPTIONAL not in lines:
+                lines.append(_OPTIONAL)
             points = "" if row.points is None else f"{row.points:g}"
             mark = "✓" if row.done else " "
             checks, files = f"{row.passed} of {row.checks}", f"{row.there} of {row.files}"
-            lines.append(f"{mark} {row.step:<12} {points:>7} {checks:>8} {files:>8}")
+            lines.append(f"{mark} {row.step:<23} {points:>7} {checks:>8} {files:>8}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{'✓' if row.done else '○'}</td><td style='text-align:left'>{_link(row)}</td>"
-            f"<td>{'' if row.points is None else f'{row.points:g}'}</td>"
-            f"<td><progress max='{row.checks}' value='{row.passed}'></progress> {row.passed} of {row.checks}</td>"
-            f"<td>{row.there} of {row.files}</td></tr>"
-            for row in self.rows
-        )
+        rows = [_html_row(row) for row in self.rows]
+        place = next((number for number, row in enumerate(self.rows) if row.optional), len(rows))
+        if self.rows[place:]:
+            rows.insert(place, f"<tr><th></th><th style='text-align:left' colspan='4'>{_OPTIONAL}</th></tr>")
         names = "<th style='text-align:left'>step</th><th>points</th><th>checks passed</th><th>files made</th>"
-        return f"<p>{html.escape(self.engine)}</p><table><tr><th></th>{names}</tr>{rows}</table>"
+        return f"<p>{html.escape(self.engine)}</p><table><tr><th></th>{names}</tr>{''.join(rows)}</table>"
 
 
 def progress() -> Progress:
-    """Return the overview of the eight steps, from the checks that passed here, the artifacts and the notebooks."""
+    """Return the overview of all notebooks, from the checks that passed here, the artifacts and the notebooks."""
     passed, folder, notebooks = _read(), artifacts_folder(), notebooks_folder()
     rows = []
-    for step in STEPS:
+    for step in NOTEBOOKS:
         names = [name for name, check in CHECKS.items() if check.step == step]
         files = [name for name, maker in ARTIFACTS.items() if maker == step]
         there = sum((folder / name).is_file() for name in files)
@@ -102,6 +107,15 @@ def _about(path: Path) -> tuple[str, float | None, str]:
     except (InputError, IndexError, TypeError, ValueError, AttributeError):
         return "", None, ""
     return title, points, os.path.relpath(path)
+
+
+def _html_row(row: Row) -> str:
+    bar = f"<progress max='{row.checks}' value='{row.passed}'></progress> {row.passed} of {row.checks}"
+    return (
+        f"<tr><td>{'✓' if row.done else '○'}</td><td style='text-align:left'>{_link(row)}</td>"
+        f"<td>{'' if row.points is None else f'{row.points:g}'}</td>"
+        f"<td>{bar if row.checks else ''}</td><td>{row.there} of {row.files}</td></tr>"
+    )
 
 
 def _link(row: Row) -> str:

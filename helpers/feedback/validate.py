@@ -18,7 +18,7 @@ from helpers.errors import InputError
 from helpers.feedback.card import Card, Line, show
 from helpers.files import atomic_write
 from helpers.handout import cell_name, read_notebook
-from helpers.lab import STEPS, progress
+from helpers.lab import NOTEBOOKS, progress
 from helpers.missed import Missed
 
 __all__ = ["validate"]
@@ -45,7 +45,7 @@ def validate(notebook: str | None = None) -> None:
         content, path = _open_in_colab(), None
     else:
         content, path = read_notebook(path := _found(notebook)), path
-    step = next((name for name in STEPS if path and path.stem == name), "")
+    step = next((name for name in NOTEBOOKS if path and path.stem == name), "")
     card = _judged(content, f"Validate {step or 'this notebook'}", path.parent if path else Path())
     show(card)
     if colab and path is None:
@@ -102,7 +102,7 @@ def _found(notebook: str | None) -> Path:
         return Path(notebook)
     if named := os.environ.get("JPY_SESSION_NAME"):
         return Path(named)
-    steps = [path for name in STEPS if (path := Path(f"{name}.ipynb")).is_file()]
+    steps = [path for name in NOTEBOOKS if (path := Path(f"{name}.ipynb")).is_file()]
     if len(steps) != 1:
         there = ", ".join(path.name for path in steps) or "no step's notebook"
         raise InputError(f"which notebook? Here is {there}; name it: feedback.validate('01_export.ipynb')")
@@ -126,4 +126,4 @@ def _open_in_colab() -> NotebookNode:
 def _step_of(content: NotebookNode) -> str:
     """Return the step whose number the notebook's title has."""
     title = content.cells[0].source.splitlines()[0] if content.cells else ""
-    return next((step for step in STEPS if title.startswith(f"# Step {int(step[:2])} ")), "")
+    return next((step for step in NOTEBOOKS if title.startswith(f"# Step {int(step[:2])} ")), "")

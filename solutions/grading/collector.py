@@ -15,7 +15,7 @@ from solutions.grading.roster import ROSTER, Student, read_roster
 
 __all__ = ["StudentCollector", "is_copy", "student_of"]
 
-_NOTEBOOK = re.compile(r"(?:^|(?<=_))0[1-8]_[a-z0-9]+[^/\\]*\.ipynb$")
+_NOTEBOOK = re.compile(r"(?:^|(?<=_))[01][0-9]_[a-z0-9]+[^/\\]*\.ipynb$")
 
 
 def student_of(path: PurePath, roster: list[Student]) -> str:

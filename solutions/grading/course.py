@@ -21,7 +21,7 @@ from traitlets.config import Config
 from helpers.errors import InputError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 from solutions.grading.layout import course_config
 from solutions.grading.outcome import CLAIMS
 
@@ -36,7 +36,7 @@ class Course:
 
     root: Path
     config: Config
-    steps: tuple[str, ...] = STEPS
+    steps: tuple[str, ...] = NOTEBOOKS
 
     @classmethod
     def at(cls, root: str | Path, config_from: str | Path | None = None) -> "Course":

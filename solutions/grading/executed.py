@@ -1,7 +1,7 @@
 """`python -m solutions.grading.executed`: which outputs of the committed solutions are older than their code.
 
 An executed cell keeps a digest of its code in its metadata, and the notebook where and when it ran: one device, one day
-for all eight, since the solutions are read as one book.
+for all eight steps, since they are read as one book; an optional notebook is read for itself, and names its own.
 """
 
 import datetime
@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 
 from helpers.backend import DEVICE, ENGINE, trt
 from helpers.handout import read_notebook
+from helpers.lab import STEPS
 from solutions.grading.course import Course
 
 __all__ = ["ABOUT", "outdated", "stamp"]
@@ -52,7 +53,7 @@ def outdated(course: Course) -> list[str]:
         for step, notebook in notebooks.items()
     }
     lines = [f"{step}: other code ran in cells {', '.join(cells)}" for step, cells in changed.items() if cells]
-    if len(set(devices.values())) > 1:
+    if len({devices[step] for step in devices.keys() & set(STEPS)}) > 1:
         where = "; ".join(f"{step} on {device}" for step, device in devices.items())
         lines.append(f"the steps ran on different devices: {where}")
     return lines

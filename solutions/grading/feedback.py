@@ -13,7 +13,7 @@ from nbgrader.server_extensions.formgrader.handlers import template_path
 from nbgrader.utils import is_grade
 from traitlets.config import Config
 
-from solutions.checks.core.claim import CELLS, CRITERIA
+from solutions.checks.core.claim import CELLS, COLUMNS
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.environment import records_of
 from solutions.grading.marking import without_guide
@@ -54,7 +54,7 @@ class FeedbackSummary(NbGraderPreprocessor):
         resources["lab"] = {
             "heading": _heading(nb) or about["notebook"],
             "cells": cells,
-            "criteria": [_sum(criterion, cells) for criterion in CRITERIA if _sum(criterion, cells)[2]],
+            "criteria": [_sum(criterion, cells) for criterion in COLUMNS if _sum(criterion, cells)[2]],
             "titles": {cell.name: cell.title for cell in cells},
         }
         return nb, resources

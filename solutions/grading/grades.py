@@ -9,7 +9,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from rich.table import Table
 
 from helpers.files import atomic_write, write_json
-from solutions.checks.core.claim import CELLS, CRITERIA
+from solutions.checks.core.claim import BONUS, CELLS, COLUMNS, CRITERIA
 
 __all__ = ["StudentGrades", "grades_of", "maxima", "table", "write_grades"]
 
@@ -22,20 +22,20 @@ class StudentGrades:
     """One student's points by criterion and by step. `pending` are points that a person has still to give."""
 
     student: str
-    points: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CRITERIA, 0.0))
+    points: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0.0))
     steps: dict[str, float] = field(default_factory=dict)
     pending: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> float:
-        """All points so far, to a hundredth."""
-        return round(sum(self.points.values()), 2)
+        """The points of the 100 so far, to a hundredth; a bonus is none of them."""
+        return round(sum(self.points[criterion] for criterion in CRITERIA), 2)
 
 
 def maxima(gradebook: Gradebook, steps: list[str]) -> dict[str, float]:
     """Return what each criterion is worth in `steps`, from the cells in the gradebook."""
-    worth = dict.fromkeys(CRITERIA, 0.0)
+    worth = dict.fromkeys(COLUMNS, 0.0)
     for step in steps:
         for cell in gradebook.find_notebook(step, step).grade_cells:
             worth[CELLS[cell.name].criterion] += cell.max_score
@@ -61,16 +61,19 @@ def grades_of(gradebook: Gradebook, student: str, steps: list[str], graded: list
 
 
 def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
-    """Return the class as a table: a row a student, a column a criterion."""
+    """Return the class as a table: a row a student, a column a criterion; a last one where the course has a bonus."""
     shown = Table(title="Points", title_justify="left")
     shown.add_column("student", overflow="fold")
     for criterion in CRITERIA:
         shown.add_column(f"{criterion}\n/{worth[criterion]:g}", justify="right")
-    shown.add_column(f"total\n/{sum(worth.values()):g}", justify="right")
+    shown.add_column(f"total\n/{sum(worth[criterion] for criterion in CRITERIA):g}", justify="right")
+    bonus = [BONUS] if worth[BONUS] else []
+    for column in bonus:
+        shown.add_column(f"{column}\n/{worth[column]:g}", justify="right")
     for row in grades:
         cells = [_cell(row, criterion) for criterion in CRITERIA]
         total = f"{row.total:g}" + (f" + {row.pending:g} pending" if row.pending else "")
-        shown.add_row(_plain(row.student), *cells, total)
+        shown.add_row(_plain(row.student), *cells, total, *(_cell(row, column) for column in bonus))
     return shown
 
 
@@ -81,9 +84,9 @@ def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, flo
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["student", *CRITERIA, "pending", "total", *steps, "notes"])
+    writer.writerow(["student", *CRITERIA, "pending", "total", BONUS, *steps, "notes"])
     for row in grades:
-        numbers = [row.points[criterion] for criterion in CRITERIA] + [row.pending, row.total]
+        numbers = [row.points[criterion] for criterion in CRITERIA] + [row.pending, row.total, row.points[BONUS]]
         numbers += [row.steps[step] for step in steps]
         writer.writerow([_text(row.student), *(f"{number:g}" for number in numbers), _text("; ".join(row.notes))])
     atomic_write(folder / "grades.csv", text.getvalue())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from helpers.errors import InputError
 from helpers.handout import read_notebook
+from helpers.lab import STEPS
 from solutions.grading.course import Course
 from solutions.grading.restore import restore, tidy
 
@@ -53,7 +54,7 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         if stray:
             there = stray[0].relative_to(folder)
             found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")
-    plain = [step for step in missing if not any(note.startswith(step) for note in found.notes)]
+    plain = [step for step in missing if step in STEPS and not any(note.startswith(step) for note in found.notes)]
     if plain:
         found.notes.append(f"not handed in: {', '.join(plain)}")
     return found

@@ -9,12 +9,12 @@ import nbformat
 import pytest
 
 from helpers import points
-from helpers.lab import STEPS
+from helpers.lab import GRADED
 from helpers.points.builders import LEAST_SPEEDUP
 from solutions.checks.trusted.speed import FULL, NONE
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = {step: f"s{step}" for step in STEPS}
+ROOMS = {step: f"s{step}" for step in GRADED}
 NAMES = {module.name for module in pkgutil.iter_modules(points.__path__)}
 
 

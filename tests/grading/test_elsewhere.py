@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from helpers import elsewhere
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
 from solutions.grading.labs import FIRST_CELL
 from solutions.grading.layout import ROOT
@@ -117,7 +117,7 @@ def test_with_google_drive_the_steps_files_go_there(
     assert f"it goes to {tmp_path}/trt-lab/" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["00_start.ipynb", *(f"{step}/{step}.ipynb" for step in STEPS)])
+@pytest.mark.parametrize("name", ["00_start.ipynb", *(f"{step}/{step}.ipynb" for step in NOTEBOOKS)])
 def test_each_notebook_has_the_cell_and_a_link_that_opens_it_in_colab(name: str) -> None:
     notebook = nbformat.read(ROOT / "labs" / name, as_version=4)
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")

@@ -11,8 +11,9 @@ import pytest
 from nbformat import NotebookNode
 
 from helpers.errors import InputError
-from helpers.lab import START, STEPS
-from solutions.checks.core.claim import CELLS, CRITERIA, claims_of
+from helpers.lab import BONUS as BONUS_STEPS
+from helpers.lab import NOTEBOOKS, START
+from solutions.checks.core.claim import BONUS, CELLS, COLUMNS, claims_of
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
@@ -23,6 +24,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 PRESENT = Course.at(ROOT).present
 STUB = ["# YOUR CODE HERE", 'raise NotImplementedError("fill in this TODO, then remove this line")']
 MANUAL_POINTS = 6.0
+BONUS_POINTS = {
+    "09_mixed_precision": 5,
+    "10_profiles_and_streams": 4,
+    "11_bert": 5,
+    "12_layer_profiling": 4,
+    "13_compilers": 3,
+    "16_cases": 3,
+}
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +134,13 @@ def test_the_test_cells_and_their_points_are_those_of_the_claims(step: str) -> N
         assert worth == pytest.approx(claimed or MANUAL_POINTS), name
 
 
-@pytest.mark.skipif(list(STEPS) != PRESENT, reason="not all steps are there yet")
-def test_the_points_are_forty_thirty_fifteen_fifteen() -> None:
-    worth = dict.fromkeys(CRITERIA, 0.0)
+@pytest.mark.skipif(list(NOTEBOOKS) != PRESENT, reason="not all steps are there yet")
+def test_the_points_are_forty_thirty_fifteen_fifteen_and_a_bonus() -> None:
+    worth = dict.fromkeys(COLUMNS, 0.0)
     for step in PRESENT:
         for name, points in _points(step).items():
             worth[CELLS[name].criterion] += points
+    assert worth.pop(BONUS) == sum(BONUS_POINTS[step] for step in BONUS_STEPS)
     assert worth == {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
 
 
@@ -180,7 +190,7 @@ def test_what_was_only_run_is_made_anew_without_a_word(course: Course, tmp_path:
 
 
 def test_the_notebook_of_a_step_that_is_gone_goes_and_work_in_it_is_kept(course: Course, tmp_path: Path) -> None:
-    gone = tmp_path / STEPS[1] / f"{STEPS[1]}.ipynb"
+    gone = tmp_path / NOTEBOOKS[1] / f"{NOTEBOOKS[1]}.ipynb"
     gone.parent.mkdir(parents=True)
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("mine")]), gone)
     _, kept = make_labs(course, tmp_path)

@@ -15,7 +15,7 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.validator import Validator
 
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT, StepFolders, course_config, exchange_folder
 from tests.browser.jupyter_server import JupyterServer
@@ -32,7 +32,7 @@ def _listed(root: Path) -> set[str]:
 
 def test_formgrader_lists_the_steps_and_nothing_else(course: Course) -> None:
     assert _listed(course.root) == {STEP}
-    assert _listed(ROOT) == {step for step in STEPS if (ROOT / "solutions" / step).is_dir()}
+    assert _listed(ROOT) == {step for step in NOTEBOOKS if (ROOT / "solutions" / step).is_dir()}
 
 
 def test_the_directory_structure_is_an_ordinary_one_but_for_every_assignment() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.errors import InputError
 from helpers.handout import HANDOUT, mark
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release, student_project
 
@@ -38,7 +38,7 @@ def test_it_holds_what_the_readme_names(unpacked: Path) -> None:
     for name in ("README.md", "Makefile", "environment.yml", "constraints.txt", "LICENSE", "nbgrader_config.py"):
         assert (unpacked / name).is_file(), name
     assert (unpacked / "AGENTS.md").read_text() == (ROOT / "labs" / "AGENTS.md").read_text()
-    assert [path.stem for path in sorted((unpacked / HANDOUT).iterdir())] == ["00_start", *STEPS]
+    assert [path.stem for path in sorted((unpacked / HANDOUT).iterdir())] == ["00_start", *NOTEBOOKS]
     assert not list((unpacked / "labs").rglob("*.ipynb")), "unpacked over an older release, it would overwrite work"
     assert (unpacked / "datasets" / "weights" / "resnet50.npz").is_file()
 
@@ -47,7 +47,7 @@ def test_its_notebooks_are_laid_out_and_a_newer_release_keeps_what_was_written(t
     make_release(ROOT, tmp_path / "student.zip")
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
         archive.extractall(tmp_path)
-    here, step = tmp_path / NAME, STEPS[1]
+    here, step = tmp_path / NAME, NOTEBOOKS[1]
     assert "02_fp16: new" in _laid_out(here)
     assert _files(here / "labs") == _files(ROOT / "labs")
     place = here / "labs" / step / f"{step}.ipynb"

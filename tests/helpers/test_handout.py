@@ -16,9 +16,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from helpers.errors import InputError
 from helpers.handout import HANDOUT, as_handed_out, cell_name, lay_out, mark, read_notebook, renewed
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 
-STEP, STUB = STEPS[0], "def square(x):\n    raise NotImplementedError"
+STEP, STUB = NOTEBOOKS[0], "def square(x):\n    raise NotImplementedError"
 SOLVED = "def square(x):\n    return x * x"
 
 
@@ -242,7 +242,7 @@ def test_the_old_notebook_is_kept_to_the_byte(bundle: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["{", "[]", '{"cells": [{}], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}'])
 def test_one_that_cannot_be_read_stops_before_anything_is_written(bundle: Path, broken: str) -> None:
-    second = STEPS[1]
+    second = NOTEBOOKS[1]
     _place(bundle).parent.mkdir(parents=True)
     _place(bundle).write_text(broken)
     (bundle / HANDOUT / second).mkdir()

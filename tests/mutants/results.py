@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from helpers.lab import STEPS
+from helpers.lab import GRADED
 from tests.mutants.equivalent import reason_of
 from tests.mutants.judging import Decision
 from tests.mutants.source import Mutant
@@ -34,7 +34,7 @@ def figures(
     judged = [one for one in rewrites if one.name in decisions]
     return {
         **about,
-        "steps": {step: _counts([found for mutant, found in rows if mutant.step == step]) for step in STEPS},
+        "steps": {step: _counts([found for mutant, found in rows if mutant.step == step]) for step in GRADED},
         "all": _counts([found for _, found in rows]),
         "operators": {
             name: _counts([found for mutant, found in rows if mutant.operator == name])

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from helpers.lab import STEPS
+from helpers.lab import GRADED
 from tests.mutants import renames, reshaping
 from tests.mutants.source import normal, todo_cells
 from tests.submissions.bank import Entry, notebook_cells
@@ -23,7 +23,7 @@ _NUMBERS_ARE_RETURNED = {"evaluate_accuracy_todo", "latency_function", "throughp
 @functools.cache
 def all_rewrites(step: str | None = None) -> tuple[Entry, ...]:
     """Return every rewrite of a step's TODO cells, or of all steps', in order."""
-    steps = [step] if step else STEPS
+    steps = [step] if step else GRADED
     return tuple(one for name in steps for cell in todo_cells(name) for one in rewrites_of(name, cell))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from helpers.lab import STEPS
+from helpers.lab import GRADED
 from tests.mutants.field_operators import FIELD
 from tests.mutants.operators import GENERAL, Operator
 from tests.mutants.prose import BEGIN, mutable_nodes
@@ -61,7 +61,7 @@ def todo_cells(step: str) -> dict[str, str]:
 @functools.cache
 def all_mutants(step: str | None = None) -> tuple[Mutant, ...]:
     """Return every mutant of a step, or of all steps, in order."""
-    steps = [step] if step else STEPS
+    steps = [step] if step else GRADED
     return tuple(
         mutant for one in steps for cell, source in todo_cells(one).items() for mutant in mutants_of(one, cell, source)
     )

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from helpers.lab import STEPS
+from helpers.lab import GRADED
 from solutions.checks.core.claim import CELLS
 from tests.mutants.equivalent import equivalents
 from tests.mutants.judging import Decision, rounds
@@ -85,7 +85,7 @@ def test_every_operator_is_tried_on_a_solution_or_on_a_small_source() -> None:
 
 
 def test_given_code_is_not_mutated() -> None:
-    for step in STEPS:
+    for step in GRADED:
         for cell, source in todo_cells(step).items():
             inside = solution_lines(source)
             written = {line.strip() for number, line in enumerate(source.splitlines(), 1) if number in inside}
@@ -112,8 +112,8 @@ def test_the_sample_has_every_step_and_operator_and_depends_on_the_seed_only() -
     strata = {(mutant.step, mutant.operator) for mutant in MUTANTS}
     assert len(sample) == 300 and {(mutant.step, mutant.operator) for mutant in sample} == strata
     assert sample == stratified(MUTANTS, 300, seed=0) != stratified(MUTANTS, 300, seed=1)
-    share = {step: sum(one.step == step for one in MUTANTS) / len(MUTANTS) for step in STEPS}
-    assert all(sum(one.step == step for one in sample) >= 100 * share[step] for step in STEPS)
+    share = {step: sum(one.step == step for one in MUTANTS) / len(MUTANTS) for step in GRADED}
+    assert all(sum(one.step == step for one in sample) >= 100 * share[step] for step in GRADED)
 
 
 @pytest.mark.parametrize("rule", equivalents(), ids=lambda rule: rule.reason[:40])
@@ -126,7 +126,7 @@ def test_few_are_called_equivalent() -> None:
     assert listed <= 0.1 * len(MUTANTS)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", GRADED)
 def test_every_rewrite_is_a_program_other_than_the_solution(step: str) -> None:
     rewrites = [rewrite for rewrite in REWRITES if rewrite.step == step]
     assert {rewrite.cell for rewrite in rewrites} == set(todo_cells(step))
@@ -144,7 +144,7 @@ def test_every_name_of_a_notebook_is_a_local_name_somewhere() -> None:
 
 
 def test_every_todo_cell_is_judged_by_the_nearest_test_cell_first_and_by_timed_ones_last() -> None:
-    for step in STEPS:
+    for step in GRADED:
         for cell in todo_cells(step):
             parts = rounds(step, cell)
             assert len(parts[0]) == 1 and all(CELLS[name].step == step for part in parts for name in part)

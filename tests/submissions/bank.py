@@ -10,7 +10,7 @@ import yaml
 from nbgrader.preprocessors import ClearSolutions
 
 from helpers.backend import ENGINE
-from helpers.lab import STEPS
+from helpers.lab import GRADED
 from solutions.checks.core.claim import CELLS
 
 __all__ = ["ROOT", "Entry", "covering", "load_bank", "notebook_cells", "patched_cells"]
@@ -82,7 +82,7 @@ def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
     """
     found: list[Entry] = []
     for path in sorted(_FOLDER.glob("*.yaml")):
-        if path.stem not in STEPS or step not in (None, path.stem):
+        if path.stem not in GRADED or step not in (None, path.stem):
             continue
         if extremes:
             found.append(Entry(path.stem, "solution", "solution", "The notebook as it is."))

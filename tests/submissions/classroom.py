@@ -12,7 +12,7 @@ import nbformat
 import typer
 
 from helpers.files import atomic_write
-from helpers.lab import STEPS
+from helpers.lab import GRADED, STEPS
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 
 __all__ = ["HALF_DONE", "STUDENTS", "write_classroom"]
@@ -24,9 +24,9 @@ STUDENTS = ("complete", "empty", "half_done")
 
 
 def write_classroom(folder: str | Path) -> None:
-    """Write `folder`/STUDENT/STEP/STEP.ipynb for every student and step."""
+    """Write `folder`/STUDENT/STEP/STEP.ipynb for each student and step; optional steps for the complete one alone."""
     bank = {entry.title: entry for entry in load_bank(extremes=False)}
-    for index, step in enumerate(STEPS):
+    for index, step in enumerate(GRADED):
         solution = Entry(step, "solution", "solution")
         mistake = bank[f"{step}/{HALF_DONE[step]}"] if step in HALF_DONE else solution
         for student, entry in (
@@ -34,6 +34,8 @@ def write_classroom(folder: str | Path) -> None:
             ("empty", None),
             ("half_done", mistake if index < len(STEPS) // 2 else None),
         ):
+            if step not in STEPS and student != "complete":
+                continue
             target = Path(folder) / student / step / f"{step}.ipynb"
             atomic_write(target, nbformat.writes(_handed_in(step, entry)) + "\n")
 

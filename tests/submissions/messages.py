@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.files import atomic_write
-from helpers.lab import STEPS
+from helpers.lab import GRADED
 from solutions.checks.core.claim import CELLS, claims_of
 
 __all__ = ["claims_without_message", "messages", "write_messages"]
@@ -31,7 +31,7 @@ _POINT = re.compile(
 def messages(figures: dict[str, Any]) -> str:
     """Return the Markdown tables, one a step, from the figures of a whole run of the bank."""
     parts = []
-    for step in STEPS:
+    for step in GRADED:
         hidden, visible = _hidden(step, figures["entries"]), _visible(step, figures["entries"])
         if not hidden:
             continue

@@ -18,9 +18,15 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Point
 
-__all__ = ["CELLS", "CRITERIA", "Cell", "Claim", "Earned", "award", "claim", "claims_of", "shared"]
+__all__ = ["BONUS", "CELLS", "COLUMNS", "CRITERIA", "Cell", "Claim", "Earned", "award", "claim", "claims_of", "shared"]
 
 CRITERIA = ("correctness", "performance", "accuracy", "documentation")
+"""What the 100 points are for."""
+
+BONUS = "bonus"
+"""The criterion of the optional steps; its points are never part of the 100."""
+
+COLUMNS = (*CRITERIA, BONUS)
 
 
 @dataclass(frozen=True)

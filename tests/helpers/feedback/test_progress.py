@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from helpers.backend import DEVICE
 from helpers.feedback.progress import progress, remember
-from helpers.lab import STEPS
+from helpers.lab import NOTEBOOKS
 from helpers.points.rooms import CHECKS
 
 
@@ -26,7 +26,7 @@ def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_step_without_anything_done(labs: Path) -> None:
     found = progress()
-    assert [row.step for row in found.rows] == list(STEPS)
+    assert [row.step for row in found.rows] == list(NOTEBOOKS)
     assert not any(row.done or row.passed or row.there for row in found.rows)
     assert DEVICE in str(found) and DEVICE in found._repr_html_()
 
