@@ -11,6 +11,7 @@ from website.repository import Repository
 from website.sources import lay_out
 
 STEP = "solutions/01_export/01_export.ipynb"
+OPTIONAL = "solutions/10_streams/10_streams.ipynb"
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def repository(tmp_path: Path) -> Repository:
     first = new_markdown_cell("# Step 1 · Export\n\n**You will** export a\nmodel. **Time** 5 minutes.")
     files = {
         STEP: nbformat.writes(new_notebook(cells=[first, task, folded])),
+        OPTIONAL: nbformat.writes(new_notebook(cells=[new_markdown_cell("# Step 10 · Streams\n")])),
         "labs/01_export/01_export.ipynb": nbformat.writes(new_notebook()),
         "labs/README.md": "# Labs",
         "README.md": "# Read me",
@@ -74,6 +76,8 @@ def test_every_document_is_laid_out_and_a_new_one_is_in_the_contents(repository:
     laid_out = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
     assert laid_out >= {STEP, "labs/README.md", "docs/later.md", "docs/instructor.md", "docs/images/a.svg"}
     assert "\n/docs/later\n" in start and "[Step 1 · Export](solutions/01_export/01_export.ipynb)" in start
+    further = start.index("## Further on")
+    assert start.index(f"({STEP})") < further < start.index(f"({OPTIONAL})")
     assert start.count("/docs/instructor") == 1, "a page with a place of its own is not listed again"
     assert (target / "docs/results/h200/report.md").read_text().startswith("---\norphan: true\n---\n")
 
