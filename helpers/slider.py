@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-__all__ = ["png", "slider"]
+__all__ = ["png", "show_slider"]
 
 
-def slider(draw: Callable[[float], Figure], values: Sequence[float], name: str, first: int = 0) -> None:
+def show_slider(draw: Callable[[float], Figure], values: Sequence[float], name: str, first: int = 0) -> None:
     """Show a slider called `name` over `values`, beginning with number `first`, and the figure of the value chosen.
 
     Without ipywidgets one line says how to get it.

@@ -33,6 +33,7 @@ FLOORS = {
             "lab",
             "elsewhere",
             "plots",
+            "slider",
             "loader",
             "handout",
         ),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from helpers.slider import png, slider
+from helpers.slider import png, show_slider
 
 matplotlib.use("Agg")
 VALUES = (1.0, 2.5, 4.0)
@@ -31,7 +31,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[ipywidgets.VBox]:
 
 
 def test_moving_it_draws_the_value_chosen(shown: list[ipywidgets.VBox]) -> None:
-    slider(_draw, VALUES, "threshold", first=1)
+    show_slider(_draw, VALUES, "threshold", first=1)
     chosen, picture = shown[0].children
     widths = [_width(picture.value)]
     for index in (0, 2):
@@ -42,7 +42,7 @@ def test_moving_it_draws_the_value_chosen(shown: list[ipywidgets.VBox]) -> None:
 
 def test_it_leaves_no_figure_open_that_the_notebook_would_show_again(shown: list[ipywidgets.VBox]) -> None:
     before = matplotlib.pyplot.get_fignums()
-    slider(_draw, np.linspace(1, 2, 5), "threshold")
+    show_slider(_draw, np.linspace(1, 2, 5), "threshold")
     assert shown and matplotlib.pyplot.get_fignums() == before
 
 
@@ -50,6 +50,6 @@ def test_without_ipywidgets_one_line_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shown: list[ipywidgets.VBox]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    slider(_draw, VALUES, "threshold")
+    show_slider(_draw, VALUES, "threshold")
     assert capsys.readouterr().out == ("the slider needs ipywidgets: pip install ipywidgets, then restart the kernel\n")
     assert shown == []
