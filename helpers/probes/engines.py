@@ -1,4 +1,4 @@
-"""The one engine that helpers build: in FP32, for the checks of steps 5 and 6, whose tasks begin with an engine."""
+"""The one engine that helpers build: in FP32, for the checks of steps 5, 6 and 10, whose tasks begin with an engine."""
 
 from functools import lru_cache
 
