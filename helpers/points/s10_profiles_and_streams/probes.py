@@ -104,17 +104,18 @@ def streams_end(
     streams: int,
     refuses: int | None = None,
     breaks: bool = False,
+    withheld: int | None = None,
     contexts: bool = True,
 ) -> dict[str, Any]:
     """Call `run_batches` where it ends by an exception: a batch that does not fit, a run that answers False
-    (`refuses`), an iterator that `breaks` after its batches; without `contexts` none can be made.
+    (`refuses`), an iterator that `breaks` after its batches, the profile `withheld`; without `contexts` none is made.
 
     Returns `raised` (the exception's type, None without one), its `message`, `own`, whether it is the iterator's, and
     how many operations were `unawaited` by then.
     """
     error, engine, raised = CannotReadError("the next file cannot be read"), _engine(plan), None
     batches = batches_of(seed, numbers, image)
-    with watched(refuses) as watch, _contexts(contexts):
+    with watched(refuses) as watch, _contexts(contexts), _without_profile(withheld):
         try:
             notebook[FUNCTION](engine, _failing(batches, error) if breaks else iter(batches), streams=streams)
         except NotImplementedError:
@@ -124,6 +125,18 @@ def streams_end(
         unawaited = watch.unawaited
     kind = None if raised is None else type(raised).__name__
     return {"raised": kind, "message": str(raised), "own": raised is error, "unawaited": unawaited}
+
+
+@contextlib.contextmanager
+def _without_profile(index: int | None) -> Iterator[None]:
+    """Let no context have the profile of that index, as TensorRT 8.6 where another has it."""
+    name, original = "set_optimization_profile_async", trt.IExecutionContext.set_optimization_profile_async
+
+    def given(context: Any, profile_index: int, stream_handle: int) -> bool:
+        return profile_index != index and original(context, profile_index, stream_handle)
+
+    with mock.patch.object(trt.IExecutionContext, name, given):
+        yield
 
 
 @contextlib.contextmanager

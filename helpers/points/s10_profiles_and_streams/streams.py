@@ -10,7 +10,7 @@ from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s05_inference.engines import row_errors
 from helpers.points.s10_profiles_and_streams import probes
-from helpers.points.s10_profiles_and_streams.watch import Row
+from helpers.points.s10_profiles_and_streams.watch import NoProfileError, Row
 from helpers.probes.engines import probe_engine
 from helpers.probes.networks import tiny_onnx
 
@@ -216,6 +216,7 @@ _ENDS: dict[str, dict[str, Any]] = {
     "a batch that is smaller than the profile": {"numbers": [4, 5, _LEAST - 1, 4]},
     "a run that TensorRT refuses": {"numbers": [4, 5, 6, 3], "refuses": 2},
     "an iterator that raises": {"numbers": [4, 5, 6], "breaks": True},
+    "a profile that TensorRT does not give": {"numbers": [4, 5, 6], "withheld": 1},
 }
 
 
@@ -245,7 +246,7 @@ def ends(case: Case) -> str:
     return f"{len(left)} ends with nothing under way; {_CYCLES} calls leave no buffer, context or stream"
 
 
-@point("What goes wrong raises: a batch outside the profile, a refused run, an iterator, too few profiles")
+@point("What goes wrong raises: a batch, a run or a profile that is refused, an iterator, too few profiles")
 def errors(case: Case) -> str:
     said = []
     for what, how in _ENDS.items():
@@ -254,8 +255,8 @@ def errors(case: Case) -> str:
         if how.get("breaks"):
             if not found["own"]:
                 raise Missed(f"the exception of {what} as it was raised", told, "let it go on: finally, not except")
-        elif found["raised"] is None or found["raised"] in SLIPS:
-            advice = "look at what set_input_shape and execute_async_v3 return"
+        elif found["raised"] is None or found["raised"] in {*SLIPS, NoProfileError.__name__}:
+            advice = "look at what set_optimization_profile_async, set_input_shape and execute_async_v3 return"
             raise Missed(f"an exception that you raise for {what}", told, advice)
         said.append(found["raised"])
     return f"{len(said)} ways to fail: {', '.join(said)}; {_too_few(case)} for too few profiles"
