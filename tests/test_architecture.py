@@ -26,6 +26,7 @@ FLOORS = {
             "cuda_python",
             "cpu_engine",
             "backend",
+            "cuda_graphs",
             "arithmetic",
             "layers",
             "models",

@@ -1,4 +1,4 @@
-"""The one engine that helpers build: in FP32, for the checks of steps 5 and 6, whose tasks begin with an engine."""
+"""The one engine that helpers build: in FP32, for the checks of steps 5, 6 and 10, whose tasks begin with an engine."""
 
 from functools import lru_cache
 
@@ -8,12 +8,12 @@ __all__ = ["probe_engine"]
 
 
 @lru_cache(maxsize=8)
-def probe_engine(onnx: bytes, batches: tuple[int, int, int] | None = None) -> bytes:
+def probe_engine(onnx: bytes, *ranges: tuple[int, int, int]) -> bytes:
     """Return a serialized FP32 engine of an ONNX model with one input.
 
     Args:
         onnx: the model. It must be one that the parser takes.
-        batches: min, opt and max of the profile's batch; None where the model's batch is fixed.
+        ranges: min, opt and max of each profile's batch; none where the model's batch is fixed.
 
     Optimization level 0 takes the first kernel that works: a small network is built in seconds on a GPU too.
     """
@@ -26,7 +26,7 @@ def probe_engine(onnx: bytes, batches: tuple[int, int, int] | None = None) -> by
     config = builder.create_builder_config()
     config.clear_flag(trt.BuilderFlag.TF32)
     config.builder_optimization_level = 0
-    if batches is not None:
+    for batches in ranges:
         tensor = network.get_input(0)
         profile = builder.create_optimization_profile()
         profile.set_shape(tensor.name, *((batch, *tuple(tensor.shape)[1:]) for batch in batches))

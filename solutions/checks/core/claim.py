@@ -61,6 +61,8 @@ CELLS: dict[str, Cell] = {
     "report_charts": Cell("08_report", "documentation", "Charts and page"),
     "analysis_figures": Cell("08_report", "documentation", "Analysis: figures and length"),
     "analysis": Cell("08_report", "documentation", "Analysis: the text"),
+    "profiles_engine": Cell("10_profiles_and_streams", BONUS, "Several profiles"),
+    "streamed_batches": Cell("10_profiles_and_streams", BONUS, "Batches through several streams"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 
