@@ -61,6 +61,9 @@ CELLS: dict[str, Cell] = {
     "report_charts": Cell("08_report", "documentation", "Charts and page"),
     "analysis_figures": Cell("08_report", "documentation", "Analysis: figures and length"),
     "analysis": Cell("08_report", "documentation", "Analysis: the text"),
+    "engine_cases": Cell("16_cases", BONUS, "Cases of the engine department"),
+    "clock_cases": Cell("16_cases", BONUS, "Cases of the clock department"),
+    "scores_cases": Cell("16_cases", BONUS, "Cases of the scores department"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 
