@@ -66,7 +66,7 @@ def _scaled(case: Material, factors: Mapping[str, float]) -> dict[str, float]:
 def _not_int8(random: np.random.Generator, case: Material, other: bool) -> float:
     names = convolutions(case["onnx"])
     if other:
-        case["build"]["layers"] = dict.fromkeys(names, "fp32")
+        case["build"]["layers"] = dict.fromkeys([*names, "fc"], "fp32")
     else:
         case["build"] |= {"flags": ["FP16"] if random.random() < 0.5 else [], "layers": {}}
     return len(names)

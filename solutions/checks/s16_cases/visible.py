@@ -25,7 +25,7 @@ DOCKET = (
     (
         "engine",
         "not_int8",
-        0,
+        1,
         "The INT8 engine went live on Monday. It is exactly as accurate as the FP32 engine was, which pleased "
         "everybody, and exactly as fast, which did not.",
     ),
