@@ -88,9 +88,9 @@ def verdict(case: Case, department: str, file: dict[str, Any]) -> Verdict:
     return Verdict(found["cause"], found["evidence"])
 
 
-def proven(found: float, right: float) -> bool:
-    """Say whether a number is the one that proves a cause, within `TOLERANCE`."""
-    return abs(found - right) <= TOLERANCE * abs(right)
+def proven(found: float, right: float, slack: float = 0.0) -> bool:
+    """Say whether a number is the one that proves a cause: within `TOLERANCE`, or `slack` where that is more."""
+    return abs(found - right) <= max(TOLERANCE * abs(right), slack)
 
 
 def seal(*parts: object) -> str:
@@ -100,7 +100,7 @@ def seal(*parts: object) -> str:
 
 
 def evidence_seal(number: str, cause: str, evidence: float, step: int = 0) -> str:
-    """Return the digest of a case's evidence; `step` of one to either side are the numbers that lie nearest."""
+    """Return the digest of a case's evidence; a `step` to either side are the numbers that lie nearest."""
     return seal(number, cause, round(math.log(evidence) / _STEP) + step)
 
 
@@ -152,7 +152,7 @@ def _proofs(department: str, case: Case) -> str:
 def _sealed_evidence(number: str, found: Verdict) -> bool:
     if not found.evidence > 0:
         return False
-    return any(evidence_seal(number, *found, step) == _seals()[number]["evidence"] for step in (-1, 0, 1))
+    return any(evidence_seal(number, *found, step) == _seals()[number]["evidence"] for step in range(-2, 3))
 
 
 def _check(department: str, title: str) -> Check:

@@ -43,7 +43,7 @@ def _proof(department: str, cause: str, case: Case) -> str:
     """Return evidence that a cause is named and proven in each case of it; raise Missed where it is not."""
     _named(department, cause, case)
     for sealed, found in _examined(case, department, cause, EACH):
-        if not proven(found.evidence, sealed.evidence):
+        if not proven(found.evidence, sealed.evidence, sealed.slack):
             expected = f"{sealed.evidence:.5g} for {cause}: {CAUSES[department][cause]}"
             raise Missed(expected, f"{found.evidence:.5g}", "read what CAUSES asks for")
     return cause

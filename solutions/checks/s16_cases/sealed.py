@@ -28,6 +28,11 @@ class Sealed:
     cause: str = NOTHING
     evidence: float = 0.0
 
+    @property
+    def slack(self) -> float:
+        """How far the evidence may be off in any case: one picture in percent, where it is an accuracy."""
+        return 100.01 / len(self.material["labels"]) if "labels" in self.material else 0.0
+
     def data(self) -> Material:
         """Return the fields of its CaseFile as plain data, with the pictures drawn."""
         drawn = {"pictures": pictures(**self.material["pictures"])} if "pictures" in self.material else {}
