@@ -135,9 +135,9 @@ def case_files(department: str | None = None, folder: str | Path = CASES_FOLDER)
     """Return the cases in `folder`, in the order of their numbers; with `department`, its own alone.
 
     Raises:
-        InputError: there is no case, or a file of one is missing.
+        InputError: there is no such case, or its description cannot be read.
     """
-    found = [_read(place) for place in sorted(Path(folder).iterdir()) if place.is_dir()]
+    found = [_read(about.parent) for about in sorted(Path(folder).glob("*/case.json"))]
     chosen = [case for case in found if department in (None, case.department)]
     if not chosen:
         raise InputError(f"no case of department {department!r} in {folder}; the departments are {', '.join(CAUSES)}")
