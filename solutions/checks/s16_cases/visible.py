@@ -2,7 +2,7 @@
 
     python -m solutions.checks.s16_cases.visible
 
-Another seed gives other cases, for another year's class.
+Another SEED gives other cases, for another year's class.
 """
 
 from pathlib import Path
@@ -111,11 +111,11 @@ _FORMATS = {"onnx": "model.onnx", "cache": "calibration.cache"}
 _HEADER = "start_ms,enqueued_ms,finished_ms\n"
 
 
-def write_cases(folder: Path, seed: int = SEED) -> None:
+def write_cases(folder: Path) -> None:
     """Write each case into a folder of its number, and beside them the sealed solutions."""
     seals = {}
     for index, (department, cause, variant, story) in enumerate(DOCKET):
-        sealed, number = made(department, cause, seed, variant), f"{index + 1:02d}"
+        sealed, number = made(department, cause, SEED, variant), f"{index + 1:02d}"
         _write(folder / number, sealed, story)
         seals[number] = _sealed(number, sealed)
     write_json(folder / SEALED_FILE.name, seals)
@@ -151,10 +151,9 @@ def _write_array(path: Path, values: np.ndarray) -> None:
 
 def main(
     out: Annotated[Path, typer.Option(help="The folder of the cases.")] = CASES_FOLDER,
-    seed: Annotated[int, typer.Option(help="Another one gives other cases of the same causes.")] = SEED,
 ) -> None:
     """Write the visible cases and their sealed solutions."""
-    write_cases(out, seed)
+    write_cases(out)
     print(f"{len(DOCKET)} cases in {out}")
 
 
