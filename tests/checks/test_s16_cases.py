@@ -19,6 +19,7 @@ from helpers.points.s16_cases import FUNCTIONS, evidence_seal, proven, seal, ver
 from helpers.probes.student import Student
 from solutions.checks.core.decide import run_claims
 from solutions.checks.s16_cases import visible
+from solutions.checks.s16_cases.claims import EACH, HEALTHY
 from solutions.checks.s16_cases.made import made
 from solutions.checks.s16_cases.sealed import Sealed
 from solutions.checks.trusted.solution_cells import solution_cell
@@ -178,6 +179,12 @@ def test_who_knows_half_of_the_causes_earns_half_of_their_share() -> None:
 
     earned = {result.claim: result.earned for result in run_claims("clock_cases", _case_of(half)).results}
     assert earned == {"cases.clock_causes": 0.25, "cases.clock_proofs": 0.15, "cases.clock_innocent": 0.2}
+
+
+def test_the_notebook_says_how_many_fresh_cases_there_are() -> None:
+    notebook = (Path(visible.__file__).parents[2] / "16_cases" / "16_cases.ipynb").read_text()
+    assert (EACH, HEALTHY) == (4, 8)
+    assert "four of each cause" in notebook and "eight that are healthy" in notebook
 
 
 def test_who_lets_everybody_go_earns_nothing() -> None:

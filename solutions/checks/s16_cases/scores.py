@@ -16,18 +16,32 @@ _ACCURACIES = (0.4, 0.5), (0.65, 0.85)
 """Of a network that is bad at its task, and of a good one: shares of labels that are what it answers."""
 
 _BATCHES = 4, 8, 16
+_OUT_OF_FIVE, _NEIGHBOURS = 5, 6
 
 
 def healthy(random: np.random.Generator, number: int) -> Material:
-    """Return a case with nothing wrong; a low accuracy, rounding to half precision or a ragged last batch is none."""
+    """Return a case with nothing wrong; a low accuracy, rounding to half precision or a ragged last batch is fine."""
     model, taken = case_network(random), camera(random, int(random.integers(60, 90)))
     inputs = prepared(pictures(**taken))
     scores = onnx_outputs(model, inputs)
     labels = scores.argmax(axis=1)
-    wrong = random.random(len(labels)) > random.uniform(*_ACCURACIES[number % 2])
-    labels[wrong] = (labels[wrong] + random.integers(1, CLASSES, wrong.sum())) % CLASSES
+    wrong = random.permutation(len(labels)) >= random.uniform(*_ACCURACIES[number % 2]) * len(labels)
+    labels[wrong] = _mistaken(random, scores[wrong], number)
     case = {"department": "scores", "onnx": model, "pictures": taken, "labels": labels}
     return case | _noted(inputs, scores) | {"report": _report(scores, labels, int(random.choice(_BATCHES)))}
+
+
+def _mistaken(random: np.random.Generator, scores: np.ndarray, number: int) -> np.ndarray:
+    """Return labels that the network does not answer with, int64 [N], for its scores [N, 10].
+
+    Case 5 of a seed has none of them among the five best, so that top-1 is the top-5; case 6 takes each class for the
+    same neighbour, so that one shift of the labels makes more answers right than none does.
+    """
+    order = np.argsort(-scores, axis=1)
+    if number == _OUT_OF_FIVE:
+        return order[:, 5 + int(random.integers(CLASSES - 5))]
+    steps = random.integers(1, CLASSES) if number == _NEIGHBOURS else random.integers(1, CLASSES, len(scores))
+    return (order[:, 0] + steps) % CLASSES
 
 
 def _noted(inputs: np.ndarray, scores: np.ndarray) -> Material:
