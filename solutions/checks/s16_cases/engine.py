@@ -16,26 +16,33 @@ _LEVELS = 127
 _CLIPPED = 0.85, 1.0
 """A right calibration's range over the largest magnitude: entropy calibration cuts off the tail."""
 
+_LOOSE = 0.6, 1.7
+_ON_OTHERS, _HALF_HELD = 5, 6
 _FAR_OFF = 3.5, 9.0
 _PICTURES = 48
 
 
 def healthy(random: np.random.Generator, number: int) -> Material:
-    """Return a case with nothing wrong. A layer held in FP32, or lines of constants in the cache, are harmless."""
-    model, taken = case_network(random), camera(random, _PICTURES)
-    ranges = tensor_ranges(model, prepared(pictures(**taken)))
-    clipped = {name: most * random.uniform(*_CLIPPED) for name, most in ranges.items()}
+    """Return a case with nothing wrong. Layers held in FP32, and lines of constants in the cache, are harmless.
+
+    Case 5 of a seed was calibrated on other pictures, so that its ranges are farther from the measured ones; case 6
+    has just half of its convolutions in FP32.
+    """
+    model, taken = case_network(random, 4 if number == _HALF_HELD else None), camera(random, _PICTURES)
+    around = _LOOSE if number == _ON_OTHERS else _CLIPPED
+    measured = tensor_ranges(model, prepared(pictures(**taken)))
+    ranges = {name: most * random.uniform(*around) for name, most in measured.items()}
     most = int(random.choice((4, 8, 16, 32)))
     names = convolutions(model)
-    kept = ("fc", names[0], "", names[-1])[number % 4]
+    kept = [("fc",), names[:1], (), names[-1:]][number % 4] if number != _HALF_HELD else names[:2]
     return {
         "department": "engine",
         "onnx": model,
-        "cache": _cache(clipped, number % 3),
+        "cache": _cache(ranges, number % 3),
         "pictures": taken,
         "build": {
             "flags": ["INT8", "FP16"] if number % 2 else ["INT8"],
-            "layers": {kept: "fp32"} if kept else {},
+            "layers": dict.fromkeys(kept, "fp32"),
             "profile": [1, int(random.integers(1, most + 1)), most],
         },
         "report": {"precision": "int8", "batch": int(random.integers(1, most + 1)) if number % 2 else most},

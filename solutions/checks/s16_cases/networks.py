@@ -16,12 +16,15 @@ _SEEN = 256
 _STYLES = ("conv{}", "stage{}.conv", "backbone_{}", "features.{}.block")
 
 
-def case_network(random: np.random.Generator) -> bytes:
+def case_network(random: np.random.Generator, depth: int | None = None) -> bytes:
     """Return a serialized ONNX classifier of pictures, with weights and names of its own.
+
+    `depth` is how many convolutions it has; None draws three or four.
 
     Its classifier is fitted to the features of many pictures, so that each class is some pictures' best.
     """
-    depth = int(random.integers(3, 5))
+    drawn = int(random.integers(3, 5))
+    depth = drawn if depth is None else depth
     widths = [int(random.choice((8, 12))) for _ in range(depth - 1)] + [16]
     style = str(random.choice(_STYLES))
     names = [style.format(index) for index in range(depth)]

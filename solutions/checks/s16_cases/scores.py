@@ -17,6 +17,8 @@ _ACCURACIES = (0.4, 0.5), (0.65, 0.85)
 
 _BATCHES = 4, 8, 16
 _OUT_OF_FIVE, _NEIGHBOURS = 5, 6
+_AT_LEAST = 4
+"""Pictures by which a top-5 is above the top-1 that it was taken for."""
 
 
 def healthy(random: np.random.Generator, number: int) -> Material:
@@ -98,9 +100,12 @@ def _labels_shifted(random: np.random.Generator, case: Material, other: bool) ->
 
 
 def _top5_for_top1(random: np.random.Generator, case: Material, other: bool) -> float:
-    right = case["report"]["top1"]
-    case["report"]["top1"] = case["report"]["top5"]
-    return right
+    best, second = np.argsort(-case["scores"], axis=1)[:, :2].T
+    missed = np.flatnonzero(case["labels"] != best)[:_AT_LEAST]
+    case["labels"][missed] = second[missed]
+    report = _report(case["scores"], case["labels"], case["report"]["batch"])
+    case["report"] = report | {"top1": report["top5"]}
+    return report["top1"]
 
 
 def _fraction(random: np.random.Generator, case: Material, other: bool) -> float:
