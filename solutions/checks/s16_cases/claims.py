@@ -1,4 +1,4 @@
-"""Claims of step 16: each department's examiner on fresh cases, two of each cause and more, and on healthy ones."""
+"""Claims of step 16: each department's examiner on fresh cases, several of each cause, and on healthy ones."""
 
 from collections.abc import Iterator
 from functools import lru_cache, partial

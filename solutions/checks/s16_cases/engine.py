@@ -17,8 +17,12 @@ _CLIPPED = 0.85, 1.0
 """A right calibration's range over the largest magnitude: entropy calibration cuts off the tail."""
 
 _LOOSE = 0.6, 1.7
-_ON_OTHERS, _HALF_HELD = 5, 6
+"""The same of a calibration on other pictures, still within a factor of two."""
+
 _FAR_OFF = 3.5, 9.0
+"""Factors by which ranges of other weights are too large or too small."""
+
+_ON_OTHERS, _HALF_HELD = 5, 6
 _PICTURES = 48
 
 
@@ -112,9 +116,8 @@ def _factor_127(random: np.random.Generator, case: Material, other: bool) -> flo
 
 
 def _one_scale(random: np.random.Generator, case: Material, other: bool) -> float:
-    name = str(
-        random.choice([name for name in _measured(case) if name.endswith("_relu_out")])
-    )  # read by a layer in INT8
+    read_in_int8 = [name for name in _measured(case) if name.endswith("_relu_out")]
+    name = str(random.choice(read_in_int8))
     factor = float(random.uniform(8, 60))
     return _scaled(case, {name: factor if other else 1 / factor})[name]
 
