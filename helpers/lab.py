@@ -105,7 +105,10 @@ STEPS = (
 )
 """The steps of the 100 points."""
 
-BONUS: tuple[str, ...] = ("10_profiles_and_streams",)
+BONUS: tuple[str, ...] = (
+    "10_profiles_and_streams",
+    "16_cases",
+)
 """The optional steps; their points are a bonus beside the 100."""
 
 CHAPTERS: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ FLOORS = {
             "loader",
             "handout",
         ),
-        *("probes", "points", "feedback"),
+        *("probes", "casefiles", "points", "feedback"),
     ),
     "helpers.cpu_engine": (
         "api",

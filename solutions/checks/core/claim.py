@@ -63,6 +63,9 @@ CELLS: dict[str, Cell] = {
     "analysis": Cell("08_report", "documentation", "Analysis: the text"),
     "profiles_engine": Cell("10_profiles_and_streams", BONUS, "Several profiles"),
     "streamed_batches": Cell("10_profiles_and_streams", BONUS, "Batches through several streams"),
+    "engine_cases": Cell("16_cases", BONUS, "Cases of the engine department"),
+    "clock_cases": Cell("16_cases", BONUS, "Cases of the clock department"),
+    "scores_cases": Cell("16_cases", BONUS, "Cases of the scores department"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 
