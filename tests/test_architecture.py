@@ -20,7 +20,7 @@ FLOORS = {
     "helpers": (
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
         *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
-        *("imagenet_folders", "cifar10"),
+        *("imagenet_folders", "cifar10", "bert"),
         *(
             "gpu_packages",
             "cuda_python",
