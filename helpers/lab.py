@@ -105,7 +105,7 @@ STEPS = (
 )
 """The steps of the 100 points."""
 
-BONUS: tuple[str, ...] = ()
+BONUS: tuple[str, ...] = ("11_bert",)
 """The optional steps; their points are a bonus beside the 100."""
 
 CHAPTERS: tuple[str, ...] = ()
@@ -138,6 +138,11 @@ ARTIFACTS = {
     "throughput.png": "08_report",
     "speedup.png": "08_report",
     "accuracy.png": "08_report",
+    "bert.onnx": "11_bert",
+    "bert_fp32.engine": "11_bert",
+    "bert_fp16.engine": "11_bert",
+    "bert_int8.engine": "11_bert",
+    "bert_calib.cache": "11_bert",
 }
 """Every file that a step hands on, and the step that makes it."""
 

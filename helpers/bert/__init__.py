@@ -7,9 +7,20 @@ texts, labels = requests("test", 240)               # texts of the lab's own, ea
 Reading order: encoder.py, tokens.py, weights.py, sentences.py. `python -m helpers.bert` fetches the weights.
 """
 
-from helpers.bert.encoder import BertEncoder
+from helpers.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS, BertEncoder
 from helpers.bert.sentences import INTENTS, examples, requests
 from helpers.bert.tokens import WordPiece
 from helpers.bert.weights import minilm
 
-__all__ = ["INTENTS", "BertEncoder", "WordPiece", "examples", "minilm", "requests"]
+__all__ = [
+    "BATCHES",
+    "INPUTS",
+    "INTENTS",
+    "LENGTHS",
+    "OUTPUTS",
+    "BertEncoder",
+    "WordPiece",
+    "examples",
+    "minilm",
+    "requests",
+]

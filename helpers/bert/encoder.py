@@ -4,7 +4,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["MASKED", "BertEncoder"]
+__all__ = ["BATCHES", "INPUTS", "LENGTHS", "MASKED", "OUTPUTS", "BertEncoder"]
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+OUTPUTS = ("hidden", "pooled")
+"""The names that step 11 exports the encoder with."""
+
+BATCHES, LENGTHS = (1, 8, 32), (8, 32, 128)
+"""Least, best and largest batch and length of step 11's engines."""
 
 MASKED = -10_000.0
 """What BERT adds to the score of a token that is padding: its share after the softmax is 0. FP16 holds the number."""

@@ -61,6 +61,11 @@ CELLS: dict[str, Cell] = {
     "report_charts": Cell("08_report", "documentation", "Charts and page"),
     "analysis_figures": Cell("08_report", "documentation", "Analysis: figures and length"),
     "analysis": Cell("08_report", "documentation", "Analysis: the text"),
+    "bert_export": Cell("11_bert", "bonus", "Export BERT"),
+    "bert_calibrator": Cell("11_bert", "bonus", "Calibrate on text"),
+    "bert_engine": Cell("11_bert", "bonus", "BERT's engines"),
+    "bert_pooling": Cell("11_bert", "bonus", "Sentence vectors"),
+    "bert_batches": Cell("11_bert", "bonus", "Batches by length"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 
