@@ -23,14 +23,14 @@ class _Attention(nn.Module):
     def __init__(self, width: int, heads: int, fused: bool) -> None:
         super().__init__()
         self.query, self.key, self.value, self.mix = (nn.Linear(width, width) for _ in range(4))
-        self.heads, self.fused = heads, fused
+        self.heads, self.fused, self.root = heads, fused, (width // heads) ** 0.5
 
     def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         query, key, value = (self._by_head(layer(hidden)) for layer in (self.query, self.key, self.value))
         if self.fused:
             attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         else:
-            scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + mask
+            scores = query @ key.transpose(-1, -2) / self.root + mask
             attended = scores.softmax(-1) @ value
         return self.mix(attended.transpose(1, 2).flatten(2))
 

@@ -77,8 +77,8 @@ def _pairs(case: Case, lengths: list[int], batch: int, dynamic: bool | None = No
 def _lengths(case: Case, purpose: str) -> tuple[list[int], int]:
     """Return some dozen lengths above the least, and a batch that leaves a rest."""
     random = case.random(purpose)
-    batch = int(random.integers(5, 9))
-    number = batch * int(random.integers(4, 7)) + int(random.integers(1, batch))
+    batch = int(random.integers(9, 13))
+    number = batch * int(random.integers(3, 6)) + int(random.integers(1, 4))
     return [int(length) for length in random.integers(_LEAST + 1, _LONGEST, number)], batch
 
 
