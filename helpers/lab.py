@@ -107,6 +107,7 @@ STEPS = (
 
 BONUS: tuple[str, ...] = (
     "10_profiles_and_streams",
+    "11_bert",
     "16_cases",
 )
 """The optional steps; their points are a bonus beside the 100."""
@@ -141,6 +142,11 @@ ARTIFACTS = {
     "throughput.png": "08_report",
     "speedup.png": "08_report",
     "accuracy.png": "08_report",
+    "bert.onnx": "11_bert",
+    "bert_fp32.engine": "11_bert",
+    "bert_fp16.engine": "11_bert",
+    "bert_int8.engine": "11_bert",
+    "bert_calib.cache": "11_bert",
 }
 """Every file that a step hands on, and the step that makes it."""
 

@@ -10,6 +10,7 @@ from helpers.points import (
     s07_accuracy,
     s08_report,
     s10_profiles_and_streams,
+    s11_bert,
     s16_cases,
 )
 from helpers.points.point import Check
@@ -26,6 +27,7 @@ ROOMS = (
     s07_accuracy,
     s08_report,
     s10_profiles_and_streams,
+    s11_bert,
     s16_cases,
 )
 CHECKS: dict[str, Check] = {name: check for room in ROOMS for name, check in room.CHECKS.items()}

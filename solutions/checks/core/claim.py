@@ -66,6 +66,11 @@ CELLS: dict[str, Cell] = {
     "engine_cases": Cell("16_cases", BONUS, "Cases of the engine department"),
     "clock_cases": Cell("16_cases", BONUS, "Cases of the clock department"),
     "scores_cases": Cell("16_cases", BONUS, "Cases of the scores department"),
+    "bert_export": Cell("11_bert", "bonus", "Export BERT"),
+    "bert_calibrator": Cell("11_bert", "bonus", "Calibrate on text"),
+    "bert_engine": Cell("11_bert", "bonus", "BERT's engines"),
+    "bert_pooling": Cell("11_bert", "bonus", "Sentence vectors"),
+    "bert_batches": Cell("11_bert", "bonus", "Batches by length"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 

@@ -35,6 +35,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "08_report": (ONNX_FILE, *_ENGINES, *_MEASUREMENTS),
     "10_profiles_and_streams": (ONNX_FILE,),
     "16_cases": (),
+    "11_bert": (),
 }
 """The artifacts that each step takes from the steps before it."""
 
