@@ -28,6 +28,8 @@ FLOORS = {
             "backend",
             "arithmetic",
             "layers",
+            "fused_layers",
+            "peaks",
             "models",
             "data",
             "lab",
