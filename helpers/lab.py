@@ -105,7 +105,7 @@ STEPS = (
 )
 """The steps of the 100 points."""
 
-BONUS: tuple[str, ...] = ()
+BONUS: tuple[str, ...] = ("12_layer_profiling",)
 """The optional steps; their points are a bonus beside the 100."""
 
 CHAPTERS: tuple[str, ...] = ()

@@ -61,6 +61,9 @@ CELLS: dict[str, Cell] = {
     "report_charts": Cell("08_report", "documentation", "Charts and page"),
     "analysis_figures": Cell("08_report", "documentation", "Analysis: figures and length"),
     "analysis": Cell("08_report", "documentation", "Analysis: the text"),
+    "layer_times": Cell("12_layer_profiling", BONUS, "Layer times"),
+    "layer_bounds": Cell("12_layer_profiling", BONUS, "What bounds a layer"),
+    "trtexec_profile": Cell("12_layer_profiling", BONUS, "trtexec's profile"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 
