@@ -108,6 +108,7 @@ STEPS = (
 BONUS: tuple[str, ...] = (
     "10_profiles_and_streams",
     "11_bert",
+    "12_layer_profiling",
     "16_cases",
 )
 """The optional steps; their points are a bonus beside the 100."""

@@ -29,6 +29,8 @@ FLOORS = {
             "cuda_graphs",
             "arithmetic",
             "layers",
+            "fused_layers",
+            "peaks",
             "models",
             "data",
             "lab",

@@ -11,6 +11,7 @@ from helpers.points import (
     s08_report,
     s10_profiles_and_streams,
     s11_bert,
+    s12_layer_profiling,
     s16_cases,
 )
 from helpers.points.point import Check
@@ -28,6 +29,7 @@ ROOMS = (
     s08_report,
     s10_profiles_and_streams,
     s11_bert,
+    s12_layer_profiling,
     s16_cases,
 )
 CHECKS: dict[str, Check] = {name: check for room in ROOMS for name, check in room.CHECKS.items()}

@@ -71,6 +71,9 @@ CELLS: dict[str, Cell] = {
     "bert_engine": Cell("11_bert", "bonus", "BERT's engines"),
     "bert_pooling": Cell("11_bert", "bonus", "Sentence vectors"),
     "bert_batches": Cell("11_bert", "bonus", "Batches by length"),
+    "layer_times": Cell("12_layer_profiling", BONUS, "Layer times"),
+    "layer_bounds": Cell("12_layer_profiling", BONUS, "What bounds a layer"),
+    "trtexec_profile": Cell("12_layer_profiling", BONUS, "trtexec's profile"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 

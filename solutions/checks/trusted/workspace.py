@@ -36,6 +36,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "10_profiles_and_streams": (ONNX_FILE,),
     "16_cases": (),
     "11_bert": (),
+    "12_layer_profiling": (ONNX_FILE, ENGINES["fp16"], ENGINES["int8"]),
 }
 """The artifacts that each step takes from the steps before it."""
 
