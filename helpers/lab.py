@@ -105,7 +105,7 @@ STEPS = (
 )
 """The steps of the 100 points."""
 
-BONUS: tuple[str, ...] = ()
+BONUS: tuple[str, ...] = ("13_compilers",)
 """The optional steps; their points are a bonus beside the 100."""
 
 CHAPTERS: tuple[str, ...] = ()
@@ -138,6 +138,7 @@ ARTIFACTS = {
     "throughput.png": "08_report",
     "speedup.png": "08_report",
     "accuracy.png": "08_report",
+    "compilers.json": "13_compilers",
 }
 """Every file that a step hands on, and the step that makes it."""
 

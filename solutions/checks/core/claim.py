@@ -61,6 +61,8 @@ CELLS: dict[str, Cell] = {
     "report_charts": Cell("08_report", "documentation", "Charts and page"),
     "analysis_figures": Cell("08_report", "documentation", "Analysis: figures and length"),
     "analysis": Cell("08_report", "documentation", "Analysis: the text"),
+    "compilers_clocks": Cell("13_compilers", BONUS, "Two clocks"),
+    "compilers_costs": Cell("13_compilers", BONUS, "What compiling costs"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 

@@ -33,6 +33,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "06_benchmark": (*_ENGINES, "inference.py"),
     "07_accuracy": (*_ENGINES, "inference.py"),
     "08_report": (ONNX_FILE, *_ENGINES, *_MEASUREMENTS),
+    "13_compilers": (),
 }
 """The artifacts that each step takes from the steps before it."""
 
