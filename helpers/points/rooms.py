@@ -12,6 +12,7 @@ from helpers.points import (
     s10_profiles_and_streams,
     s11_bert,
     s12_layer_profiling,
+    s13_compilers,
     s16_cases,
 )
 from helpers.points.point import Check
@@ -30,6 +31,7 @@ ROOMS = (
     s10_profiles_and_streams,
     s11_bert,
     s12_layer_profiling,
+    s13_compilers,
     s16_cases,
 )
 CHECKS: dict[str, Check] = {name: check for room in ROOMS for name, check in room.CHECKS.items()}

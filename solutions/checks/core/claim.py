@@ -74,6 +74,8 @@ CELLS: dict[str, Cell] = {
     "layer_times": Cell("12_layer_profiling", BONUS, "Layer times"),
     "layer_bounds": Cell("12_layer_profiling", BONUS, "What bounds a layer"),
     "trtexec_profile": Cell("12_layer_profiling", BONUS, "trtexec's profile"),
+    "compilers_clocks": Cell("13_compilers", BONUS, "Two clocks"),
+    "compilers_costs": Cell("13_compilers", BONUS, "What compiling costs"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 

@@ -37,6 +37,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "16_cases": (),
     "11_bert": (),
     "12_layer_profiling": (ONNX_FILE, ENGINES["fp16"], ENGINES["int8"]),
+    "13_compilers": (),
 }
 """The artifacts that each step takes from the steps before it."""
 
