@@ -38,6 +38,7 @@ FLOORS = {
             "plots",
             "loader",
             "handout",
+            "other_torch",
         ),
         *("probes", "casefiles", "points", "feedback"),
     ),
