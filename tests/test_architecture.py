@@ -39,6 +39,7 @@ FLOORS = {
             "slider",
             "loader",
             "handout",
+            "other_torch",
         ),
         *("probes", "casefiles", "points", "feedback"),
     ),
