@@ -32,6 +32,7 @@ FLOORS = {
             "data",
             "lab",
             "elsewhere",
+            "other_torch",
             "plots",
             "loader",
             "handout",
