@@ -35,6 +35,7 @@ FLOORS = {
             "data",
             "lab",
             "elsewhere",
+            "other_torch",
             "plots",
             "slider",
             "loader",
