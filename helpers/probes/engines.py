@@ -1,4 +1,4 @@
-"""The engines that helpers build: in FP32 for the checks of steps 5 and 6, and by the record of a build for step 16."""
+"""The engines that helpers build: in FP32, for checks whose tasks begin with one, and by a record, for step 16."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -12,16 +12,16 @@ Batches = tuple[int, int, int]
 
 
 @lru_cache(maxsize=8)
-def probe_engine(onnx: bytes, batches: Batches | None = None) -> bytes:
+def probe_engine(onnx: bytes, *ranges: Batches) -> bytes:
     """Return a serialized FP32 engine of an ONNX model with one input.
 
     Args:
         onnx: the model. It must be one that the parser takes.
-        batches: min, opt and max of the profile's batch; None where the model's batch is fixed.
+        ranges: min, opt and max of each profile's batch; none where the model's batch is fixed.
 
     Optimization level 0 takes the first kernel that works: a small network is built in seconds on a GPU too.
     """
-    builder, network, config = _begun(onnx, batches)
+    builder, network, config = _begun(onnx, ranges)
     return bytes(builder.build_serialized_network(network, config))
 
 
@@ -40,7 +40,7 @@ def recorded_engine(
     Where INT8 is allowed, convolutions that are not held prefer it: on so small a network, timing alone would decide
     by chance. The engine keeps detailed layer information, so that the inspector can tell the precisions.
     """
-    builder, network, config = _begun(onnx, batches)
+    builder, network, config = _begun(onnx, [batches])
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     for name in (*flags, "PREFER_PRECISION_CONSTRAINTS"):
         config.set_flag(getattr(trt.BuilderFlag, name))
@@ -51,8 +51,8 @@ def recorded_engine(
     return None if plan is None else bytes(plan)
 
 
-def _begun(onnx: bytes, batches: Batches | None) -> tuple[Any, Any, Any]:
-    """Return builder, parsed network and configuration, with the profile and without TF32."""
+def _begun(onnx: bytes, ranges: Sequence[Batches]) -> tuple[Any, Any, Any]:
+    """Return builder, parsed network and configuration, with a profile for each of `ranges` and without TF32."""
     logger = trt.Logger(trt.Logger.ERROR)
     builder = trt.Builder(logger)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
@@ -62,7 +62,7 @@ def _begun(onnx: bytes, batches: Batches | None) -> tuple[Any, Any, Any]:
     config = builder.create_builder_config()
     config.clear_flag(trt.BuilderFlag.TF32)
     config.builder_optimization_level = 0
-    if batches is not None:
+    for batches in ranges:
         tensor = network.get_input(0)
         profile = builder.create_optimization_profile()
         profile.set_shape(tensor.name, *((batch, *tuple(tensor.shape)[1:]) for batch in batches))
