@@ -132,7 +132,7 @@ def with_int8_weights(model: onnx.ModelProto) -> onnx.ModelProto:
             kept.append(tensor)
             continue
         weights = numpy_helper.to_array(tensor)
-        scales = np.abs(weights).max(axis=0) / np.float32(INT8.largest)
+        scales = np.maximum(np.abs(weights).max(axis=0), np.float32(1e-30)) / np.float32(INT8.largest)
         parts = (INT8.rounded(weights / scales).astype(np.int8), scales, np.zeros(len(scales), np.int8))
         names = [f"{tensor.name}_{part}" for part in ("int8", "scale", "zero")]
         kept += [numpy_helper.from_array(part, name) for part, name in zip(parts, names, strict=True)]
