@@ -84,7 +84,7 @@ class Decoder(nn.Module):
         for number, block in enumerate(self.blocks):
             x, known = block(x, mask, None if cache is None else cache[number])
             added.append(known)
-        return self.head(self.norm(x[:, -1])), torch.stack(added)
+        return self.head(self.norm(x[:, -1:]))[:, 0], torch.stack(added)
 
     def empty_cache(self, batch: int, length: int) -> Tensor:
         """Return zeros of the cache's shape."""

@@ -23,6 +23,7 @@ from nbformat.v4 import new_code_cell
 from helpers.errors import EngineError, LabError
 from helpers.files import atomic_write
 from helpers.lab import LAB_MODEL, MODEL, QUICK
+from helpers.slider import WIDGET
 from solutions.checks.trusted.reference import offered_environment
 from solutions.grading.course import Course
 from solutions.grading.executed import stamp
@@ -122,6 +123,8 @@ def _tidy(notebook: NotebookNode) -> None:
     notebook.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
     for cell in notebook.cells:
         cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key in _KEPT_CELL})
+        for output in cell.get("outputs", []):  # a widget ended with its kernel; the picture beside it stays
+            output.get("data", {}).pop(WIDGET, None)
 
 
 def _add_claims(notebook: NotebookNode, claims: str) -> None:
