@@ -4,11 +4,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.errors import EngineError
+from helpers.slider import WIDGET
 from solutions.grading.course import Course
 from solutions.grading.executed import outdated
-from solutions.grading.solve import solve
+from solutions.grading.solve import execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbclient's
@@ -59,3 +61,10 @@ def test_a_solution_without_all_its_points_is_an_error(course: Course, tmp_path:
     wrong = code_of(solved(source_notebook()), "cube", "def cube(x):\n    return 1")
     with pytest.raises(EngineError, match=f"{STEP} got 3 of 5 points"):
         solve(course_with(course, tmp_path, wrong), [STEP], tmp_path / "results", lambda line: None)
+
+
+def test_of_a_widget_the_picture_stays(tmp_path: Path) -> None:
+    code = f"from IPython.display import display\n\ndisplay({{'{WIDGET}': {{}}, 'text/plain': 'still'}}, raw=True)"
+    nbformat.write(new_notebook(cells=[new_code_cell(code)]), tmp_path / "shown.ipynb")
+    notebook, *_ = execute(tmp_path / "shown.ipynb", {})
+    assert notebook.cells[0].outputs[0].data == {"text/plain": "still"}
