@@ -1,44 +1,38 @@
-"""A figure that a slider redraws where the notebook runs, and a still picture of it anywhere else."""
+"""A chart that its reader moves: a slider, and under it what is drawn for the value chosen.
+
+It needs ipywidgets and a live kernel. Draw the chart for some values first: a page that nobody can move shows that.
+"""
 
 import io
-from base64 import b64encode
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
-__all__ = ["WIDGET", "show_slider"]
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
-"""What a running notebook shows of an output that has it; a page of outputs shows the PNG beside it."""
+__all__ = ["png", "show_slider"]
 
 
-def show_slider(draw: Callable[[float], None], name: str, limits: tuple[float, float, float], still: "Figure") -> None:
-    """Show a slider called `name` above what `draw(value)` draws and shows; `still` on pages where nothing runs.
+def show_slider(draw: Callable[[float], Figure], values: Sequence[float], name: str, first: int = 0) -> None:
+    """Show a slider called `name` over `values`, beginning with number `first`, and the figure of the value chosen.
 
-    `limits` are the least value, the largest, and the first. `still` is a figure of matplotlib, which is closed; it is
-    all that is shown where ipywidgets is not installed.
+    Without ipywidgets one line says how to get it.
     """
-    import matplotlib.pyplot as plt
-    from IPython.display import display
-
-    content = io.BytesIO()
-    still.savefig(content, format="png", dpi=90)
-    plt.close(still)
-    picture = {"image/png": b64encode(content.getvalue()).decode(), "text/plain": f"a figure with a slider: {name}"}
-    display({**_slider(draw, name, limits), **picture}, raw=True)
-
-
-def _slider(draw: Callable[[float], None], name: str, limits: tuple[float, float, float]) -> dict[str, object]:
-    """Return the slider and its figure as an output's data; nothing where ipywidgets is not installed."""
     try:
         import ipywidgets
+        from IPython.display import display
     except ImportError:
-        return {}
-    least, most, first = limits
-    slider = ipywidgets.FloatSlider(
-        first, min=least, max=most, step=(most - least) / 200, description=name, continuous_update=False
-    )
-    drawn = ipywidgets.interactive_output(draw, {"value": slider})
-    return ipywidgets.VBox([slider, drawn])._repr_mimebundle_()
+        print("the slider needs ipywidgets: pip install ipywidgets, then restart the kernel")
+        return
+    options = [(f"{value:.2f}", value) for value in values]
+    chosen = ipywidgets.SelectionSlider(options=options, index=first, description=name)
+    picture = ipywidgets.Image(value=png(draw(chosen.value)), format="png")
+    chosen.observe(lambda change: setattr(picture, "value", png(draw(change["new"]))), names="value")
+    display(ipywidgets.VBox([chosen, picture]))
+
+
+def png(figure: Figure) -> bytes:
+    """Return a figure as a PNG, and close it, so that the notebook does not show it once more."""
+    target = io.BytesIO()
+    figure.savefig(target, format="png")
+    plt.close(figure)
+    return target.getvalue()

@@ -14,9 +14,9 @@ from helpers.lab import GRADED, NOTEBOOKS
 
 ROOT = Path(__file__).resolve().parents[1]
 _BOX = re.compile(
-    r"^## Task (?P<heading>\d\.\d) · .+\n\n"
+    r"^## Task (?P<heading>\d+\.\d) · .+\n\n"
     r'<div class="alert" style="border-left: 6px solid #0097a7; background-color: rgba\(0,151,167,\.12\)">\n\n'
-    r"\*\*Task (?P<number>\d\.\d)\*\* · (?P<points>[\d.]+) points? · about (?P<minutes>\d+) minutes · "
+    r"\*\*Task (?P<number>\d+\.\d)\*\* · (?P<points>[\d.]+) points? · about (?P<minutes>\d+) minutes · "
     r"you (?P<verb>write|run) (?P<names>.+)"
     r"\n\n</div>\n"
 )

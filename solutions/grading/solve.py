@@ -23,7 +23,6 @@ from nbformat.v4 import new_code_cell
 from helpers.errors import EngineError, LabError
 from helpers.files import atomic_write
 from helpers.lab import LAB_MODEL, MODEL, QUICK
-from helpers.slider import WIDGET
 from solutions.checks.trusted.reference import offered_environment
 from solutions.grading.course import Course
 from solutions.grading.executed import stamp
@@ -36,6 +35,7 @@ RESULTS = Path("results/solutions")
 CELL_SECONDS = 900
 _KEPT_NOTEBOOK = ("kernelspec", "language_info")
 _CLAIMS_OF = "claims_of"
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 _KEPT_CELL = ("nbgrader", "tags", "deletable", "editable", "collapsed", "scrolled", "jupyter")
 
 
@@ -123,8 +123,8 @@ def _tidy(notebook: NotebookNode) -> None:
     notebook.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
     for cell in notebook.cells:
         cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key in _KEPT_CELL})
-        for output in cell.get("outputs", []):  # a widget ended with its kernel; the picture beside it stays
-            output.get("data", {}).pop(WIDGET, None)
+        if cell.cell_type == "code":  # a widget is nothing without its kernel
+            cell.outputs = [output for output in cell.outputs if _WIDGET not in output.get("data", {})]
 
 
 def _add_claims(notebook: NotebookNode, claims: str) -> None:

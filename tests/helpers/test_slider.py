@@ -1,39 +1,55 @@
-"""A slider's output: a widget and a picture where ipywidgets is there, the picture alone where it is not."""
+"""The slider: a picture for each value, and one line where ipywidgets is missing."""
 
-import base64
 import sys
-from unittest import mock
 
-import matplotlib.pyplot as plt
+import ipywidgets
+import matplotlib
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from helpers.slider import WIDGET, show_slider
+from helpers.slider import png, show_slider
 
-_PNG = b"\x89PNG"
-
-
-def _shown(drawn: list[float]) -> dict[str, object]:
-    """Return the data of the one output of a slider whose drawing notes the values in `drawn`."""
-    figure, _ = plt.subplots(figsize=(1, 1))
-    with mock.patch("IPython.display.display") as display:
-        show_slider(lambda value: drawn.append(value), "threshold", (1.0, 9.0, 4.0), figure)
-    assert not plt.fignum_exists(figure.number)
-    (data,), options = display.call_args
-    assert options == {"raw": True}
-    return data
+matplotlib.use("Agg")
+VALUES = (1.0, 2.5, 4.0)
 
 
-def test_the_first_value_is_drawn_and_both_ways_of_showing_are_there() -> None:
-    pytest.importorskip("ipywidgets")
-    drawn: list[float] = []
-    data = _shown(drawn)
-    assert drawn == [4.0] and data[WIDGET]["model_id"]
-    assert base64.b64decode(data["image/png"]).startswith(_PNG) and "threshold" in data["text/plain"]
+def _draw(value: float) -> Figure:
+    figure = matplotlib.pyplot.figure(figsize=(value, 1), dpi=20)
+    return figure
 
 
-def test_without_ipywidgets_the_picture_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def _width(picture: bytes) -> int:
+    return int.from_bytes(picture[16:20], "big")
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[ipywidgets.VBox]:
+    displayed: list[ipywidgets.VBox] = []
+    monkeypatch.setattr("IPython.display.display", displayed.append)
+    return displayed
+
+
+def test_moving_it_draws_the_value_chosen(shown: list[ipywidgets.VBox]) -> None:
+    show_slider(_draw, VALUES, "threshold", first=1)
+    chosen, picture = shown[0].children
+    widths = [_width(picture.value)]
+    for index in (0, 2):
+        chosen.index = index
+        widths.append(_width(picture.value))
+    assert widths == [_width(png(_draw(value))) for value in (2.5, 1.0, 4.0)] and len(set(widths)) == 3
+
+
+def test_it_leaves_no_figure_open_that_the_notebook_would_show_again(shown: list[ipywidgets.VBox]) -> None:
+    before = matplotlib.pyplot.get_fignums()
+    show_slider(_draw, np.linspace(1, 2, 5), "threshold")
+    assert shown and matplotlib.pyplot.get_fignums() == before
+
+
+def test_without_ipywidgets_one_line_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shown: list[ipywidgets.VBox]
+) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    drawn: list[float] = []
-    data = _shown(drawn)
-    assert not drawn and sorted(data) == ["image/png", "text/plain"]
-    assert base64.b64decode(data["image/png"]).startswith(_PNG)
+    show_slider(_draw, VALUES, "threshold")
+    assert capsys.readouterr().out == ("the slider needs ipywidgets: pip install ipywidgets, then restart the kernel\n")
+    assert shown == []
