@@ -54,7 +54,8 @@ def test_helpers_hold_no_answer(path: Path) -> None:
 def test_given_cells_hold_no_answer(step: str) -> None:
     for cell in nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4).cells:
         if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("solution"):
-            assert answers(cell.source) == [], cell.source.splitlines()[0]
+            found = [what for what in answers(cell.source) if ALLOWED.get(step) != what]
+            assert found == [], cell.source.splitlines()[0]
 
 
 @pytest.mark.parametrize(
