@@ -38,6 +38,8 @@ FLOORS = {
             "other_torch",
             "plots",
             "slider",
+            "number_formats",
+            "decoder",
             "loader",
             "handout",
             "other_torch",
