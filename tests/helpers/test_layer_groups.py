@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers.errors import InputError
-from solutions.pipeline.building.layer_groups import choose_groups, ends, groups_of
+from helpers.layer_groups import choose_groups, ends, groups_of
 from solutions.pipeline.engines.network import parse_onnx
 from tests.pipeline.tiny_models import operator_onnx, tiny_onnx
 
