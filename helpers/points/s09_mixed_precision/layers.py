@@ -20,8 +20,8 @@ _FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
 def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], last: bool = False) -> dict[str, Any]:
     """Call keep_in_half on the network of an ONNX model and a new configuration; with `last` for its last layer too.
 
-    Returns `names`, `error` (type and message, None without one), `flags` (name → set), `outputs` (of the network) and `layers`,
-    {name: {"precision": its name or None, "types": {output: its name or None}}}: None where nothing was set.
+    Returns `names`, `error` (type and message, None without one), `flags` (name → set), the network's `outputs` and
+    `layers`, {name: {"precision": its name or None, "types": {output: its name or None}}}: None where nothing was set.
     """
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
