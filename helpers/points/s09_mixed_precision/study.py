@@ -65,10 +65,11 @@ def choose_known(
 
 
 def _known(case: Case) -> tuple[dict[str, list[str]], dict[str, float]]:
-    """Return groups of one to four layers, in no alphabetical order, and each layer's error."""
+    """Return groups of one to four layers, not in the order of the alphabet, and each layer's error."""
     random = case.random("mixed.study")
     sizes = random.integers(1, 5, 5)
     names = [f"g{number}" for number in random.permutation(90)[:5] + 10]
+    names = names[::-1] if names == sorted(names) else names
     groups = {
         name: [f"{name}/l{index}" for index in range(size)] for name, size in zip(names, sizes.tolist(), strict=True)
     }
