@@ -106,6 +106,7 @@ STEPS = (
 """The steps of the 100 points."""
 
 BONUS: tuple[str, ...] = (
+    "09_mixed_precision",
     "10_profiles_and_streams",
     "11_bert",
     "12_layer_profiling",
@@ -144,6 +145,8 @@ ARTIFACTS = {
     "throughput.png": "08_report",
     "speedup.png": "08_report",
     "accuracy.png": "08_report",
+    "resnet50_mixed.engine": "09_mixed_precision",
+    "sensitivity.json": "09_mixed_precision",
     "bert.onnx": "11_bert",
     "bert_fp32.engine": "11_bert",
     "bert_fp16.engine": "11_bert",

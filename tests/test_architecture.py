@@ -30,6 +30,7 @@ FLOORS = {
             "arithmetic",
             "layers",
             "fused_layers",
+            "layer_groups",
             "peaks",
             "models",
             "data",
