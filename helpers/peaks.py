@@ -69,7 +69,7 @@ def _bandwidth(torch: Any, device: str) -> float:
 def _best_seconds(torch: Any, device: str, work: Callable[[], Any]) -> float:
     """Return the shortest of many times: a peak is what the machine can do, not what it did on average.
 
-    With other processes beside it, few of them may be undisturbed: a product of 1 ms takes 80 where a thread has to wait.
+    Beside other processes few of them are undisturbed: a product of 1 ms takes 80 where a thread has to wait.
     """
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     work()
