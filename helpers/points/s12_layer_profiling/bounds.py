@@ -69,7 +69,7 @@ def convolutions(case: Case) -> str:
 @point("Operations of products, poolings and additions, and none where nothing is computed")
 def others(case: Case) -> str:
     random = case.random("flops.others")
-    rows, inner, columns, channels, edge = (int(random.integers(3, 9)) for _ in range(5))
+    rows, inner, columns, channels, edge = map(int, random.permutation(np.arange(3, 9))[:5])  # no two alike
     product = 2 * float((torch.ones(rows, inner) @ torch.ones(inner, columns)).sum())
     gemm = {"op": "Gemm", "inputs": [[rows, inner], [inner, columns], [columns]], "output": [rows, columns]}
     turned = {**gemm, "inputs": [[inner, rows], [inner, columns], [columns]], "transposed": True}
