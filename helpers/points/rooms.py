@@ -9,11 +9,29 @@ from helpers.points import (
     s06_benchmark,
     s07_accuracy,
     s08_report,
+    s10_profiles_and_streams,
     s11_bert,
+    s12_layer_profiling,
+    s13_compilers,
+    s16_cases,
 )
 from helpers.points.point import Check
 
 __all__ = ["CHECKS", "ROOMS"]
 
-ROOMS = (s01_export, s02_fp16, s03_dynamic, s04_int8, s05_inference, s06_benchmark, s07_accuracy, s08_report, s11_bert)
+ROOMS = (
+    s01_export,
+    s02_fp16,
+    s03_dynamic,
+    s04_int8,
+    s05_inference,
+    s06_benchmark,
+    s07_accuracy,
+    s08_report,
+    s10_profiles_and_streams,
+    s11_bert,
+    s12_layer_profiling,
+    s13_compilers,
+    s16_cases,
+)
 CHECKS: dict[str, Check] = {name: check for room in ROOMS for name, check in room.CHECKS.items()}

@@ -7,9 +7,9 @@ import onnxruntime
 import pytest
 
 from helpers.backend import ENGINE
+from helpers.cuda_graphs import why_no_graphs
 from solutions.pipeline.building.build import BuildOptions, build_engine
 from solutions.pipeline.timing.buffers import BufferPool
-from solutions.pipeline.timing.cuda_graphs import why_no_graphs
 from solutions.pipeline.timing.offline import RING, OfflineEngine
 from tests.pipeline.tiny_models import SIZE, tiny_onnx
 

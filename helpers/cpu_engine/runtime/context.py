@@ -87,6 +87,7 @@ class IExecutionContext(Scoped):
 
     def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
         last = len(self._loaded.plan.profiles) - 1
+        stream_from_handle(int(stream_handle))
         if not 0 <= profile_index <= last:
             self._log(ILogger.ERROR, f"Profile index {profile_index} is not in 0..{last}")
             return False

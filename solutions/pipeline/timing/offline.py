@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import ENGINE, cuda, trt
+from helpers.cuda_graphs import Graph, capture
 from helpers.errors import EngineError
 from solutions.pipeline.engines.engine_log import LOG
 from solutions.pipeline.engines.inference import deserialize, read_inputs, read_output_types
 from solutions.pipeline.engines.tensors import InputSpec, Shape, batch_range, examples, volume
 from solutions.pipeline.timing.buffers import Buffer, BufferPool
-from solutions.pipeline.timing.cuda_graphs import Graph, capture
 
 __all__ = ["RING", "OfflineEngine"]
 

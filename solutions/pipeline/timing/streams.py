@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from helpers.cuda_graphs import why_no_graphs
 from helpers.errors import EngineError, InputError
 from solutions.pipeline.timing.buffers import BufferPool
-from solutions.pipeline.timing.cuda_graphs import why_no_graphs
 from solutions.pipeline.timing.offline import OfflineEngine
 from solutions.pipeline.timing.runners import Runner
 from solutions.pipeline.timing.throughput import Throughput, measure_throughput

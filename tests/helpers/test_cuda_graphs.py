@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from helpers import cuda_graphs
 from helpers.backend import ENGINE
+from helpers.cuda_graphs import capture, why_no_graphs
 from helpers.errors import EngineError
-from solutions.pipeline.timing import cuda_graphs
-from solutions.pipeline.timing.cuda_graphs import capture, why_no_graphs
 
 STREAM = SimpleNamespace(handle=0x57)
 GRAPH, EXECUTABLE = 0x100, 0x200

@@ -107,7 +107,7 @@ def _library() -> Any:
 def _check(driver: Any, function: str, *arguments: Any) -> None:
     code = getattr(driver, function)(*arguments)
     if code:
-        raise EngineError(f"{function} failed with {_error_name(driver, code)}; measure without --cuda-graphs")
+        raise EngineError(f"{function} failed with {_error_name(driver, code)}; go on without CUDA graphs")
 
 
 def _error_name(driver: Any, code: int) -> str:
