@@ -49,9 +49,13 @@ class DataSet:
         """How many outputs a model for these labels has (1,000 for ImageNet labels, however few classes are there)."""
         return len(self.classes)
 
+    def place(self, split: str) -> Path:
+        """Return the folder of a split, whether or not all images are in it yet; the class folders lie below it."""
+        raise NotImplementedError
+
     def split(self, split: str) -> Path:
         """Return the complete folder of a split, with one folder a class below it."""
-        raise NotImplementedError
+        return self.place(split)
 
     def images(self, split: str, limit: int | None = None, seed: int = 0) -> list[Item]:
         """Return up to `limit` (file, label) pairs in an order fixed by `seed`; classes take turns, so that each prefix
@@ -73,7 +77,7 @@ class DataSet:
             InputError, DataError: as from `images`; DataError also where `target` cannot be written.
         """
         for path, _ in self.images(split, limit=limit):
-            folder = Path(target, path.relative_to(self.split(split)).parts[0])
+            folder = Path(target, path.relative_to(self.place(split)).parts[0])
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, folder / path.name)
@@ -107,14 +111,14 @@ class FolderDataSet(DataSet):
     folders: dict[str, Path]
     labels: FolderLabels
 
-    def split(self, split: str) -> Path:
+    def place(self, split: str) -> Path:
         check_split(split)
         if split not in self.folders:
             raise InputError(f"{self.name} has no {split} split; it has {', '.join(self.folders)}")
         return self.folders[split]
 
     def _images(self, split: str, limit: int | None, seed: int) -> list[Item]:
-        return mixed(_list_folder(self.split(split), self.labels), seed)[:limit]
+        return mixed(_list_folder(self.place(split), self.labels), seed)[:limit]
 
 
 def mixed(by_class: Sequence[list[Item]], seed: int) -> list[Item]:

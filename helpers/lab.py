@@ -105,7 +105,13 @@ STEPS = (
 )
 """The steps of the 100 points."""
 
-BONUS: tuple[str, ...] = ("10_profiles_and_streams",)
+BONUS: tuple[str, ...] = (
+    "10_profiles_and_streams",
+    "11_bert",
+    "12_layer_profiling",
+    "13_compilers",
+    "16_cases",
+)
 """The optional steps; their points are a bonus beside the 100."""
 
 CHAPTERS: tuple[str, ...] = ()
@@ -138,6 +144,12 @@ ARTIFACTS = {
     "throughput.png": "08_report",
     "speedup.png": "08_report",
     "accuracy.png": "08_report",
+    "bert.onnx": "11_bert",
+    "bert_fp32.engine": "11_bert",
+    "bert_fp16.engine": "11_bert",
+    "bert_int8.engine": "11_bert",
+    "bert_calib.cache": "11_bert",
+    "compilers.json": "13_compilers",
 }
 """Every file that a step hands on, and the step that makes it."""
 

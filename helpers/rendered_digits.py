@@ -30,9 +30,12 @@ class RenderedDigits(DataSet):
     folder: Path
     progress: bool
 
+    def place(self, split: str) -> Path:
+        return self.folder / split
+
     def split(self, split: str) -> Path:
         self.images(split)
-        return self.folder / split
+        return self.place(split)
 
     def _images(self, split: str, limit: int | None, seed: int) -> list[Item]:
         pairs = list(digits.variants(split))
@@ -45,7 +48,7 @@ class RenderedDigits(DataSet):
         return items
 
     def _path(self, split: str, label: int, digit: int, variant: int) -> Path:
-        return self.folder / split / digits.CLASSES[label] / f"{digit:04d}-{variant}.png"
+        return self.place(split) / digits.CLASSES[label] / f"{digit:04d}-{variant}.png"
 
     def _render_missing(self, split: str, items: Sequence[Item], pairs: Sequence[tuple[int, int]]) -> None:
         present = set(self.folder.glob(f"{split}/*/*.png"))
@@ -54,7 +57,7 @@ class RenderedDigits(DataSet):
             return
         try:
             for name in digits.CLASSES:
-                (self.folder / split / name).mkdir(parents=True, exist_ok=True)
+                (self.place(split) / name).mkdir(parents=True, exist_ok=True)
             self._render_all(split, missing)
         except OSError as error:
             raise cannot_write(self.folder, error) from error

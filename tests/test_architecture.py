@@ -20,7 +20,7 @@ FLOORS = {
     "helpers": (
         *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
         *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
-        *("imagenet_folders", "cifar10"),
+        *("imagenet_folders", "cifar10", "bert"),
         *(
             "gpu_packages",
             "cuda_python",
@@ -29,15 +29,19 @@ FLOORS = {
             "cuda_graphs",
             "arithmetic",
             "layers",
+            "fused_layers",
+            "peaks",
             "models",
             "data",
             "lab",
             "elsewhere",
             "plots",
+            "slider",
             "loader",
             "handout",
+            "other_torch",
         ),
-        *("probes", "points", "feedback"),
+        *("probes", "casefiles", "points", "feedback"),
     ),
     "helpers.cpu_engine": (
         "api",
@@ -54,7 +58,7 @@ FLOORS = {
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
         *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
-        *("networks", "onnx_files", "timed", "engines", "answer", "builds", "retired", "student"),
+        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "builds", "retired", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "pipeline", "checks", "grading"),

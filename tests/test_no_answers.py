@@ -20,7 +20,7 @@ ALLOWED = {
     "helpers/probes/engines.py": "configures a builder",
     "helpers/probes/retired.py": "configures a builder",
 }
-"""probe_engine, which the checks of steps 5, 6 and 10 need; advice in words."""
+"""An FP32 engine for the checks of steps 5, 6 and 10, and step 16's engines by their records; advice in words."""
 
 HELPERS = [path for path in sorted((ROOT / "helpers").rglob("*.py")) if "cpu_engine" not in path.parts]
 

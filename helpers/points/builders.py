@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 Built = dict[str, Any]
+Ends = tuple[tuple[str, ...], tuple[str, ...]]
 
 WORKSPACE_GB = 2
 WORKSPACE_BYTES = WORKSPACE_GB << 30
@@ -73,14 +74,17 @@ def facts_of(plan: bytes | None, what: str) -> dict[str, Any]:
     return facts
 
 
-def returned_and_written(built: Built, function: str) -> str:
-    """Return evidence that the engine was returned, is in the file at engine_path, and the ONNX file is as it was."""
+def returned_and_written(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
+    """Return evidence that the engine was returned, is in the file at engine_path, and the ONNX file is as it was.
+
+    `ends` are the names of the ONNX file's inputs and outputs.
+    """
     plan, file = built["returned"], built["file"]
     if plan is None:
         advice = "return what build_serialized_network gives; None is a failed build, whose log says why"
         raise Missed(f"{function} to return the serialized engine", _returned(built), advice)
     facts = facts_of(plan, f"what {function} returns")
-    _ends_kept(facts)
+    _ends_kept(facts, ends)
     if file != plan:
         other = "no new file there" if file in (None, OLDER) else f"{len(file):,} other bytes in the file"
         found = f"{other}, {len(plan):,} bytes returned"
@@ -91,12 +95,12 @@ def returned_and_written(built: Built, function: str) -> str:
     return f"{len(plan):,} bytes, {facts['layers']} layers, file and return value equal"
 
 
-def _ends_kept(facts: dict[str, Any]) -> None:
+def _ends_kept(facts: dict[str, Any], ends: Ends) -> None:
     """Raise Missed where input or output are not called as in the ONNX file: whoever runs the engine asks by name."""
-    inputs, outputs = list(facts["inputs"]), list(facts["outputs"])
-    if (inputs, outputs) != (["input"], ["output"]):
-        found = f"inputs {inputs}, outputs {outputs}"
-        raise Missed("the ONNX file's `input` and `output` by these names", found, "leave the network's names alone")
+    found = f"inputs {list(facts['inputs'])}, outputs {list(facts['outputs'])}"
+    if (set(facts["inputs"]), set(facts["outputs"])) != tuple(map(set, ends)):
+        names = " and ".join(", ".join(f"`{name}`" for name in side) for side in ends)
+        raise Missed(f"the ONNX file's {names} by these names", found, "leave the network's names alone")
 
 
 def plan_of(built: Built, function: str) -> bytes:

@@ -10,6 +10,10 @@ from helpers.points import (
     s07_accuracy,
     s08_report,
     s10_profiles_and_streams,
+    s11_bert,
+    s12_layer_profiling,
+    s13_compilers,
+    s16_cases,
 )
 from helpers.points.point import Check
 
@@ -25,5 +29,9 @@ ROOMS = (
     s07_accuracy,
     s08_report,
     s10_profiles_and_streams,
+    s11_bert,
+    s12_layer_profiling,
+    s13_compilers,
+    s16_cases,
 )
 CHECKS: dict[str, Check] = {name: check for room in ROOMS for name, check in room.CHECKS.items()}

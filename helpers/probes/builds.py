@@ -37,8 +37,8 @@ class Build:
     """One call of a builder: the workspace limit in bytes, the flags and the calibrator's class.
 
     `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
-    (TensorRT's, such as FLOAT and HALF). `calibration_batch` is the middle batch of the profile to calibrate in, None
-    where that is the engine's own.
+    (TensorRT's, such as FLOAT and HALF), `held_layers` the same of every kind of layer. `calibration_batch` is the
+    middle batch of the profile to calibrate in, None where that is the engine's own.
     """
 
     workspace_bytes: int
@@ -47,6 +47,7 @@ class Build:
     convolutions: int = 0
     held: dict[str, int] = field(default_factory=dict)
     calibration_batch: int | None = None
+    held_layers: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -95,7 +96,17 @@ def _asked(network: Any, config: Any) -> Build:
         convolutions=len(convolutions),
         held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if layer.precision_is_set)),
         calibration_batch=_calibration_batch(network, config),
+        held_layers=_held(layers),
     )
+
+
+def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for layer in (layer for layer in layers if layer.precision_is_set):
+        kind, precision = (str(value).rpartition(".")[2] for value in (layer.type, layer.precision))
+        counts = found.setdefault(kind, {})
+        counts[precision] = counts.get(precision, 0) + 1
+    return found
 
 
 def _calibration_batch(network: Any, config: Any) -> int | None:

@@ -90,6 +90,7 @@ def test_a_whole_split_is_a_folder_that_torchvision_reads_with_the_same_labels(t
 def test_some_images_are_copied_into_a_folder_of_their_own(tmp_path: Path) -> None:
     data = load_dataset(root=tmp_path / "data", progress=False)
     copied = data.copy("validation", tmp_path / "copies", limit=12)
+    assert len(list((tmp_path / "data").rglob("*.png"))) == 12, "only what is copied is rendered"
     wanted = data.images("validation", limit=12)
     assert {path.name: path.parent.name for path in copied.glob("*/*")} == {p.name: str(label) for p, label in wanted}
     assert all((copied / path.parent.name / path.name).read_bytes() == path.read_bytes() for path, _ in wanted)

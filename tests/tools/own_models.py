@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
-from torch.nn import functional
 
-__all__ = ["BertEncoder", "bert", "grey_digits", "mlp", "patches", "small_colour", "tokens", "two_inputs"]
+from helpers.bert.encoder import BertEncoder
+
+__all__ = ["bert", "grey_digits", "mlp", "patches", "small_colour", "tokens", "two_inputs"]
 
 
 def _seeded(make: Callable[[], nn.Module]) -> nn.Module:
@@ -74,81 +75,14 @@ def tokens() -> nn.Module:
     return _seeded(_Tokens)
 
 
-class _Attention(nn.Module):
-    def __init__(self, width: int, heads: int, fused: bool) -> None:
-        super().__init__()
-        self.query, self.key, self.value, self.mix = (nn.Linear(width, width) for _ in range(4))
-        self.heads, self.fused = heads, fused
+def bert(fused: bool = False) -> nn.Module:
+    """Return a small BERT encoder of 100 words and up to 64 tokens, with norms that scale and shift.
 
-    def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        query, key, value = (self._by_head(layer(hidden)) for layer in (self.query, self.key, self.value))
-        if self.fused:
-            attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        else:
-            scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + mask
-            attended = scores.softmax(-1) @ value
-        return self.mix(attended.transpose(1, 2).flatten(2))
-
-    def _by_head(self, values: torch.Tensor) -> torch.Tensor:
-        return values.view(*values.shape[:2], self.heads, -1).transpose(1, 2)
-
-
-class _Block(nn.Module):
-    def __init__(self, width: int, heads: int, fused: bool) -> None:
-        super().__init__()
-        self.attention, self.norm_1 = _Attention(width, heads, fused), nn.LayerNorm(width)
-        self.wide, self.narrow, self.norm_2 = (
-            nn.Linear(width, 4 * width),
-            nn.Linear(4 * width, width),
-            nn.LayerNorm(width),
-        )
-
-    def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        hidden = self.norm_1(hidden + self.attention(hidden, mask))
-        return self.norm_2(hidden + self.narrow(functional.gelu(self.wide(hidden))))
-
-
-class BertEncoder(nn.Module):
-    """BERT's encoder: token ids, mask and types [N, L] to the tokens' states [N, L, width] and a pooled [N, width].
-
-    `fused` takes PyTorch's scaled_dot_product_attention, with a mask of booleans; else a mask of float32's least number
-    is added to the scores, as BERT's first implementations do.
+    Its mask is float32's least number, as in Hugging Face's models: more than FP16 and calibration can hold.
     """
 
-    def __init__(
-        self,
-        words: int = 100,
-        positions: int = 64,
-        width: int = 64,
-        heads: int = 4,
-        depth: int = 2,
-        fused: bool = False,
-    ) -> None:
-        super().__init__()
-        self.words, self.positions, self.types = (nn.Embedding(rows, width) for rows in (words, positions, 2))
-        self.norm = nn.LayerNorm(width)
-        self.blocks = nn.ModuleList(_Block(width, heads, fused) for _ in range(depth))
-        self.pooler, self.fused = nn.Linear(width, width), fused
-
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        places = torch.arange(input_ids.shape[1])[None].expand(input_ids.shape[0], -1)
-        hidden = self.norm(self.words(input_ids) + self.positions(places) + self.types(token_type_ids))
-        mask = self._mask(attention_mask[:, None, None, :])
-        for block in self.blocks:
-            hidden = block(hidden, mask)
-        return hidden, torch.tanh(self.pooler(hidden[:, 0]))
-
-    def _mask(self, valid: torch.Tensor) -> torch.Tensor:
-        return valid.bool() if self.fused else (1 - valid.float()) * torch.finfo(torch.float32).min
-
-
-def bert(fused: bool = False) -> nn.Module:
-    """Return a small BERT encoder of 100 words and up to 64 tokens, with norms that scale and shift."""
-
     def make() -> nn.Module:
-        encoder = BertEncoder(fused=fused)
+        encoder = BertEncoder(fused=fused, masked=torch.finfo(torch.float32).min)
         for norm in (module for module in encoder.modules() if isinstance(module, nn.LayerNorm)):
             nn.init.normal_(norm.weight, 1, 0.1)
             nn.init.normal_(norm.bias, 0, 0.1)

@@ -17,6 +17,7 @@ from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import onnx_facts
 
 __all__ = [
+    "TOLERANCE",
     "agreement",
     "batch_axis_symbolic",
     "checked",

@@ -63,6 +63,19 @@ CELLS: dict[str, Cell] = {
     "analysis": Cell("08_report", "documentation", "Analysis: the text"),
     "profiles_engine": Cell("10_profiles_and_streams", BONUS, "Several profiles"),
     "streamed_batches": Cell("10_profiles_and_streams", BONUS, "Batches through several streams"),
+    "bert_export": Cell("11_bert", BONUS, "Export BERT"),
+    "bert_calibrator": Cell("11_bert", BONUS, "Calibrate on text"),
+    "bert_engine": Cell("11_bert", BONUS, "BERT's engines"),
+    "bert_pooling": Cell("11_bert", BONUS, "Sentence vectors"),
+    "bert_batches": Cell("11_bert", BONUS, "Batches by length"),
+    "layer_times": Cell("12_layer_profiling", BONUS, "Layer times"),
+    "layer_bounds": Cell("12_layer_profiling", BONUS, "What bounds a layer"),
+    "trtexec_profile": Cell("12_layer_profiling", BONUS, "trtexec's profile"),
+    "compilers_clocks": Cell("13_compilers", BONUS, "Two clocks"),
+    "compilers_costs": Cell("13_compilers", BONUS, "What compiling costs"),
+    "engine_cases": Cell("16_cases", BONUS, "Cases of the engine department"),
+    "clock_cases": Cell("16_cases", BONUS, "Cases of the clock department"),
+    "scores_cases": Cell("16_cases", BONUS, "Cases of the scores department"),
 }
 """Every graded cell by its nbgrader grade_id; `analysis` is the one that a person reads."""
 

@@ -34,6 +34,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "07_accuracy": (*_ENGINES, "inference.py"),
     "08_report": (ONNX_FILE, *_ENGINES, *_MEASUREMENTS),
     "10_profiles_and_streams": (ONNX_FILE,),
+    "11_bert": (),
+    "12_layer_profiling": (ONNX_FILE, ENGINES["fp16"], ENGINES["int8"]),
+    "13_compilers": (),
+    "16_cases": (),
 }
 """The artifacts that each step takes from the steps before it."""
 

@@ -10,12 +10,14 @@ from typing import Any
 from helpers.backend import DEVICE, ENGINE, trt
 from helpers.errors import EngineError, InputError
 from helpers.files import read_json
+from helpers.fused_layers import LayerGraph, onnx_names
 from helpers.layers import engine_layers, layer_precision
+from helpers.peaks import ITEM_BYTES
 from solutions.pipeline.engines.inference import InferenceEngine
 from solutions.pipeline.engines.shapes import chosen_inputs
 from solutions.pipeline.engines.tensors import Shape, batch_range
-from solutions.pipeline.profiling.layer_cost import GraphCosts, LayerCost, inspector_cost, onnx_names
-from solutions.pipeline.profiling.roofline import ITEM_BYTES, Roofline, measure_roofline
+from solutions.pipeline.profiling.layer_cost import LayerCost, inspector_cost, layer_cost
+from solutions.pipeline.profiling.roofline import Roofline, measure_roofline
 from solutions.pipeline.timing.runners import physical_cores
 
 __all__ = ["EngineProfile", "LayerProfile", "profile_engine"]
@@ -140,22 +142,25 @@ def _layer_times(engine: InferenceEngine, iterations: int) -> dict[str, float]:
     return times
 
 
-def _graph(engine_path: Path, shapes: Mapping[str, Shape]) -> tuple[GraphCosts | None, str]:
+def _graph(engine_path: Path, shapes: Mapping[str, Shape]) -> tuple[LayerGraph | None, str]:
     """Return the ONNX graph that E.json names, if it is still there."""
     try:
         onnx_path = Path(read_json(f"{engine_path}.json", "build record")["onnx"])
         for place in (onnx_path, engine_path.parent / onnx_path.name):
             if place.is_file():
-                return GraphCosts.load(place, shapes), f"the ONNX graph {place.name}"
+                return LayerGraph.load(place, shapes), f"the ONNX graph {place.name}"
     except (InputError, KeyError, TypeError):
         pass
     return None, "the inspector's dimensions (the ONNX file that the engine was built from was not found)"
 
 
-def _cost(layer: dict[str, Any], graph: GraphCosts | None, batch: int) -> LayerCost | None:
+def _cost(layer: dict[str, Any], graph: LayerGraph | None, batch: int) -> LayerCost | None:
     if str(layer.get("LayerType")) in ("Reformat", "NoOp"):
         return None
-    return graph.cost(onnx_names(layer)) if graph else inspector_cost(layer, batch)
+    if graph is None:
+        return inspector_cost(layer, batch)
+    fused = graph.layer(onnx_names(layer))
+    return layer_cost(fused) if fused else None
 
 
 def _placed(

@@ -8,7 +8,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.errors import InputError
-from solutions.pipeline.profiling.layer_cost import GraphCosts, inspector_cost, onnx_names
+from helpers.fused_layers import LayerGraph, onnx_names
+from solutions.pipeline.profiling.layer_cost import inspector_cost, layer_cost
 from tests.pipeline.tiny_models import SIZE, TinyNet, tiny_onnx
 
 RECORDED = json.loads((Path(__file__).parents[2] / "fixtures/inspector_tensorrt_8_6.json").read_text())
@@ -22,32 +23,40 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("batch", [1, 5])
 def test_products_have_the_flops_that_pytorch_counts(model: Path, batch: int) -> None:
-    graph = GraphCosts.load(model, {"input": (batch, 3, SIZE, SIZE)})
-    names = [name for name, node in graph.nodes.items() if node.op_type in PRODUCTS]
+    graph = LayerGraph.load(model, {"input": (batch, 3, SIZE, SIZE)})
+    names = [name for name, node in graph.nodes.items() if node.op in PRODUCTS]
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         TinyNet().eval()(torch.zeros(batch, 3, SIZE, SIZE))
-    assert sum(graph.cost([name]).flops for name in names) == counter.get_total_flops()
+    assert sum(layer_cost(graph.layer([name])).flops for name in names) == counter.get_total_flops()
 
 
 def test_a_convolution_reads_its_input_and_weights_and_writes_its_output(model: Path) -> None:
-    graph = GraphCosts.load(model, {"input": (4, 3, SIZE, SIZE)})
-    first = next(name for name, node in graph.nodes.items() if node.op_type == "Conv")
-    cost = graph.cost([first])
+    graph = LayerGraph.load(model, {"input": (4, 3, SIZE, SIZE)})
+    first = next(name for name, node in graph.nodes.items() if node.op == "Conv")
+    cost = layer_cost(graph.layer([first]))
     assert cost.activations == 4 * 3 * SIZE**2 + 4 * 16 * (SIZE // 2) ** 2
     assert cost.weights == 16 * 3 * 9 + 16
     assert cost.moved_bytes(2) == 2 * (cost.activations + cost.weights)
 
 
 def test_what_lies_between_fused_nodes_is_not_moved(model: Path) -> None:
-    graph = GraphCosts.load(model, {"input": (4, 3, SIZE, SIZE)})
+    graph = LayerGraph.load(model, {"input": (4, 3, SIZE, SIZE)})
     conv, relu = list(graph.nodes)[:2]
-    fused, alone = graph.cost([conv, relu]), graph.cost([conv])
+    fused, alone = layer_cost(graph.layer([conv, relu])), layer_cost(graph.layer([conv]))
     assert fused.activations == alone.activations
     assert fused.flops == alone.flops + 4 * 16 * (SIZE // 2) ** 2
 
 
 def test_a_layer_that_is_not_in_the_graph_has_no_cost(model: Path) -> None:
-    assert GraphCosts.load(model, {"input": (1, 3, SIZE, SIZE)}).cost(["Reformatting CopyNode"]) is None
+    assert LayerGraph.load(model, {"input": (1, 3, SIZE, SIZE)}).layer(["Reformatting CopyNode"]) is None
+
+
+def test_a_copy_between_layouts_is_not_taken_for_the_layer_that_it_is_named_after(model: Path) -> None:
+    graph = LayerGraph.load(model, {"input": (1, 3, SIZE, SIZE)})
+    conv, relu = list(graph.nodes)[:2]
+    copy = {"Name": f"Reformatting CopyNode for Input Tensor 0 to {conv} + {relu}"}
+    assert graph.layer(onnx_names({"Name": f"{conv} + {relu}"})) is not None
+    assert graph.layer(onnx_names(copy)) is None
 
 
 def test_names_come_from_tensorrts_metadata_or_from_the_layers_name() -> None:
@@ -77,4 +86,4 @@ def test_a_file_that_is_no_onnx_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"garbage" * 20)
     for path in (tmp_path / "m.onnx", tmp_path / "missing.onnx"):
         with pytest.raises(InputError, match="cannot read the ONNX file"):
-            GraphCosts.load(path, {})
+            LayerGraph.load(path, {})

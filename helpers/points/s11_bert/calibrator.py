@@ -1,0 +1,108 @@
+"""What step 11 asks of `TextCalibrator`: three inputs in TensorRT's order, int32, and scales that are kept."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.backend import cuda, trt
+from helpers.bert.encoder import INPUTS
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s11_bert.encoders import Text, text_of
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.builds import as_bytes
+from helpers.probes.frames import said
+
+__all__ = ["FUNCTION", "batches", "cache"]
+
+FUNCTION = "TextCalibrator"
+_ROWS, _LENGTH = 5, 12
+_ORDERS = ([0, 1, 2], [2, 0, 1], [1, 2, 0])
+"""The names of each call of get_batch, as places in INPUTS."""
+
+Run = dict[str, Any]
+
+
+@probe
+def calibrator_run(notebook: Notebook, *, batches: list[Text], orders: list[list[str]], cache: bytes) -> Run:
+    """Drive a TextCalibrator as a build does: its size, its cache, `batches` with names in these orders, the end.
+
+    Arrays get other types and layouts on the way: int64, columns first. Returns `size`, `given` (for each call the
+    arrays that lie at its addresses as TensorRT reads them, or the text of what is wrong), `end` (whether None came
+    after them), `before`, `file` and `after` (what it reads without a file, what it left of `cache`, what it reads
+    then) and `minmax`.
+    """
+    make = notebook[FUNCTION]
+    laid = [
+        {name: np.asfortranarray(values.astype((np.int32, np.int64)[number % 2])) for name, values in batch.items()}
+        for number, batch in enumerate(batches)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text.cache"
+        calibrator = make(laid, path)
+        run: Run = {"minmax": isinstance(calibrator, trt.IInt8MinMaxCalibrator), "size": calibrator.get_batch_size()}
+        run["before"] = as_bytes(calibrator.read_calibration_cache())
+        run["given"] = [_given(calibrator, names) for names in orders]
+        run["end"] = calibrator.get_batch(orders[0]) in (None, [])
+        path.write_bytes(2 * cache)
+        calibrator.write_calibration_cache(memoryview(cache))
+        run["file"] = path.read_bytes() if path.is_file() else None
+        run["after"] = as_bytes(make(laid, path).read_calibration_cache())
+        return run
+
+
+def _given(calibrator: Any, names: list[str]) -> list[np.ndarray] | str:
+    addresses = calibrator.get_batch(names)
+    if not isinstance(addresses, (list, tuple)) or len(addresses) != len(names):
+        return f"{addresses!r:.80}"
+    found = []
+    for address in addresses:
+        found.append(np.zeros((_ROWS, _LENGTH), np.int32))
+        try:
+            cuda.memcpy_dtoh(found[-1], int(address))
+        except Exception as error:  # CUDA's and the CPU engine's have no common base
+            return f"an address that cannot be read: {said(error):.120}"
+    return found
+
+
+def _run(case: Case) -> tuple[list[Text], list[list[str]], bytes, Run]:
+    texts = [text_of(case.random(f"bert.calibration.{number}"), _ROWS, _LENGTH) for number in range(len(_ORDERS))]
+    orders = [[INPUTS[place] for place in order] for order in _ORDERS]
+    content = b"TRT-8600-MinMaxCalibration\n" + case.random("bert.cache").bytes(40)
+    run = case.call(calibrator_run, batches=texts, orders=orders, cache=content).require(FUNCTION)
+    return texts, orders, content, run
+
+
+@point("Each batch's three inputs reach the device as int32, in the order of the names")
+def batches(case: Case) -> str:
+    texts, orders, _, run = _run(case)
+    if run["size"] != _ROWS:
+        raise Missed(f"get_batch_size() to return the rows, {_ROWS}", f"{run['size']}", "look at the arrays' shape")
+    for text, names, given in zip(texts, orders, run["given"], strict=True):
+        if isinstance(given, str):
+            raise Missed(f"{len(names)} addresses that can be read", given, "one address for each of names, in a list")
+        wrong = [name for name, found in zip(names, given, strict=True) if not np.array_equal(found, text[name])]
+        if wrong:
+            found = f"something else at the address of {', '.join(wrong)}"
+            advice = "the order is that of the names in the call; TensorRT reads contiguous int32, whatever lies there"
+            raise Missed(f"int32 arrays at the addresses of {', '.join(names)}", found, advice)
+    if not run["end"]:
+        raise Missed("None after the last batch", "another batch", "next() takes what to return when nothing is left")
+    return f"{len(texts)} batches of {_ROWS} × {_LENGTH} tokens, names in three orders, then None"
+
+
+@point("A min-max calibrator that keeps its scales in the file, and reads them back")
+def cache(case: Case) -> str:
+    _, _, content, run = _run(case)
+    if not run["minmax"]:
+        raise Missed("a trt.IInt8MinMaxCalibrator", "another class", "derive the class from it")
+    if run["before"] is not None:
+        raise Missed("None from read_calibration_cache where there is no file", "bytes", "ask whether there is one")
+    if run["file"] != content or run["after"] != content:
+        found = "other bytes, or no file" if run["file"] != content else "it read other bytes, or None"
+        advice = "write what you are given in binary mode, in the place of what is there; read the whole file"
+        raise Missed("the very bytes in cache_file, and from read_calibration_cache", found, advice)
+    return f"{len(content)} bytes written and read"

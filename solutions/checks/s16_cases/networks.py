@@ -1,0 +1,88 @@
+"""The cases' networks: three or four convolutions whose ten scores differ from picture to picture."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from helpers.casefiles import EDGE, pictures, prepared
+from helpers.outputs import onnx_outputs
+
+__all__ = ["CLASSES", "case_network", "convolutions"]
+
+CLASSES = 10
+_OPSET, _IR_VERSION = 17, 8
+_KEPT = 4  # directions in which the pooled features differ most; the others are little more than rounding
+_SEEN = 256
+_STYLES = ("conv{}", "stage{}.conv", "backbone_{}", "features.{}.block")
+
+
+def case_network(random: np.random.Generator, depth: int | None = None) -> bytes:
+    """Return a serialized ONNX classifier of pictures, with weights and names of its own.
+
+    `depth` is how many convolutions it has; None draws three or four.
+
+    Its classifier is fitted to the features of many pictures, so that each class is some pictures' best.
+    """
+    drawn = int(random.integers(3, 5))
+    depth = drawn if depth is None else depth
+    widths = [int(random.choice((8, 12))) for _ in range(depth - 1)] + [16]
+    style = str(random.choice(_STYLES))
+    names = [style.format(index) for index in range(depth)]
+    nodes, weights = _features(random, names, widths)
+    features = onnx_outputs(_model(nodes, weights, "flat", widths[-1]), prepared(pictures(_seed(random), _SEEN)))
+    weights += _classifier(random, features)
+    nodes.append(helper.make_node("Gemm", ["flat", "fc.w", "fc.b"], ["output"], name="fc"))
+    return _model(nodes, weights, "output", CLASSES)
+
+
+def convolutions(model: bytes) -> list[str]:
+    """Return the names of a model's convolutions, in order."""
+    return [node.name for node in onnx.load_from_string(model).graph.node if node.op_type == "Conv"]
+
+
+def _seed(random: np.random.Generator) -> int:
+    return int(random.integers(2**31))
+
+
+def _features(
+    random: np.random.Generator, names: list[str], widths: list[int]
+) -> tuple[list[onnx.NodeProto], list[TensorProto]]:
+    nodes, weights, last, inputs = [], [], "input", 3
+    for index, (name, outputs) in enumerate(zip(names, widths, strict=True)):
+        shape = (outputs, inputs, 3, 3)
+        weights.append(_tensor(f"{name}.w", random.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)))
+        weights.append(_tensor(f"{name}.b", random.normal(0, 0.2, outputs)))
+        stride = 2 if index < 2 else 1
+        how = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [stride] * 2}
+        nodes.append(helper.make_node("Conv", [last, f"{name}.w", f"{name}.b"], [f"{name}_out"], name=name, **how))
+        last, inputs = f"{name}_relu_out", outputs
+        nodes.append(helper.make_node("Relu", [f"{name}_out"], [last], name=f"{name}_relu"))
+    nodes.append(helper.make_node("GlobalAveragePool", [last], ["pooled"], name="pool"))
+    nodes.append(helper.make_node("Flatten", ["pooled"], ["flat"], name="flatten", axis=1))
+    return nodes, weights
+
+
+def _classifier(random: np.random.Generator, features: np.ndarray) -> list[TensorProto]:
+    """Return weight and bias that give each class scores of mean 0 and spread 2 over `features` [N, width]."""
+    middle = features.mean(axis=0)
+    _, strength, directions = np.linalg.svd(features - middle, full_matrices=False)
+    spread = directions[:_KEPT].T / (strength[:_KEPT] / np.sqrt(len(features)))
+    turned = spread @ random.normal(0, 1, (_KEPT, CLASSES))
+    turned *= 2 / ((features - middle) @ turned).std(axis=0)
+    return [_tensor("fc.w", turned), _tensor("fc.b", -middle @ turned)]
+
+
+def _model(nodes: list[onnx.NodeProto], weights: list[TensorProto], output: str, size: int) -> bytes:
+    graph = helper.make_graph(
+        nodes,
+        "case",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 3, EDGE, EDGE])],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", size])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    return model.SerializeToString()
+
+
+def _tensor(name: str, values: np.ndarray) -> TensorProto:
+    return numpy_helper.from_array(np.ascontiguousarray(values, dtype=np.float32), name)
