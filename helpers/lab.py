@@ -106,6 +106,7 @@ STEPS = (
 """The steps of the 100 points."""
 
 BONUS: tuple[str, ...] = (
+    "09_mixed_precision",
     "10_profiles_and_streams",
     "11_bert",
     "12_layer_profiling",
@@ -114,7 +115,7 @@ BONUS: tuple[str, ...] = (
 )
 """The optional steps; their points are a bonus beside the 100."""
 
-CHAPTERS: tuple[str, ...] = ()
+CHAPTERS: tuple[str, ...] = ("15_llm",)
 """To be read and run: no task, no points."""
 
 GRADED = STEPS + BONUS
@@ -144,6 +145,8 @@ ARTIFACTS = {
     "throughput.png": "08_report",
     "speedup.png": "08_report",
     "accuracy.png": "08_report",
+    "resnet50_mixed.engine": "09_mixed_precision",
+    "sensitivity.json": "09_mixed_precision",
     "bert.onnx": "11_bert",
     "bert_fp32.engine": "11_bert",
     "bert_fp16.engine": "11_bert",

@@ -3,11 +3,12 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from helpers.backend import trt
 
-__all__ = ["count_precisions", "engine_layers", "layer_precision"]
+__all__ = ["Layer", "count_precisions", "engine_layers", "layer_precision", "ran_in"]
 
 Layer = dict[str, Any]
 
@@ -42,6 +43,34 @@ def layer_precision(layer: Layer) -> str:
 def count_precisions(layers: list[Layer]) -> dict[str, int]:
     """Return how many layers run in which precision, most frequent first."""
     return dict(Counter(layer_precision(layer) for layer in layers).most_common())
+
+
+def ran_in(layers: Sequence[Layer], names: Collection[str]) -> dict[str, str]:
+    """Return the precision in which each named layer of the network ran, by the inspector; "other" where it tells none.
+
+    A layer is found by its name among those that were fused; what was fused into a region without names is "other".
+    """
+    by_name: dict[str, str] = {}
+    for layer in layers:
+        for name in _fused(layer):
+            by_name.setdefault(name, _told(layer))
+    return {name: by_name.get(name, "other") for name in names}
+
+
+def _told(layer: Layer) -> str:
+    """Return a layer's precision; of a region that Myelin compiled, the type of its input does not tell it."""
+    found = layer_precision(layer)
+    region = "ForeignNode[" in str(layer.get("Name")) or str(layer.get("Name")).startswith("__myl")
+    return "other" if region and found == "fp32" else found
+
+
+def _fused(layer: Mapping[str, Any]) -> list[str]:
+    """Return the network's layers that an engine's layer is made of."""
+    name, metadata = str(layer.get("Name", "")), str(layer.get("Metadata", ""))
+    parts = [part.strip().removeprefix("PWN(").removesuffix(")") for part in name.split(" + ")]
+    told = [part.partition("[ONNX Layer: ")[2].rpartition("]")[0] for part in metadata.split("\x1e")]
+    copies = name.startswith(("Reformat", "Quantize", "Convert", "Dequantize"))
+    return [] if copies else [part for part in dict.fromkeys([*told, *parts]) if part]
 
 
 def _stated(layer: Layer) -> str | None:

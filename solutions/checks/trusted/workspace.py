@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.calibration_cache import parse_cache
 from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, write_json
 from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES
 from helpers.outputs import onnx_outputs, relative_error, shown_error
+from helpers.points.s04_int8.calibration import CACHE
 from helpers.probes.networks import EDGE
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
@@ -33,6 +35,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "06_benchmark": (*_ENGINES, "inference.py"),
     "07_accuracy": (*_ENGINES, "inference.py"),
     "08_report": (ONNX_FILE, *_ENGINES, *_MEASUREMENTS),
+    "09_mixed_precision": (ONNX_FILE, CACHE, ENGINES["int8"], "inference.py"),
     "10_profiles_and_streams": (ONNX_FILE,),
     "11_bert": (),
     "12_layer_profiling": (ONNX_FILE, ENGINES["fp16"], ENGINES["int8"]),
@@ -99,6 +102,7 @@ def _fault(folder: Path, name: str, ours: Reference) -> str | None:
         ".engine": _engine_fault,
         ".py": _inference_fault,
         ".json": _json_fault,
+        ".cache": _cache_fault,
     }
     path = folder / name
     try:
@@ -124,6 +128,16 @@ def _engine_fault(path: Path, ours: Reference) -> str | None:
             return f"limited to batches {engine.min_batch} to {engine.max_batch}"
         error = relative_error(engine.infer(images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
     return None if error < INT8_TOLERANCE else f"another model (its outputs differ by {shown_error(error)})"
+
+
+def _cache_fault(path: Path, ours: Reference) -> str | None:
+    """Compare the tensors with those of the ONNX file that the step is given."""
+    import onnx
+
+    graph = onnx.load(str(path.parent / ONNX_FILE)).graph
+    tensors = {value.name for value in graph.input} | {name for node in graph.node for name in node.output}
+    known = len(tensors & set(parse_cache(path.read_bytes()).scales))
+    return None if known >= len(tensors) / 2 else f"of another network ({known} of {len(tensors)} tensors)"
 
 
 def _inference_fault(path: Path, ours: Reference) -> str | None:

@@ -6,19 +6,19 @@ PREFER it takes another.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from helpers.backend import ENGINE, trt
 from helpers.errors import EngineError, InputError
-from helpers.layers import Layer, layer_precision
-from solutions.pipeline.building.layer_groups import choose_groups, ends, float_layers, groups_of, is_weighted
+from helpers.layer_groups import choose_groups, ends, float_layers, groups_of, is_weighted
+from helpers.layers import Layer, ran_in
 
 if TYPE_CHECKING:
     from solutions.pipeline.engines.network import ParsedModel
 
-__all__ = ["RULES", "Constraints", "check_asked", "check_ran", "constrain", "ran_in", "resolve"]
+__all__ = ["RULES", "Constraints", "check_asked", "check_ran", "constrain", "resolve"]
 
 RULES = ("obey", "prefer")
 _TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
@@ -78,7 +78,7 @@ def resolve(model: "ParsedModel", keep: Sequence[str], pairs: Sequence[str], rul
     asked: dict[str, str] = {}
     kept: tuple[str, ...] = ()
     if keep:
-        groups = groups_of(model)
+        groups = groups_of(model.network, model.path)
         chosen = choose_groups(groups, keep)
         kept = tuple(group.name for group in chosen)
         asked |= dict.fromkeys([*(name for group in chosen for name in group.layers), *ends(groups)], "fp16")
@@ -110,18 +110,6 @@ def constrain(model: "ParsedModel", config: "trt.IBuilderConfig", constraints: C
                 layer.set_output_type(index, getattr(trt, _TYPES[kind]))
 
 
-def ran_in(layers: Sequence[Layer], names: "frozenset[str] | Sequence[str]") -> dict[str, str]:
-    """Return the precision in which each named layer of the network ran, by the inspector; "other" where it tells none.
-
-    A layer is found by its name among those that were fused; what was fused into a region without names is "other".
-    """
-    by_name: dict[str, str] = {}
-    for layer in layers:
-        for name in _fused(layer):
-            by_name.setdefault(name, _precision(layer))
-    return {name: by_name.get(name, "other") for name in names}
-
-
 def check_ran(constraints: Constraints, layers: Sequence[Layer]) -> None:
     """Raise EngineError where a weighted layer ran in fewer bits than it was to, though the rule is obey.
 
@@ -139,22 +127,6 @@ def check_ran(constraints: Constraints, layers: Sequence[Layer]) -> None:
             f"{len(wrong)} of {len(constraints.weighted)} layers did not run in the precision asked for: "
             f"{_listed(list(wrong.values()))}; give --precision-constraints prefer to build all the same"
         )
-
-
-def _precision(layer: Layer) -> str:
-    """Return a layer's precision; of a region that Myelin compiled, the type of its input does not tell it."""
-    found = layer_precision(layer)
-    region = "ForeignNode[" in str(layer.get("Name")) or str(layer.get("Name")).startswith("__myl")
-    return "other" if region and found == "fp32" else found
-
-
-def _fused(layer: Mapping[str, Any]) -> list[str]:
-    """Return the network's layers that an engine's layer is made of."""
-    name, metadata = str(layer.get("Name", "")), str(layer.get("Metadata", ""))
-    parts = [part.strip().removeprefix("PWN(").removesuffix(")") for part in name.split(" + ")]
-    told = [part.partition("[ONNX Layer: ")[2].rpartition("]")[0] for part in metadata.split("\x1e")]
-    copies = name.startswith(("Reformat", "Quantize", "Convert", "Dequantize"))
-    return [] if copies else [part for part in dict.fromkeys([*told, *parts]) if part]
 
 
 def _pair(text: str) -> tuple[str, str]:

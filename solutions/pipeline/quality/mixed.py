@@ -16,9 +16,9 @@ import numpy as np
 from helpers.backend import ENGINE, describe
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, made_folders, read_json, sha256, write_json
+from helpers.layer_groups import groups_of
 from solutions.pipeline.building.build import BuildOptions, BuildRecord, build_engine
 from solutions.pipeline.building.calibration_data import read_cache, write_calibration_tensor
-from solutions.pipeline.building.layer_groups import groups_of
 from solutions.pipeline.engines.inference import InferenceEngine
 from solutions.pipeline.engines.network import parse_onnx
 from solutions.pipeline.images.preprocessing_record import of_onnx
@@ -87,7 +87,7 @@ class Study:
         options.check()
         self.options, self._dataset, self._report, self._line = options, dataset, report, line
         self.model = parse_onnx(options.onnx)
-        self.groups = groups_of(self.model)
+        self.groups = groups_of(self.model.network, self.model.path)
         if options.calib_cache:
             read_cache(options.calib_cache).check_fits(self.model.calibrated_inputs, self.model.tensor_names)
         self.parts = options.out.with_name(f"{options.out.name}.parts")

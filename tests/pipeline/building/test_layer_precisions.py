@@ -10,9 +10,9 @@ import pytest
 
 from helpers.backend import ENGINE, trt
 from helpers.errors import EngineError, InputError
-from helpers.layers import engine_layers, layer_precision
+from helpers.layers import engine_layers, layer_precision, ran_in
 from solutions.pipeline.building.build import BuildOptions, build_engine
-from solutions.pipeline.building.layer_precisions import Constraints, check_ran, ran_in
+from solutions.pipeline.building.layer_precisions import Constraints, check_ran
 from solutions.pipeline.engines.inference import InferenceEngine
 from tests.pipeline.tiny_models import images_npy, outlier_onnx
 

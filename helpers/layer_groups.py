@@ -10,15 +10,21 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from helpers.backend import trt
 from helpers.errors import InputError
 
-if TYPE_CHECKING:
-    from solutions.pipeline.engines.network import ParsedModel
-
-__all__ = ["Group", "choose_groups", "ends", "float_layers", "groups_of", "is_weighted"]
+__all__ = [
+    "Group",
+    "choose_groups",
+    "ends",
+    "float_layers",
+    "groups_in_file",
+    "groups_of",
+    "groups_of_model",
+    "is_weighted",
+]
 
 _WEIGHTED = ("CONVOLUTION", "DECONVOLUTION", "FULLY_CONNECTED", "MATRIX_MULTIPLY")
 _LEFT_ALONE = ("CONSTANT", "SHAPE", "QUANTIZE", "DEQUANTIZE", "CAST", "IDENTITY")
@@ -47,17 +53,37 @@ def float_layers(network: "trt.INetworkDefinition") -> "list[trt.ILayer]":
     return [layer for layer in layers if _kind(layer) not in _LEFT_ALONE and all(map(_is_float, _tensors(layer)))]
 
 
-def groups_of(model: "ParsedModel") -> list[Group]:
-    """Return the network's groups from the input to the output.
+def groups_of(network: "trt.INetworkDefinition", name: object) -> list[Group]:
+    """Return the network's groups from the input to the output; errors call it `name`.
 
     Raises:
         InputError: it has no convolution and no matrix product.
     """
-    layers = float_layers(model.network)
+    layers = float_layers(network)
     if not any(map(is_weighted, layers)):
-        raise InputError(f"{model.path} has no convolution and no matrix product: precision decides nothing there")
+        raise InputError(f"{name} has no convolution and no matrix product: precision decides nothing there")
     groups = _grouped(layers, _modules([layer.name for layer in layers]))
     return groups if len(groups) >= _FEWEST else _grouped(layers, _runs(layers))
+
+
+def groups_in_file(onnx_path: str | Path) -> list[Group]:
+    """Return the groups of an ONNX file's network; as `groups_of_model`."""
+    return groups_of_model(Path(onnx_path).read_bytes(), onnx_path)
+
+
+def groups_of_model(model: bytes, name: object) -> list[Group]:
+    """Return the groups of a serialized ONNX model, as TensorRT's parser names its layers; errors call it `name`.
+
+    Raises:
+        InputError: it cannot be parsed, or has no convolution and no matrix product.
+    """
+    logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    builder = trt.Builder(logger)
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    parser = trt.OnnxParser(network, logger)
+    if not parser.parse(model):
+        raise InputError(f"{name} cannot be parsed: {parser.get_error(0).desc()}; run the step that makes it again")
+    return groups_of(network, name)
 
 
 def choose_groups(groups: Sequence[Group], names: Sequence[str]) -> list[Group]:

@@ -9,8 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers.errors import InputError
-from solutions.pipeline.building.layer_groups import choose_groups, ends, groups_of
-from solutions.pipeline.engines.network import parse_onnx
+from helpers.layer_groups import choose_groups, ends, groups_in_file
 from tests.pipeline.tiny_models import operator_onnx, tiny_onnx
 
 RESNET = [
@@ -41,7 +40,7 @@ def chain(path: Path, names: Sequence[str]) -> Path:
 
 
 def groups(path: Path) -> dict[str, tuple[str, ...]]:
-    return {group.name: group.layers for group in groups_of(parse_onnx(path))}
+    return {group.name: group.layers for group in groups_in_file(path)}
 
 
 def test_a_resnet_has_a_stem_its_blocks_and_a_classifier(tmp_path: Path) -> None:
@@ -88,11 +87,11 @@ def test_names_that_say_nothing_give_groups_by_position(tmp_path: Path) -> None:
 
 
 def test_the_ends_are_the_first_and_the_last_layer_with_weights(tmp_path: Path) -> None:
-    assert ends(groups_of(parse_onnx(chain(tmp_path / "m.onnx", RESNET)))) == ["/conv1/Conv", "/fc/Conv"]
+    assert ends(groups_in_file(chain(tmp_path / "m.onnx", RESNET))) == ["/conv1/Conv", "/fc/Conv"]
 
 
 def test_an_unknown_group_is_told_with_those_that_there_are(tmp_path: Path) -> None:
-    found = groups_of(parse_onnx(tiny_onnx(tmp_path)))
+    found = groups_in_file(tiny_onnx(tmp_path))
     assert [group.name for group in choose_groups(found, ["head", "stem.0"])] == ["stem.0", "head"]
     with pytest.raises(InputError, match=r"no group 'stem' in this network; its groups are stem\.0, block\.0, head"):
         choose_groups(found, ["head", "stem"])
@@ -100,4 +99,4 @@ def test_an_unknown_group_is_told_with_those_that_there_are(tmp_path: Path) -> N
 
 def test_a_network_without_weights_has_no_groups(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no convolution and no matrix product"):
-        groups_of(parse_onnx(operator_onnx(tmp_path / "m.onnx", "Relu")))
+        groups_in_file(operator_onnx(tmp_path / "m.onnx", "Relu"))

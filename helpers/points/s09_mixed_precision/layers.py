@@ -1,0 +1,131 @@
+"""keep_in_half(network, config, names): what it sets on a network, and what it leaves alone."""
+
+from typing import Any
+
+from helpers.backend import trt
+from helpers.missed import Missed
+from helpers.points.case import Case
+from helpers.points.point import point
+from helpers.points.s09_mixed_precision.networks import chosen_layers, network
+from helpers.probes.answer import Notebook, probe
+from helpers.probes.frames import said
+
+__all__ = ["FUNCTION", "flags", "precisions", "types", "unknown"]
+
+FUNCTION = "keep_in_half"
+_FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
+
+
+@probe
+def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], last: bool = False) -> dict[str, Any]:
+    """Call keep_in_half on the network of an ONNX model and a new configuration; with `last` for its last layer too.
+
+    Returns `names`, `error` (type and message, None without one), `flags` (name → set), the network's `outputs` and
+    `layers`, {name: {"precision": its name or None, "types": {output: its name or None}}}: None where nothing was set.
+    """
+    logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    builder = trt.Builder(logger)
+    found = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    parser = trt.OnnxParser(found, logger)
+    parser.parse(onnx)
+    config, error, function = builder.create_builder_config(), None, notebook[FUNCTION]
+    names = [*names, *([found.get_layer(found.num_layers - 1).name] if last else [])]
+    try:
+        function(found, config, list(names))
+    except NotImplementedError:
+        raise
+    except Exception as raised:
+        if names and all(name in _names(found) for name in names):
+            raise
+        error = {"type": type(raised).__name__, "message": said(raised)}
+    return {
+        "names": names,
+        "error": error,
+        "flags": {name: config.get_flag(getattr(trt.BuilderFlag, name)) for name in _FLAGS},
+        "outputs": [found.get_output(index).name for index in range(found.num_outputs)],
+        "layers": {layer.name: _set_on(layer) for layer in map(found.get_layer, range(found.num_layers))},
+    }
+
+
+def _names(found: Any) -> set[str]:
+    return {found.get_layer(index).name for index in range(found.num_layers)}
+
+
+def _set_on(layer: Any) -> dict[str, Any]:
+    types = {
+        layer.get_output(index).name: _name(layer.get_output_type(index)) if layer.output_type_is_set(index) else None
+        for index in range(layer.num_outputs)
+    }
+    return {"precision": _name(layer.precision) if layer.precision_is_set else None, "types": types}
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+def _asked(case: Case, names: list[str], last: bool = False) -> dict[str, Any]:
+    return case.call(keep_layers, onnx=network(case), names=names, last=last).require(FUNCTION)
+
+
+def _kept(case: Case) -> tuple[list[str], dict[str, Any]]:
+    """Return the names, the network's last layer among them, and what the function did."""
+    found = _asked(case, chosen_layers(case), last=True)
+    return found["names"], found
+
+
+@point("The named layers, and no others, are asked to run in FP16")
+def precisions(case: Case) -> str:
+    names, found = _kept(case)
+    wrong = {
+        name: layer["precision"]
+        for name, layer in found["layers"].items()
+        if layer["precision"] != ("HALF" if name in names else None)
+    }
+    if wrong:
+        name, precision = next(iter(wrong.items()))
+        expected = f"{name} in FP16 (HALF)" if name in names else f"no precision set on {name}, which was not named"
+        found_text = f"{precision or 'no precision'}; {len(wrong)} layers are otherwise than asked"
+        raise Missed(expected, found_text, "set `precision` on the layers in `names`, all of them and only them")
+    return f"{len(names)} of {len(found['layers'])} layers"
+
+
+@point("Their outputs are FP16, except those of the network")
+def types(case: Case) -> str:
+    names, found = _kept(case)
+    for name, layer in found["layers"].items():
+        for tensor, kind in layer["types"].items():
+            wanted = "HALF" if name in names and tensor not in found["outputs"] else None
+            if kind != wanted and not (kind == "FLOAT" and tensor in found["outputs"]):
+                why = "an output of the network keeps its type" if tensor in found["outputs"] else "set_output_type"
+                expected = f"the type {wanted} for {tensor}" if wanted else f"no other type for {tensor}"
+                raise Missed(expected, f"{kind or 'none set'}", f"look at the outputs of the named layers: {why}")
+    return f"{len(names)} layers; the network's output keeps its type"
+
+
+@point("INT8 and FP16 are allowed, and precisions obeyed")
+def flags(case: Case) -> str:
+    for names, what in ((chosen_layers(case), "four names"), ([], "no names")):
+        found = _asked(case, names)
+        if found["error"]:
+            said_so = f"{found['error']['type']}: {found['error']['message']}"
+            raise Missed(f"no error with {what}", said_so, "without names every layer is free")
+        lacking = [name for name, there in found["flags"].items() if not there]
+        if lacking:
+            raise Missed(f"the flag {lacking[0]}, with {what}", "not set", "set three flags, whatever the names")
+    return ", ".join(_FLAGS)
+
+
+@point("A name that no layer has is an error, and nothing is set")
+def unknown(case: Case) -> str:
+    typing_error = f"conv{case.number('mixed.typing') % 900 + 100}"
+    found = _asked(case, [*chosen_layers(case), typing_error])
+    if not found["error"] or found["error"]["type"] != "ValueError":
+        said_so = found["error"]["type"] if found["error"] else "no error"
+        raise Missed(
+            f"ValueError for {typing_error}, which no layer is called", said_so, "compare with all names first"
+        )
+    touched = [name for name, layer in found["layers"].items() if layer["precision"] or any(layer["types"].values())]
+    if touched or any(found["flags"].values()):
+        what = f"{touched[0]} was changed" if touched else "flags were set"
+        raise Missed("nothing set where a name is wrong", what, "look at all names before the first is used")
+    return f"{found['error']['message'][:80]}"
