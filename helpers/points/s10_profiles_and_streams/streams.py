@@ -192,7 +192,9 @@ def awaited(case: Case) -> str:
         results = found["outputs"]
         if not isinstance(results, list) or not _rows(found["log"], "out"):
             raise Missed("a list of outputs that were copied asynchronously", "none", "look at the points above")
-        early = [index for index, result in enumerate(results) if isinstance(result, np.ndarray) and _unread(result)]
+        early = [
+            index for index, (rows, result) in enumerate(zip(numbers, results, strict=False)) if _unread(result, rows)
+        ]
         if early:
             advice = "synchronize the lane's stream, then copy its outputs"
             raise Missed("outputs that are read once they have arrived", f"batch {early[0]} was read before", advice)
@@ -207,8 +209,8 @@ def awaited(case: Case) -> str:
     return f"{waited} batches, each read and each buffer filled again after its stream"
 
 
-def _unread(result: np.ndarray) -> bool:
-    return result.dtype.kind == "f" and bool(np.isnan(result).any())
+def _unread(result: Any, rows: int) -> bool:
+    return isinstance(result, np.ndarray) and result.dtype.kind == "f" and bool(np.isnan(result[:rows]).any())
 
 
 _ENDS: dict[str, dict[str, Any]] = {
