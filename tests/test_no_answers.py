@@ -19,8 +19,10 @@ ANSWERS = {
 ALLOWED = {
     "helpers/probes/engines.py": "configures a builder",
     "helpers/probes/retired.py": "configures a builder",
+    "helpers/points/s09_mixed_precision/layers.py": "configures a builder",
 }
-"""An FP32 engine for the checks of steps 5, 6 and 10, and step 16's engines by their records; advice in words."""
+"""An FP32 engine for the checks of steps 5, 6 and 10, and step 16's engines by their records; advice in words; a new
+configuration for step 9's students to set."""
 
 HELPERS = [path for path in sorted((ROOT / "helpers").rglob("*.py")) if "cpu_engine" not in path.parts]
 

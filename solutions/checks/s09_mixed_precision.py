@@ -100,7 +100,7 @@ def figures(case: Case) -> str:
         measured = _drift(_trusted_plan(model, cache, keep), model, images)
         if not abs(written[way] / measured - 1) <= _APART:
             expected = f"about {measured:.2%} for {groups[number].name}, {way}, on the same images"
-            raise Missed(expected, f"{written[way]:.2%}", "measure each group's two engines with `drift`")
+            raise Missed(expected, f"{written[way]:.2%}", "measure each group's two engines with `study_drift`")
     return f"{groups[number].name}: kept and alone within {_APART:.0%} of the trusted engines'"
 
 
