@@ -16,6 +16,8 @@ __all__ = ["FusedLayer", "LayerGraph", "Node", "Shape", "onnx_names"]
 
 Shape = tuple[int, ...]
 
+_COPY = "Reformatting CopyNode"
+
 
 @dataclass(frozen=True)
 class Node:
@@ -117,7 +119,12 @@ class LayerGraph:
 
 
 def onnx_names(layer: dict[str, Any]) -> list[str]:
-    """Return the ONNX nodes that an inspector's layer fuses: from its Metadata, else from its name."""
-    metadata = str(layer.get("Metadata") or "")
+    """Return the ONNX nodes that an inspector's layer fuses: from its Metadata, else from its name.
+
+    TensorRT names a copy between two layouts after the layer that it feeds; the copy itself is none of those nodes.
+    """
+    metadata, name = str(layer.get("Metadata") or ""), str(layer.get("Name", ""))
     listed = [part.partition("[ONNX Layer: ")[2].rstrip("]") for part in metadata.split("\x1e")]
-    return [name for name in listed if name] or [name.strip() for name in str(layer.get("Name", "")).split(" + ")]
+    if name.startswith(_COPY):
+        return []
+    return [node for node in listed if node] or [part.strip() for part in name.split(" + ")]

@@ -24,11 +24,19 @@ from typing import Any
 
 from helpers.errors import InputError
 
-__all__ = ["VARIABLE", "Event", "Stream", "in_other_python"]
+__all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "why"]
 
 VARIABLE = "TRT_LAB_TORCH_PYTHON"
 _ROOT = Path(__file__).resolve().parents[1]
+_SHOWN = 110
 _NETWORK, _IMAGES, _ASKED, _ANSWER = "network.pt2", "images.npy", "asked.json", "answer.json"
+
+
+def why(error: Exception) -> str:
+    """Return an exception's reason in one line; of PyTorch's compilers the first line often only announces it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = next((line for line in lines if not line.endswith("raised:")), type(error).__name__)
+    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]} …"
 
 
 def in_other_python(
@@ -44,25 +52,27 @@ def in_other_python(
         values: more names for the cells, of plain data.
 
     Raises:
-        InputError: there is no such program, or it ends with an error; the message has its last line.
+        InputError: there is no such program, or it ends with an error, which the message names.
     """
     import numpy as np
     import torch
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        example = torch.from_numpy(images).to(next(network.parameters()))
+        weights = next(network.parameters())
+        example = torch.from_numpy(images).to(weights)
         torch.export.save(torch.export.export(network, (example,)), folder / _NETWORK)
         np.save(folder / _IMAGES, images)
         asked = {"cells": list(dict.fromkeys(map(_cell, definitions))), "expression": expression, "values": values}
         (folder / _ASKED).write_text(json.dumps(asked))
-        _run(python, folder)
+        _run(python, folder, {} if weights.is_cuda else {"CUDA_VISIBLE_DEVICES": ""})
         return json.loads((folder / _ANSWER).read_text())
 
 
-def _run(python: str, folder: Path) -> None:
+def _run(python: str, folder: Path, more: dict[str, str]) -> None:
     """Run this file under the other Python, which has to find the lab's helpers and its own packages alone."""
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    environment |= {"PYTHONPATH": str(_ROOT), **more}
     command = [python, "-m", "helpers.other_torch", str(folder)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
@@ -70,7 +80,7 @@ def _run(python: str, folder: Path) -> None:
         raise InputError(f"{VARIABLE}={python!r} cannot be run: {error.strerror}; name a Python program") from error
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
-        raise InputError(f"{VARIABLE}={python!r} ended with: {last}; it needs PyTorch and NumPy")
+        raise InputError(f"{VARIABLE}={python!r} ended with {last}")
 
 
 def _cell(definition: Any) -> str:
@@ -133,9 +143,12 @@ def _answer(folder: Path) -> None:
     names: dict[str, Any] = {"__name__": "__main__", "np": np, "time": time, "torch": torch, **asked["values"]}
     names |= {"cuda": SimpleNamespace(Event=Event), "STREAM": Stream(), "IMAGES": np.load(folder / _IMAGES)}
     names["network"] = torch.export.load(folder / _NETWORK).module()
-    for cell in asked["cells"]:
-        exec(compile(cell, "a cell of the notebook", "exec"), names)
-    value = eval(asked["expression"], names)
+    try:
+        for cell in asked["cells"]:
+            exec(compile(cell, "a cell of the notebook", "exec"), names)
+        value = eval(asked["expression"], names)
+    except Exception as error:
+        sys.exit(f"{type(error).__name__}: {why(error)}")
     versions = {"python": ".".join(map(str, sys.version_info[:3])), "torch": torch.__version__}
     (folder / _ANSWER).write_text(json.dumps({**versions, "value": value}))
 

@@ -20,9 +20,13 @@ ALLOWED = {
     "helpers/probes/engines.py": "configures a builder",
     "helpers/probes/retired.py": "configures a builder",
     "helpers/points/s09_mixed_precision/layers.py": "configures a builder",
+    "15_llm": "configures a builder",
 }
 """An FP32 engine for the checks of steps 5, 6 and 10, and step 16's engines by their records; advice in words; a new
-configuration for step 9's students to set."""
+configuration for step 9's students to set.
+
+Chapter 15 has no task and builds for itself; it shows no more than probe_engine and the second hints of steps 2 and 3.
+"""
 
 HELPERS = [path for path in sorted((ROOT / "helpers").rglob("*.py")) if "cpu_engine" not in path.parts]
 
@@ -52,7 +56,8 @@ def test_helpers_hold_no_answer(path: Path) -> None:
 def test_given_cells_hold_no_answer(step: str) -> None:
     for cell in nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4).cells:
         if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("solution"):
-            assert answers(cell.source) == [], cell.source.splitlines()[0]
+            found = [what for what in answers(cell.source) if ALLOWED.get(step) != what]
+            assert found == [], cell.source.splitlines()[0]
 
 
 @pytest.mark.parametrize(

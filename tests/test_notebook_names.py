@@ -48,7 +48,7 @@ def _is_todo(cell: nbformat.NotebookNode) -> bool:
 def _ours(step: str) -> set[str]:
     """Return the names that the step's given and test cells bind after its first TODO cell."""
     cells = notebook_cells(step)
-    first = next(index for index, cell in enumerate(cells) if _is_todo(cell))
+    first = next((index for index, cell in enumerate(cells) if _is_todo(cell)), len(cells))
     return {name for cell in cells[first + 1 :] if not _is_todo(cell) for name in assigned(cell.source)}
 
 

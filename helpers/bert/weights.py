@@ -42,8 +42,13 @@ _NAMES = {
     "output.dense": "narrow",
     "output.LayerNorm": "norm_2",
     "pooler.dense": "pooler",
+    ".gamma": ".weight",
+    ".beta": ".bias",
 }
 """Parts of the published names and of ours; a longer one comes before one that is its end."""
+
+_HEADS = ("cls.", "classifier.")
+"""What a task adds behind the encoder."""
 
 
 def minilm(root: str | Path | None = None) -> tuple[BertEncoder, WordPiece]:
@@ -119,7 +124,7 @@ def from_safetensors(content: bytes) -> dict[str, torch.Tensor]:
     header = json.loads(content[8:start])
     found = {}
     for name, about in header.items():
-        if name != "__metadata__" and about["dtype"] == "F32":
+        if name != "__metadata__" and about["dtype"] == "F32" and not name.startswith(_HEADS):
             first, end = about["data_offsets"]
             numbers = np.frombuffer(content[start + first : start + end], np.float32).reshape(about["shape"])
             found[_renamed(name)] = torch.from_numpy(numbers.copy())
@@ -127,6 +132,7 @@ def from_safetensors(content: bytes) -> dict[str, torch.Tensor]:
 
 
 def _renamed(name: str) -> str:
+    name = name.removeprefix("bert.")
     for published, own in _NAMES.items():
         name = name.replace(published, own)
     return name

@@ -35,6 +35,7 @@ RESULTS = Path("results/solutions")
 CELL_SECONDS = 900
 _KEPT_NOTEBOOK = ("kernelspec", "language_info")
 _CLAIMS_OF = "claims_of"
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 _KEPT_CELL = ("nbgrader", "tags", "deletable", "editable", "collapsed", "scrolled", "jupyter")
 
 
@@ -122,6 +123,8 @@ def _tidy(notebook: NotebookNode) -> None:
     notebook.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
     for cell in notebook.cells:
         cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key in _KEPT_CELL})
+        if cell.cell_type == "code":  # a widget is nothing without its kernel
+            cell.outputs = [output for output in cell.outputs if _WIDGET not in output.get("data", {})]
 
 
 def _add_claims(notebook: NotebookNode, claims: str) -> None:

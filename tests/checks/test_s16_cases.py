@@ -106,6 +106,21 @@ def test_answers_that_came_late_are_those_of_the_batch_before() -> None:
     assert right == pytest.approx(sealed.evidence, abs=0.01) and right > 2 * case.report["top1"]
 
 
+def test_a_report_can_be_recounted_from_the_noted_scores_to_the_last_picture() -> None:
+    for number in range(8):
+        case = made("scores", NOTHING, 12, number).case()
+        order = np.argsort(-case.scores, axis=1) == case.labels[:, None]
+        found = 100 * order[:, 0].mean(), 100 * order[:, :5].any(axis=1).mean()
+        assert found == pytest.approx((case.report["top1"], case.report["top5"]), abs=0.01)
+
+
+def test_a_top5_is_four_pictures_or_more_above_the_top1_that_it_is_taken_for() -> None:
+    for number in range(4):
+        sealed = made("scores", "top5_for_top1", 12, number)
+        report = sealed.material["report"]
+        assert (report["top1"] - sealed.evidence) * report["images"] / 100 > 3.9
+
+
 def test_a_wrong_input_costs_accuracy() -> None:
     for cause in ("channels_reversed", "pixels_fed"):
         for number in range(3):

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.errors import EngineError
 from solutions.grading.course import Course
 from solutions.grading.executed import outdated
-from solutions.grading.solve import solve
+from solutions.grading.solve import execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbclient's
@@ -43,6 +44,14 @@ def test_readers_see_the_source_and_nothing_of_what_decides_points(executed: tup
     assert cells[-1].outputs[0].text == "a demonstration\n"
     counts = [cell.execution_count for cell in cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))
+
+
+def test_readers_get_no_widget_whose_kernel_is_gone(tmp_path: Path) -> None:
+    widget = {"text/plain": "moves", "application/vnd.jupyter.widget-view+json": {"model_id": "gone"}}
+    source = f"from IPython.display import display\nprint('stays')\ndisplay({widget}, raw=True)"
+    nbformat.write(new_notebook(cells=[new_code_cell(source)]), tmp_path / "moving.ipynb")
+    outputs = execute(tmp_path / "moving.ipynb", {})[0].cells[0].outputs
+    assert [output.output_type for output in outputs] == ["stream"] and outputs[0].text == "stays\n"
 
 
 def test_an_output_of_other_code_is_found_by_its_cell(

@@ -40,7 +40,7 @@ def renamed_to_the_notebooks(tree: ast.Module, notebook: list[ast.Module]) -> It
 
 
 def renamed_attributes(tree: ast.Module, notebook: list[ast.Module]) -> Iterator[ast.Module]:
-    """Give the program with other names for attributes of `self` that no other cell and no docstring mentions."""
+    """Give the program with other names for attributes of `self` that no other object, cell or docstring has."""
     own = {
         node.attr
         for node in ast.walk(tree)
@@ -48,6 +48,7 @@ def renamed_attributes(tree: ast.Module, notebook: list[ast.Module]) -> Iterator
     }
     methods = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     known = {node.attr for cell in notebook for node in ast.walk(cell) if isinstance(node, ast.Attribute)} | methods
+    known |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and not _is_self(node.value)}
     others = {name: f"my_{name}" for name in sorted(own - known)}
     if others:
         yield _Attributes(others).visit(copy.deepcopy(tree))

@@ -32,8 +32,8 @@ def calibrator_run(notebook: Notebook, *, batches: list[Text], orders: list[list
 
     Arrays get other types and layouts on the way: int64, columns first. Returns `size`, `given` (for each call the
     arrays that lie at its addresses as TensorRT reads them, or the text of what is wrong), `end` (whether None came
-    after them), `before`, `file` and `after` (what it reads without a file, what it left of `cache`, what it reads
-    then) and `minmax`.
+    after them), `before`, `file` and `after` (what it reads without a file, what it left of `cache`, what one of a
+    single batch reads then) and `minmax`.
     """
     make = notebook[FUNCTION]
     laid = [
@@ -50,7 +50,7 @@ def calibrator_run(notebook: Notebook, *, batches: list[Text], orders: list[list
         path.write_bytes(2 * cache)
         calibrator.write_calibration_cache(memoryview(cache))
         run["file"] = path.read_bytes() if path.is_file() else None
-        run["after"] = as_bytes(make(laid, path).read_calibration_cache())
+        run["after"] = as_bytes(make(laid[:1], path).read_calibration_cache())
         return run
 
 

@@ -94,6 +94,7 @@ def names(case: Case) -> str:
     for run in reported[:2]:
         run.append(["a shape that only some runs compute", 0.3])
     reported[3].append(["a shape that only some runs compute", 0.2])
+    reported[1].append(["a shape that one run computes", 0.1])
     advice = "add up what a name reports within a run; a run without it has 0 for it"
     said = agree(_profiled(case, reported, runs=5, warmup=0)["times"], _expected(reported), "names", advice)
     silent = case.call(profile_known, reported=[[]], options={"runs": 2, "warmup": 1})

@@ -198,13 +198,13 @@ def host_waits(case: Case) -> str:
 def _by_events(case: Case, attempt: int = 0) -> Timed:
     """Time a device that is slower than the host which feeds it."""
     times = _spaced(case, "compilers.events")
-    return _time(case, EVENTS, _CALLS, 3, attempt, host_ms=[_LAUNCH_MS], device_ms=times)
+    return _time(case, EVENTS, _CALLS, 1, attempt, host_ms=[_LAUNCH_MS], device_ms=times)
 
 
 def _slow_host(case: Case) -> Timed:
     """Time a device that waits for its host between two calls; events see that it does."""
     times = _spaced(case, "compilers.slow host")
-    return _time(case, EVENTS, _CALLS, 3, host_ms=times, device_ms=[0.5])
+    return _time(case, EVENTS, _CALLS, 1, host_ms=times, device_ms=[0.5])
 
 
 @point("By events: median and p95 are right, in milliseconds")

@@ -31,7 +31,7 @@ class Sealed:
     @property
     def slack(self) -> float:
         """How far the evidence may be off in any case: one picture in percent, where it is an accuracy."""
-        return 100.01 / len(self.material["labels"]) if "labels" in self.material else 0.0
+        return 100.5 / len(self.material["labels"]) if "labels" in self.material else 0.0
 
     def data(self) -> Material:
         """Return the fields of its CaseFile as plain data, with the pictures drawn."""

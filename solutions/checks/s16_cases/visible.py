@@ -135,18 +135,17 @@ def _write(place: Path, sealed: Sealed, story: str) -> None:
     if "calls" in material:
         rows = "".join(",".join(f"{stamp:.6f}" for stamp in row) + "\n" for row in material.pop("calls"))
         atomic_write(place / "calls.csv", _HEADER + rows)
-    for name in ("fed", "scores"):
+    for name, kind in (("fed", np.float16), ("scores", np.float32)):
         if name in material:
-            _write_array(place / f"{name}.npy", material.pop(name))
+            _write_array(place / f"{name}.npy", material.pop(name).astype(kind))
     if "labels" in material:
         material["labels"] = material["labels"].tolist()
     write_json(place / "case.json", {"story": story, **material})
 
 
 def _write_array(path: Path, values: np.ndarray) -> None:
-    """Write an array as NumPy's file, in half precision: its values were rounded to that."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.save(file, values.astype(np.float16))
+        np.save(file, values)
 
 
 def main(

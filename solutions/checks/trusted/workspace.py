@@ -37,10 +37,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "08_report": (ONNX_FILE, *_ENGINES, *_MEASUREMENTS),
     "09_mixed_precision": (ONNX_FILE, CACHE, ENGINES["int8"], "inference.py"),
     "10_profiles_and_streams": (ONNX_FILE,),
-    "16_cases": (),
     "11_bert": (),
     "12_layer_profiling": (ONNX_FILE, ENGINES["fp16"], ENGINES["int8"]),
     "13_compilers": (),
+    "16_cases": (),
 }
 """The artifacts that each step takes from the steps before it."""
 

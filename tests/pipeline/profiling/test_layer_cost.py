@@ -51,6 +51,14 @@ def test_a_layer_that_is_not_in_the_graph_has_no_cost(model: Path) -> None:
     assert LayerGraph.load(model, {"input": (1, 3, SIZE, SIZE)}).layer(["Reformatting CopyNode"]) is None
 
 
+def test_a_copy_between_layouts_is_not_taken_for_the_layer_that_it_is_named_after(model: Path) -> None:
+    graph = LayerGraph.load(model, {"input": (1, 3, SIZE, SIZE)})
+    conv, relu = list(graph.nodes)[:2]
+    copy = {"Name": f"Reformatting CopyNode for Input Tensor 0 to {conv} + {relu}"}
+    assert graph.layer(onnx_names({"Name": f"{conv} + {relu}"})) is not None
+    assert graph.layer(onnx_names(copy)) is None
+
+
 def test_names_come_from_tensorrts_metadata_or_from_the_layers_name() -> None:
     described = {"Name": "x", "Metadata": "[ONNX Layer: /a/Conv]\x1e[ONNX Layer: /a/Relu]"}
     assert onnx_names(described) == ["/a/Conv", "/a/Relu"]
