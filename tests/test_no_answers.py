@@ -19,9 +19,11 @@ ANSWERS = {
 ALLOWED = {
     "helpers/probes/engines.py": "configures a builder",
     "helpers/probes/retired.py": "configures a builder",
+    "helpers/points/s09_mixed_precision/layers.py": "configures a builder",
     "15_llm": "configures a builder",
 }
-"""An FP32 engine for the checks of steps 5, 6 and 10, and step 16's engines by their records; advice in words.
+"""An FP32 engine for the checks of steps 5, 6 and 10, and step 16's engines by their records; advice in words; a new
+configuration for step 9's students to set.
 
 Chapter 15 has no task and builds for itself; it shows no more than probe_engine and the second hints of steps 2 and 3.
 """

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.backend import ENGINE
 from helpers.data import load_dataset
 from helpers.lab import ENGINES, ONNX_FILE
 from helpers.missed import Missed
@@ -27,8 +28,9 @@ from solutions.pipeline.images.preprocessing import load_batch
 LAYERS_CELL, ENGINE_CELL, STUDY_CELL = "mixed_layers", "mixed_engine", "mixed_sensitivity"
 CHOICE_CELL, RESULTS_CELL = "mixed_choice", "mixed_results"
 
-SAME = 0.02
-"""Two builds from one cache with the same layers kept differ by less; other scales or layers by more."""
+SAME = 0.02 if ENGINE == "tensorrt" else 1e-4
+"""Two builds from one cache with the same layers kept differ by less: on the CPU engine they are alike, on a GPU their
+kernels may add in another order."""
 
 _IMAGES = 48
 _MOST_IMAGES = 200
@@ -69,7 +71,7 @@ def scales(case: Case) -> str:
     images = case.random("mixed.images").standard_normal((2, 3, EDGE, EDGE)).astype(np.float32)
     off = relative_error(run_plan(builders.plan_of(built, engine.FUNCTION), images), run_plan(trusted, images))
     if not off <= SAME:
-        expected = f"outputs within {SAME:.0%} of an engine from the same cache"
+        expected = f"outputs within {SAME:.2%} of an engine from the same cache"
         raise Missed(expected, f"{off:.1%} off", "give TensorRT the cache's bytes, unchanged")
     return f"outputs within {off:.2%} of the trusted engine's"
 
@@ -100,7 +102,7 @@ def figures(case: Case) -> str:
         measured = _drift(_trusted_plan(model, cache, keep), model, images)
         if not abs(written[way] / measured - 1) <= _APART:
             expected = f"about {measured:.2%} for {groups[number].name}, {way}, on the same images"
-            raise Missed(expected, f"{written[way]:.2%}", "measure each group's two engines with `drift`")
+            raise Missed(expected, f"{written[way]:.2%}", "measure each group's two engines with `study_drift`")
     return f"{groups[number].name}: kept and alone within {_APART:.0%} of the trusted engines'"
 
 

@@ -47,7 +47,7 @@ def read_table(case: Case) -> dict[str, Any]:
         raise Missed(f"{TABLE} as the notebook writes it", said, _AGAIN) from error
     numbers = [*(found[key] for key in _DRIFTS), *(value for row in found["groups"].values() for value in row.values())]
     if not all(math.isfinite(number) and 0 < number < 10 for number in numbers):
-        raise Missed("drifts above 0", str(min(numbers)), "let `drift` measure each engine")
+        raise Missed("drifts above 0", str(min(numbers)), "let `study_drift` measure each engine")
     return found
 
 
