@@ -85,11 +85,16 @@ def plans(case: Case) -> str:
         if shape != [_BATCH, 3, EDGE, EDGE]:
             expected = f"{what} to take the file's [{_BATCH}, 3, {EDGE}, {EDGE}]"
             raise Missed(expected, f"{shape}", "leave the network as it was parsed")
-    raised = found["broken"]
-    if raised["type"] != "RuntimeError":
-        text = f"{raised['type']}: {raised['message'][:100]}" if raised["type"] else "no exception"
-        raise Missed("a RuntimeError for a file that is no ONNX model", text, "look at what parser.parse returns")
-    return f"FP16 only where asked for; {raised['message'][:80]}"
+    ways = {
+        "broken": ("a file that is no ONNX model", "parser.parse"),
+        "unbuilt": ("a build that gives None", "the build"),
+    }
+    for name, (what, call) in ways.items():
+        raised = found[name]
+        if raised["type"] != "RuntimeError":
+            text = f"{raised['type']}: {raised['message'][:100]}" if raised["type"] else "no exception"
+            raise Missed(f"a RuntimeError for {what}", text, f"look at what {call} returns")
+    return f"FP16 only where asked for; {found['broken']['message'][:80]}"
 
 
 def _asked(case: Case) -> list[tuple[float, float, float]]:

@@ -108,8 +108,8 @@ def answer_first(
 def build_plans(notebook: Notebook, *, onnx: bytes, broken: bytes) -> dict[str, Any]:
     """Call build_plan for a model with and without `half`, and for a file that is none.
 
-    Returns `plain` and `half` (`facts` of the plan, None without one; `type`; `builds`), and `broken`: the exception's
-    `type` and `message`.
+    Returns `plain` and `half` (`facts` of the plan, None without one; `type`; `builds`), and `unbuilt` and `broken`:
+    the `type` and `message` of what was raised where the build gives None, and for a file that is no model.
     """
     build, found = notebook["build_plan"], {}
     with tempfile.TemporaryDirectory() as folder:
@@ -122,6 +122,8 @@ def build_plans(notebook: Notebook, *, onnx: bytes, broken: bytes) -> dict[str, 
             facts = plan_facts(plan) if plan else None
             asked = [asdict(each) for each in builds]
             found[name] = {"facts": facts, "type": type(returned).__name__, "builds": asked}
+        with recorded_builds(failing=True):
+            found["unbuilt"] = _raised(lambda: build(source, False))
         source.write_bytes(broken)
         found["broken"] = _raised(lambda: build(source, False))
     return found
