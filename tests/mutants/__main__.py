@@ -23,7 +23,7 @@ def main(
     step: Annotated[str | None, typer.Option(help="Only this step, such as 04_int8.")] = None,
     cell: Annotated[str | None, typer.Option(help="Only this TODO cell, by its grade_id.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every mutant, not a sample.")] = False,
-    sample: Annotated[int, typer.Option(help="How many mutants the sample has.")] = 300,
+    sample: Annotated[int, typer.Option(help="How many mutants the sample has.")] = 500,
     seed: Annotated[int, typer.Option(help="Which sample is drawn.")] = 0,
     rewrites: Annotated[bool, typer.Option(help="Only the rewrites, which must lose nothing.")] = False,
     only_mutants: Annotated[bool, typer.Option(help="Only the mutants.")] = False,

@@ -108,10 +108,10 @@ def test_ids_are_unique_and_survive_an_edit_elsewhere() -> None:
 
 
 def test_the_sample_has_every_step_and_operator_and_depends_on_the_seed_only() -> None:
-    sample = stratified(MUTANTS, 300, seed=0)
+    sample = stratified(MUTANTS, 500, seed=0)
     strata = {(mutant.step, mutant.operator) for mutant in MUTANTS}
-    assert len(sample) == 300 and {(mutant.step, mutant.operator) for mutant in sample} == strata
-    assert sample == stratified(MUTANTS, 300, seed=0) != stratified(MUTANTS, 300, seed=1)
+    assert len(sample) == 500 and {(mutant.step, mutant.operator) for mutant in sample} == strata
+    assert sample == stratified(MUTANTS, 500, seed=0) != stratified(MUTANTS, 500, seed=1)
     share = {step: sum(one.step == step for one in MUTANTS) / len(MUTANTS) for step in GRADED}
     assert all(sum(one.step == step for one in sample) >= 100 * share[step] for step in GRADED)
 
