@@ -257,7 +257,8 @@ def test_a_signal_in_a_build_leaves_nothing_says_so_and_exits_128_plus_n(
     script = tmp_path / "slow.py"
     script.write_text(
         "import signal, sys, time\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it,
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # and what nohup starts, this one
         "from solutions.pipeline import cli\n"
         "from solutions.pipeline.building import calibrate\n"
         "upload = calibrate._BatchFeeder._upload\n"
