@@ -1,4 +1,4 @@
-"""Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows the eight steps,
+"""Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows all notebooks,
 `feedback.validate()` runs the notebook from clean.
 
 What a check looks at stands in its step's room (helpers/points); here it is run and shown.
