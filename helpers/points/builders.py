@@ -8,6 +8,7 @@ from collections import Counter
 from textwrap import shorten
 from typing import Any
 
+from helpers.api_changes import replacement
 from helpers.backend import ENGINE, trt
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
@@ -16,7 +17,6 @@ from helpers.probes.answer import Probe
 from helpers.probes.builds import OLDER, build_engine, plan_facts
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
-from helpers.probes.retired import replacement
 from helpers.probes.student import Reply
 
 __all__ = [
