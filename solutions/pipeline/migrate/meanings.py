@@ -71,8 +71,9 @@ class Meanings(cst.CSTVisitor):
         self._scopes: list[Scope] = []
         self._globals: dict[Scope, set[str]] = defaultdict(set)
         self._scope_of: dict[cst.CSTNode, tuple[Scope, ...]] = {}
-        self.aliases: list[str] = []
-        """Expressions that name the module, such as `trt`."""
+        self._aliases: list[str] = []
+        self.identifiers: set[str] = set()
+        """Every name in the source, bound or read."""
 
     @classmethod
     def of_module(cls, module: cst.Module) -> "Meanings":
@@ -97,6 +98,8 @@ class Meanings(cst.CSTVisitor):
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Remember in which scopes each expression stands."""
         self._scope_of[node] = tuple(self._scopes)
+        if isinstance(node, cst.Name):
+            self.identifiers.add(node.value)
         return super().on_visit(node)
 
     def scopes(self, node: cst.CSTNode) -> tuple[Scope, ...]:
@@ -162,8 +165,8 @@ class Meanings(cst.CSTVisitor):
 
     def _is_module(self, name: str) -> None:
         self._names[self._scopes[-1]][name].add(MODULE)
-        if name not in self.aliases:
-            self.aliases.append(name)
+        if name not in self._aliases:
+            self._aliases.append(name)
 
     def visit_Global(self, node: cst.Global) -> None:
         self._globals[self._scopes[-1]] |= {item.name.value for item in node.names}
@@ -251,6 +254,14 @@ class Meanings(cst.CSTVisitor):
                 self._bind(parts[1], set(_each(self.of(source.func.value))))
         else:
             self._bind(target, {"int"} if called == "range" else set(_each(self.of(source))))
+
+    def module_at(self, node: cst.CSTNode) -> str | None:
+        """Return a name of TensorRT's module that can be used where `node` stands."""
+        for alias in (*self._aliases, "trt"):
+            for scope in reversed(self._here(node)):
+                if MODULE in self._names[scope].get(alias, ()):
+                    return alias
+        return None
 
     def defines(self, attribute: str) -> bool:
         """Tell whether a class of this source has such a member: then objects of unknown kind may be its instances."""

@@ -9,6 +9,7 @@ from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvide
 from solutions.pipeline.migrate.findings import Finder, Finding, changes_until
 from solutions.pipeline.migrate.meanings import Meanings
 from solutions.pipeline.migrate.pieces import Place, Source, read_source
+from solutions.pipeline.migrate.rewrites import Site, rewrite
 
 __all__ = ["VERSIONS", "Migration", "Row", "migrate"]
 
@@ -54,15 +55,19 @@ def migrate(path: Path, to: int) -> Migration:
     """
     source = read_source(path)
     wrapper = MetadataWrapper(cst.parse_module(source.text), unsafe_skip_copy=True)
-    positions = wrapper.resolve(PositionProvider)
-    meanings = Meanings.of_module(wrapper.module)
-    finder = Finder(meanings, positions, wrapper.resolve(ParentNodeProvider), changes_until(to))
-    wrapper.module.visit(finder)
-    found = sorted(finder.findings, key=lambda finding: (finding.position.start.line, finding.position.start.column))
-    rows = [_row(source, finding) for finding in found]
-    return Migration(source, to, rows, source.written(source.text))
+    module, meanings = wrapper.module, Meanings.of_module(wrapper.module)
+    around = wrapper.resolve(PositionProvider), wrapper.resolve(ParentNodeProvider)
+    finder = Finder(meanings, *around, changes_until(to))
+    module.visit(finder)
+    site = Site(module, to, meanings, *around)
+    rows = [_row(source, finding, rewrite(finding, site)) for finding in sorted(finder.findings, key=_start)]
+    return Migration(source, to, rows, source.written(module.visit(site.edits).code))
 
 
-def _row(source: Source, finding: Finding) -> Row:
-    start = finding.position.start
-    return Row(source.place(start.line, start.column), source.line(start.line), finding, rewritten=False)
+def _start(finding: Finding) -> tuple[int, int]:
+    return finding.position.start.line, finding.position.start.column
+
+
+def _row(source: Source, finding: Finding, rewritten: bool) -> Row:
+    line, column = _start(finding)
+    return Row(source.place(line, column), source.line(line), finding, rewritten)
