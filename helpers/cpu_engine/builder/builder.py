@@ -7,7 +7,7 @@ import time
 import onnx
 
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine.api.enums import BuilderFlag, DataType, MemoryPoolType, NetworkDefinitionCreationFlag
+from helpers.cpu_engine.api.enums import BuilderFlag, DataType, MemoryPoolType
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.pybind import Scoped
 from helpers.cpu_engine.api.types import nptype
@@ -95,7 +95,7 @@ class _Build:
 
     def __init__(self, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
         self.network, self.config, self.logger = network, config, logger
-        self.strongly = network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        self.strongly = network.strongly_typed
 
     def run(self) -> Plan:
         check(self.network, self.config)
@@ -116,10 +116,7 @@ class _Build:
         self.model = self.source = lowering.lowered(self.network)
         self.hint = self._hint()
         self.bounds = self._bounds()
-        constrained = any(
-            self.config.get_flag(flag)
-            for flag in (BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
-        )
+        constrained = self.config.asks_for("OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
         self.asked = {x.name: x.precision for x in self.network if x.precision_is_set} if constrained else {}
         if constrained:
             for layer in self.network:
@@ -128,7 +125,7 @@ class _Build:
 
     def _hint(self) -> str:
         """Precision for the layers that are free: the fastest here of those asked for."""
-        half, brain = self.config.get_flag(BuilderFlag.FP16), self.config.get_flag(BuilderFlag.BF16)
+        half, brain = self.config.asks_for("FP16"), self.config.asks_for("BF16")
         if self.strongly:
             half, brain = self._has_type(onnx.TensorProto.FLOAT16), self._has_type(onnx.TensorProto.BFLOAT16)
         if not (half or brain):
@@ -158,7 +155,7 @@ class _Build:
         if quantization.has_qdq(self.model):
             self.model = quantization.fit_weights(self.model)
             return
-        if not self.config.get_flag(BuilderFlag.INT8):
+        if not self.config.asks_for("INT8"):
             return
         scales = self._scales()
         not_int8 = {name for name, precision in self.asked.items() if precision != DataType.INT8}
@@ -224,7 +221,7 @@ class _Build:
 
     def _compile(self) -> None:
         keep = self._keep_float()
-        half = not self.strongly and any(self.config.get_flag(f) for f in (BuilderFlag.FP16, BuilderFlag.BF16))
+        half = not self.strongly and self.config.asks_for("FP16", "BF16")
         data = self.model.SerializeToString(deterministic=True)
         cache = None if self.config.get_flag(BuilderFlag.DISABLE_TIMING_CACHE) else self.config.get_timing_cache()
         key = hashlib.sha256(data + repr((self.hint, self.bounds, half, sorted(keep))).encode()).hexdigest()
