@@ -27,6 +27,7 @@ __all__ = [
     "refused_on_cpu",
     "relative_error",
     "run",
+    "usual_flags",
     "warnings_in",
 ]
 
@@ -89,11 +90,16 @@ def refused_on_cpu(attempt: Callable[[], Any], feature: str) -> None:
     assert feature in str(error.value) and "CPU engine" in str(error.value)
 
 
+def usual_flags() -> int:
+    """Return the flags of a network that takes its batch from the model, which TensorRT 8 has to be told."""
+    explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
+    return 0 if explicit is None else 1 << int(explicit)
+
+
 def parsed(model: bytes, flags: int | None = None) -> tuple[Any, Any, Any]:
     """Return (builder, network, parser) of a model that must parse."""
     builder = trt.Builder(LOG)
-    explicit = int(getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", 0))
-    network = builder.create_network(1 << explicit if flags is None else flags)
+    network = builder.create_network(usual_flags() if flags is None else flags)
     parser = trt.OnnxParser(network, LOG)
     assert parser.parse(model), [parser.get_error(i).desc() for i in range(parser.num_errors)]
     return builder, network, parser

@@ -9,12 +9,12 @@ import pytest
 
 from helpers.backend import trt
 from tests.conformance import models
-from tests.conformance.support import LOG, VERSION, load, parsed, relative_error, run
+from tests.conformance.support import LOG, VERSION, load, parsed, relative_error, run, usual_flags
 
 
 def new_parser() -> tuple[Any, Any, Any]:
     builder = trt.Builder(LOG)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    network = builder.create_network(usual_flags())
     return builder, network, trt.OnnxParser(network, LOG)
 
 

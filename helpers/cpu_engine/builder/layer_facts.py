@@ -59,7 +59,7 @@ def biased_products(source: onnx.ModelProto) -> dict[str, str]:
 
 
 def _stored_types(model: onnx.ModelProto) -> dict[str, str]:
-    """Type in which each layer's weights are stored, looking through DequantizeLinear."""
+    """Type in which each layer's weights are stored, looking through Q/DQ."""
     types = {tensor.name: _TYPES.get(tensor.data_type, "Float") for tensor in model.graph.initializer}
     return {
         node.name: types.get(_behind_dequantize(model, node.input[1]), "Float")
@@ -69,7 +69,8 @@ def _stored_types(model: onnx.ModelProto) -> dict[str, str]:
 
 
 def _behind_dequantize(model: onnx.ModelProto, name: str) -> str:
-    for node in model.graph.node:
-        if node.op_type == "DequantizeLinear" and node.output[0] == name:
-            return node.input[0]
+    """Return the tensor in front of the Q/DQ nodes that give `name`; `name` itself where there are none."""
+    for node in reversed(model.graph.node):
+        if node.op_type in ("DequantizeLinear", "QuantizeLinear") and node.output[0] == name:
+            name = node.input[0]
     return name
