@@ -19,6 +19,7 @@ __all__ = [
     "mixed",
     "overflowing",
     "quantized",
+    "quantized_bias",
     "reference",
     "residual",
     "two_inputs",
@@ -197,6 +198,21 @@ def quantized() -> bytes:
         if dest == "c":
             nodes.append(_node("Relu", ["c"], "r", "relu1"))
     return _model(nodes, {"x": ["N", 3, 8, 8]}, {"y": ["N", 8, 8, 8]}, weights)
+
+
+@functools.cache
+def quantized_bias() -> bytes:
+    """`quantized`, the first layer's bias in 32 bits behind a DequantizeLinear: NVIDIA's parser takes none of them."""
+    model = onnx.load_from_string(quantized())
+    graph = model.graph
+    bias = next(weight for weight in graph.initializer if weight.name == "conv1.b")
+    codes, scale = np.rint(numpy_helper.to_array(bias) / 1e-4).astype(np.int32), np.array(1e-4, np.float32)
+    stored = {"conv1.b_q": codes, "conv1.b_scale": scale, "conv1.b_zero": np.array(0, np.int32)}
+    graph.initializer.remove(bias)
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in stored.items())
+    graph.node.insert(0, _node("DequantizeLinear", list(stored), "conv1.b", "conv1_b_dq"))
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
 
 
 def cast(model: bytes, kind: int, float_layers: Container[str] = (), opset: int = 17) -> bytes:
