@@ -28,7 +28,7 @@ from helpers.errors import EngineUnavailableError, InputError, LabError
 from helpers.gpu_packages import install_command
 from helpers.timings import offered_timings, read_timings
 
-__all__ = ["API", "DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "trt"]
+__all__ = ["API", "DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "network_flags", "trt"]
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
 CUDA_VARIABLE = "TRT_LAB_CUDA"
@@ -132,6 +132,12 @@ def describe() -> dict[str, str]:
         **({"cuda": _loaded.cuda_name} if _loaded.cuda_name else {}),
         **({"note": WHY_CPU} if WHY_CPU else {}),
     }
+
+
+def network_flags() -> int:
+    """Return create_network's flags for a batch that is a dimension: 8 has to be told, 11 has no name for it."""
+    explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
+    return 0 if explicit is None else 1 << int(explicit)
 
 
 _loaded, WHY_CPU = _choose(_asked(ENGINE_VARIABLE))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.backend import ENGINE, cuda, trt
+from helpers.backend import ENGINE, cuda, network_flags, trt
 
 __all__ = [
     "LOG",
@@ -27,7 +27,6 @@ __all__ = [
     "refused_on_cpu",
     "relative_error",
     "run",
-    "usual_flags",
     "warnings_in",
 ]
 
@@ -90,16 +89,10 @@ def refused_on_cpu(attempt: Callable[[], Any], feature: str) -> None:
     assert feature in str(error.value) and "CPU engine" in str(error.value)
 
 
-def usual_flags() -> int:
-    """Return the flags of a network that takes its batch from the model, which TensorRT 8 has to be told."""
-    explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
-    return 0 if explicit is None else 1 << int(explicit)
-
-
 def parsed(model: bytes, flags: int | None = None) -> tuple[Any, Any, Any]:
     """Return (builder, network, parser) of a model that must parse."""
     builder = trt.Builder(LOG)
-    network = builder.create_network(usual_flags() if flags is None else flags)
+    network = builder.create_network(network_flags() if flags is None else flags)
     parser = trt.OnnxParser(network, LOG)
     assert parser.parse(model), [parser.get_error(i).desc() for i in range(parser.num_errors)]
     return builder, network, parser

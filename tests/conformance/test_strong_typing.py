@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from helpers.backend import API, trt
+from helpers.backend import API, network_flags, trt
 from tests.conformance import models
 from tests.conformance.support import (
     LOG,
@@ -18,7 +18,6 @@ from tests.conformance.support import (
     parsed,
     relative_error,
     run,
-    usual_flags,
 )
 
 pytestmark = needs("NetworkDefinitionCreationFlag.STRONGLY_TYPED")
@@ -31,7 +30,7 @@ INSTEAD_OF_HALF = ("FP16", "HALF", "BF16", "BFLOAT16", "F16")
 
 def strong(model: bytes, **options: object) -> bytes | None:
     flag = int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
-    return build(model, network_flags=usual_flags() | 1 << flag, **options)
+    return build(model, network_flags=network_flags() | 1 << flag, **options)
 
 
 def error_of(plan: bytes | None, model: bytes, x: np.ndarray) -> float:
@@ -103,7 +102,7 @@ def test_quantize_nodes_between_casts_give_int8_and_half() -> None:
 
 
 def test_bias_of_32_bits_behind_dequantize_is_refused_by_the_parser_and_its_node_named() -> None:
-    network = trt.Builder(LOG).create_network(usual_flags())
+    network = trt.Builder(LOG).create_network(network_flags())
     parser = trt.OnnxParser(network, LOG)
     assert parser.parse(models.quantized_bias()) is False
     error = parser.get_error(0)

@@ -59,7 +59,7 @@ def biased_products(source: onnx.ModelProto) -> dict[str, str]:
 
 
 def _stored_types(model: onnx.ModelProto) -> dict[str, str]:
-    """Type in which each layer's weights are stored, looking through Q/DQ."""
+    """Type in which each layer's weights are stored, looking through DequantizeLinear."""
     types = {tensor.name: _TYPES.get(tensor.data_type, "Float") for tensor in model.graph.initializer}
     return {
         node.name: types.get(_behind_dequantize(model, node.input[1]), "Float")
@@ -69,7 +69,7 @@ def _stored_types(model: onnx.ModelProto) -> dict[str, str]:
 
 
 def _behind_dequantize(model: onnx.ModelProto, name: str) -> str:
-    """Return the tensor in front of the Q/DQ nodes that give `name`; `name` itself where there are none."""
+    """Return the stored weights that a layer multiplies by; they may be floats in front of Q and DQ."""
     for node in reversed(model.graph.node):
         if node.op_type in ("DequantizeLinear", "QuantizeLinear") and node.output[0] == name:
             name = node.input[0]
