@@ -28,8 +28,8 @@ class Change(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """One line: since when, why, and what to use."""
-        return f"{self.name} is gone since TensorRT {self.gone_in} ({self.reason}); use {self.replacement}"
+        """Since when, why, and what to use: the end of a line that names it."""
+        return f"gone since TensorRT {self.gone_in} ({self.reason}); instead: {self.replacement}"
 
 
 @functools.cache
@@ -46,4 +46,4 @@ def replacement(error: str) -> str | None:
         return None
     owner, name = found.groups()
     change = load_changes().get(name if owner == "tensorrt" else f"{owner}.{name}")
-    return change and change.advice
+    return change and f"{change.name} is {change.advice}"

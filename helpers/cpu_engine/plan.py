@@ -9,11 +9,12 @@ from typing import Any
 from helpers.cpu_engine import _openvino
 from helpers.cpu_engine.api.enums import DataType
 from helpers.cpu_engine.api.pybind import Scoped
+from helpers.cpu_engine.api.version import API
 from helpers.cpu_engine.plan_header import check_header, is_map, is_text
 
 __all__ = ["VERSION", "Binding", "IHostMemory", "Plan", "PlanError", "platform", "seal", "unseal"]
 
-VERSION = "10.16.1.11+cpu"
+VERSION = f"{API.full}+cpu"
 _MAGIC = b"TRTCPUPL"
 _NVIDIA_MAGIC = (b"ftrt", b"ptrt")
 

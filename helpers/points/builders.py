@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import Any
 
 from helpers.api_changes import replacement
-from helpers.backend import ENGINE, trt
+from helpers.backend import ENGINE, network_flags, trt
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
@@ -272,7 +272,7 @@ def _parser_reasons(onnx: bytes) -> list[Counter[str]]:
     """
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    network = builder.create_network(network_flags())
     parser = trt.OnnxParser(network, logger)
     parser.parse(onnx)
     errors = [parser.get_error(index) for index in range(parser.num_errors)]
