@@ -14,6 +14,7 @@ import libcst as cst
 
 from helpers.api_changes import load_changes
 from helpers.cpu_engine.api.manifest import load_manifest
+from helpers.cpu_engine.api.version import VERSIONS
 from solutions.pipeline.migrate.uses import RETURNS
 
 __all__ = ["MODULE", "Meanings", "owner_of"]
@@ -29,7 +30,7 @@ Scope = cst.CSTNode
 @cache
 def _names() -> frozenset[str]:
     """Return all classes, enums and functions that TensorRT has or had."""
-    manifest = load_manifest()
+    manifest = load_manifest(VERSIONS["10"].line)
     gone = {name.partition(".")[0] for name in load_changes()}
     return frozenset({*manifest["surface"], *manifest["outside"], *gone})
 
@@ -40,7 +41,7 @@ def _returned(owner: str, name: str) -> str:
     full = f"{owner}.{name}" if owner else name
     if full in RETURNS:
         return RETURNS[full]
-    entry = load_manifest()["surface"].get(owner or name, {})
+    entry = load_manifest(VERSIONS["10"].line)["surface"].get(owner or name, {})
     entry = entry.get("members", {}).get(name, {}) if owner else entry
     kinds = {signature["returns"] for signature in entry.get("signatures", ())}
     found = kinds.pop() if len(kinds) == 1 else ""

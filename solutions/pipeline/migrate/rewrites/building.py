@@ -70,6 +70,10 @@ def _flag(finding: Finding, site: Site) -> bool:
     return _set_on_configuration(finding, site, made)
 
 
+def _timing_iterations(finding: Finding, site: Site) -> bool:
+    return _set_on_configuration(finding, site, lambda config, value: f"{config}.avg_timing_iterations = {value}")
+
+
 def _calibrator(finding: Finding, site: Site) -> bool:
     if site.to > 10:
         return False
@@ -168,6 +172,7 @@ REWRITES: dict[str, Callable[[Finding, Site], bool]] = {
     **dict.fromkeys(_FLAGS, _flag),
     "Builder.max_workspace_size": _workspace,
     "IBuilderConfig.max_workspace_size": _workspace_of_configuration,
+    "Builder.average_find_iterations": _timing_iterations,
     "Builder.int8_calibrator": _calibrator,
     "Builder.max_batch_size": _batch_of_builder,
     "ICudaEngine.max_batch_size": _batch_of_engine,

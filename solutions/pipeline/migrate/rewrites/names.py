@@ -5,14 +5,15 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from helpers.api_changes import load_changes
 from solutions.pipeline.migrate.findings import CUSTOMARY, Finding
 from solutions.pipeline.migrate.rewrites.site import Site, argument, code, expression
 
 __all__ = ["REWRITES", "renamed"]
 
 _PLAIN = re.compile(r"(\w+)((?:\.\w+)+)")
-_OTHERWISE = {"IBuilderConfig.min_timing_iterations", "IStreamReader", "IExecutionContext.get_shape"}
-"""What has a new name that means something else."""
+_OTHERWISE = {"IBuilderConfig.min_timing_iterations", "IStreamReader", "IPlugin", "IPluginExt", "IPluginFactory"}
+"""What has a new name that is used otherwise."""
 _BY_NAME = {
     "ICudaEngine.get_binding_bytes_per_component": "get_tensor_bytes_per_component",
     "ICudaEngine.get_binding_components_per_element": "get_tensor_components_per_element",
@@ -32,6 +33,9 @@ _NO_PARENTHESES = (cst.If, cst.While, cst.Assign, cst.Arg, cst.CompIf, cst.Retur
 def renamed(finding: Finding, site: Site) -> bool:
     """Rewrite a member of the same class, or a class, whose replacement is only another name."""
     plain = _PLAIN.fullmatch(finding.replacement)
+    change = load_changes().get(finding.name)
+    if change is None or change.replacement != finding.replacement:  # the replacement is gone as well
+        return False
     if not isinstance(finding.node, cst.Attribute) or plain is None or finding.name in _OTHERWISE:
         return False
     owner, _, member = finding.name.rpartition(".")

@@ -18,7 +18,7 @@ def build(path):
     parser.parse(path, network)
     builder.max_batch_size = LARGEST  #: Builder.max_batch_size
     builder.max_workspace_size = 1 << 30  #: +Builder.max_workspace_size
-    builder.average_find_iterations = 2  #: Builder.average_find_iterations
+    builder.average_find_iterations = 2  #: +Builder.average_find_iterations
     return builder.build_cuda_engine(network)  #: +Builder.build_cuda_engine
 
 

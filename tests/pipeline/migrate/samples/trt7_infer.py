@@ -53,4 +53,4 @@ def infer(plan, images):
     context = engine.create_execution_context()
     found = run(context, bindings, inputs, outputs, cuda.Stream())
     names = [engine.get_binding_name(number) for number in range(engine.num_bindings)]  #: +ICudaEngine.get_binding_name, +ICudaEngine.num_bindings
-    return dict(zip([name for name in names if not engine.binding_is_input(name)], found, strict=True))  #: ICudaEngine.binding_is_input
+    return dict(zip([name for name in names if not engine.binding_is_input(name)], found, strict=True))  #: +ICudaEngine.binding_is_input
