@@ -8,7 +8,7 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from helpers.api_changes import Change, load_changes
-from solutions.pipeline.migrate.meanings import MODULE, Meanings, owner_of
+from solutions.pipeline.migrate.meanings import MODULE, Meanings, member_names, owner_of
 from solutions.pipeline.migrate.uses import ADVICE, COMMON, HINTED, USES
 
 __all__ = ["CUSTOMARY", "Finder", "Finding", "changes_until"]
@@ -26,7 +26,7 @@ CUSTOMARY = {
 """What variables are usually called, in code and in the replacements, and the class of what they hold."""
 _NAMED = re.compile(r"\b(trt|" + "|".join(CUSTOMARY) + r")\.(\w+(?:\.\w+)?)")
 _OUTPUT_TYPE = {"add_quantize": "input, scale", "add_dequantize": "input, scale", "add_fill": "shape, op"}
-_GUARD = re.compile(r"\bhasattr\(|__version__|\bgetattr\(|\bdir\(")
+_ASKED = re.compile(r"\b(?:hasattr|getattr)\([^,]+,\s*['\"](\w+)['\"]")
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ class Finder(cst.CSTVisitor):
 
     def _is_guard(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.If, cst.IfExp)):
-            return bool(_GUARD.search(cst.Module([]).code_for_node(node.test)))
+            test = cst.Module([]).code_for_node(node.test)
+            return "__version__" in test or any(name in member_names() for name in _ASKED.findall(test))
         if isinstance(node, cst.Try):
             caught = [cst.Module([]).code_for_node(each.type) for each in node.handlers if each.type is not None]
             return any("AttributeError" in each for each in caught)

@@ -17,7 +17,7 @@ from helpers.cpu_engine.api.manifest import load_manifest
 from helpers.cpu_engine.api.version import VERSIONS
 from solutions.pipeline.migrate.uses import RETURNS
 
-__all__ = ["MODULE", "Meanings", "owner_of"]
+__all__ = ["MODULE", "Meanings", "member_names", "owner_of"]
 
 MODULE = "tensorrt"
 _MODULES = {MODULE, "tensorrt_bindings", "tensorrt_lean", "tensorrt_dispatch", "helpers.cpu_engine"}
@@ -33,6 +33,14 @@ def _names() -> frozenset[str]:
     manifest = load_manifest(VERSIONS["10"].line)
     gone = {name.partition(".")[0] for name in load_changes()}
     return frozenset({*manifest["surface"], *manifest["outside"], *gone})
+
+
+@cache
+def member_names() -> frozenset[str]:
+    """Return what members of TensorRT's classes are or were called."""
+    surface = load_manifest(VERSIONS["10"].line)["surface"].values()
+    gone = {name.rpartition(".")[2] for name in load_changes()}
+    return frozenset(gone.union(*(entry.get("members", ()) for entry in surface)))
 
 
 @cache

@@ -8,7 +8,7 @@ LOGGER = trt.Logger(trt.Logger.WARNING)
 EXPLICIT_BATCH = 1 << (int)(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH)  #: +NetworkDefinitionCreationFlag.EXPLICIT_BATCH
 
 
-def engine_of(onnx_path, plan_path, half=False, calibrator=None):
+def engine_of(onnx_path, plan_path, half=False, calibrator=None, refittable=False):
     """Return the engine in `plan_path`; build it from `onnx_path` and keep it where it is not there."""
     if os.path.exists(plan_path):
         with open(plan_path, "rb") as file, trt.Runtime(LOGGER) as runtime:
@@ -20,7 +20,7 @@ def engine_of(onnx_path, plan_path, half=False, calibrator=None):
         builder.max_batch_size = 1  #: +Builder.max_batch_size
         builder.fp16_mode = half  #: 10+Builder.fp16_mode
         builder.strict_type_constraints = False  #: +Builder.strict_type_constraints
-        builder.refittable = True  #: +Builder.refittable
+        builder.refittable = refittable  #: +Builder.refittable
         if calibrator is not None:
             builder.int8_mode = True  #: 10+Builder.int8_mode
             builder.int8_calibrator = calibrator  #: 10+Builder.int8_calibrator
