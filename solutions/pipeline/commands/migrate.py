@@ -31,7 +31,6 @@ def migrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """List which names of TensorRT's Python API a file uses that are gone, and rewrite what is mechanical."""
-    from helpers.files import atomic_write
     from solutions.pipeline.migrate.migration import VERSIONS
     from solutions.pipeline.migrate.migration import migrate as migrate_file
 
@@ -44,7 +43,7 @@ def migrate(
     found = migrate_file(file, to)
     target = file if write else out
     if target is not None and (target != file or found.rewritten):
-        atomic_write(target, found.content)
+        found.write(target)
     if as_json:
         print_line(json.dumps(_as_json(found), indent=2))
     else:

@@ -8,7 +8,8 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from helpers.api_changes import Change, load_changes
-from solutions.pipeline.migrate.meanings import MODULE, Meanings, member_names, owner_of
+from solutions.pipeline.migrate.api import MODULE, member_names, owner_of
+from solutions.pipeline.migrate.meanings import Meanings
 from solutions.pipeline.migrate.uses import ADVICE, COMMON, HINTED, USES
 
 __all__ = ["CUSTOMARY", "Finder", "Finding", "changes_until"]

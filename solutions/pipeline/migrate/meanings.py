@@ -8,62 +8,16 @@ that it is ever given in its scope.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 
 import libcst as cst
 
-from helpers.api_changes import load_changes
-from helpers.cpu_engine.api.manifest import load_manifest
-from helpers.cpu_engine.api.version import VERSIONS
-from solutions.pipeline.migrate.uses import RETURNS
+from solutions.pipeline.migrate.api import ITERATED, MODULE, MODULES, known_names, returned
 
-__all__ = ["MODULE", "Meanings", "member_names", "owner_of"]
+__all__ = ["Meanings"]
 
-MODULE = "tensorrt"
-_MODULES = {MODULE, "tensorrt_bindings", "tensorrt_lean", "tensorrt_dispatch", "helpers.cpu_engine"}
 _PASSES = 8
-_ITERATED = {"INetworkDefinition": "ILayer", "ICudaEngine": "str"}
 
 Scope = cst.CSTNode
-
-
-@cache
-def _names() -> frozenset[str]:
-    """Return all classes, enums and functions that TensorRT has or had."""
-    manifest = load_manifest(VERSIONS["10"].line)
-    gone = {name.partition(".")[0] for name in load_changes()}
-    return frozenset({*manifest["surface"], *manifest["outside"], *gone})
-
-
-@cache
-def member_names() -> frozenset[str]:
-    """Return what members of TensorRT's classes are or were called."""
-    surface = load_manifest(VERSIONS["10"].line)["surface"].values()
-    gone = {name.rpartition(".")[2] for name in load_changes()}
-    return frozenset(gone.union(*(entry.get("members", ()) for entry in surface)))
-
-
-@cache
-def _returned(owner: str, name: str) -> str:
-    """Return what calling or reading the member gives, "" where that is not known."""
-    full = f"{owner}.{name}" if owner else name
-    if full in RETURNS:
-        return RETURNS[full]
-    entry = load_manifest(VERSIONS["10"].line)["surface"].get(owner or name, {})
-    entry = entry.get("members", {}).get(name, {}) if owner else entry
-    kinds = {signature["returns"] for signature in entry.get("signatures", ())}
-    found = kinds.pop() if len(kinds) == 1 else ""
-    if not found and owner.endswith("Layer") and owner != "ILayer":
-        return _returned("ILayer", name)
-    return found if found in _names() or found in ("int", "str") else ""
-
-
-def owner_of(meaning: str, attribute: str, known: dict[str, object]) -> str | None:
-    """Return the name in `known` that reading `attribute` of `meaning` touches: `Builder.fp16_mode`, `UffParser`."""
-    kind = meaning.removeprefix("type:")
-    names = [attribute] if meaning == MODULE else [f"{kind}.{attribute}"]
-    names += [f"ILayer.{attribute}"] if kind.endswith("Layer") else []
-    return next((name for name in names if name in known), None)
 
 
 class Meanings(cst.CSTVisitor):
@@ -141,6 +95,20 @@ class Meanings(cst.CSTVisitor):
     def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
         self._scopes.pop()
 
+    def _enter(self, node: cst.BaseComp | cst.Lambda) -> None:
+        self._scopes.append(node)
+
+    def _leave(self, original_node: cst.BaseComp | cst.Lambda) -> None:
+        self._scopes.pop()
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _enter
+    leave_ListComp = leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda = _leave
+
+    def visit_Lambda(self, node: cst.Lambda) -> None:
+        self._scopes.append(node)
+        for parameter in _positional(node):
+            self._names[node][parameter.name.value] |= set()
+
     def _class(self, node: cst.CSTNode) -> str:
         return f"class:{self._classes.index(node)}"
 
@@ -158,16 +126,16 @@ class Meanings(cst.CSTVisitor):
 
     def visit_Import(self, node: cst.Import) -> None:
         for alias in node.names:
-            if _dotted(alias.name) in _MODULES:
+            if _dotted(alias.name) in MODULES:
                 self._is_module(_bound(alias))
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
         if isinstance(node.names, cst.ImportStar):
             return
-        ours = node.module is not None and _dotted(node.module) in _MODULES
+        ours = node.module is not None and _dotted(node.module) in MODULES
         for alias in node.names:
             name = alias.name.value
-            if ours and name in _names():
+            if ours and name in known_names():
                 self._names[self._scopes[-1]][_bound(alias)].add(f"type:{name}")
             elif name in ("trt", MODULE):  # such as from helpers.backend import trt
                 self._is_module(_bound(alias))
@@ -296,11 +264,11 @@ class Meanings(cst.CSTVisitor):
     def _of_Attribute(self, node: cst.Attribute) -> set[str]:
         found, name = set(), node.attr.value
         for meaning in self.of(node.value):
-            if meaning == MODULE and name in _names():
+            if meaning == MODULE and name in known_names():
                 found.add(f"type:{name}")
             elif meaning.startswith(("self:", "class:")):
                 found |= self._member(f"class:{meaning.partition(':')[2]}", name)
-            elif given := _returned(meaning, name):
+            elif given := returned(meaning, name):
                 found.add(given)
         return found
 
@@ -317,7 +285,7 @@ class Meanings(cst.CSTVisitor):
             if node.func.attr.value in ("values", "copy"):
                 found |= {meaning for meaning in self.of(node.func.value) if meaning.startswith("each:")}
             found |= {
-                given for meaning in self.of(node.func.value) if (given := _returned(meaning, node.func.attr.value))
+                given for meaning in self.of(node.func.value) if (given := returned(meaning, node.func.attr.value))
             }
         if _dotted(node.func) in ("list", "tuple", "sorted", "set", "reversed") and node.args:
             found |= _holding(set(_each(self.of(node.args[0].value))))
@@ -332,7 +300,7 @@ class Meanings(cst.CSTVisitor):
     def _called(self, meaning: str) -> set[str]:
         kind, _, rest = meaning.partition(":")
         if kind == "type":
-            return {_returned("", rest) or rest}
+            return {returned("", rest) or rest}
         if kind == "def":
             return self._results[meaning]
         if kind == "class":
@@ -392,8 +360,8 @@ def _each(meanings: set[str]) -> Iterator[str]:
     for meaning in meanings:
         if meaning.startswith("each:"):
             yield meaning[5:]
-        elif meaning in _ITERATED:
-            yield _ITERATED[meaning]
+        elif meaning in ITERATED:
+            yield ITERATED[meaning]
 
 
 def _instances(meanings: set[str]) -> set[str]:
@@ -402,7 +370,7 @@ def _instances(meanings: set[str]) -> set[str]:
     return made | {meaning[5:] for meaning in meanings if meaning.startswith("type:")}
 
 
-def _positional(node: cst.FunctionDef) -> list[cst.Param]:
+def _positional(node: cst.FunctionDef | cst.Lambda) -> list[cst.Param]:
     return [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
 
 

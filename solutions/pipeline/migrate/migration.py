@@ -1,11 +1,13 @@
 """All of `trtlab migrate` on one file: read it, find what is gone, rewrite what is mechanical."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
 
+from helpers.files import atomic_write
 from solutions.pipeline.migrate.findings import Finder, Finding, changes_until
 from solutions.pipeline.migrate.meanings import Meanings
 from solutions.pipeline.migrate.pieces import Place, Source, read_source
@@ -41,6 +43,16 @@ class Migration:
         """How many findings are rewritten in `content`."""
         return sum(row.rewritten for row in self.rows)
 
+    def write(self, target: Path) -> None:
+        """Write `content` to `target` in one step; the mode is that of the file that was read.
+
+        Raises:
+            InputError: it cannot be written there.
+        """
+        target = target.resolve()  # a link stays one
+        atomic_write(target, self.content)
+        shutil.copymode(self.source.path, target)
+
     @property
     def faults(self) -> list[tuple[int | None, str]]:
         """The cells that were left out since they are not Python, with the reason."""
@@ -56,7 +68,8 @@ def migrate(path: Path, to: int) -> Migration:
     source = read_source(path)
     wrapper = MetadataWrapper(cst.parse_module(source.text), unsafe_skip_copy=True)
     module, meanings = wrapper.module, Meanings.of_module(wrapper.module)
-    around = wrapper.resolve(PositionProvider), wrapper.resolve(ParentNodeProvider)
+    resolved = wrapper.resolve_many((PositionProvider, ParentNodeProvider))
+    around = resolved[PositionProvider], resolved[ParentNodeProvider]
     finder = Finder(meanings, *around, changes_until(to))
     module.visit(finder)
     site = Site(module, to, meanings, *around)

@@ -143,13 +143,15 @@ def _cell(number: int, cell: dict[str, Any]) -> _Cell | None:
 
 def _mask(cell: _Cell) -> bool:
     """Replace the lines of IPython in `cell` by names that Python can parse; tell whether there were any."""
-    lines = []
+    lines, indent = [], None
     for line in cell.python().split("\n"):
         found = _MAGIC_VALUE.match(line) or _MAGIC_LINE.match(line)
-        if found:
+        before, magic = (indent, line) if indent is not None else (found[1], found[2]) if found else (line, "")
+        if found or indent is not None:
             name = _MASK.format(cell.number, len(cell.masked))
-            cell.masked[name] = found[2]
-            line = found[1] + name
+            cell.masked[name] = magic
+            indent = re.match(r"\s*", before)[0] if line.endswith("\\") else None
+            line = before + name
         lines.append(line)
     cell.source = cell.head + "\n".join(lines)
     return bool(cell.masked)

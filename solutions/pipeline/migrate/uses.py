@@ -5,7 +5,7 @@ The uses come from comparing signatures and setters in NVIDIA's bindings of 8.6,
 
 from helpers.api_changes import Change
 
-__all__ = ["ADVICE", "COMMON", "HINTED", "RETURNS", "USES"]
+__all__ = ["ADVICE", "COMMON", "HINTED", "USES"]
 
 _BY_NAME = "tensors have names now, no binding indices"
 _TYPED = "networks are strongly typed: the ONNX types decide, nothing is left to choose"
@@ -42,35 +42,6 @@ ADVICE: dict[str, tuple[str, str]] = {
     ),
 }
 """Imports that still work and should go, with replacement and reason."""
-
-RETURNS: dict[str, str] = {
-    "Builder.build_engine": "ICudaEngine",
-    "Builder.build_cuda_engine": "ICudaEngine",
-    "Builder.logger": "ILogger",
-    "Builder.max_batch_size": "int",
-    "ICudaEngine.num_bindings": "int",
-    "ICudaEngine.max_batch_size": "int",
-    "ICudaEngine.get_binding_name": "str",
-    "ICudaEngine.get_binding_index": "int",
-    "ICudaEngine.num_io_tensors": "int",
-    "IExecutionContext.engine": "ICudaEngine",
-    "INetworkDefinition.add_fully_connected": "IFullyConnectedLayer",
-    "INetworkDefinition.add_convolution": "IConvolutionLayer",
-    "INetworkDefinition.add_deconvolution": "IDeconvolutionLayer",
-    "INetworkDefinition.add_pooling": "IPoolingLayer",
-    "INetworkDefinition.add_padding": "IPaddingLayer",
-    "INetworkDefinition.num_layers": "int",
-    "INetworkDefinition.num_inputs": "int",
-    "INetworkDefinition.num_outputs": "int",
-    "ILayer.num_inputs": "int",
-    "ILayer.num_outputs": "int",
-    "ILayer.name": "str",
-    "ITensor.name": "str",
-    "get_plugin_registry": "IPluginRegistry",
-    "get_builder_plugin_registry": "IPluginRegistry",
-    "volume": "int",
-}
-"""What attributes and functions give that the manifest of the API has no signature for."""
 
 COMMON: frozenset[str] = frozenset(
     "compute_precision dilation execute free get_type kernel_size padding post_padding pre_padding precision "

@@ -38,18 +38,21 @@ def _workspace(finding: Finding, site: Site) -> bool:
 
 
 def _workspace_of_configuration(finding: Finding, site: Site) -> bool:
-    trt, line = site.trt(finding.node), site.assigned(finding.node)
-    if trt is None or isinstance(site.parents[finding.node], (cst.AssignTarget, cst.AugAssign)) and line is None:
+    trt, target = site.trt(finding.node), site.parents[finding.node]
+    if trt is None or isinstance(target, cst.AugAssign):
         return False
     config, pool = code(finding.node.value), f"{trt}.MemoryPoolType.WORKSPACE"
-    if line is None:
+    if not isinstance(target, cst.AssignTarget):
         return site.edits.replace(finding.node, lambda node: expression(f"{config}.get_memory_pool_limit({pool})"))
+    statement = site.parents[target]
+    if len(statement.targets) > 1:
+        return False
 
-    def made(line: cst.SimpleStatementLine) -> Sequence[cst.BaseStatement]:
-        call = expression(f"{config}.set_memory_pool_limit({pool}, {code(line.body[0].value)})")
-        return [line.with_changes(body=[cst.Expr(call)])]
+    def made(statement: cst.Assign) -> cst.Expr:
+        call = expression(f"{config}.set_memory_pool_limit({pool}, {code(statement.value)})")
+        return cst.Expr(call, semicolon=statement.semicolon)
 
-    return site.edits.replace_line(line, made)
+    return site.edits.replace(statement, made)
 
 
 def _flag(finding: Finding, site: Site) -> bool:
@@ -115,16 +118,20 @@ def _build_engine(finding: Finding, site: Site) -> bool:
     if network is None or config is None:
         return False
     builder = code(finding.node.value)
-    plan = f"{builder}.build_serialized_network({code(network)}, {code(config)})"
     load = f"{trt}.Runtime({builder}.logger).deserialize_cuda_engine"
+
+    def plan(call: cst.Call) -> str:
+        made = code(argument(call, 1, "config")) if finding.name == "Builder.build_engine" else code(config)
+        return f"{builder}.build_serialized_network({code(argument(call, 0, 'network'))}, {made})"
+
     line, name = site.line(call), site.free_name("plan", "serialized_engine")
     if line is None or name is None or not _is_value(line.body[0], call):
-        return site.edits.replace(call, lambda call: expression(f"{load}({plan})"))
+        return site.edits.replace(call, lambda call: expression(f"{load}({plan(call)})"))
 
     def made_lines(line: cst.SimpleStatementLine) -> Sequence[cst.BaseStatement]:
         value = expression(f"{load}({name}) if {name} is not None else None")
         last = line.with_changes(leading_lines=[], body=[line.body[0].with_changes(value=value)])
-        return [*statements(f"{name} = {plan}"), last]
+        return [*statements(f"{name} = {plan(line.body[0].value)}"), last]
 
     return site.edits.replace_line(line, made_lines)
 

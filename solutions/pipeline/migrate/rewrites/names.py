@@ -132,8 +132,6 @@ def _renamed_method(new: str) -> Callable[[Finding, Site], bool]:
     """Return the rewrite of a method whose replacement takes the same arguments."""
 
     def rewrite(finding: Finding, site: Site) -> bool:
-        if not isinstance(finding.node, cst.Attribute):
-            return False
         return site.edits.replace(finding.node, lambda node: node.with_changes(attr=cst.Name(new)))
 
     return rewrite
