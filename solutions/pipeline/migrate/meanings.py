@@ -7,7 +7,8 @@ that it is ever given in its scope.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import libcst as cst
 
@@ -18,6 +19,7 @@ __all__ = ["Meanings"]
 _PASSES = 8
 
 Scope = cst.CSTNode
+_SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.BaseComp)
 
 
 class Meanings(cst.CSTVisitor):
@@ -31,6 +33,7 @@ class Meanings(cst.CSTVisitor):
         self._functions: list[cst.FunctionDef] = []
         self._classes: list[cst.ClassDef] = []
         self._results: dict[str, set[str]] = defaultdict(set)
+        self._givers: list[tuple[Callable[[Any], None], cst.CSTNode]] = []
         self._scopes: list[Scope] = []
         self._globals: dict[Scope, set[str]] = defaultdict(set)
         self._scope_of: dict[cst.CSTNode, tuple[Scope, ...]] = {}
@@ -40,11 +43,14 @@ class Meanings(cst.CSTVisitor):
 
     @classmethod
     def of_module(cls, module: cst.Module) -> "Meanings":
-        """Return the meanings of a module's names."""
+        """Return the meanings of a module's names: what gives them is gone through until no more is learnt."""
         made = cls()
+        module.visit(made)
         for _ in range(_PASSES):
             before = made._size()
-            module.visit(made)
+            for give, node in made._givers:
+                made._scopes = [*made._scope_of[node]]
+                give(node)
             if made._size() == before:
                 break
         return made
@@ -55,64 +61,51 @@ class Meanings(cst.CSTVisitor):
 
     # --- scopes
 
-    def visit_Module(self, node: cst.Module) -> None:
-        self._scopes = [node]
-
     def on_visit(self, node: cst.CSTNode) -> bool:
-        """Remember in which scopes each expression stands."""
+        """Remember in which scopes a node stands, and whether it gives a name its meaning."""
         self._scope_of[node] = tuple(self._scopes)
+        give = getattr(self, f"_give_{type(node).__name__}", None)
+        if give is not None:
+            self._givers.append((give, node))
         if isinstance(node, cst.Name):
             self.identifiers.add(node.value)
-        return super().on_visit(node)
+        elif isinstance(node, _SCOPES):
+            self._scopes.append(node)
+            if isinstance(node, cst.FunctionDef):
+                self._functions.append(node)
+            elif isinstance(node, cst.ClassDef):
+                self._classes.append(node)
+        return True
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        """Leave the scope that a node opened."""
+        if isinstance(original_node, _SCOPES):
+            self._scopes.pop()
 
     def scopes(self, node: cst.CSTNode) -> tuple[Scope, ...]:
         """Return the scopes around a node, the module first."""
         return self._scope_of[node]
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        if node not in self._functions:
-            self._functions.append(node)
-        meaning = f"def:{self._functions.index(node)}"
+    def _give_FunctionDef(self, node: cst.FunctionDef) -> None:
         scope = self._scopes[-1]
         inside = isinstance(scope, cst.ClassDef)
         table = self._members[self._class(scope)] if inside else self._names[scope]
-        table[node.name.value].add(meaning)
+        table[node.name.value].add(f"def:{self._functions.index(node)}")
         static = any("staticmethod" in _dotted(each.decorator) for each in node.decorators)
         self._parameters(node, f"self:{self._classes.index(scope)}" if inside and not static else "")
-        self._scopes.append(node)
 
-    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
-        self._scopes.pop()
+    def _give_Lambda(self, node: cst.Lambda) -> None:
+        self._parameters(node, "")
 
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        if node not in self._classes:
-            self._classes.append(node)
+    def _give_ClassDef(self, node: cst.ClassDef) -> None:
         name = self._class(node)
         self._names[self._scopes[-1]][node.name.value].add(name)
         self._bases[name] = [base for argument in node.bases for base in self.of(argument.value)]
-        self._scopes.append(node)
-
-    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
-        self._scopes.pop()
-
-    def _enter(self, node: cst.BaseComp | cst.Lambda) -> None:
-        self._scopes.append(node)
-
-    def _leave(self, original_node: cst.BaseComp | cst.Lambda) -> None:
-        self._scopes.pop()
-
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _enter
-    leave_ListComp = leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda = _leave
-
-    def visit_Lambda(self, node: cst.Lambda) -> None:
-        self._scopes.append(node)
-        for parameter in _positional(node):
-            self._names[node][parameter.name.value] |= set()
 
     def _class(self, node: cst.CSTNode) -> str:
         return f"class:{self._classes.index(node)}"
 
-    def _parameters(self, node: cst.FunctionDef, receiver: str) -> None:
+    def _parameters(self, node: cst.FunctionDef | cst.Lambda, receiver: str) -> None:
         for index, parameter in enumerate(_positional(node)):
             given = self._names[node][parameter.name.value]
             if index == 0 and receiver:
@@ -124,12 +117,12 @@ class Meanings(cst.CSTVisitor):
 
     # --- what gives a name its meaning
 
-    def visit_Import(self, node: cst.Import) -> None:
+    def _give_Import(self, node: cst.Import) -> None:
         for alias in node.names:
             if _dotted(alias.name) in MODULES:
                 self._is_module(_bound(alias))
 
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
+    def _give_ImportFrom(self, node: cst.ImportFrom) -> None:
         if isinstance(node.names, cst.ImportStar):
             return
         ours = node.module is not None and _dotted(node.module) in MODULES
@@ -145,36 +138,36 @@ class Meanings(cst.CSTVisitor):
         if name not in self._aliases:
             self._aliases.append(name)
 
-    def visit_Global(self, node: cst.Global) -> None:
+    def _give_Global(self, node: cst.Global) -> None:
         self._globals[self._scopes[-1]] |= {item.name.value for item in node.names}
 
-    def visit_Assign(self, node: cst.Assign) -> None:
+    def _give_Assign(self, node: cst.Assign) -> None:
         for target in node.targets:
-            self._give(target.target, node.value)
+            self._assign(target.target, node.value)
 
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+    def _give_AnnAssign(self, node: cst.AnnAssign) -> None:
         given = _instances(self.of(node.annotation.annotation))
         self._bind(node.target, given | (self.of(node.value) if node.value is not None else set()))
 
-    def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
-        self._give(node.target, node.value)
+    def _give_NamedExpr(self, node: cst.NamedExpr) -> None:
+        self._assign(node.target, node.value)
 
-    def visit_WithItem(self, node: cst.WithItem) -> None:
+    def _give_WithItem(self, node: cst.WithItem) -> None:
         if node.asname is not None:
-            self._give(node.asname.name, node.item)
+            self._assign(node.asname.name, node.item)
 
-    def visit_For(self, node: cst.For) -> None:
+    def _give_For(self, node: cst.For) -> None:
         self._iterate(node.target, node.iter)
 
-    def visit_CompFor(self, node: cst.CompFor) -> None:
+    def _give_CompFor(self, node: cst.CompFor) -> None:
         self._iterate(node.target, node.iter)
 
-    def visit_Return(self, node: cst.Return) -> None:
+    def _give_Return(self, node: cst.Return) -> None:
         function = next((scope for scope in reversed(self._scopes) if isinstance(scope, cst.FunctionDef)), None)
         if node.value is not None and function is not None:
             self._results[f"def:{self._functions.index(function)}"] |= self.of(node.value)
 
-    def visit_Call(self, node: cst.Call) -> None:
+    def _give_Call(self, node: cst.Call) -> None:
         """Give the parameters of a function of this source what it is called with."""
         for meaning in self.of(node.func):
             kind, _, number = meaning.partition(":")
@@ -198,10 +191,10 @@ class Meanings(cst.CSTVisitor):
             if parameter is not None:
                 self._names[function][parameter.name.value] |= self.of(argument.value)
 
-    def _give(self, target: cst.BaseExpression, value: cst.BaseExpression) -> None:
+    def _assign(self, target: cst.BaseExpression, value: cst.BaseExpression) -> None:
         if isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
             for left, right in zip(target.elements, value.elements, strict=False):
-                self._give(left.value, right.value)
+                self._assign(left.value, right.value)
         elif not isinstance(target, (cst.Tuple, cst.List)):
             self._bind(target, self.of(value))
 

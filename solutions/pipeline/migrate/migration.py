@@ -1,6 +1,6 @@
 """All of `trtlab migrate` on one file: read it, find what is gone, rewrite what is mechanical."""
 
-import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,9 +49,9 @@ class Migration:
         Raises:
             InputError: it cannot be written there.
         """
-        target = target.resolve()  # a link stays one
+        target, mode = target.resolve(), self.source.path.stat().st_mode  # a link stays one
         atomic_write(target, self.content)
-        shutil.copymode(self.source.path, target)
+        target.chmod(stat.S_IMODE(mode))
 
     @property
     def faults(self) -> list[tuple[int | None, str]]:
@@ -74,7 +74,8 @@ def migrate(path: Path, to: int) -> Migration:
     module.visit(finder)
     site = Site(module, to, meanings, *around)
     rows = [_row(source, finding, rewrite(finding, site)) for finding in sorted(finder.findings, key=_start)]
-    return Migration(source, to, rows, source.written(module.visit(site.edits).code))
+    text = module.visit(site.edits).code if site.edits else source.text
+    return Migration(source, to, rows, source.written(text))
 
 
 def _start(finding: Finding) -> tuple[int, int]:

@@ -44,7 +44,7 @@ ADVICE: dict[str, tuple[str, str]] = {
 """Imports that still work and should go, with replacement and reason."""
 
 COMMON: frozenset[str] = frozenset(
-    "compute_precision dilation execute free get_type kernel_size padding post_padding pre_padding precision "
+    "compute_precision dilation execute free kernel_size padding post_padding pre_padding precision "
     "stride supports_model tensor_format transpose0 transpose1 window_size".split()
 )
 """Members whose names other libraries' and students' objects have too: reported only where the owner is known."""

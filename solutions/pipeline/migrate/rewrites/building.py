@@ -151,7 +151,8 @@ def _explicit_batch(finding: Finding, site: Site) -> bool:
         return site.edits.replace(parent, lambda parent: parent.right if on_the_left else parent.left)
     call = site.parents.get(parent)
     if isinstance(parent, cst.Arg) and m.matches(call, m.Call(func=m.Attribute(attr=m.Name("create_network")))):
-        return site.edits.replace(call, lambda call: call.with_changes(args=[]))
+        if site.edits.replace(call, lambda call: call.with_changes(args=[])):
+            return True
     return site.edits.replace(node, lambda node: cst.Integer("0"))
 
 

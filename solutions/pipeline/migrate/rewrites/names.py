@@ -65,9 +65,8 @@ def _call_by_name(finding: Finding, site: Site, made: Callable[[str, str, cst.Ca
 
     def rewritten(updated: cst.Call) -> cst.BaseExpression:
         new_name = _name_with(argument(updated, at, "index", "name", "binding"), binding, name)
-        return expression(made(code(updated.func.value), new_name, updated)).with_changes(
-            lpar=updated.lpar, rpar=updated.rpar
-        )
+        new = expression(made(code(updated.func.value), new_name, updated))
+        return new.with_changes(lpar=[*updated.lpar, *new.lpar], rpar=[*new.rpar, *updated.rpar])
 
     return site.edits.replace(call, rewritten)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import libcst as cst
+import libcst.matchers as m
 from libcst.metadata import CodeRange
 
 from solutions.pipeline.migrate.meanings import Meanings
@@ -51,16 +52,19 @@ class Edits(cst.CSTTransformer):
         self._after: dict[cst.CSTNode, list[cst.BaseStatement]] = defaultdict(list)
         self._first: dict[cst.CSTNode, list[cst.BaseStatement]] = defaultdict(list)
 
+    def __bool__(self) -> bool:
+        return bool(self._expressions or self._lines)
+
     def replace(self, node: cst.CSTNode, made: Callable[[Any], cst.CSTNode]) -> bool:
-        """Put `made(node)` in the place of an expression; False where another edit has it."""
-        if node in self._expressions:
+        """Put `made(node)` in the place of an expression; False where another edit has it, or a comment would go."""
+        if node in self._expressions or _comments(node) > _comments(made(node)):
             return False
         self._expressions[node] = made
         return True
 
     def replace_line(self, line: _Line, made: Callable[[_Line], Sequence[cst.BaseStatement]]) -> bool:
-        """Put the statements `made(line)`, or none, in the place of a line; False where another edit has it."""
-        if line in self._lines:
+        """Put the statements `made(line)`, or none, in the place of a line; False as `replace` says."""
+        if line in self._lines or _comments(line.body[0]) > sum(map(_comments, made(line))):
             return False
         self._lines[line] = made
         return True
@@ -85,6 +89,11 @@ class Edits(cst.CSTTransformer):
             first = self._first.get(original_node, [])
             return _without_placeholders(updated_node.with_changes(body=[*first, *updated_node.body]))
         return updated_node
+
+
+def _comments(node: cst.CSTNode) -> int:
+    """Return the number of comments in a node."""
+    return len(m.findall(node, m.Comment()))
 
 
 def _placeholder() -> _Line:
@@ -119,7 +128,7 @@ def _without_placeholders(block: Any) -> Any:
             kept.append(each)
             pending = []
     if not kept and isinstance(block, cst.IndentedBlock) and len(block.body):
-        kept, pending = [*statements("pass")], pending
+        kept = statements("pass")
         kept[0] = kept[0].with_changes(leading_lines=[line for line in pending if line.comment])
         pending = []
     footer = [*[line for line in pending if line.comment], *block.footer]
