@@ -63,7 +63,7 @@ def _lines(row: "Row", written: bool) -> list[str]:
     """Return what is said about one finding: where and what, the code, what to use, and whether that is done."""
     finding = row.finding
     since = f"is gone since TensorRT {finding.gone_in}" if finding.gone_in else "should go"
-    owner = ", if this is TensorRT's (nothing here says what it belongs to)" if finding.likely else ""
+    owner = ", if this is TensorRT's (the code does not say for sure)" if finding.likely else ""
     behind = "; it stands behind a test of what is there" if finding.guarded else ""
     done = f" [{'rewritten' if written else 'can be rewritten'}]" if row.rewritten else ""
     return [

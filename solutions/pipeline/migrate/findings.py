@@ -32,7 +32,7 @@ _ASKED = re.compile(r"\b(?:hasattr|getattr)\([^,]+,\s*['\"](\w+)['\"]")
 
 @dataclass(frozen=True)
 class Finding:
-    """One use of what is gone. `gone_in` is "" for advice; `likely`: told by the name alone, its owner is not known."""
+    """One use of what is gone. `gone_in` is "" for advice; `likely`: what it belongs to is not known for sure."""
 
     node: cst.CSTNode
     position: CodeRange
@@ -130,7 +130,7 @@ class Finder(cst.CSTVisitor):
         meanings = sorted(self._meanings.of(owner))
         for meaning in meanings:
             if (name := owner_of(meaning, attribute, self._known)) is not None:
-                return self._found(node, name)
+                return self._found(node, name, likely=not self._meanings.is_clear(owner))
         if not meanings and attribute in self._likely and not self._meanings.defines(attribute):
             if (name := self._guess(cst.Module([]).code_for_node(owner), attribute)) is not None:
                 self._found(node, name, likely=True)

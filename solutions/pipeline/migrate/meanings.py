@@ -7,37 +7,33 @@ that it is ever given in its scope.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import libcst as cst
 
-from solutions.pipeline.migrate.api import ITERATED, MODULE, MODULES, known_names, returned
+from solutions.pipeline.migrate.api import MODULE, MODULES, known_names
+from solutions.pipeline.migrate.expressions import Expressions, Scope, dotted, each_of, holding, instances
 
 __all__ = ["Meanings"]
 
 _PASSES = 8
 
-Scope = cst.CSTNode
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.BaseComp)
 
 
-class Meanings(cst.CSTVisitor):
+class Meanings(Expressions):
     """The meanings of a module's names; visit it once with `of_module`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._names: dict[Scope, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        self._members: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        self._bases: dict[str, list[str]] = defaultdict(list)
         self._functions: list[cst.FunctionDef] = []
         self._classes: list[cst.ClassDef] = []
-        self._results: dict[str, set[str]] = defaultdict(set)
         self._givers: list[tuple[Callable[[Any], None], cst.CSTNode]] = []
-        self._scopes: list[Scope] = []
         self._globals: dict[Scope, set[str]] = defaultdict(set)
-        self._scope_of: dict[cst.CSTNode, tuple[Scope, ...]] = {}
         self._aliases: list[str] = []
+        self._learnt = False
+        self._unclear: set[tuple[Scope | str, str]] = set()
         self.identifiers: set[str] = set()
         """Every name in the source, bound or read."""
 
@@ -53,6 +49,10 @@ class Meanings(cst.CSTVisitor):
                 give(node)
             if made._size() == before:
                 break
+        made._learnt = True
+        for give, node in made._givers:
+            made._scopes = [*made._scope_of[node]]
+            give(node)
         return made
 
     def _size(self) -> int:
@@ -91,7 +91,7 @@ class Meanings(cst.CSTVisitor):
         inside = isinstance(scope, cst.ClassDef)
         table = self._members[self._class(scope)] if inside else self._names[scope]
         table[node.name.value].add(f"def:{self._functions.index(node)}")
-        static = any("staticmethod" in _dotted(each.decorator) for each in node.decorators)
+        static = any("staticmethod" in dotted(each.decorator) for each in node.decorators)
         self._parameters(node, f"self:{self._classes.index(scope)}" if inside and not static else "")
 
     def _give_Lambda(self, node: cst.Lambda) -> None:
@@ -111,7 +111,7 @@ class Meanings(cst.CSTVisitor):
             if index == 0 and receiver:
                 given.add(receiver)
             if parameter.annotation is not None:
-                given |= _instances(self.of(parameter.annotation.annotation))
+                given |= instances(self.of(parameter.annotation.annotation))
             if parameter.default is not None:
                 given |= self.of(parameter.default)
 
@@ -119,19 +119,23 @@ class Meanings(cst.CSTVisitor):
 
     def _give_Import(self, node: cst.Import) -> None:
         for alias in node.names:
-            if _dotted(alias.name) in MODULES:
+            if dotted(alias.name) in MODULES:
                 self._is_module(_bound(alias))
+            else:
+                self._bind(cst.Name(_bound(alias)), set())
 
     def _give_ImportFrom(self, node: cst.ImportFrom) -> None:
         if isinstance(node.names, cst.ImportStar):
             return
-        ours = node.module is not None and _dotted(node.module) in MODULES
+        ours = node.module is not None and dotted(node.module) in MODULES
         for alias in node.names:
             name = alias.name.value
             if ours and name in known_names():
                 self._names[self._scopes[-1]][_bound(alias)].add(f"type:{name}")
             elif name in ("trt", MODULE):  # such as from helpers.backend import trt
                 self._is_module(_bound(alias))
+            else:
+                self._bind(cst.Name(_bound(alias)), set())
 
     def _is_module(self, name: str) -> None:
         self._names[self._scopes[-1]][name].add(MODULE)
@@ -146,7 +150,7 @@ class Meanings(cst.CSTVisitor):
             self._assign(target.target, node.value)
 
     def _give_AnnAssign(self, node: cst.AnnAssign) -> None:
-        given = _instances(self.of(node.annotation.annotation))
+        given = instances(self.of(node.annotation.annotation))
         self._bind(node.target, given | (self.of(node.value) if node.value is not None else set()))
 
     def _give_NamedExpr(self, node: cst.NamedExpr) -> None:
@@ -177,7 +181,7 @@ class Meanings(cst.CSTVisitor):
                 continue
             function = self._functions[int(meaning[4:])]
             bound = isinstance(self._scope_of[function][-1], cst.ClassDef)
-            self._arguments(node, function, 1 if bound and not _dotted(node.func).startswith(("cls.", "super")) else 0)
+            self._arguments(node, function, 1 if bound and not dotted(node.func).startswith(("cls.", "super")) else 0)
 
     def _arguments(self, node: cst.Call, function: cst.FunctionDef, skip: int) -> None:
         parameters = _positional(function)[skip:]
@@ -189,29 +193,46 @@ class Meanings(cst.CSTVisitor):
             if argument.keyword is None and index < len(parameters):
                 parameter = parameters[index]
             if parameter is not None:
-                self._names[function][parameter.name.value] |= self.of(argument.value)
+                given = self._given(argument.value)
+                annotated = parameter.annotation is not None  # which says what it is, whoever calls
+                self._learn(function, parameter.name.value, self._names, given or None if annotated else given)
 
     def _assign(self, target: cst.BaseExpression, value: cst.BaseExpression) -> None:
-        if isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
-            for left, right in zip(target.elements, value.elements, strict=False):
-                self._assign(left.value, right.value)
-        elif not isinstance(target, (cst.Tuple, cst.List)):
-            self._bind(target, self.of(value))
+        if not isinstance(target, (cst.Tuple, cst.List)):
+            return self._bind(target, self._given(value))
+        parts = [element.value for element in target.elements]
+        if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(parts):
+            for part, element in zip(parts, value.elements, strict=True):
+                self._assign(part, element.value)
+        else:
+            for part in parts:
+                self._bind(part, set())
 
-    def _bind(self, target: cst.BaseExpression, given: set[str]) -> None:
+    def _given(self, value: cst.BaseExpression) -> set[str] | None:
+        """Return the meanings of a value; None for None, which says nothing of what a name is for."""
+        return None if isinstance(value, cst.Name) and value.value == "None" else self.of(value)
+
+    def _bind(self, target: cst.BaseExpression, given: set[str] | None) -> None:
         if isinstance(target, cst.Name):
             scope = self._scopes[0] if target.value in self._globals[self._scopes[-1]] else self._scopes[-1]
-            table = self._members[self._class(scope)] if isinstance(scope, cst.ClassDef) else self._names[scope]
-            table[target.value] |= given
+            if isinstance(scope, cst.ClassDef):
+                self._learn(self._class(scope), target.value, self._members, given)
+            else:
+                self._learn(scope, target.value, self._names, given)
         elif isinstance(target, cst.Attribute):
-            for meaning in self.of(target.value):
+            for meaning in list(self.of(target.value)):
                 if meaning.startswith("self:"):
-                    self._members[f"class:{meaning[5:]}"][target.attr.value] |= given
-        elif isinstance(target, cst.Subscript):  # names["a"] = engine
-            self._bind(target.value, _holding(given))
+                    self._learn(f"class:{meaning[5:]}", target.attr.value, self._members, given)
+        elif isinstance(target, cst.Subscript) and given:  # names["a"] = engine
+            self._bind(target.value, holding(given))
+
+    def _learn(self, owner: Scope | str, name: str, table: dict[Any, Any], given: set[str] | None) -> None:
+        table[owner][name] |= given or set()
+        if self._learnt and given is not None and not given:
+            self._unclear.add((owner, name))
 
     def _iterate(self, target: cst.BaseExpression, source: cst.BaseExpression) -> None:
-        called = _dotted(source.func) if isinstance(source, cst.Call) else ""
+        called = dotted(source.func) if isinstance(source, cst.Call) else ""
         if isinstance(target, cst.Tuple):
             parts = [element.value for element in target.elements]
             if called == "enumerate" and len(parts) == 2 and source.args:
@@ -221,9 +242,9 @@ class Meanings(cst.CSTVisitor):
                 for part, argument in zip(parts, source.args, strict=False):
                     self._iterate(part, argument.value)
             elif called.endswith(".items") and len(parts) == 2:
-                self._bind(parts[1], set(_each(self.of(source.func.value))))
+                self._bind(parts[1], set(each_of(self.of(source.func.value))))
         else:
-            self._bind(target, {"int"} if called == "range" else set(_each(self.of(source))))
+            self._bind(target, {"int"} if called == "range" else set(each_of(self.of(source))))
 
     def module_at(self, node: cst.CSTNode) -> str | None:
         """Return a name of TensorRT's module that can be used where `node` stands."""
@@ -237,130 +258,15 @@ class Meanings(cst.CSTVisitor):
         """Tell whether a class of this source has such a member: then objects of unknown kind may be its instances."""
         return any(attribute in members for members in self._members.values())
 
-    # --- what an expression means
-
-    def of(self, node: cst.BaseExpression) -> set[str]:
-        """Return the meanings of an expression; empty where nothing is known."""
-        found = getattr(self, f"_of_{type(node).__name__}", None)
-        return found(node) if found else set()
-
-    def _of_Name(self, node: cst.Name) -> set[str]:
-        inner = [scope for scope in self._here(node) if not isinstance(scope, cst.ClassDef)]
-        for scope in reversed(inner):
-            if node.value in self._names[scope]:
-                return self._names[scope][node.value]
-        return {MODULE} if node.value == "trt" else set()
-
-    def _here(self, node: cst.CSTNode) -> tuple[Scope, ...]:
-        return self._scope_of.get(node, tuple(self._scopes))
-
-    def _of_Attribute(self, node: cst.Attribute) -> set[str]:
-        found, name = set(), node.attr.value
-        for meaning in self.of(node.value):
-            if meaning == MODULE and name in known_names():
-                found.add(f"type:{name}")
-            elif meaning.startswith(("self:", "class:")):
-                found |= self._member(f"class:{meaning.partition(':')[2]}", name)
-            elif given := returned(meaning, name):
-                found.add(given)
-        return found
-
-    def _member(self, owner: str, name: str) -> set[str]:
-        found = set(self._members[owner].get(name, ()))
-        for base in self._bases[owner]:
-            if base.startswith("class:") and base != owner:
-                found |= self._member(base, name)
-        return found
-
-    def _of_Call(self, node: cst.Call) -> set[str]:
-        found = set()
-        if isinstance(node.func, cst.Attribute):
-            if node.func.attr.value in ("values", "copy"):
-                found |= {meaning for meaning in self.of(node.func.value) if meaning.startswith("each:")}
-            found |= {
-                given for meaning in self.of(node.func.value) if (given := returned(meaning, node.func.attr.value))
-            }
-        if _dotted(node.func) in ("list", "tuple", "sorted", "set", "reversed") and node.args:
-            found |= _holding(set(_each(self.of(node.args[0].value))))
-        if _dotted(node.func) in ("len", "int"):
-            found.add("int")
-        if _dotted(node.func) == "str":
-            found.add("str")
-        for meaning in self.of(node.func):
-            found |= self._called(meaning)
-        return found
-
-    def _called(self, meaning: str) -> set[str]:
-        kind, _, rest = meaning.partition(":")
-        if kind == "type":
-            return {returned("", rest) or rest}
-        if kind == "def":
-            return self._results[meaning]
-        if kind == "class":
-            return {f"self:{rest}", *_instances(set(self._trt_bases(meaning)))}
-        return set()
-
-    def _trt_bases(self, owner: str) -> Iterator[str]:
-        for base in self._bases[owner]:
-            yield from self._trt_bases(base) if base.startswith("class:") and base != owner else [base]
-
-    def _of_Subscript(self, node: cst.Subscript) -> set[str]:
-        return set(_each(self.of(node.value)))
-
-    def _of_Integer(self, node: cst.Integer) -> set[str]:
-        return {"int"}
-
-    def _of_SimpleString(self, node: cst.SimpleString) -> set[str]:
-        return {"str"}
-
-    _of_FormattedString = _of_ConcatenatedString = _of_SimpleString
-
-    def _of_BinaryOperation(self, node: cst.BinaryOperation) -> set[str]:
-        return (self.of(node.left) & self.of(node.right)) & {"int", "str"}
-
-    def _of_IfExp(self, node: cst.IfExp) -> set[str]:
-        return self.of(node.body) | self.of(node.orelse)
-
-    def _of_NamedExpr(self, node: cst.NamedExpr) -> set[str]:
-        return self.of(node.value)
-
-    def _of_Await(self, node: cst.Await) -> set[str]:
-        return self.of(node.expression)
-
-    def _of_BooleanOperation(self, node: cst.BooleanOperation) -> set[str]:
-        return self.of(node.left) | self.of(node.right)
-
-    def _of_List(self, node: cst.List) -> set[str]:
-        return _holding(set().union(*(self.of(element.value) for element in node.elements)))
-
-    _of_Tuple = _of_Set = _of_Dict = _of_List
-
-    def _of_ListComp(self, node: cst.ListComp) -> set[str]:
-        return _holding(self.of(node.elt))
-
-    _of_SetComp = _of_GeneratorExp = _of_ListComp
-
-    def _of_DictComp(self, node: cst.DictComp) -> set[str]:
-        return _holding(self.of(node.value))
-
-
-def _holding(meanings: set[str]) -> set[str]:
-    """Return what holds such values; nesting is followed to a depth of two."""
-    return {f"each:{meaning}" for meaning in meanings if not meaning.startswith("each:each:")}
-
-
-def _each(meanings: set[str]) -> Iterator[str]:
-    for meaning in meanings:
-        if meaning.startswith("each:"):
-            yield meaning[5:]
-        elif meaning in ITERATED:
-            yield ITERATED[meaning]
-
-
-def _instances(meanings: set[str]) -> set[str]:
-    """Return what is meant by an annotation: `type:Builder` annotates a `Builder`."""
-    made = {f"self:{meaning[6:]}" for meaning in meanings if meaning.startswith("class:")}
-    return made | {meaning[5:] for meaning in meanings if meaning.startswith("type:")}
+    def is_clear(self, node: cst.BaseExpression) -> bool:
+        """Tell whether everything that an expression is ever given is known: then its meanings are all it can mean."""
+        if isinstance(node, cst.Name):
+            scope = self._scope_with(node)
+            return scope is None or (scope, node.value) not in self._unclear
+        if isinstance(node, cst.Attribute):
+            owners = [f"class:{meaning[5:]}" for meaning in self.of(node.value) if meaning.startswith("self:")]
+            return not any((owner, node.attr.value) in self._unclear for owner in owners)
+        return True
 
 
 def _positional(node: cst.FunctionDef | cst.Lambda) -> list[cst.Param]:
@@ -369,13 +275,4 @@ def _positional(node: cst.FunctionDef | cst.Lambda) -> list[cst.Param]:
 
 def _bound(alias: cst.ImportAlias) -> str:
     """Return the name that an import binds."""
-    return alias.asname.name.value if alias.asname else _dotted(alias.name).partition(".")[0]
-
-
-def _dotted(node: cst.CSTNode) -> str:
-    """Return `a.b.c` for such an expression, "" for others."""
-    if isinstance(node, cst.Name):
-        return node.value
-    if isinstance(node, cst.Attribute) and (left := _dotted(node.value)):
-        return f"{left}.{node.attr.value}"
-    return ""
+    return alias.asname.name.value if alias.asname else dotted(alias.name).partition(".")[0]

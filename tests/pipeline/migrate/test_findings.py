@@ -66,6 +66,8 @@ def test_a_name_is_found_by_what_it_belongs_to(source: str, found: list[str], tm
         "import tensorrt as trt\nhasattr(trt, 'UffParser')",
         "import tensorrt as trt\nf = lambda engine: engine.execute(1)",
         "def build_cuda_engine(): pass\nbuild_cuda_engine()",
+        "import torch_tensorrt as trt\ntrt.UffParser",
+        "from tensorflow.python.compiler.tensorrt import trt_convert as trt\ntrt.ResizeMode",
     ],
 )
 def test_what_belongs_to_someone_else_is_not_found(source: str, tmp_path: Path) -> None:
@@ -80,16 +82,29 @@ def test_what_belongs_to_someone_else_is_not_found(source: str, tmp_path: Path) 
         ("def f(x):\n    return x.engine.max_batch_size", ["ICudaEngine.max_batch_size?"]),
         ("def f(builder):\n    builder.fp16_mode = True", ["Builder.fp16_mode?"]),
         (
+            "import tensorrt as trt\nlayer = trt.Builder(l).create_network().add_shuffle(x)\n"
+            "for layer in model.layers:\n    layer.precision",
+            ["ILayer.precision?"],
+        ),
+        (
             "class A:\n    def f(self):\n        self.config.max_workspace_size = 1",
             ["IBuilderConfig.max_workspace_size?"],
         ),
     ],
 )
-def test_an_unmistakable_name_of_an_unknown_owner_is_likely_and_stays(
-    source: str, found: list[str], tmp_path: Path
-) -> None:
+def test_a_name_whose_owner_is_not_sure_is_likely_and_stays(source: str, found: list[str], tmp_path: Path) -> None:
     assert names(source, tmp_path) == found
     assert of(source, tmp_path).content == source.encode()
+
+
+def test_what_comes_from_elsewhere_as_well_is_not_rewritten(tmp_path: Path) -> None:
+    source = "import tensorrt as trt\nfrom mine import load\ndef size(engine):\n    return engine.num_bindings\n"
+    ours = "size(trt.Runtime(l).deserialize_cuda_engine(p))\n"
+    assert names(source + ours, tmp_path) == ["ICudaEngine.num_bindings"]
+    assert names(source + ours + "size(load())\n", tmp_path) == ["ICudaEngine.num_bindings?"]
+    assert names((source + ours + "size(load())\n").replace("(engine)", "(engine: trt.ICudaEngine)"), tmp_path) == [
+        "ICudaEngine.num_bindings"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,8 @@ def _build_engine(finding: Finding, site: Site) -> bool:
         made = code(argument(call, 1, "config")) if finding.name == "Builder.build_engine" else code(config)
         return f"{builder}.build_serialized_network({code(argument(call, 0, 'network'))}, {made})"
 
+    if (serialized := _serialized(call, site)) is not None:
+        return site.edits.replace(serialized, lambda outer: expression(plan(outer.func.value)))
     line, name = site.line(call), site.free_name("plan", "serialized_engine")
     if line is None or name is None or not _is_value(line.body[0], call):
         return site.edits.replace(call, lambda call: expression(f"{load}({plan(call)})"))
@@ -134,6 +136,12 @@ def _build_engine(finding: Finding, site: Site) -> bool:
         return [*statements(f"{name} = {plan(line.body[0].value)}"), last]
 
     return site.edits.replace_line(line, made_lines)
+
+
+def _serialized(call: cst.Call, site: Site) -> cst.Call | None:
+    """Return `call.serialize()`, whose result is the plan itself."""
+    outer = site.parents[call]
+    return site.called(outer) if isinstance(outer, cst.Attribute) and outer.attr.value == "serialize" else None
 
 
 def _is_value(small: cst.BaseSmallStatement, call: cst.Call) -> bool:
