@@ -2,9 +2,13 @@
 
 import json
 import os
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SOURCE = """import tensorrt as trt
 builder = trt.Builder(trt.Logger())
@@ -29,12 +33,20 @@ def test_the_report_has_place_version_reason_code_and_replacement(script: Path, 
         "line 4: IBuilderConfig.max_workspace_size is gone since TensorRT 10.0: "
         "the workspace is one of several memory pools",
         "    config.max_workspace_size = sizes[:a:]",
-        "    use config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, size_in_bytes) [can be rewritten]",
+        "    instead: config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, size_in_bytes) [can be rewritten]",
     ]
     assert "`trtlab build --explicit --precision fp16`" in said
     assert said.splitlines()[-1] == (
         "2 uses of what is gone in TensorRT 11; 1 can be rewritten: --write or --out FILE does it"
     )
+
+
+def test_the_page_shows_what_the_command_prints(trtlab) -> None:
+    page = (ROOT / "docs" / "migrate.md").read_text().partition("TensorRT 8:\n\n")[2].partition("\n\n")[0]
+    _, said, _ = trtlab("migrate", ROOT / "tests" / "pipeline" / "migrate" / "samples" / "trt8_build.py")
+    printed = re.sub(r"  #: .*", "", said)  # what the sample says of itself
+    shown = textwrap.dedent(page) + "\n"
+    assert all(block in printed for block in re.split(r"(?m)^(?=line )", shown)[1:]) and shown.count("line ") == 2
 
 
 def test_a_file_is_rewritten_in_place_and_keeps_its_mode(script: Path, trtlab) -> None:

@@ -69,7 +69,7 @@ def _lines(row: "Row", written: bool) -> list[str]:
     return [
         f"{row.place}: {finding.name} {since}{owner}: {finding.reason}{behind}",
         f"    {row.code}",
-        f"    use {finding.replacement}{done}",
+        f"    instead: {finding.replacement}{done}",
     ]
 
 
