@@ -157,6 +157,8 @@ class Finder(cst.CSTVisitor):
         if method == "destroy" and any(meaning.startswith(("I", "Builder", "Runtime")) for meaning in meanings):
             if not any(meaning.startswith("IPlugin") for meaning in meanings):
                 self._found(node, "destroy()")
+        if method == "create_network" and "Builder" in meanings and any(_is_number(each.value) for each in node.args):
+            self._found(node, "Builder.create_network(number)")
         if method in _OUTPUT_TYPE and "INetworkDefinition" in meanings and len(node.args) < 3:
             self._found(node, f"INetworkDefinition.{method}({_OUTPUT_TYPE[method]})")
 
@@ -170,3 +172,10 @@ class Finder(cst.CSTVisitor):
         if isinstance(node.target, cst.Attribute):
             for meaning in self._meanings.of(node.target.value):
                 self._found(node.target, f"{meaning}.{node.target.attr.value} = …")
+
+
+def _is_number(node: cst.BaseExpression) -> bool:
+    """Tell whether an expression is a number, or made of numbers alone, and not 0."""
+    if isinstance(node, cst.BinaryOperation):
+        return _is_number(node.left) and isinstance(node.right, cst.Integer)
+    return isinstance(node, cst.Integer) and node.evaluated_value != 0

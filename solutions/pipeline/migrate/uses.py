@@ -19,6 +19,12 @@ _USES = (
         "context.set_optimization_profile_async(index, stream)",
         "a profile is switched on a stream, the attribute can only be read",
     ),
+    Change(
+        "Builder.create_network(number)",
+        "11.0",
+        "create_network(), or flags by their names",
+        "the flags' numbers moved: bit 0 was EXPLICIT_BATCH and is STRONGLY_TYPED",
+    ),
     Change("ITensor.dtype = …", "11.0", "Cast nodes in the ONNX model, or network.add_cast", _TYPED),
     Change("INetworkDefinition.add_quantize(input, scale)", "11.0", "add_quantize(input, scale, trt.int8)", _TYPED),
     Change(

@@ -57,6 +57,7 @@ def test_what_is_mechanical_is_rewritten(case: str, tmp_path: Path) -> None:
         "flag = trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH\n",
         "config.min_timing_iterations = 3\n",
         "build = builder.build_engine\n",
+        "net = builder.create_network(3)\n",
         "engine = builder.build_engine(network,  # mine\n    config)\n",
     ],
 )

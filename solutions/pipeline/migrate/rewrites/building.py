@@ -164,6 +164,13 @@ def _explicit_batch(finding: Finding, site: Site) -> bool:
     return site.edits.replace(node, lambda node: cst.Integer("0"))
 
 
+def _explicit_batch_as_number(finding: Finding, site: Site) -> bool:
+    """Remove the flags of `create_network(1)`, which are those of an explicit batch alone."""
+    if [code(each.value).replace(" ", "") for each in finding.node.args] not in (["1"], ["1<<0"]):
+        return False
+    return site.edits.replace(finding.node, lambda call: call.with_changes(args=[]))
+
+
 def _flag_bit(node: cst.CSTNode, site: Site) -> cst.CSTNode | None:
     """Return `1 << int(node)`, also without `int`; None where the flag stands otherwise."""
     parent = site.parents[node]
@@ -195,6 +202,7 @@ REWRITES: dict[str, Callable[[Finding, Site], bool]] = {
     "Builder.build_engine": _build_engine,
     "Builder.build_cuda_engine": _build_engine,
     "NetworkDefinitionCreationFlag.EXPLICIT_BATCH": _explicit_batch,
+    "Builder.create_network(number)": _explicit_batch_as_number,
     "PreviewFeature.DISABLE_EXTERNAL_TACTIC_SOURCES_FOR_CORE_0805": _preview,
     "PreviewFeature.FASTER_DYNAMIC_SHAPES_0805": _preview,
     "PreviewFeature.PROFILE_SHARING_0806": _preview,
