@@ -142,6 +142,16 @@ def test_a_replacement_is_there_in_the_version_aimed_at() -> None:
     assert "Cast" in changes_until(11)["BuilderFlag.STRICT_TYPES"].replacement
 
 
+def test_every_name_of_the_list_is_found(tmp_path: Path) -> None:
+    lines = ["import tensorrt as trt"]
+    for number, name in enumerate(load_changes()):
+        owner, _, member = name.rpartition(".")
+        lines += [f"def f{number}(it: trt.{owner}):\n    it.{member}"] if owner else [f"trt.{name}"]
+    found = of("\n".join(lines), tmp_path)
+    assert {row.finding.name for row in found.rows} == load_changes().keys()
+    assert not any(row.finding.likely for row in found.rows)
+
+
 def test_the_common_names_are_members_that_are_gone() -> None:
     members = {name.rpartition(".")[2] for name in load_changes()}
     assert members >= COMMON | HINTED and not COMMON & HINTED
