@@ -34,7 +34,7 @@ def runner(model: onnx.ModelProto, plan: CalibrationPlan) -> Run:
             requests[shapes] = _openvino.compile_model(network.SerializeToString(), "f32", fixed).create_request()
         request = requests[shapes]
         for name, array in feeds.items():
-            request.bind(name, array if array.flags.writeable else array.copy())  # OpenVINO shares no read-only memory
+            request.bind(name, array)
         request.infer()
         return {name: request.output(output) for name, output in outputs.items()}
 
