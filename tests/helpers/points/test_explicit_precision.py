@@ -12,9 +12,12 @@ import pytest
 from onnx import TensorProto
 
 from helpers.backend import API, network_flags, trt
+from helpers.cpu_engine.builder.quantization import quantize
 from helpers.missed import Missed
 from helpers.points import builders, s02_fp16
 from helpers.points.case import Case
+from helpers.points.s04_int8 import engine
+from helpers.points.s04_int8.calibrator import FUNCTION as CALIBRATOR
 from helpers.probes.builds import build_engine
 from helpers.probes.networks import tiny_onnx
 from helpers.probes.student import Student
@@ -92,18 +95,46 @@ def test_a_model_without_q_and_dq_is_not_int8() -> None:
         builders.in_int8(_built(lambda model: model, tiny_onnx(0), 2, (3, 224, 224)), s02_fp16.FUNCTION)
 
 
+class PlainCalibrator:
+    """What is left of a calibrator where TensorRT has none: it hands out batches to whoever asks."""
+
+    def __init__(self, loader: Any, cache_path: Path) -> None:
+        self.loader = loader
+
+
+def judged_int8(rewritten: Any) -> dict[str, str]:
+    """Return which of the points that need no calibrator of TensorRT's a Q/DQ engine of step 4 loses, and why."""
+    build = builder(rewritten, engine.BATCHES)
+    notebook = {engine.FUNCTION: lambda onnx, plan, calibrator: build(onnx, plan), CALIBRATOR: PlainCalibrator}
+    case, lost = Case(Student.in_process(notebook), seed=5), {}
+    for one in (engine.plan, engine.profile, engine.precision, engine.failures):
+        try:
+            one(case)
+        except Missed as missed:
+            lost[one.title] = str(missed)
+    return lost
+
+
+def to_int8(model: bytes) -> bytes:
+    graph = onnx.load_from_string(model)
+    scales = {name: 0.05 for node in graph.graph.node for name in (*node.input, *node.output)}
+    return quantize(graph, scales)[0].SerializeToString()
+
+
 @pytest.mark.skipif(API == 11, reason="this process speaks 11")
 def test_the_same_holds_where_11_is_spoken_and_the_advice_is_of_11() -> None:
     code = (
         "import json, tests.helpers.points.test_explicit_precision as t; from helpers.backend import API\n"
-        "print(json.dumps([API, t.judged(t.to_half), t.judged(lambda model: model)]))"
+        "lost = [t.judged(t.to_half), t.judged(lambda model: model), t.judged_int8(t.to_int8)]\n"
+        "print(json.dumps([API, *lost, t.judged_int8(lambda model: model)]))"
     )
     environment = {**os.environ, "TRT_LAB_API": "11", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    api, cast_lost, float_lost = json.loads(done.stdout.splitlines()[-1])
-    assert (api, cast_lost) == (11, {})
+    api, cast_lost, float_lost, quantized_lost, unquantized_lost = json.loads(done.stdout.splitlines()[-1])
+    assert (api, cast_lost, quantized_lost) == (11, {}, {})
     assert list(float_lost) == ["Built for half precision"] and "cast the model to FP16" in str(float_lost)
+    assert list(unquantized_lost) == ["The convolutions run in INT8"]
 
 
 def test_what_is_cast_has_the_ends_of_the_model() -> None:
