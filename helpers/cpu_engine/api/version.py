@@ -34,6 +34,11 @@ class Version:
     io_tensors: bool
 
     @property
+    def engine(self) -> str:
+        """The CPU engine's version, `trt.__version__`: 10.16.1.11+cpu."""
+        return f"{self.full}+cpu"
+
+    @property
     def parser(self) -> int:
         """The ONNX parser's version as TensorRT counts: 101600 for 10.16, 110400 for 11.4."""
         major, minor = self.full.split(".")[:2]

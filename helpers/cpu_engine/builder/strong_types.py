@@ -30,7 +30,12 @@ def float_layers(model: onnx.ModelProto) -> set[str]:
 
 
 def without_halves(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy in FP32 of a checked model whose node names are unique; inputs and outputs keep their types."""
+    """Return a copy in FP32 of a checked model whose node names are unique; inputs and outputs keep their types.
+
+    A model with subgraphs is returned as it is.
+    """
+    if any(attribute.HasField("g") or attribute.graphs for node in model.graph.node for attribute in node.attribute):
+        return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph, types = copy.graph, _types(copy.graph)
