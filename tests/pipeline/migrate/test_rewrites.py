@@ -77,6 +77,14 @@ def test_a_configuration_is_made_where_there_is_none(tmp_path: Path) -> None:
     ]
 
 
+def test_new_lines_end_and_indent_as_the_old_ones(tmp_path: Path) -> None:
+    source = "import tensorrt as trt\ndef f(c: trt.IExecutionContext):\n\tc.execute_async_v2(a, b)\n"
+    assert b"\n\t\tc.set_tensor_address" in rewritten(source, tmp_path).encode()
+    (tmp_path / "crlf.py").write_bytes(b"\xef\xbb\xbf" + source.replace("\n", "\r\n").encode())
+    content = migrate(tmp_path / "crlf.py", 11).content
+    assert content.startswith(b"\xef\xbb\xbfimport") and content.count(b"\n") == content.count(b"\r\n") == 5
+
+
 def test_a_configuration_that_comes_too_late_is_not_taken(tmp_path: Path) -> None:
     source = (
         "import tensorrt as trt\nb = trt.Builder(l)\nb.max_workspace_size = 5\nconfig = b.create_builder_config()\n"

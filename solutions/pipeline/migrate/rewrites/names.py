@@ -27,7 +27,17 @@ _BY_NAME = {
     "IExecutionContext.get_binding_shape": "get_tensor_shape",
     "IExecutionContext.get_strides": "get_tensor_strides",
 }
-_NO_PARENTHESES = (cst.If, cst.While, cst.Assign, cst.Arg, cst.CompIf, cst.Return, cst.Assert, cst.Element)
+_NO_PARENTHESES = (
+    cst.If,
+    cst.While,
+    cst.Assign,
+    cst.Arg,
+    cst.CompIf,
+    cst.Return,
+    cst.Assert,
+    cst.Element,
+    cst.BooleanOperation,
+)
 
 
 def renamed(finding: Finding, site: Site) -> bool:
