@@ -7,7 +7,7 @@ import libcst as cst
 
 from solutions.pipeline.migrate.api import ITERATED, MODULE, known_names, returned
 
-__all__ = ["Expressions", "Scope", "dotted", "each_of", "holding", "instances"]
+__all__ = ["Expressions", "Scope", "code", "dotted", "each_of", "holding", "instances"]
 
 Scope = cst.CSTNode
 
@@ -133,6 +133,11 @@ class Expressions(cst.CSTVisitor):
 
     def _of_DictComp(self, node: cst.DictComp) -> set[str]:
         return holding(self.of(node.value))
+
+
+def code(node: cst.CSTNode) -> str:
+    """Return the source of a node."""
+    return cst.Module([]).code_for_node(node)
 
 
 def holding(meanings: set[str]) -> set[str]:

@@ -8,7 +8,8 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from helpers.api_changes import Change, load_changes
-from solutions.pipeline.migrate.api import MODULE, member_names, owner_of
+from solutions.pipeline.migrate.api import MODULE, known_names, member_names, owner_of
+from solutions.pipeline.migrate.expressions import code
 from solutions.pipeline.migrate.meanings import Meanings
 from solutions.pipeline.migrate.uses import ADVICE, COMMON, HINTED, USES
 
@@ -97,21 +98,21 @@ class Finder(cst.CSTVisitor):
 
     def _is_guard(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.If, cst.IfExp)):
-            test = cst.Module([]).code_for_node(node.test)
+            test = code(node.test)
             return "__version__" in test or any(name in member_names() for name in _ASKED.findall(test))
         if isinstance(node, cst.Try):
-            caught = [cst.Module([]).code_for_node(each.type) for each in node.handlers if each.type is not None]
+            caught = [code(each.type) for each in node.handlers if each.type is not None]
             return any("AttributeError" in each for each in caught)
         return False
 
     def visit_Import(self, node: cst.Import) -> None:
         for alias in node.names:
-            self._advise(alias, cst.Module([]).code_for_node(alias.name))
+            self._advise(alias, code(alias.name))
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
         if isinstance(node.names, cst.ImportStar) or node.module is None:
             return
-        module = cst.Module([]).code_for_node(node.module)
+        module = code(node.module)
         for alias in node.names:
             self._advise(alias, f"{module}.{alias.name.value}")
             if module.partition(".")[0] == MODULE:
@@ -132,46 +133,55 @@ class Finder(cst.CSTVisitor):
             if (name := owner_of(meaning, attribute, self._known)) is not None:
                 return self._found(node, name, likely=not self._meanings.is_clear(owner))
         if not meanings and attribute in self._likely and not self._meanings.defines(attribute):
-            if (name := self._guess(cst.Module([]).code_for_node(owner), attribute)) is not None:
+            if (name := self._guess(code(owner), attribute)) is not None:
                 self._found(node, name, likely=True)
 
     def _guess(self, owner: str, attribute: str) -> str | None:
         """Return which of the members called so is meant, told by what the variable is called."""
         candidates = self._likely[attribute]
+        if attribute in HINTED and not self._meanings.identifiers & {MODULE, "trt"}:
+            return None
         for word, kind in CUSTOMARY.items():
             if word in owner.rpartition(".")[2].lower() and f"{kind}.{attribute}" in candidates:
                 return f"{kind}.{attribute}"
         return None if attribute in HINTED else candidates[0]
 
     def visit_Call(self, node: cst.Call) -> None:
-        called = cst.Module([]).code_for_node(node.func) if isinstance(node.func, cst.Name) else ""
+        called = node.func.value if isinstance(node.func, cst.Name) else ""
         arguments = [argument.value for argument in node.args]
-        if called == "len" and len(arguments) == 1 and "ICudaEngine" in self._meanings.of(arguments[0]):
-            self._found(node, "len(ICudaEngine)")
+        if called == "len" and len(arguments) == 1:
+            self._used(node, arguments[0], "ICudaEngine", "len(ICudaEngine)")
         elif called in ("getattr", "setattr") and len(arguments) > 1 and isinstance(arguments[1], cst.SimpleString):
             self._read(node, arguments[0], str(arguments[1].evaluated_value))
         elif isinstance(node.func, cst.Attribute):
-            self._called(node, self._meanings.of(node.func.value), node.func.attr.value)
+            self._called(node, node.func.value, node.func.attr.value)
 
-    def _called(self, node: cst.Call, meanings: set[str], method: str) -> None:
-        if method == "destroy" and any(meaning.startswith(("I", "Builder", "Runtime")) for meaning in meanings):
-            if not any(meaning.startswith("IPlugin") for meaning in meanings):
-                self._found(node, "destroy()")
-        if method == "create_network" and "Builder" in meanings and any(_is_number(each.value) for each in node.args):
-            self._found(node, "Builder.create_network(number)")
-        if method in _OUTPUT_TYPE and "INetworkDefinition" in meanings and len(node.args) < 3:
-            self._found(node, f"INetworkDefinition.{method}({_OUTPUT_TYPE[method]})")
+    def _called(self, node: cst.Call, owner: cst.BaseExpression, method: str) -> None:
+        if method == "destroy":
+            for kind in self._meanings.of(owner) & known_names():
+                if not kind.startswith("IPlugin"):
+                    return self._used(node, owner, kind, "destroy()")
+        if method == "create_network" and any(_is_number(each.value) for each in node.args):
+            self._used(node, owner, "Builder", "Builder.create_network(number)")
+        if method in _OUTPUT_TYPE and len(node.args) < 3:
+            use = f"INetworkDefinition.{method}({_OUTPUT_TYPE[method]})"
+            self._used(node, owner, "INetworkDefinition", use)
 
     def visit_Subscript(self, node: cst.Subscript) -> None:
         index = node.slice[0].slice
-        if "ICudaEngine" in self._meanings.of(node.value) and isinstance(index, cst.Index):
-            if self._meanings.of(index.value) == {"str"}:
-                self._found(node, "ICudaEngine[name]")
+        if isinstance(index, cst.Index) and self._meanings.of(index.value) == {"str"}:
+            self._used(node, node.value, "ICudaEngine", "ICudaEngine[name]")
+
+    def _used(self, node: cst.CSTNode, owner: cst.BaseExpression, kind: str, use: str) -> None:
+        """Add a use that is gone, if `owner` is of this kind."""
+        if kind in self._meanings.of(owner):
+            self._found(node, use, likely=not self._meanings.is_clear(owner))
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         if isinstance(node.target, cst.Attribute):
-            for meaning in self._meanings.of(node.target.value):
-                self._found(node.target, f"{meaning}.{node.target.attr.value} = …")
+            owner = node.target.value
+            for meaning in self._meanings.of(owner):
+                self._used(node.target, owner, meaning, f"{meaning}.{node.target.attr.value} = …")
 
 
 def _is_number(node: cst.BaseExpression) -> bool:

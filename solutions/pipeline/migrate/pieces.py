@@ -18,6 +18,7 @@ __all__ = ["Place", "Source", "read_source"]
 _MARKER = "__migrated_cell_{}__"
 _MASK = "__migrated_magic_{}_{}__"
 _MAGIC_LINE = re.compile(r"^(\s*)([%!].*|[^#\n'\"]*\?{1,2}\s*)$")
+_TIMED = re.compile(r"^(\s*)(%(?:time|timeit|prun)\s+(?:-\w+\s+(?:\d+\s+)?)*)(?=[^\s-])")
 _MAGIC_VALUE = re.compile(r"^(\s*[\w.,\s\[\]]+=\s*)([%!].*)$")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _PYTHON_CELLS = re.compile(r"^%%(time|timeit|capture|prun)\b|^%%writefile\b.*\.py\s*$")
@@ -64,14 +65,17 @@ class Source:
         """Return where line and column (from 1 and from 0) of `text` stand in the file."""
         index = bisect.bisect_right(self._starts, line, key=lambda start: start[0]) - 1
         start, cell = self._starts[index]
-        return Place(cell, line - start + 1, column)
+        before = self._unmasked(_LINE_END.split(self.text)[line - 1][:column])
+        return Place(cell, line - start + 1, len(before))
 
     def line(self, number: int) -> str:
         """Return a line of `text`, with its magics, without the space around it."""
-        text = _LINE_END.split(self.text)[number - 1]
+        return self._unmasked(_LINE_END.split(self.text)[number - 1]).strip()
+
+    def _unmasked(self, text: str) -> str:
         for cell in self._cells:
             text = _unmasked(text, cell)
-        return text.strip()
+        return text
 
     def written(self, text: str) -> bytes:
         """Return the content of the file whose source is `text`; nothing else in the file changes."""
@@ -145,6 +149,11 @@ def _mask(cell: _Cell) -> bool:
     """Replace the lines of IPython in `cell` by names that Python can parse; tell whether there were any."""
     lines, indent = [], None
     for line in cell.python().split("\n"):
+        if indent is None and (timed := _TIMED.match(line)):  # what it times is Python
+            name = _MASK.format(cell.number, len(cell.masked)) + "; "
+            cell.masked[name] = timed[2]
+            lines.append(timed[1] + name + line[timed.end() :])
+            continue
         found = _MAGIC_VALUE.match(line) or _MAGIC_LINE.match(line)
         before, magic = (indent, line) if indent is not None else (found[1], found[2]) if found else (line, "")
         if found or indent is not None:

@@ -60,4 +60,5 @@ HINTED: frozenset[str] = frozenset(
     "dynamic_range execute_async fp16_mode get_dynamic_range get_location get_shape get_strides int8_mode "
     "max_batch_size max_workspace_size num_bindings refittable set_dynamic_range".split()
 )
-"""Members that are reported as likely only where the variable is called as such objects are: `engine.num_bindings`."""
+"""Members that are reported as likely only in a source that names TensorRT, of a variable that is called as such
+objects are: `engine.num_bindings`."""

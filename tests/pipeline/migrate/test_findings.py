@@ -67,6 +67,7 @@ def test_a_name_is_found_by_what_it_belongs_to(source: str, found: list[str], tm
         "import tensorrt as trt\nf = lambda engine: engine.execute(1)",
         "def build_cuda_engine(): pass\nbuild_cuda_engine()",
         "import torch_tensorrt as trt\ntrt.UffParser",
+        "def f(engine):\n    return engine.max_batch_size, engine.num_bindings",
         "from tensorflow.python.compiler.tensorrt import trt_convert as trt\ntrt.ResizeMode",
     ],
 )
@@ -79,15 +80,15 @@ def test_what_belongs_to_someone_else_is_not_found(source: str, tmp_path: Path) 
     [
         ("def f(x):\n    return x.get_binding_index('a')", ["ICudaEngine.get_binding_index?"]),
         ("def f(context):\n    return context.get_binding_shape(0)", ["IExecutionContext.get_binding_shape?"]),
-        ("def f(x):\n    return x.engine.max_batch_size", ["ICudaEngine.max_batch_size?"]),
-        ("def f(builder):\n    builder.fp16_mode = True", ["Builder.fp16_mode?"]),
+        ("import tensorrt\ndef f(x):\n    return x.engine.max_batch_size", ["ICudaEngine.max_batch_size?"]),
+        ("import tensorrt\ndef f(builder):\n    builder.fp16_mode = True", ["Builder.fp16_mode?"]),
         (
             "import tensorrt as trt\nlayer = trt.Builder(l).create_network().add_shuffle(x)\n"
             "for layer in model.layers:\n    layer.precision",
             ["ILayer.precision?"],
         ),
         (
-            "class A:\n    def f(self):\n        self.config.max_workspace_size = 1",
+            "import tensorrt\nclass A:\n    def f(self):\n        self.config.max_workspace_size = 1",
             ["IBuilderConfig.max_workspace_size?"],
         ),
     ],

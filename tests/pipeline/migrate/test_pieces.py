@@ -71,6 +71,17 @@ def test_magics_are_passed_over_and_stay(tmp_path: Path) -> None:
     assert after == "%%time\n\nconfig.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 3)"
 
 
+def test_what_a_magic_times_is_looked_at(tmp_path: Path) -> None:
+    cell = "import tensorrt as trt\nfor _ in '1':\n    %timeit -n 10 trt.ResizeMode.LINEAR\n%time trt.UffParser()"
+    found = migrate(notebook(tmp_path, cell), 11)
+    assert [(str(row.place), row.code) for row in found.rows] == [
+        ("cell 1, line 3", "%timeit -n 10 trt.ResizeMode.LINEAR"),
+        ("cell 1, line 4", "%time trt.UffParser()"),
+    ]
+    assert [row.place.column for row in found.rows] == [22, 10]
+    assert sources(found.content) == [cell.replace("ResizeMode", "InterpolationMode")]
+
+
 def test_cells_of_other_languages_are_passed_over(tmp_path: Path) -> None:
     found = migrate(
         notebook(tmp_path, "%%bash\ntrt.UffParser (", "%%writefile a.py\nimport tensorrt\ntensorrt.UffParser"), 11

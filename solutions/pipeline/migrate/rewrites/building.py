@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 import libcst.matchers as m
 
+from solutions.pipeline.migrate.expressions import code
 from solutions.pipeline.migrate.findings import Finding
 from solutions.pipeline.migrate.rewrites.configuration import configuration_of
-from solutions.pipeline.migrate.rewrites.site import Site, argument, code, expression, statements
+from solutions.pipeline.migrate.rewrites.site import Site, argument, expression, statements
 
 __all__ = ["REWRITES"]
 

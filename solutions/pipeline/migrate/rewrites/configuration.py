@@ -3,7 +3,8 @@
 import libcst as cst
 import libcst.matchers as m
 
-from solutions.pipeline.migrate.rewrites.site import Site, code
+from solutions.pipeline.migrate.expressions import code
+from solutions.pipeline.migrate.rewrites.site import Site
 
 __all__ = ["configuration_of"]
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import libcst as cst
 
 from helpers.api_changes import load_changes
+from solutions.pipeline.migrate.expressions import code
 from solutions.pipeline.migrate.findings import CUSTOMARY, Finding
-from solutions.pipeline.migrate.rewrites.site import Site, argument, code, expression
+from solutions.pipeline.migrate.rewrites.site import Site, argument, expression
 
 __all__ = ["REWRITES", "renamed"]
 

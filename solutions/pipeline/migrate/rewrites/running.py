@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from solutions.pipeline.migrate.expressions import code
 from solutions.pipeline.migrate.findings import Finding
-from solutions.pipeline.migrate.rewrites.site import Site, argument, code, statements
+from solutions.pipeline.migrate.rewrites.site import Site, argument, statements
 
 __all__ = ["REWRITES"]
 

@@ -8,18 +8,14 @@ import libcst as cst
 import libcst.matchers as m
 from libcst.metadata import CodeRange
 
+from solutions.pipeline.migrate.expressions import code
 from solutions.pipeline.migrate.meanings import Meanings
 
-__all__ = ["Edits", "Site", "argument", "code", "expression", "statements"]
+__all__ = ["Edits", "Site", "argument", "expression", "statements"]
 
 _REMOVED = "__migrated_removed__"
 _Line = cst.SimpleStatementLine
 _Block = cst.IndentedBlock | cst.Module
-
-
-def code(node: cst.CSTNode) -> str:
-    """Return the source of a node."""
-    return cst.Module([]).code_for_node(node)
 
 
 def expression(text: str) -> cst.BaseExpression:
