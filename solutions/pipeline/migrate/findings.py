@@ -151,7 +151,7 @@ class Finder(cst.CSTVisitor):
         arguments = [argument.value for argument in node.args]
         if called == "len" and len(arguments) == 1:
             self._used(node, arguments[0], "ICudaEngine", "len(ICudaEngine)")
-        elif called in ("getattr", "setattr") and len(arguments) > 1 and isinstance(arguments[1], cst.SimpleString):
+        elif _names_attribute(called, arguments):
             self._read(node, arguments[0], str(arguments[1].evaluated_value))
         elif isinstance(node.func, cst.Attribute):
             self._called(node, node.func.value, node.func.attr.value)
@@ -182,6 +182,12 @@ class Finder(cst.CSTVisitor):
             owner = node.target.value
             for meaning in self._meanings.of(owner):
                 self._used(node.target, owner, meaning, f"{meaning}.{node.target.attr.value} = …")
+
+
+def _names_attribute(called: str, arguments: list[cst.BaseExpression]) -> bool:
+    """Tell whether a call fails where the attribute that it names is not there; getattr with a default does not."""
+    number = {"getattr": 2, "setattr": 3}.get(called)
+    return number == len(arguments) and isinstance(arguments[1], cst.SimpleString)
 
 
 def _is_number(node: cst.BaseExpression) -> bool:

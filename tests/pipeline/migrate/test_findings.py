@@ -63,7 +63,7 @@ def test_a_name_is_found_by_what_it_belongs_to(source: str, found: list[str], tm
         "class Old:\n    def get_binding_shape(self, i): return i\ndef f(x):\n    return x.get_binding_shape(0)",
         "import tensorrt as trt\ndef f(options):\n    return options.max_batch_size, options.int8_mode",
         "import tensorrt as trt\n'trt.UffParser'  # trt.UffParser",
-        "import tensorrt as trt\nhasattr(trt, 'UffParser')",
+        "import tensorrt as trt\nhasattr(trt, 'UffParser'), getattr(trt, 'UffParser', None)",
         "import tensorrt as trt\nf = lambda engine: engine.execute(1)",
         "def build_cuda_engine(): pass\nbuild_cuda_engine()",
         "import torch_tensorrt as trt\ntrt.UffParser",

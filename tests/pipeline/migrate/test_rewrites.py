@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solutions.pipeline.migrate.findings import changes_until
 from solutions.pipeline.migrate.migration import migrate
 from solutions.pipeline.migrate.rewrites import _BY_HAND
-from tests.pipeline.migrate.conftest import SAMPLES
+from tests.pipeline.migrate.marks import SAMPLES
 
 HERE = Path(__file__).parent
 HEAD = """import tensorrt as trt

@@ -16,7 +16,7 @@ from solutions.pipeline.migrate.findings import changes_until
 from solutions.pipeline.migrate.migration import migrate
 from solutions.pipeline.migrate.uses import ADVICE
 from tests.pipeline.migrate import running
-from tests.pipeline.migrate.conftest import SAMPLES, expected
+from tests.pipeline.migrate.marks import SAMPLES, expected
 from tests.pipeline.tiny_models import SIZE, tiny_onnx
 
 ROOT = Path(__file__).resolve().parents[3]

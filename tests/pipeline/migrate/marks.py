@@ -1,4 +1,4 @@
-"""What the tests of the migration share: the samples, each line with what is expected of it.
+"""The samples, each line with what is expected of it.
 
 `#: +Builder.refittable` says that this is found in the line and rewritten; without + it is left to people; with 10+ it
 is rewritten for TensorRT 10 alone.
