@@ -57,10 +57,13 @@ class Expressions(cst.CSTVisitor):
         return found
 
     def _member(self, owner: str, name: str) -> set[str]:
-        found = set(self._members[owner].get(name, ()))
-        for base in self._bases[owner]:
-            if base.startswith("class:") and base != owner:
-                found |= self._member(base, name)
+        return set().union(*(self._members[each].get(name, ()) for each in self._lineage(owner)))
+
+    def _lineage(self, owner: str) -> list[str]:
+        """Return a class and all that it derives from, `type:…` where these are TensorRT's."""
+        found = [owner]
+        for each in found:  # grows
+            found += [base for base in self._bases.get(each, ()) if base not in found]
         return found
 
     def _of_Call(self, node: cst.Call) -> set[str]:
@@ -88,12 +91,8 @@ class Expressions(cst.CSTVisitor):
         if kind == "def":
             return self._results[meaning]
         if kind == "class":
-            return {f"self:{rest}", *instances(set(self._trt_bases(meaning)))}
+            return {f"self:{rest}", *instances({base for base in self._lineage(meaning) if base.startswith("type:")})}
         return set()
-
-    def _trt_bases(self, owner: str) -> Iterator[str]:
-        for base in self._bases[owner]:
-            yield from self._trt_bases(base) if base.startswith("class:") and base != owner else [base]
 
     def _of_Subscript(self, node: cst.Subscript) -> set[str]:
         return set(each_of(self.of(node.value)))

@@ -7,6 +7,7 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
 
+from helpers.errors import InputError
 from helpers.files import atomic_write
 from solutions.pipeline.migrate.findings import Finder, Finding, changes_until
 from solutions.pipeline.migrate.meanings import Meanings
@@ -65,7 +66,13 @@ def migrate(path: Path, to: int) -> Migration:
     Raises:
         InputError: the file cannot be read as Python.
     """
-    source = read_source(path)
+    try:
+        return _migrated(read_source(path), to)
+    except RecursionError as error:
+        raise InputError(f"{path} nests expressions too deeply to be followed; split the longest one") from error
+
+
+def _migrated(source: Source, to: int) -> Migration:
     wrapper = MetadataWrapper(cst.parse_module(source.text), unsafe_skip_copy=True)
     module, meanings = wrapper.module, Meanings.of_module(wrapper.module)
     resolved = wrapper.resolve_many((PositionProvider, ParentNodeProvider))

@@ -46,6 +46,8 @@ def names(source: str, folder: Path, to: int = 11) -> list[str]:
         ("import tensorrt as trt\ndef load():\n    return trt.Runtime(l).deserialize_cuda_engine(p)\n"
          "class A:\n    def __init__(self):\n        self.c = load().create_execution_context()\n"
          "    def run(self):\n        self.c.execute(1, [])", ["IExecutionContext.execute"]),
+        ("import tensorrt as trt\nclass A(trt.IGpuAllocator): pass\nclass B(A): pass\nclass A(B): pass\nA().free(1)", [
+            "IGpuAllocator.free"]),
         ("import pycuda.autoinit", ["pycuda.autoinit"]),
         ("from pycuda import autoinit", ["pycuda.autoinit"]),
     ],

@@ -145,6 +145,7 @@ def test_the_steps_of_the_lab_use_nothing_that_10_lacks() -> None:
         ("a.py", b"print 'x'\n", "is not Python 3: line 1: "),
         ("a.py", b"# coding: nothing\n", "is no text in its encoding"),
         ("a.py", b"\xff\xfe\n", "is no text in its encoding"),
+        ("a.py", b"x = " + b"+".join([b"1"] * 3000), "nests expressions too deeply to be followed"),
         ("a.ipynb", b"{", "is not a notebook of format 4"),
         ("a.ipynb", b'{"worksheets": []}', "is not a notebook of format 4: it holds no list of cells"),
         ("a.ipynb", b"[]", "is not a notebook of format 4"),
