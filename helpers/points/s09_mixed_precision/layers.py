@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from helpers.backend import trt
+from helpers.backend import network_flags, trt
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
@@ -26,7 +26,7 @@ def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], last: bool
     """
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
-    found = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    found = builder.create_network(network_flags())
     parser = trt.OnnxParser(found, logger)
     parser.parse(onnx)
     config, error, function = builder.create_builder_config(), None, notebook[FUNCTION]
