@@ -69,7 +69,8 @@ def _stored_types(model: onnx.ModelProto) -> dict[str, str]:
 
 
 def _behind_dequantize(model: onnx.ModelProto, name: str) -> str:
-    for node in model.graph.node:
-        if node.op_type == "DequantizeLinear" and node.output[0] == name:
-            return node.input[0]
+    """Return the stored weights that a layer multiplies by; they may be floats in front of Q and DQ."""
+    for node in reversed(model.graph.node):
+        if node.op_type in ("DequantizeLinear", "QuantizeLinear") and node.output[0] == name:
+            name = node.input[0]
     return name

@@ -32,17 +32,22 @@ def has_qdq(model: onnx.ModelProto) -> bool:
 
 
 def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return an explicitly quantised model whose weights this processor can multiply without overflow.
+    """Return a copy of an explicitly quantised model that stores its weights as the INT8 codes which are multiplied.
 
-    Where pairs of products are added in 16 bits that is a copy with weights of seven bits; else the model itself.
+    Where pairs of products are added in 16 bits, codes of more than seven bits are halved, and their scales doubled.
     """
-    if not _openvino.saturates_int8():
-        return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     _store_codes(copy.graph)
-    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in copy.graph.initializer}
-    for node in copy.graph.node:
+    if _openvino.saturates_int8():
+        _halve_codes(copy.graph)
+    _drop_unused(copy.graph)
+    return copy
+
+
+def _halve_codes(graph: onnx.GraphProto) -> None:
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in graph.node:
         if node.op_type != "DequantizeLinear" or not {*node.input} <= stored.keys():
             continue
         codes, scale, *zero = (stored[name] for name in node.input)
@@ -52,10 +57,8 @@ def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         halved = np.rint(codes / 2).astype(np.int8), (scale * 2).astype(scale.dtype)
         for index, values in enumerate(halved):
             name = f"{node.output[0]}_seven_bits_{index}"
-            copy.graph.initializer.append(numpy_helper.from_array(values, name))
+            graph.initializer.append(numpy_helper.from_array(values, name))
             node.input[index] = name
-    _drop_unused(copy.graph)
-    return copy
 
 
 def _store_codes(graph: onnx.GraphProto) -> None:
@@ -68,7 +71,8 @@ def _store_codes(graph: onnx.GraphProto) -> None:
         if not zero or zero[0].dtype != np.int8 or np.any(zero[0]) or scale.ndim > 1:
             continue
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        codes = np.clip(np.rint(weight / _along(scale, axis, weight.ndim)), -128, 127).astype(np.int8)
+        codes = np.rint(weight.astype(np.float32) / _along(scale, axis, weight.ndim))
+        codes = np.clip(codes, -128, 127).astype(np.int8)
         graph.initializer.append(numpy_helper.from_array(codes, node.output[0]))
         graph.node.remove(node)
 
