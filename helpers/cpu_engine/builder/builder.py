@@ -14,6 +14,7 @@ from helpers.cpu_engine.api.types import nptype
 from helpers.cpu_engine.builder import lowering, quantization
 from helpers.cpu_engine.builder.checks import BuildError, check
 from helpers.cpu_engine.builder.config import IBuilderConfig, IOptimizationProfile, ITimingCache
+from helpers.cpu_engine.builder.half_types import has_half_types, in_single_types
 from helpers.cpu_engine.builder.layer_facts import biased_products, layer_attributes
 from helpers.cpu_engine.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
 from helpers.cpu_engine.calibration.calibrators import algorithm_of
@@ -113,7 +114,8 @@ class _Build:
         return self.plan
 
     def _lower(self) -> None:
-        self.model = self.source = lowering.lowered(self.network)
+        self.source = lowering.lowered(self.network)
+        self.model = self.single = in_single_types(self.source) if self.strongly else self.source
         self.hint = self._hint()
         self.bounds = self._bounds()
         constrained = any(
@@ -130,7 +132,8 @@ class _Build:
         """Precision for the layers that are free: the fastest here of those asked for."""
         half, brain = self.config.get_flag(BuilderFlag.FP16), self.config.get_flag(BuilderFlag.BF16)
         if self.strongly:
-            half, brain = self._has_type(onnx.TensorProto.FLOAT16), self._has_type(onnx.TensorProto.BFLOAT16)
+            kinds = onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16
+            half, brain = (has_half_types(self.source, (kind,)) for kind in kinds)
         if not (half or brain):
             return "f32"
         precision = _openvino.half_precision("FP16" if half else "BF16")
@@ -138,13 +141,6 @@ class _Build:
             lacks = "neither FP16 nor BF16" if half else "no BF16"
             self.logger.log(ILogger.WARNING, f"this processor has {lacks} arithmetic: layers compute in FP32")
         return {"FP16": "f16", "BF16": "bf16", "FP32": "f32"}[precision]
-
-    def _has_type(self, element_type: int) -> bool:
-        graph = self.network.model.graph
-        values = (*graph.input, *graph.output, *graph.value_info)
-        return any(value.type.tensor_type.elem_type == element_type for value in values) or any(
-            tensor.data_type == element_type for tensor in graph.initializer
-        )
 
     def _bounds(self) -> dict[str, list[tuple[int, int]]]:
         """Smallest and largest size of each dimension over all profiles, by input."""
@@ -210,13 +206,14 @@ class _Build:
     def _keep_float(self) -> set[str]:
         """Names under which OpenVINO knows the layers that must stay in FP32, and their weights."""
         layers = {name for name, precision in self.asked.items() if precision == DataType.FLOAT}
-        if self.strongly and self.hint != "f32":
+        if self.strongly and has_half_types(self.source):
             floats = {
                 value.name
                 for value in (*self.source.graph.value_info, *self.source.graph.output)
                 if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
             }
-            layers |= {node.name for node in self.source.graph.node if any(name in floats for name in node.output)}
+            nodes = [node for node in self.source.graph.node if node.op_type != "Cast"]
+            layers |= {node.name for node in nodes if any(name in floats for name in node.output)}
         nodes = [node for node in self.source.graph.node if node.name in layers]
         weights = {tensor.name for tensor in self.source.graph.initializer}
         outputs = {name for node in nodes for name in node.output}
@@ -224,7 +221,8 @@ class _Build:
 
     def _compile(self) -> None:
         keep = self._keep_float()
-        half = not self.strongly and any(self.config.get_flag(f) for f in (BuilderFlag.FP16, BuilderFlag.BF16))
+        half = any(self.config.get_flag(flag) for flag in (BuilderFlag.FP16, BuilderFlag.BF16))
+        half = half or self.strongly and has_half_types(self.source)
         data = self.model.SerializeToString(deterministic=True)
         cache = None if self.config.get_flag(BuilderFlag.DISABLE_TIMING_CACHE) else self.config.get_timing_cache()
         key = hashlib.sha256(data + repr((self.hint, self.bounds, half, sorted(keep))).encode()).hexdigest()
@@ -258,8 +256,8 @@ class _Build:
             verbosity=self.config.profiling_verbosity.name,
             workspace_bytes=self.config.get_memory_pool_limit(MemoryPoolType.WORKSPACE),
             operators={node.name: node.op_type for node in self.source.graph.node},
-            layer_of={name: node.name for node in self.source.graph.node for name in node.output},
-            products=biased_products(self.source),
+            layer_of={name: node.name for node in self.single.graph.node for name in node.output},
+            products=biased_products(self.single),
             asked={name: precision.name for name, precision in self.asked.items()},
             attributes=layer_attributes(self.source, self.model),
         )
