@@ -221,8 +221,7 @@ class _Build:
 
     def _compile(self) -> None:
         keep = self._keep_float()
-        half = any(self.config.get_flag(flag) for flag in (BuilderFlag.FP16, BuilderFlag.BF16))
-        half = half or self.strongly and has_half_types(self.source)
+        half = self._stores_half()
         data = self.model.SerializeToString(deterministic=True)
         cache = None if self.config.get_flag(BuilderFlag.DISABLE_TIMING_CACHE) else self.config.get_timing_cache()
         key = hashlib.sha256(data + repr((self.hint, self.bounds, half, sorted(keep))).encode()).hexdigest()
@@ -236,6 +235,11 @@ class _Build:
             self.logger.log(ILogger.INFO, f"Compiled in {time.perf_counter() - started:.3f} seconds.")
             if cache is not None:
                 cache.store(key, self.blob)
+
+    def _stores_half(self) -> bool:
+        if self.strongly:
+            return has_half_types(self.source)
+        return any(self.config.get_flag(flag) for flag in (BuilderFlag.FP16, BuilderFlag.BF16))
 
     def _from_cache(self, cache: ITimingCache | None, key: str) -> bytes | None:
         blob = cache.find(key) if cache is not None else None
@@ -259,7 +263,7 @@ class _Build:
             layer_of={name: node.name for node in self.single.graph.node for name in node.output},
             products=biased_products(self.single),
             asked={name: precision.name for name, precision in self.asked.items()},
-            attributes=layer_attributes(self.source, self.model),
+            attributes=layer_attributes(self.source, self.model, self._keep_float() if self._stores_half() else None),
         )
 
     def _bindings(self) -> list[Binding]:

@@ -16,6 +16,7 @@ from solutions.pipeline.building.build_options import PRECISIONS, BuildOptions
 from solutions.pipeline.building.calibration import attached, batches_of, recorded, scales_of
 from solutions.pipeline.building.layer_precisions import Constraints, check_ran, constrain, resolve
 from solutions.pipeline.building.typed import has_strong_types, typed_model
+from solutions.pipeline.building.what_ran import check_held, what_ran
 from solutions.pipeline.engines.engine_log import LOG, Messages
 from solutions.pipeline.engines.inference import deserialize
 from solutions.pipeline.engines.network import ParsedModel, parse_onnx, parse_typed, profile_of
@@ -45,6 +46,7 @@ class BuildRecord:
     `input_name`, `sample_shape` and `profile` (batches) are the first input's; `inputs` has every input's type and
     shapes, and the number of rows that an integer input looks up in; `preprocessing` is how images become that input.
     `layer_constraints` has the precisions that single layers were asked to have, and what ran; None without any.
+    `ran` is what the layers with weights store and ran in (what_ran.py).
     `typed_onnx` is the model with Q/DQ and casts that an explicit build made and built; None for an implicit one.
     """
 
@@ -72,6 +74,7 @@ class BuildRecord:
     metadata: dict[str, str]
     preprocessing: dict[str, Any] | None
     layer_constraints: dict[str, Any] | None = None
+    ran: dict[str, Any] | None = None
     typed_onnx: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,6 +257,9 @@ def _record(job: _Job, config: "trt.IBuilderConfig", plan: bytes, seconds: float
     model, options, inputs = job.model, job.options, job.inputs
     layers = engine_layers(deserialize(plan)[0])
     check_ran(job.constraints, layers)
+    ran = what_ran(options.precision, layers)
+    if not job.constraints.asked:
+        check_held(ran)
     return BuildRecord(
         engine_path=str(job.engine_path),
         engine=describe(),
@@ -279,6 +285,7 @@ def _record(job: _Job, config: "trt.IBuilderConfig", plan: bytes, seconds: float
         metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
         preprocessing=job.preprocessing.to_dict() if job.preprocessing else None,
         layer_constraints=job.constraints.to_dict(layers) if job.constraints.asked else None,
+        ran=ran.to_dict(),
         typed_onnx=str(typed_path(job.engine_path)) if options.typed else None,
     )
 

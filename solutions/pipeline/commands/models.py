@@ -241,6 +241,10 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
+    if record.ran and record.ran["said"]:
+        print_line(f"{record.ran['said']}: this processor has no arithmetic for it")
+    if record.typed_onnx:
+        print_line(f"the model with the precision written into it: {record.typed_onnx}")
     if record.layer_constraints:
         print_line(_constraints_text(record.layer_constraints))
     for warning in record.warnings[:_SHOWN_WARNINGS]:
