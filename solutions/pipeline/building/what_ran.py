@@ -39,7 +39,7 @@ def what_ran(asked: str, layers: Sequence[Layer]) -> WhatRan:
     weighted = [layer for layer in layers if weights_precision(layer)]
     stored, ran = Counter(map(weights_precision, weighted)), Counter(map(layer_precision, weighted))
     silent = _only(asked) in _HALVES and _some(stored, _HALVES) and not _some(ran, _HALVES)
-    said = f"stored {asked.upper()}, ran FP32" if silent and not has_half(asked) else None
+    said = f"stored {_most(stored)}, ran {_most(ran)}" if silent and not has_half(asked) else None
     return WhatRan(asked, dict(stored.most_common()), dict(ran.most_common()), said)
 
 
@@ -58,6 +58,10 @@ def check_held(found: WhatRan) -> None:
         raise EngineError(_wrong(found, f"they run in {_listed(found.ran)}"))
     if found.asked.startswith("int8") and not found.ran.get("int8"):
         raise EngineError(_wrong(found, f"they run in {_listed(found.ran)}"))
+
+
+def _most(counts: Counter[str]) -> str:
+    return counts.most_common(1)[0][0].upper()
 
 
 def _only(asked: str) -> str:
