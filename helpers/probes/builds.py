@@ -38,7 +38,8 @@ class Build:
 
     `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
     (TensorRT's, such as FLOAT and HALF), `held_layers` the same of every kind of layer. `calibration_batch` is the
-    middle batch of the profile to calibrate in, None where that is the engine's own.
+    middle batch of the profile to calibrate in, None where that is the engine's own. `halves` is how many convolutions
+    give FP16 or BF16 by the network's own types, `quantizers` how many layers quantise.
     """
 
     workspace_bytes: int
@@ -48,6 +49,8 @@ class Build:
     held: dict[str, int] = field(default_factory=dict)
     calibration_batch: int | None = None
     held_layers: dict[str, dict[str, int]] = field(default_factory=dict)
+    halves: int = 0
+    quantizers: int = 0
 
 
 @contextlib.contextmanager
@@ -97,6 +100,8 @@ def _asked(network: Any, config: Any) -> Build:
         held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if _is_held(layer))),
         calibration_batch=_calibration_batch(network, config),
         held_layers=_held(layers),
+        halves=sum(str(layer.get_output(0).dtype).endswith(("HALF", "BF16")) for layer in convolutions),
+        quantizers=sum(layer.type == trt.LayerType.QUANTIZE for layer in layers),
     )
 
 

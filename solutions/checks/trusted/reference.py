@@ -8,7 +8,7 @@ import os
 from functools import cache, partial
 from pathlib import Path
 
-from helpers.backend import DEVICE, ENGINE, TIMINGS_VARIABLE
+from helpers.backend import API, DEVICE, ENGINE, TIMINGS_VARIABLE
 from helpers.data import load_dataset
 from helpers.files import atomic_write
 from helpers.lab import CALIBRATION_IMAGES, ENGINES, MODEL, ONNX_FILE, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
@@ -92,7 +92,7 @@ def reference() -> Reference:
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "numpy")]
     weights = (WEIGHTS / f"{MODEL}.json").read_text()  # holds their digest and the renderer's version
     settings = f"{MODEL} {CALIBRATION_IMAGES} {VALIDATION_IMAGES} {QUICK}"
-    return Reference(root / kept, STAGES, "\n".join([DEVICE, *versions, weights, settings]))
+    return Reference(root / kept, STAGES, "\n".join([DEVICE, f"API {API}", *versions, weights, settings]))
 
 
 def offered_environment() -> dict[str, str]:
