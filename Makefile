@@ -40,6 +40,7 @@ help:
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make conformance-cuda  memory and stream cases through pycuda and cuda-python → docs/results/h200/cuda.json (needs a GPU)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
+	@echo "make rtx       models with Q/DQ and casts before NVIDIA's own parser and builder, no GPU needed → $(OUT)/rtx.json (needs a package index)"
 	@echo "make clean     removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
 	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
 	@echo "make constraints  resolves constraints.txt again for all of them (needs a package index)"
@@ -189,6 +190,18 @@ gpu-test:
 conformance-cuda:
 	@echo "Memory and stream cases through pycuda and through cuda-python → docs/results/h200/cuda.json"
 	@$(PYTHON_GPU) -m tests.conformance --out docs/results/h200/cuda.json
+
+# NVIDIA's wheels of TensorRT-RTX, in an environment of their own; installed once, again when their versions change.
+RTX = .venv-rtx
+$(RTX)/.installed: tests/tools/rtx.txt
+	@echo "Setting up $(RTX)"
+	@test -x $(RTX)/bin/pip || $(PYTHON) -m venv $(RTX)
+	@$(RTX)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/tools/rtx.txt
+	@touch $@
+
+rtx: $(STAMP) $(RTX)/.installed
+	@echo "Models with Q/DQ and casts, parsed and built by TensorRT-RTX"
+	@$(BIN)/python -m tests.tools.rtx --python $(RTX)/bin/python --out $(OUT)/rtx.json
 
 site: $(SITE_STAMP)
 	@echo "Building the site: solutions as they were executed, hand-out, docs"

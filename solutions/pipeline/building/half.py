@@ -21,6 +21,8 @@ _WORDS = {"fp16": "tensor(float16)", "bf16": "tensor(bfloat16)"}
 _OPSETS = {"fp16": 19, "bf16": 22}
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _FP16_MAX, _FP16_LEAST = 65504.0, 2.0**-24
+# NVIDIA's parser refuses them, though ONNX has them: seen with TensorRT-RTX 1.7 (make rtx).
+_REFUSED = {"fp16": (), "bf16": ("HardSwish",)}
 _TYPED_BY_VALUE = ("Constant", "ConstantOfShape")
 
 
@@ -100,7 +102,8 @@ class _Conversion:
 
     def _types(self, node: onnx.NodeProto) -> tuple[list[bool], list[bool]]:
         """Say of each input and output whether it may be of the type."""
-        stays = node.name in self.float_layers or node.domain not in ("", "ai.onnx") or _says_its_type(node)
+        refused = node.op_type in _REFUSED[self.kind] or node.domain not in ("", "ai.onnx")
+        stays = refused or node.name in self.float_layers or _says_its_type(node)
         if stays or not onnx.defs.has(node.op_type, max_inclusive_version=self._opset, domain=""):
             return [False] * len(node.input), [False] * len(node.output)
         schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=self._opset, domain="")
