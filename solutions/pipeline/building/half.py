@@ -143,7 +143,7 @@ class _Conversion:
         self.nodes.append(helper.make_node("Cast", [source], [target], f"{target}_cast", to=kind))
 
     def _check(self, tensor: onnx.TensorProto, reader: onnx.NodeProto) -> None:
-        """Raise InputError for weights and scales that FP16 cannot hold; other large constants are masks, and clipped."""
+        """Raise InputError for weights and scales that FP16 cannot hold; other large constants are masks: clipped."""
         if self.kind != "fp16":
             return
         values = np.abs(numpy_helper.to_array(tensor))
