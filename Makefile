@@ -25,6 +25,7 @@ help:
 	@echo "make models    a dozen models of many kinds through every stage → the table of docs/models.md"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
 	@echo "make offline   images/s of ResNet-50 by batch, streams and CUDA graphs → docs/results/*/offline.json (idle machine)"
+	@echo "make explicit  explicit, implicit and naive INT8: accuracy and speed → docs/results/*/explicit.json (idle machine)"
 	@echo "make chromium  installs Debian's Chromium where none is; browser-test does it by itself"
 	@echo "make browser-test  Chromium: a solved task, Validate, formgrader, the site's pages → results/browser/*.png"
 	@echo "make site      solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
@@ -154,6 +155,10 @@ bench: $(STAMP)
 offline: $(STAMP)
 	@echo "ResNet-50, batches by streams, with and without CUDA graphs; the tables of docs/throughput.md come from this"
 	@$(BIN)/python -m tests.benchmarks.bench_offline
+
+explicit: $(STAMP)
+	@echo "ResNet-50 in INT8, implicit, explicit and naive; the tables of docs/explicit-quantisation.md come from this"
+	@$(BIN)/python -m tests.benchmarks.bench_explicit
 
 models: $(STAMP)
 	@echo "A dozen models of many kinds through every stage; the table of docs/models.md comes from this"
