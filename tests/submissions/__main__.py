@@ -32,13 +32,13 @@ def main(
     from tests.submissions.execution import run_all
     from tests.submissions.verdict import Verdict, judge, summary
 
-    os.environ.update(offered_environment())
     console = Console(soft_wrap=True)
     chosen = [one for one in load_bank(step) if name in (None, one.name) and (one.quick or not quick)]
     chosen = covering(chosen) if cover else chosen
     if not chosen:
         console.print(f"no entry named {name} in {step or 'any step'}")
         raise typer.Exit(2)
+    os.environ.update(offered_environment({one.step for one in chosen}))
     started = time.perf_counter()
     verdicts: dict[str, Verdict] = {}
     for entry, outcome in run_all(chosen, workers):
