@@ -79,6 +79,30 @@ def test_prose_and_looks_are_not_mutated(body: str) -> None:
     assert inside == []
 
 
+@pytest.mark.parametrize(
+    ("operator", "body"),
+    [
+        ("swap_elements", "if a in (1, 2) or isinstance(b, (int, float)):\n    a.run()"),
+        ("swap_elements", "try:\n    a.run()\nexcept (ValueError, KeyError):\n    raise"),
+        ("swap_arguments", "return max(a, b)"),
+        ("name", "return zip(a, b, strict=True)"),
+        ("string", "return {0: 'batch'}"),
+        ("plain_with", "with warnings.catch_warnings():\n    a.run()"),
+        ("drop_statement", "warnings.simplefilter('ignore')"),
+        ("missing_conversion", "return Path(onnx_path)"),
+    ],
+)
+def test_what_is_no_fault_is_no_mutant(operator: str, body: str) -> None:
+    assert _of(operator, body) == []
+
+
+def test_what_stands_beside_it_is_mutated() -> None:
+    assert _of("number", "return {0: 'batch'}") == ["return {1: 'batch'}"]
+    assert _of("drop_element", "return a in (1, 2)") == ["return a in ((2,))", "return a in ((1, ))"]
+    assert _of("drop_statement", "with warnings.catch_warnings():\n    a.run()") == ["pass"]
+    assert _of("missing_conversion", "return Path(a)") == ["return a"]
+
+
 def test_every_operator_is_tried_on_a_solution_or_on_a_small_source() -> None:
     unused = {operator.name for operator in OPERATORS} - {mutant.operator for mutant in MUTANTS}
     assert unused <= {"dict_arguments", "missing_copy", "plain_with"}
