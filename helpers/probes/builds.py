@@ -38,7 +38,8 @@ class Build:
 
     `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
     (TensorRT's, such as FLOAT and HALF), `held_layers` the same of every kind of layer. `calibration_batch` is the
-    middle batch of the profile to calibrate in, None where that is the engine's own.
+    middle batch of the profile to calibrate in, None where that is the engine's own. `verbosity` is the profiling
+    verbosity that was asked for, such as DETAILED.
     """
 
     workspace_bytes: int
@@ -48,6 +49,7 @@ class Build:
     held: dict[str, int] = field(default_factory=dict)
     calibration_batch: int | None = None
     held_layers: dict[str, dict[str, int]] = field(default_factory=dict)
+    verbosity: str = ""
 
 
 @contextlib.contextmanager
@@ -66,9 +68,9 @@ def recorded_builds(*, failing: bool = False, calibrated: bool = False) -> Itera
 
     def recording(original: Any) -> Any:
         def build(builder: Any, network: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+            builds.append(_asked(network, config))
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
-            builds.append(_asked(network, config))
             fails = failing and len(builds) == 1
             plan = None if fails and not calibrated else original(builder, network, config, *args, **kwargs)
             return None if fails else plan
@@ -97,6 +99,7 @@ def _asked(network: Any, config: Any) -> Build:
         held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if layer.precision_is_set)),
         calibration_batch=_calibration_batch(network, config),
         held_layers=_held(layers),
+        verbosity=str(config.profiling_verbosity).rpartition(".")[2],
     )
 
 

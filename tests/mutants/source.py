@@ -82,7 +82,20 @@ def normal(code: str) -> str:
 
 
 class _Canonical(ast.NodeTransformer):
-    """Puts alternatives in one order (`x in (1, 2)`, isinstance, except, max), and takes away zip's guard `strict`."""
+    """Puts alternatives in one order (`x in (1, 2)`, isinstance, except, max).
+
+    zip's guard `strict` and a last `return None` are taken away.
+    """
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        last = node.body[-1]
+        if (
+            isinstance(last, ast.Return | ast.Expr)
+            and isinstance(last.value, ast.Constant)
+            and last.value.value is None
+        ):
+            node.body[-1] = ast.Pass()
+        return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         for test, among in zip(node.ops, node.comparators, strict=True):

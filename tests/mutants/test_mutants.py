@@ -36,7 +36,7 @@ def _of(operator: str, body: str) -> list[str]:
         ("integer_division", "return a / b", ["return a // b"]),
         ("drop_statement", "a.run()\nreturn b", ["pass"]),
         ("drop_release", "a.free()\na.run()\nreturn b", ["pass"]),
-        ("swallow_error", "raise ValueError(a)", ["pass", "return None"]),
+        ("swallow_error", "if a:\n    raise ValueError(a)\nreturn b", ["pass", "return None"]),
         ("missing_return", "return a", ["a"]),
         ("swap_arguments", "return f(a, b)", ["return f(b, a)"]),
         ("swap_elements", "return a, b", ["return b, a"]),
@@ -90,6 +90,7 @@ def test_prose_and_looks_are_not_mutated(body: str) -> None:
         ("plain_with", "with warnings.catch_warnings():\n    a.run()"),
         ("drop_statement", "warnings.simplefilter('ignore')"),
         ("missing_conversion", "return Path(onnx_path)"),
+        ("missing_return", "return None"),
     ],
 )
 def test_what_is_no_fault_is_no_mutant(operator: str, body: str) -> None:

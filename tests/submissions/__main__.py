@@ -4,6 +4,7 @@ Exit code 1 where a wrong entry is accepted, a right one rejected, or a claim lo
 """
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,11 +21,17 @@ def main(
     quick: Annotated[bool, typer.Option(help="Only entries that are decided in seconds.")] = False,
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
-    messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is written again.")] = None,
+    messages: Annotated[
+        Path | None, typer.Option(help="A document whose messages of these steps are written again.")
+    ] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
+    if messages and (name or quick):
+        sys.exit(
+            "error: some entries of a step do not have all its messages; leave out --name and --quick, or --messages"
+        )
     os.environ.update(SETTINGS)
     from helpers.files import write_json
     from solutions.checks.trusted.reference import offered_environment
