@@ -4,7 +4,6 @@ Exit code 1 where a wrong entry is accepted, a right one rejected, or a claim lo
 """
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,9 +28,8 @@ def main(
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
     if messages and (name or quick):
-        sys.exit(
-            "error: some entries of a step do not have all its messages; leave out --name and --quick, or --messages"
-        )
+        typer.echo("error: a part of a step's entries has not all its messages; leave out --name and --quick", err=True)
+        raise typer.Exit(2)
     os.environ.update(SETTINGS)
     from helpers.files import write_json
     from solutions.checks.trusted.reference import offered_environment
