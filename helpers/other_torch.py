@@ -24,7 +24,7 @@ from typing import Any
 
 from helpers.errors import InputError
 
-__all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "why"]
+__all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "source_of", "why"]
 
 VARIABLE = "TRT_LAB_TORCH_PYTHON"
 _ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +63,7 @@ def in_other_python(
         example = torch.from_numpy(images).to(weights)
         torch.export.save(torch.export.export(network, (example,)), folder / _NETWORK)
         np.save(folder / _IMAGES, images)
-        asked = {"cells": list(dict.fromkeys(map(_cell, definitions))), "expression": expression, "values": values}
+        asked = {"cells": list(dict.fromkeys(map(source_of, definitions))), "expression": expression, "values": values}
         (folder / _ASKED).write_text(json.dumps(asked))
         _run(python, folder, {} if weights.is_cuda else {"CUDA_VISIBLE_DEVICES": ""})
         return json.loads((folder / _ANSWER).read_text())
@@ -83,7 +83,7 @@ def _run(python: str, folder: Path, more: dict[str, str]) -> None:
         raise InputError(f"{VARIABLE}={python!r} ended with {last}")
 
 
-def _cell(definition: Any) -> str:
+def source_of(definition: Any) -> str:
     """Return the source of the cell that defines a function or class."""
     members = vars(definition).values() if isinstance(definition, type) else [definition]
     code = next(member.__code__ for member in members if hasattr(member, "__code__"))

@@ -48,6 +48,7 @@ class Build:
     held: dict[str, int] = field(default_factory=dict)
     calibration_batch: int | None = None
     held_layers: dict[str, dict[str, int]] = field(default_factory=dict)
+    strongly_typed: bool = False
 
 
 @contextlib.contextmanager
@@ -97,7 +98,14 @@ def _asked(network: Any, config: Any) -> Build:
         held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if layer.precision_is_set)),
         calibration_batch=_calibration_batch(network, config),
         held_layers=_held(layers),
+        strongly_typed=_strongly_typed(network),
     )
+
+
+def _strongly_typed(network: Any) -> bool:
+    """Return whether every type is the model's; TensorRT 8.6 has no such networks."""
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return flag is not None and network.get_flag(flag)
 
 
 def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
