@@ -28,7 +28,7 @@ _OPSET, _IR_VERSION = 17, 8
 _DEAD_CHANNEL = 3
 
 WEIGHTED = {
-    **{f"conv{number}": 0 for number in range(8)},
+    **{f"conv{number}": 0 for number in range(9)},
     "product": 1,
     "gemm0": 0,
     "gemm1": 1,
@@ -119,7 +119,8 @@ def _body(build: _Builder, add: Callable[[str, str, str], str]) -> str:
 
     path = build.conv("conv6", start, build.weights("w6", 32, 32, 3), build.store("b6", 32, size=0.1), 3)
     start = build.node("Relu", "relu5", add("add2", path, start))
-    start = build.node("Add", "add3", start, build.store("offset", 1, 32, 1, 1))
+    path = build.conv("conv8", start, build.weights("w8", 32, 32, 1), None, 1)
+    start = build.node("Add", "add3", path, build.store("offset", 1, 32, 1, 1))
     path = build.conv("conv7", start, build.weights("w7", 32, 32, 1), build.store("b7", 32, size=0.1), 1)
     start = build.node("Add", "add4", path, build.node("Relu", "relu6", path))
     pools = [

@@ -137,13 +137,14 @@ def activations(case: Case) -> str:
 @point("Weights stay stored in float, and have a scale for each output channel")
 def weights(case: Case) -> str:
     _, found, asked = _inserted(case)
-    pairs = {place: pair for place, pair in found.pairs.items() if pair.tensor in found.stored}
+    layers = [(name, 1) for name in WEIGHTED]
+    pairs = {at: pair for at, pair in found.pairs.items() if at in layers and pair.tensor in found.stored}
     if len(pairs) < sum(index for name, index in asked if name in WEIGHTED):
         advice = "weights are read by a QuantizeLinear too; older TensorRT takes no stored INT8"
         raise Missed("stored weights that come through pairs", f"{len(pairs)} of them do", advice)
     for (name, index), pair in pairs.items():
         _check_zeros(name, index, pair)
-        fault = weight_scale_fault(found.stored[pair.tensor], pair, WEIGHTED.get(name, 0))
+        fault = weight_scale_fault(found.stored[pair.tensor], pair, WEIGHTED[name])
         if fault:
             raise Missed(fault[0], f"{name}: {fault[1]}", "quantize_weights along channel_axis(node), in both nodes")
     return f"the weights of {len(pairs)} layers, each channel with its scale"

@@ -21,7 +21,18 @@ from helpers.points.s14_explicit_quantisation.engine import BATCHES
 from helpers.points.s14_explicit_quantisation.placement import weight_scale_fault
 from helpers.points.s14_explicit_quantisation.reading import Reading, compare, read_model, read_quantised
 
-__all__ = ["FILE", "PLAN", "RECORD", "engine", "file", "layer_of", "model_of", "plan_of", "read_record", "record"]
+__all__ = [
+    "FILE",
+    "PLAN",
+    "RECORD",
+    "engine",
+    "file",
+    "model_of",
+    "plan_of",
+    "read_record",
+    "record",
+    "weighted_layers",
+]
 
 FILE, PLAN, RECORD = "resnet50_qdq.onnx", "resnet50_qdq.engine", "explicit.json"
 _AGAIN = "run the cells of the last task in order"
@@ -50,7 +61,7 @@ def plan_of(case: Case) -> bytes:
     return plan
 
 
-def layer_of(reading: Reading) -> dict[str, int]:
+def weighted_layers(reading: Reading) -> dict[str, int]:
     """Return the layers with stored weights, and the axis of each one's output channels."""
     axes = {}
     for name, (kind, attributes, inputs, _) in reading.nodes.items():
@@ -60,28 +71,43 @@ def layer_of(reading: Reading) -> dict[str, int]:
     return axes
 
 
+def _branches(reading: Reading) -> dict[str, list[int]]:
+    """Return, for each addition of two computed tensors, which of its inputs may be rounded: those past a convolution."""
+    made_by = {name: kind for kind, _, _, outputs in reading.nodes.values() for name in outputs}
+    found = {}
+    for name, (kind, _, inputs, _) in reading.nodes.items():
+        if kind == "Add" and not {*inputs} & {*reading.stored}:
+            past = [index for index, tensor in enumerate(inputs) if made_by.get(tensor) != "Conv"]
+            found[name] = past or [0, 1]
+    return found
+
+
 @point("The file is the lab's model with pairs at its weighted layers and its skip branches, and nowhere else")
 def file(case: Case) -> str:
     original = read_model(onnx.load_from_string(_given(case, ONNX_FILE)))
     found = read_quantised(model_of(case))
     compare(original, found)
-    axes, stored = layer_of(original), original.stored
-    sums = [
-        name for name, (kind, _, inputs, _) in original.nodes.items() if kind == "Add" and not {*inputs} & {*stored}
-    ]
-    for name in axes:
+    axes, sums = weighted_layers(original), _branches(original)
+    _check_places(found, [*axes], sums)
+    _scales(case, found, axes)
+    return f"{len(axes)} layers and {len(sums)} skip branches, {found.count} Q/DQ nodes"
+
+
+def _check_places(found: Reading, layers: list[str], sums: dict[str, list[int]]) -> None:
+    """Raise Missed where a layer's inputs or an addition's skip branch are not read through pairs, or anything else is."""
+    for name in layers:
         for index, what in enumerate(("activation", "weights")):
             if (name, index) not in found.pairs:
                 raise Missed(f"the {what} of {name} through a pair", "read in float", _AGAIN)
-    for name in sums:
-        if sum((name, index) in found.pairs for index in (0, 1)) != 1:
-            both = sum((name, index) in found.pairs for index in (0, 1))
-            raise Missed(f"one input of {name}, its skip branch, through a pair", f"{both} of two", _AGAIN)
-    _scales(case, found, axes)
-    more = sorted(found.pairs.keys() - {(name, index) for name in (*axes, *sums) for index in (0, 1)})
+    for name, past in sums.items():
+        rounded = [index for index in (0, 1) if (name, index) in found.pairs]
+        if len(rounded) != 1 or rounded[0] not in past:
+            wanted = " or ".join(map(str, past))
+            told = f"inputs {rounded}" if rounded else "neither"
+            raise Missed(f"input {wanted} of {name}, its skip branch, through a pair", told, _AGAIN)
+    more = sorted(found.pairs.keys() - {(name, index) for name in (*layers, *sums) for index in (0, 1)})
     if more:
         raise Missed("nothing else through pairs", f"input {more[0][1]} of {more[0][0]}", _AGAIN)
-    return f"{len(axes)} layers and {len(sums)} skip branches, {found.count} Q/DQ nodes"
 
 
 def _scales(case: Case, found: Reading, axes: dict[str, int]) -> None:
@@ -106,7 +132,7 @@ def _scales(case: Case, found: Reading, axes: dict[str, int]) -> None:
 def engine(case: Case) -> str:
     plan = plan_of(case)
     builders.profile_is(plan, BATCHES)
-    ran = precisions_of(plan, [*layer_of(read_model(onnx.load_from_string(_given(case, ONNX_FILE))))])
+    ran = precisions_of(plan, [*weighted_layers(read_model(onnx.load_from_string(_given(case, ONNX_FILE))))])
     number = sum(precision == "int8" for precision in ran.values())
     if number < (len(ran) if ENGINE == "cpu" else len(ran) / 2):
         other = next(name for name, precision in ran.items() if precision != "int8")
