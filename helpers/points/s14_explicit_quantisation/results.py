@@ -72,7 +72,7 @@ def weighted_layers(reading: Reading) -> dict[str, int]:
 
 
 def _branches(reading: Reading) -> dict[str, list[int]]:
-    """Return, for each addition of two computed tensors, which of its inputs may be rounded: those past a convolution."""
+    """Return for each addition of two computed tensors which of its inputs may be rounded: those past a convolution."""
     made_by = {name: kind for kind, _, _, outputs in reading.nodes.values() for name in outputs}
     found = {}
     for name, (kind, _, inputs, _) in reading.nodes.items():
@@ -94,7 +94,7 @@ def file(case: Case) -> str:
 
 
 def _check_places(found: Reading, layers: list[str], sums: dict[str, list[int]]) -> None:
-    """Raise Missed where a layer's inputs or an addition's skip branch are not read through pairs, or anything else is."""
+    """Raise Missed where a layer or a skip branch is not read through pairs, or where anything else is."""
     for name in layers:
         for index, what in enumerate(("activation", "weights")):
             if (name, index) not in found.pairs:
