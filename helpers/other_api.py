@@ -19,9 +19,8 @@ from typing import Any
 from helpers.errors import InputError
 from helpers.other_torch import source_of, why
 
-__all__ = ["VARIABLE", "under_api"]
+__all__ = ["under_api"]
 
-VARIABLE = "TRT_LAB_API"
 _ROOT = Path(__file__).resolve().parents[1]
 _ASKED, _ANSWER = "asked.json", "answer.json"
 
@@ -49,8 +48,7 @@ def under_api(api: int, definitions: Sequence[Any], expression: str, values: dic
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         asked = {
-            "api": api,
-            "cells": list(dict.fromkeys(map(source_of, definitions))),
+            "definitions": list(map(source_of, definitions)),
             "expression": expression,
             "values": values,
         }
@@ -60,8 +58,10 @@ def under_api(api: int, definitions: Sequence[Any], expression: str, values: dic
 
 
 def _run(folder: Path, api: int) -> None:
+    from helpers.cpu_engine.api.version import API_VARIABLE
+
     search = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, VARIABLE: str(api), "TRT_LAB_ENGINE": "cpu", "PYTHONPATH": search}
+    environment = {**os.environ, API_VARIABLE: str(api), "TRT_LAB_ENGINE": "cpu", "PYTHONPATH": search}
     command = [sys.executable, "-m", "helpers.other_api", str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -70,21 +70,19 @@ def _run(folder: Path, api: int) -> None:
 
 
 def _answer(folder: Path) -> None:
-    """Run the cells and write what the expression gives, with the version."""
+    """Run the definitions and write what the expression gives, with the version."""
     import numpy as np
 
     from helpers.backend import trt
     from helpers.lab import load_definition
 
     asked = json.loads((folder / _ASKED).read_text())
-    if int(trt.__version__.partition(".")[0]) != asked["api"]:
-        sys.exit(f"the CPU engine here speaks TensorRT {trt.__version__} alone")
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     names = {"__name__": "__main__", "np": np, "Path": Path, "trt": trt, "logger": logger, **asked["values"]}
     names["load_definition"] = load_definition
     try:
-        for cell in asked["cells"]:
-            exec(compile(cell, "a cell of the notebook", "exec"), names)
+        for source in asked["definitions"]:
+            exec(compile(source, "a definition of the notebook", "exec"), names)
         value = eval(asked["expression"], names)
     except Exception as error:
         sys.exit(f"{type(error).__name__}: {why(error)}")

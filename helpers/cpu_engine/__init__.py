@@ -49,6 +49,7 @@ from helpers.cpu_engine.api.enums import (
 from helpers.cpu_engine.api.logger import ILogger, Logger
 from helpers.cpu_engine.api.manifest import complete, missing_name
 from helpers.cpu_engine.api.types import Dims, Dims2, Dims3, Dims4, nptype, volume
+from helpers.cpu_engine.api.version import API
 from helpers.cpu_engine.calibration.calibrators import (
     IInt8Calibrator,
     IInt8EntropyCalibrator,
@@ -145,8 +146,8 @@ def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
 
 
 def get_nv_onnx_parser_version() -> int:
-    """Return the version of the parser whose behaviour is followed, as TensorRT counts: 101600."""
-    return 101600
+    """Return the version of the parser whose behaviour is followed, as TensorRT counts: 101600 for 10.16."""
+    return API.parser
 
 
 def device_description() -> str:

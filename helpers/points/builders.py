@@ -8,7 +8,8 @@ from collections import Counter
 from textwrap import shorten
 from typing import Any
 
-from helpers.backend import ENGINE, trt
+from helpers.api_changes import replacement
+from helpers.backend import ENGINE, network_flags, trt
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
@@ -16,7 +17,6 @@ from helpers.probes.answer import Probe
 from helpers.probes.builds import OLDER, build_engine, plan_facts
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
-from helpers.probes.retired import replacement
 from helpers.probes.student import Reply
 
 __all__ = [
@@ -172,7 +172,7 @@ def in_half(built: Built, model: bytes, function: str) -> str:
     if _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS:
         return said
     if len(plan) <= _STORED_IN_HALF * len(model):
-        return f"weights stored in half precision; this processor computes in FP32 ({said})"
+        return f"stored FP16, ran FP32: this processor has no half precision ({said})"
     raise Missed("layers in half precision", said, "set the FP16 flag on the configuration that is built")
 
 
@@ -272,7 +272,7 @@ def _parser_reasons(onnx: bytes) -> list[Counter[str]]:
     """
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    network = builder.create_network(network_flags())
     parser = trt.OnnxParser(network, logger)
     parser.parse(onnx)
     errors = [parser.get_error(index) for index in range(parser.num_errors)]

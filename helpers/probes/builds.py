@@ -95,7 +95,7 @@ def _asked(network: Any, config: Any) -> Build:
         flags=flags,
         calibrator=type(calibrator).__name__ if calibrator is not None else None,
         convolutions=len(convolutions),
-        held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if layer.precision_is_set)),
+        held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if _is_held(layer))),
         calibration_batch=_calibration_batch(network, config),
         held_layers=_held(layers),
         strongly_typed=_strongly_typed(network),
@@ -108,9 +108,14 @@ def _strongly_typed(network: Any) -> bool:
     return flag is not None and network.get_flag(flag)
 
 
+def _is_held(layer: Any) -> bool:
+    """Say whether a layer was asked to keep a precision, which TensorRT 11 has no way to ask for."""
+    return getattr(layer, "precision_is_set", False)
+
+
 def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for layer in (layer for layer in layers if layer.precision_is_set):
+    for layer in filter(_is_held, layers):
         kind, precision = (str(value).rpartition(".")[2] for value in (layer.type, layer.precision))
         counts = found.setdefault(kind, {})
         counts[precision] = counts.get(precision, 0) + 1
@@ -118,7 +123,7 @@ def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
 
 
 def _calibration_batch(network: Any, config: Any) -> int | None:
-    profile = config.get_calibration_profile()
+    profile = config.get_calibration_profile() if hasattr(config, "get_calibration_profile") else None
     shapes = profile.get_shape(network.get_input(0).name) if profile and network.num_inputs else None
     return int(shapes[1][0]) if shapes else None
 

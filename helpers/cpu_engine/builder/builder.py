@@ -7,7 +7,7 @@ import time
 import onnx
 
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine.api.enums import BuilderFlag, DataType, MemoryPoolType, NetworkDefinitionCreationFlag
+from helpers.cpu_engine.api.enums import BuilderFlag, DataType, MemoryPoolType
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.pybind import Scoped
 from helpers.cpu_engine.api.types import nptype
@@ -16,6 +16,7 @@ from helpers.cpu_engine.builder.checks import BuildError, check
 from helpers.cpu_engine.builder.config import IBuilderConfig, IOptimizationProfile, ITimingCache
 from helpers.cpu_engine.builder.layer_facts import biased_products, layer_attributes
 from helpers.cpu_engine.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
+from helpers.cpu_engine.builder.strong_types import float_layers, half_types, without_halves
 from helpers.cpu_engine.calibration.calibrators import algorithm_of
 from helpers.cpu_engine.calibration.probe import runner
 from helpers.cpu_engine.calibration.session import calibrate
@@ -95,7 +96,7 @@ class _Build:
 
     def __init__(self, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
         self.network, self.config, self.logger = network, config, logger
-        self.strongly = network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        self.strongly = network.strongly_typed
 
     def run(self) -> Plan:
         check(self.network, self.config)
@@ -113,38 +114,39 @@ class _Build:
         return self.plan
 
     def _lower(self) -> None:
-        self.model = self.source = lowering.lowered(self.network)
-        self.hint = self._hint()
+        self.model = lowering.lowered(self.network)
+        self.hint, self.stores_half, self.floats = self._precision()
+        if self.strongly and self.stores_half:
+            self.model = without_halves(self.model)
+        self.source = self.model
         self.bounds = self._bounds()
-        constrained = any(
-            self.config.get_flag(flag)
-            for flag in (BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
-        )
+        constrained = self.config.asks_for("OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
         self.asked = {x.name: x.precision for x in self.network if x.precision_is_set} if constrained else {}
         if constrained:
             for layer in self.network:
                 if layer.output_type_is_set(0) and layer.get_output_type(0) == DataType.FLOAT:
                     self.asked.setdefault(layer.name, DataType.FLOAT)
 
-    def _hint(self) -> str:
-        """Precision for the layers that are free: the fastest here of those asked for."""
-        half, brain = self.config.get_flag(BuilderFlag.FP16), self.config.get_flag(BuilderFlag.BF16)
+    def _precision(self) -> tuple[str, bool, set[str]]:
+        """Return the hint for the layers that are free, whether weights are stored in half, and which layers are FP32.
+
+        A flag frees all layers, a type in a strongly typed network those that have it.
+        """
+        half, brain = self.config.asks_for("FP16"), self.config.asks_for("BF16")
         if self.strongly:
-            half, brain = self._has_type(onnx.TensorProto.FLOAT16), self._has_type(onnx.TensorProto.BFLOAT16)
+            types = half_types(self.model)
+            half, brain = onnx.TensorProto.FLOAT16 in types, onnx.TensorProto.BFLOAT16 in types
         if not (half or brain):
-            return "f32"
+            return "f32", False, set()
+        return self._hint(half), True, float_layers(self.model) if self.strongly else set()
+
+    def _hint(self, half: bool) -> str:
+        """Return the fastest precision here of those asked for, FP16 (`half`) or BF16."""
         precision = _openvino.half_precision("FP16" if half else "BF16")
         if precision == "FP32":
             lacks = "neither FP16 nor BF16" if half else "no BF16"
             self.logger.log(ILogger.WARNING, f"this processor has {lacks} arithmetic: layers compute in FP32")
         return {"FP16": "f16", "BF16": "bf16", "FP32": "f32"}[precision]
-
-    def _has_type(self, element_type: int) -> bool:
-        graph = self.network.model.graph
-        values = (*graph.input, *graph.output, *graph.value_info)
-        return any(value.type.tensor_type.elem_type == element_type for value in values) or any(
-            tensor.data_type == element_type for tensor in graph.initializer
-        )
 
     def _bounds(self) -> dict[str, list[tuple[int, int]]]:
         """Smallest and largest size of each dimension over all profiles, by input."""
@@ -158,7 +160,7 @@ class _Build:
         if quantization.has_qdq(self.model):
             self.model = quantization.fit_weights(self.model)
             return
-        if not self.config.get_flag(BuilderFlag.INT8):
+        if not self.config.asks_for("INT8"):
             return
         scales = self._scales()
         not_int8 = {name for name, precision in self.asked.items() if precision != DataType.INT8}
@@ -209,14 +211,7 @@ class _Build:
 
     def _keep_float(self) -> set[str]:
         """Names under which OpenVINO knows the layers that must stay in FP32, and their weights."""
-        layers = {name for name, precision in self.asked.items() if precision == DataType.FLOAT}
-        if self.strongly and self.hint != "f32":
-            floats = {
-                value.name
-                for value in (*self.source.graph.value_info, *self.source.graph.output)
-                if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
-            }
-            layers |= {node.name for node in self.source.graph.node if any(name in floats for name in node.output)}
+        layers = {name for name, precision in self.asked.items() if precision == DataType.FLOAT} | self.floats
         nodes = [node for node in self.source.graph.node if node.name in layers]
         weights = {tensor.name for tensor in self.source.graph.initializer}
         outputs = {name for node in nodes for name in node.output}
@@ -224,15 +219,14 @@ class _Build:
 
     def _compile(self) -> None:
         keep = self._keep_float()
-        half = not self.strongly and any(self.config.get_flag(f) for f in (BuilderFlag.FP16, BuilderFlag.BF16))
         data = self.model.SerializeToString(deterministic=True)
         cache = None if self.config.get_flag(BuilderFlag.DISABLE_TIMING_CACHE) else self.config.get_timing_cache()
-        key = hashlib.sha256(data + repr((self.hint, self.bounds, half, sorted(keep))).encode()).hexdigest()
+        key = hashlib.sha256(data + repr((self.hint, self.bounds, self.stores_half, sorted(keep))).encode()).hexdigest()
         self.blob = self._from_cache(cache, key)
         if self.blob is None:
             started = time.perf_counter()
             try:
-                self.blob = _openvino.compile_model(data, self.hint, self.bounds, half, keep).export()
+                self.blob = _openvino.compile_model(data, self.hint, self.bounds, self.stores_half, keep).export()
             except RuntimeError as error:
                 raise BuildError(f"Could not build the engine: {error}") from error
             self.logger.log(ILogger.INFO, f"Compiled in {time.perf_counter() - started:.3f} seconds.")
@@ -261,7 +255,7 @@ class _Build:
             layer_of={name: node.name for node in self.source.graph.node for name in node.output},
             products=biased_products(self.source),
             asked={name: precision.name for name, precision in self.asked.items()},
-            attributes=layer_attributes(self.source, self.model),
+            attributes=layer_attributes(self.source, self.model, self._keep_float() if self.stores_half else None),
         )
 
     def _bindings(self) -> list[Binding]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from helpers.cpu_engine._openvino import ExecutedNode
 from helpers.cpu_engine.api.types import volume
+from helpers.cpu_engine.api.version import API
 from helpers.cpu_engine.plan import Plan
 
 __all__ = ["Layer", "activation_bytes", "layers_of"]
@@ -85,7 +86,8 @@ def _described(
     precision = "FP32" if node.primitive.endswith("_f32") else stored  # OpenVINO names what the weights are stored in
     kind = _KINDS.get(node.kind, node.kind)
     facts = {key: value for layer in originals for key, value in plan.attributes.get(layer, {}).items()}
-    if "Weights" in facts:
+    halves = stored == "FP32" and facts.get("Weights", {}).get("Type") in ("Half", "BFloat16")
+    if "Weights" in facts and not halves:  # these are stored in half, and computed with in FP32
         facts["Weights"] = {**facts["Weights"], "Type": _WEIGHT_TYPES.get(stored, "Float")}
     asked = {layer: plan.asked[layer] for layer in originals if layer in plan.asked}
     described = {
@@ -107,11 +109,12 @@ def _described(
 def _tensor(node: ExecutedNode) -> dict[str, Any]:
     precision = _PRECISIONS.get(node.output_types[0], node.output_types[0].upper())
     shape = node.output_shapes[0] if node.output_shapes else []
+    layout, kind = node.layouts.split(",")[0], _DATA_TYPES.get(precision, precision)
     return {
         "Name": node.name,
         "Location": "Host",
         "Dimensions": [low if low == high else -1 for low, high in shape],
-        "Format/Datatype": f"{node.layouts.split(',')[0]} {_DATA_TYPES.get(precision, precision)}",
+        **({"Format": layout, "Datatype": kind} if API.io_tensors else {"Format/Datatype": f"{layout} {kind}"}),
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from helpers.backend import trt
+from helpers.backend import network_flags, trt
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
@@ -21,14 +21,16 @@ def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], last: bool
     """Call keep_in_half on the network of an ONNX model and a new configuration; with `last` for its last layer too.
 
     Returns `names`, `error` (type and message, None without one), `flags` (name → set), the network's `outputs` and
-    `layers`, {name: {"precision": its name or None, "types": {output: its name or None}}}: None where nothing was set.
+    `layers`, {name: {"precision": its name or None, "types": {output: its name or None}}}; None where the function
+    set nothing.
     """
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
-    found = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    found = builder.create_network(network_flags())
     parser = trt.OnnxParser(found, logger)
     parser.parse(onnx)
     config, error, function = builder.create_builder_config(), None, notebook[FUNCTION]
+    before = _layers(found)  # the parser has set the type of what computes shapes, on real TensorRT
     names = [*names, *([found.get_layer(found.num_layers - 1).name] if last else [])]
     try:
         function(found, config, list(names))
@@ -43,12 +45,22 @@ def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], last: bool
         "error": error,
         "flags": {name: config.get_flag(getattr(trt.BuilderFlag, name)) for name in _FLAGS},
         "outputs": [found.get_output(index).name for index in range(found.num_outputs)],
-        "layers": {layer.name: _set_on(layer) for layer in map(found.get_layer, range(found.num_layers))},
+        "layers": {name: _changed(before[name], layer) for name, layer in _layers(found).items()},
     }
 
 
 def _names(found: Any) -> set[str]:
     return {found.get_layer(index).name for index in range(found.num_layers)}
+
+
+def _layers(found: Any) -> dict[str, dict[str, Any]]:
+    return {layer.name: _set_on(layer) for layer in map(found.get_layer, range(found.num_layers))}
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return `after` with None in the place of what was there before."""
+    types = {name: None if kind == before["types"].get(name) else kind for name, kind in after["types"].items()}
+    return {"precision": None if after["precision"] == before["precision"] else after["precision"], "types": types}
 
 
 def _set_on(layer: Any) -> dict[str, Any]:
