@@ -38,8 +38,8 @@ FILE, PLAN, RECORD = "resnet50_qdq.onnx", "resnet50_qdq.engine", "explicit.json"
 _AGAIN = "run the cells of the last task in order"
 _WAYS = ("naive", "fused")
 _DRIFTS = (*_WAYS, "implicit")
-_APART = 0.25
-"""Between the medians' ratio and the median of the ratios, and between two counts of an engine's layers."""
+_APART = 0.5
+"""Between the medians' ratio and the median of the ratios, which differ where something else used the machine."""
 
 
 def _given(case: Case, name: str) -> bytes:
