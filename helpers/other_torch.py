@@ -25,7 +25,7 @@ from typing import Any
 
 from helpers.errors import InputError
 
-__all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "why"]
+__all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "source_of", "why"]
 
 VARIABLE = "TRT_LAB_TORCH_PYTHON"
 _ROOT = Path(__file__).resolve().parents[1]
@@ -64,7 +64,7 @@ def in_other_python(
         example = torch.from_numpy(images).to(weights)
         torch.export.save(torch.export.export(network, (example,)), folder / _NETWORK)
         np.save(folder / _IMAGES, images)
-        asked = {"definitions": list(map(_source, definitions)), "expression": expression, "values": values}
+        asked = {"definitions": list(map(source_of, definitions)), "expression": expression, "values": values}
         (folder / _ASKED).write_text(json.dumps(asked))
         _run(python, folder, {} if weights.is_cuda else {"CUDA_VISIBLE_DEVICES": ""})
         return json.loads((folder / _ANSWER).read_text())
@@ -84,7 +84,7 @@ def _run(python: str, folder: Path, more: dict[str, str]) -> None:
         raise InputError(f"{VARIABLE}={python!r} ended with {last}")
 
 
-def _source(definition: Any) -> str:
+def source_of(definition: Any) -> str:
     """Return the source of a function or class, which its cell may define beside others and then call."""
     members = vars(definition).values() if isinstance(definition, type) else [definition]
     code = next(member.__code__ for member in members if hasattr(member, "__code__"))

@@ -53,6 +53,7 @@ class Build:
     halves: int = 0
     quantizers: int = 0
     verbosity: str = ""
+    strongly_typed: bool = False
 
 
 @contextlib.contextmanager
@@ -105,7 +106,14 @@ def _asked(network: Any, config: Any) -> Build:
         halves=sum(str(layer.get_output(0).dtype).endswith(("HALF", "BF16")) for layer in convolutions),
         quantizers=sum(layer.type == trt.LayerType.QUANTIZE for layer in layers),
         verbosity=str(config.profiling_verbosity).rpartition(".")[2],
+        strongly_typed=_strongly_typed(network),
     )
+
+
+def _strongly_typed(network: Any) -> bool:
+    """Return whether every type is the model's; TensorRT 8.6 has no such networks."""
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return flag is not None and network.get_flag(flag)
 
 
 def _is_held(layer: Any) -> bool:

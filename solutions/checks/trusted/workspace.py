@@ -40,6 +40,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "11_bert": (),
     "12_layer_profiling": (ONNX_FILE, ENGINES["fp16"], ENGINES["int8"]),
     "13_compilers": (),
+    "14_explicit_quantisation": (ONNX_FILE, CACHE, ENGINES["int8"], ENGINES["fp16"], "inference.py"),
     "16_cases": (),
 }
 """The artifacts that each step takes from the steps before it."""
