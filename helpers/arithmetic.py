@@ -2,14 +2,14 @@
 
 from helpers.backend import ENGINE, cuda, trt
 
-__all__ = ["arithmetic"]
+__all__ = ["arithmetic", "has_half"]
 
 _AMPERE = (8, 0)
 """The first compute capability whose tensor cores round FP32 to TF32; TensorRT and PyTorch let them by default."""
 
 
 def arithmetic(precision: str) -> str:
-    """Return `precision` as labels say it: "FP16" where that runs, else "FP16 asked, BF16 ran".
+    """Return `precision` as labels say it: "FP16", "FP16 asked, BF16 ran", "stored FP16, ran FP32".
 
     On a GPU FP32 is TF32 unless its flag is cleared. What a single engine runs in, the inspector says: helpers.layers.
     """
@@ -17,7 +17,14 @@ def arithmetic(precision: str) -> str:
     ran = _on_gpu(asked) if ENGINE == "tensorrt" else _on_cpu(asked)
     if ran == asked:
         return asked
-    return f"{asked} asked, {ran} ran" + (": no BF16 here" if (asked, ran) == ("FP16", "FP32") else "")
+    if (asked, ran) == ("FP16", "FP32"):
+        return "stored FP16, ran FP32"
+    return f"{asked} asked, {ran} ran"
+
+
+def has_half(precision: str) -> bool:
+    """Say whether layers asked for in "fp16" or "bf16" can compute in a half precision on this machine."""
+    return ENGINE == "tensorrt" or trt.half_precision(precision.upper()) != "FP32"
 
 
 def _on_gpu(asked: str) -> str:

@@ -8,11 +8,15 @@ from typing import Any
 
 from helpers.backend import trt
 
-__all__ = ["Layer", "count_precisions", "engine_layers", "layer_precision", "ran_in"]
+__all__ = ["Layer", "count_precisions", "engine_layers", "layer_precision", "ran_in", "weights_precision"]
 
 Layer = dict[str, Any]
 
-_NAMES = {name: name for name in ("fp32", "fp16", "int8", "bf16", "tf32")} | {"float": "fp32", "half": "fp16"}
+_NAMES = {name: name for name in ("fp32", "fp16", "int8", "bf16", "tf32")} | {
+    "float": "fp32",
+    "half": "fp16",
+    "bfloat16": "bf16",
+}
 _TACTICS = (("int8", r"i8i8|imma"), ("fp16", r"f16f16|fp16|_hmma"), ("tf32", r"tf32"), ("fp32", r"f32f32|fp32|_ffma"))
 
 
@@ -36,7 +40,7 @@ def layer_precision(layer: Layer) -> str:
     kernel still tell.
     """
     tactic = str(layer.get("TacticName", "")).lower()
-    found = _stated(layer) or _weights(layer) or _from_tactic(tactic) or _format(layer) or "other"
+    found = _stated(layer) or weights_precision(layer) or _from_tactic(tactic) or _format(layer) or "other"
     return "tf32" if found == "fp32" and "tf32" in tactic else found
 
 
@@ -77,7 +81,8 @@ def _stated(layer: Layer) -> str | None:
     return _name(layer.get("Precision"))
 
 
-def _weights(layer: Layer) -> str | None:
+def weights_precision(layer: Layer) -> str | None:
+    """Return the precision in which a layer's weights are stored; None where the inspector tells none."""
     weights = layer.get("Weights") or layer.get("ConvWeights")
     return _name(weights.get("Type")) if isinstance(weights, dict) else None
 

@@ -47,6 +47,8 @@ FLOORS = {
             "lab",
             "elsewhere",
             "other_torch",
+            "other_api",
+            "model_optimizer",
             "plots",
             "slider",
             "number_formats",

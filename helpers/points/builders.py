@@ -173,7 +173,7 @@ def in_half(built: Built, model: bytes, function: str) -> str:
     if _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS:
         return said
     if len(plan) <= _STORED_IN_HALF * len(model):
-        return f"weights stored in half precision; this processor computes in FP32 ({said})"
+        return f"stored FP16, ran FP32: this processor has no half precision ({said})"
     raise Missed("layers in half precision", said, "set the FP16 flag on the configuration that is built")
 
 

@@ -39,7 +39,8 @@ class Build:
     `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
     (TensorRT's, such as FLOAT and HALF), `held_layers` the same of every kind of layer. `calibration_batch` is the
     middle batch of the profile to calibrate in, None where that is the engine's own. `halves` is how many convolutions
-    give FP16 or BF16 by the network's own types, `quantizers` how many layers quantise.
+    give FP16 or BF16 by the network's own types, `quantizers` how many layers quantise. `verbosity` is the profiling
+    verbosity that was asked for, such as DETAILED.
     """
 
     workspace_bytes: int
@@ -51,6 +52,8 @@ class Build:
     held_layers: dict[str, dict[str, int]] = field(default_factory=dict)
     halves: int = 0
     quantizers: int = 0
+    verbosity: str = ""
+    strongly_typed: bool = False
 
 
 @contextlib.contextmanager
@@ -69,9 +72,9 @@ def recorded_builds(*, failing: bool = False, calibrated: bool = False) -> Itera
 
     def recording(original: Any) -> Any:
         def build(builder: Any, network: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+            builds.append(_asked(network, config))
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
-            builds.append(_asked(network, config))
             fails = failing and len(builds) == 1
             plan = None if fails and not calibrated else original(builder, network, config, *args, **kwargs)
             return None if fails else plan
@@ -102,7 +105,15 @@ def _asked(network: Any, config: Any) -> Build:
         held_layers=_held(layers),
         halves=sum(str(layer.get_output(0).dtype).endswith(("HALF", "BF16")) for layer in convolutions),
         quantizers=sum(layer.type == trt.LayerType.QUANTIZE for layer in layers),
+        verbosity=str(config.profiling_verbosity).rpartition(".")[2],
+        strongly_typed=_strongly_typed(network),
     )
+
+
+def _strongly_typed(network: Any) -> bool:
+    """Return whether every type is the model's; TensorRT 8.6 has no such networks."""
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return flag is not None and network.get_flag(flag)
 
 
 def _is_held(layer: Any) -> bool:

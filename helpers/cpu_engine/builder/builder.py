@@ -255,7 +255,7 @@ class _Build:
             layer_of={name: node.name for node in self.source.graph.node for name in node.output},
             products=biased_products(self.source),
             asked={name: precision.name for name, precision in self.asked.items()},
-            attributes=layer_attributes(self.source, self.model),
+            attributes=layer_attributes(self.source, self.model, self._keep_float() if self.stores_half else None),
         )
 
     def _bindings(self) -> list[Binding]:

@@ -4,8 +4,8 @@ Activations are quantised per tensor and symmetrically with the calibrated scale
 multiplication and pooling; weights per output channel, symmetrically in [-127, 127]; biases stay in float. A residual
 add gets its skip branch quantised too, so that convolution + add + ReLU still run as one INT8 kernel.
 
-On a processor that adds pairs of products in 16 bits the weights are in [-64, 64], since 2 × 255 × 64 is the most that
-fits there (NNCF calls it the overflow fix).
+`quantize` is for this processor, `explicit` for every engine. On a processor that adds pairs of products in 16 bits the
+weights are in [-64, 64], since 2 × 255 × 64 is the most that fits there (NNCF calls it the overflow fix).
 """
 
 from collections import Counter
@@ -17,13 +17,13 @@ from onnx import helper, numpy_helper
 
 from helpers.cpu_engine import _openvino
 
-__all__ = ["WEIGHTED", "fit_weights", "has_qdq", "quantize"]
+__all__ = ["WEIGHTED", "explicit", "fit_weights", "has_qdq", "quantize"]
 
 WEIGHTED = ("Conv", "Gemm", "MatMul")
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 _SAME_VALUES = ("MaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout")
 _FIRST_PER_CHANNEL_OPSET = 13
-_SEVEN_BITS = 64
+_EIGHT_BITS, _SEVEN_BITS = 127, 64
 
 
 def has_qdq(model: onnx.ModelProto) -> bool:
@@ -32,16 +32,22 @@ def has_qdq(model: onnx.ModelProto) -> bool:
 
 
 def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return an explicitly quantised model whose weights this processor can multiply without overflow.
+    """Return a copy of an explicitly quantised model that stores its weights as the INT8 codes which are multiplied.
 
-    Where pairs of products are added in 16 bits that is a copy with weights of seven bits; else the model itself.
+    Where pairs of products are added in 16 bits, codes of more than seven bits are halved, and their scales doubled.
     """
-    if not _openvino.saturates_int8():
-        return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in copy.graph.initializer}
-    for node in copy.graph.node:
+    _store_codes(copy.graph)
+    if _openvino.saturates_int8():
+        _halve_codes(copy.graph)
+    _drop_unused(copy.graph)
+    return copy
+
+
+def _halve_codes(graph: onnx.GraphProto) -> None:
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in graph.node:
         if node.op_type != "DequantizeLinear" or not {*node.input} <= stored.keys():
             continue
         codes, scale, *zero = (stored[name] for name in node.input)
@@ -51,13 +57,31 @@ def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         halved = np.rint(codes / 2).astype(np.int8), (scale * 2).astype(scale.dtype)
         for index, values in enumerate(halved):
             name = f"{node.output[0]}_seven_bits_{index}"
-            copy.graph.initializer.append(numpy_helper.from_array(values, name))
+            graph.initializer.append(numpy_helper.from_array(values, name))
             node.input[index] = name
-    used = {name for node in copy.graph.node for name in node.input} | {value.name for value in copy.graph.output}
-    kept = [tensor for tensor in copy.graph.initializer if tensor.name in used]
-    del copy.graph.initializer[:]
-    copy.graph.initializer.extend(kept)
-    return copy
+
+
+def _store_codes(graph: onnx.GraphProto) -> None:
+    """Replace each QuantizeLinear of stored weights by the INT8 codes that it gives."""
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in list(graph.node):
+        if node.op_type != "QuantizeLinear" or not {*node.input} <= stored.keys():
+            continue
+        weight, scale, *zero = (stored[name] for name in node.input)
+        if not zero or zero[0].dtype != np.int8 or np.any(zero[0]) or scale.ndim > 1:
+            continue
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        codes = np.rint(weight.astype(np.float32) / _along(scale, axis, weight.ndim))
+        codes = np.clip(codes, -128, 127).astype(np.int8)
+        graph.initializer.append(numpy_helper.from_array(codes, node.output[0]))
+        graph.node.remove(node)
+
+
+def _drop_unused(graph: onnx.GraphProto) -> None:
+    used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    kept = [tensor for tensor in graph.initializer if tensor.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
 
 
 def quantize(
@@ -73,9 +97,33 @@ def quantize(
     Raises:
         ValueError: the model's opset is too old for per-channel scales and cannot be converted.
     """
-    model = _with_opset(model)
-    placement = _Placement(model, scales)
-    for node in list(model.graph.node):
+    most = _SEVEN_BITS if _openvino.saturates_int8() else _EIGHT_BITS
+    return _placed(_Placement(_with_opset(model), scales, most), float_layers)
+
+
+def explicit(
+    model: onnx.ModelProto,
+    scales: Mapping[str, float],
+    float_layers: Container[str] = (),
+    *,
+    fused: bool = True,
+    stored: bool = False,
+) -> tuple[onnx.ModelProto, list[str]]:
+    """Return what `quantize` does, for any engine: weights have eight bits, whatever this processor multiplies.
+
+    Args:
+        fused: False leaves out the Q/DQ of skip branches and pools, without which their layers run in float.
+        stored: True stores the weights as INT8 codes, a quarter of the size; else as floats in front of Q and DQ, which
+            every TensorRT since 8 takes.
+
+    Raises:
+        ValueError: as `quantize`.
+    """
+    return _placed(_Placement(_with_opset(model), scales, _EIGHT_BITS, fused, stored), float_layers)
+
+
+def _placed(placement: "_Placement", float_layers: Container[str]) -> tuple[onnx.ModelProto, list[str]]:
+    for node in list(placement.model.graph.node):
         if node.name not in float_layers:
             placement.visit(node)
         placement.nodes.append(node)
@@ -99,8 +147,11 @@ def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
 class _Placement:
     """Collects the rewritten graph node by node, in topological order."""
 
-    def __init__(self, model: onnx.ModelProto, scales: Mapping[str, float]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, scales: Mapping[str, float], most: int, fused: bool = True, stored: bool = True
+    ) -> None:
         self.model, self.scales = model, scales
+        self._most, self._fused, self._stored = most, fused, stored
         self.nodes: list[onnx.NodeProto] = []
         self.missing: list[str] = []
         self._weights = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -113,6 +164,8 @@ class _Placement:
         """Quantise the inputs of one node where it can run in INT8."""
         if node.op_type in WEIGHTED:
             self._weighted(node)
+        elif not self._fused:
+            return
         elif node.op_type in _POOLS:
             if self._input(node, 0) and node.op_type == "MaxPool":
                 # A maximum of quantised values is one of them, so the output needs no rounding of its own.
@@ -124,11 +177,10 @@ class _Placement:
 
     def finished(self) -> onnx.ModelProto:
         graph = self.model.graph
-        used = {name for node in self.nodes for name in node.input} | {value.name for value in graph.output}
-        kept = [tensor for tensor in graph.initializer if tensor.name in used]
-        del graph.node[:], graph.initializer[:]
+        del graph.node[:]
         graph.node.extend(self.nodes)
-        graph.initializer.extend([*kept, *self._added])
+        graph.initializer.extend(self._added)
+        _drop_unused(graph)
         return self.model
 
     def _weighted(self, node: onnx.NodeProto) -> None:
@@ -172,8 +224,8 @@ class _Placement:
         if name not in self._dequantized:
             parameters = self._parameters(name, np.float32(scale), np.int8(0))
             quantized, output = f"{name}_quantized", f"{name}_dequantized"
-            self.nodes.append(helper.make_node("QuantizeLinear", [name, *parameters], [quantized], f"{name}_Q"))
-            self.nodes.append(helper.make_node("DequantizeLinear", [quantized, *parameters], [output], f"{name}_DQ"))
+            self._append("QuantizeLinear", [name, *parameters], quantized, f"{name}_Q")
+            self._append("DequantizeLinear", [quantized, *parameters], output, f"{name}_DQ")
             self._dequantized[name] = output
         return self._dequantized[name]
 
@@ -182,27 +234,36 @@ class _Placement:
         axis = _channel_axis(node, weight.ndim)
         key = f"{name}_axis{axis}"
         if key not in self._dequantized:
-            others = tuple(i for i in range(weight.ndim) if i != axis)
-            most = _SEVEN_BITS if _openvino.saturates_int8() else 127
-            largest = np.abs(weight.astype(np.float32)).max(axis=others)
-            scale = np.where(largest > 0, largest / most, 1).astype(np.float32)
-            shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
-            rounded = np.clip(np.rint(weight / scale.reshape(shape)), -most, most).astype(np.int8)
+            scale = self._channel_scales(weight, axis)
             parameters = self._parameters(key, scale, np.zeros(scale.shape, np.int8))
-            self._added.append(numpy_helper.from_array(rounded, f"{key}_quantized"))
-            output = f"{key}_dequantized"
-            self.nodes.append(
-                helper.make_node(
-                    "DequantizeLinear", [f"{key}_quantized", *parameters], [output], f"{key}_DQ", axis=axis
-                )
-            )
+            quantized, output = f"{key}_quantized", f"{key}_dequantized"
+            if self._stored:
+                codes = np.rint(weight / _along(scale, axis, weight.ndim))
+                codes = np.clip(codes, -self._most, self._most).astype(np.int8)
+                self._added.append(numpy_helper.from_array(codes, quantized))
+            else:
+                self._append("QuantizeLinear", [name, *parameters], quantized, f"{key}_Q", axis=axis)
+            self._append("DequantizeLinear", [quantized, *parameters], output, f"{key}_DQ", axis=axis)
             self._dequantized[key] = output
         return self._dequantized[key]
+
+    def _channel_scales(self, weight: np.ndarray, axis: int) -> np.ndarray:
+        others = tuple(i for i in range(weight.ndim) if i != axis)
+        largest = np.abs(weight.astype(np.float32)).max(axis=others)
+        return np.where(largest > 0, largest / self._most, 1).astype(np.float32)
+
+    def _append(self, kind: str, inputs: list[str], output: str, name: str, **attributes: int) -> None:
+        self.nodes.append(helper.make_node(kind, inputs, [output], name, **attributes))
 
     def _parameters(self, name: str, scale: np.ndarray, zero: np.ndarray) -> list[str]:
         names = [f"{name}_scale", f"{name}_zero_point"]
         self._added += [numpy_helper.from_array(np.asarray(v), n) for v, n in zip((scale, zero), names, strict=True)]
         return names
+
+
+def _along(scale: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """Return `scale` so that it broadcasts along `axis` of a tensor of `rank` dimensions."""
+    return scale.reshape([-1 if i == axis % rank else 1 for i in range(rank)]) if scale.ndim else scale
 
 
 def _channel_axis(node: onnx.NodeProto, rank: int) -> int:

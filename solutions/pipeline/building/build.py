@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,16 @@ from helpers.errors import EngineError, InputError
 from helpers.files import atomic_path, atomic_write, sha256, write_json
 from helpers.layers import count_precisions, engine_layers
 from solutions.pipeline.building.build_options import PRECISIONS, BuildOptions
-from solutions.pipeline.building.calibrate import CALIBRATORS
-from solutions.pipeline.building.calibration_data import CalibrationBatches, image_batches, read_cache, tensor_batches
+from solutions.pipeline.building.calibration import attached, batches_of, recorded, scales_of
 from solutions.pipeline.building.layer_precisions import Constraints, check_ran, constrain, resolve
+from solutions.pipeline.building.typed import has_strong_types, typed_model
+from solutions.pipeline.building.what_ran import check_held, what_ran
 from solutions.pipeline.engines.engine_log import LOG, Messages
 from solutions.pipeline.engines.inference import deserialize
-from solutions.pipeline.engines.network import ParsedModel, parse_onnx
+from solutions.pipeline.engines.network import ParsedModel, parse_onnx, parse_typed, profile_of
 from solutions.pipeline.engines.tensors import InputSpec, batch_range
 from solutions.pipeline.images.preprocessing import Preprocessing
-from solutions.pipeline.images.preprocessing_record import ONNX_KEY, of_build, write_beside
+from solutions.pipeline.images.preprocessing_record import ONNX_KEY, of_build
 
 __all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "input_specs", "record_path"]
 
@@ -45,6 +46,8 @@ class BuildRecord:
     `input_name`, `sample_shape` and `profile` (batches) are the first input's; `inputs` has every input's type and
     shapes, and the number of rows that an integer input looks up in; `preprocessing` is how images become that input.
     `layer_constraints` has the precisions that single layers were asked to have, and what ran; None without any.
+    `ran` is what the layers with weights store and ran in (what_ran.py).
+    `typed_onnx` is the model with Q/DQ and casts that an explicit build made and built; None for an implicit one.
     """
 
     engine_path: str
@@ -71,6 +74,8 @@ class BuildRecord:
     metadata: dict[str, str]
     preprocessing: dict[str, Any] | None
     layer_constraints: dict[str, Any] | None = None
+    ran: dict[str, Any] | None = None
+    typed_onnx: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
@@ -80,6 +85,11 @@ class BuildRecord:
 def record_path(engine_path: str | Path) -> Path:
     """Return where the record of an engine is: E.json beside E."""
     return Path(f"{engine_path}.json")
+
+
+def typed_path(engine_path: str | Path) -> Path:
+    """Return where an explicit build keeps the model that it built: E.onnx beside E."""
+    return Path(f"{engine_path}.onnx")
 
 
 def build_engine(
@@ -108,14 +118,17 @@ def build_engine(
     constraints = resolve(model, options.keep_fp16, options.layer_precisions, options.precision_constraints)
     inputs = input_specs(model, options)
     preprocessing = _preprocessing(model, options, inputs, note)
+    job = _Job(model, engine_path, options, inputs, constraints, preprocessing, progress)
     # opened before the build: a folder that cannot be written to should not cost minutes
-    with atomic_path(record_path(engine_path)) as record_file, atomic_path(engine_path) as engine_file:
-        plan, config, calibration, warnings = _build(
-            model, engine_path, options, inputs, constraints, preprocessing, progress
-        )
+    with contextlib.ExitStack() as files:
+        record_file = files.enter_context(atomic_path(record_path(engine_path)))
+        engine_file = files.enter_context(atomic_path(engine_path))
+        if options.typed:
+            plan, config = job.explicit(files.enter_context(atomic_path(typed_path(engine_path))))
+        else:
+            plan, config = job.implicit()
         engine_file.write_bytes(plan)
-        made = (constraints, preprocessing, config, bytes(plan), calibration, warnings, start)
-        record = _record(model, engine_path, options, inputs, *made)
+        record = _record(job, config, plan, time.perf_counter() - start)
         write_json(record_file, record.to_dict())
     return record
 
@@ -141,35 +154,65 @@ def _preprocessing(
     return found
 
 
-def _build(
-    model: ParsedModel,
-    engine_path: str | Path,
-    options: BuildOptions,
-    inputs: dict[str, InputSpec],
-    constraints: Constraints,
-    preprocessing: Preprocessing | None,
-    progress: Report,
-) -> tuple["trt.IHostMemory", "trt.IBuilderConfig", dict[str, Any] | None, list[str]]:
-    config = _configure(model, options)
-    constrain(model, config, constraints)
-    _add_profile(config, model, inputs)
-    batches = _batches(model, options, inputs, preprocessing)
-    with _calibrating(config, model, options, inputs, batches, progress) as calibrator, _timing(config, options):
-        with LOG.collect() as messages:
-            progress(f"building {options.precision}")
-            plan = model.builder.build_serialized_network(model.network, config)
-        if calibrator is not None and calibrator.error is not None:
-            raise calibrator.error
-        if plan is None:
-            raise EngineError(_failure(model, options, messages))
-        calibration = _keep_cache(calibrator, engine_path, options, batches, preprocessing)
-    return plan, config, calibration, messages.warnings
+@dataclass
+class _Job:
+    """One build: what is asked for, and then what came of it."""
+
+    model: ParsedModel
+    engine_path: str | Path
+    options: BuildOptions
+    inputs: dict[str, InputSpec]
+    constraints: Constraints
+    preprocessing: Preprocessing | None
+    progress: Report
+    calibration: dict[str, Any] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def implicit(self) -> tuple[bytes, "trt.IBuilderConfig"]:
+        """Build with precision flags, and a calibrator where scales are needed."""
+        model, options = self.model, self.options
+        config = _configure(model, options, _FLAGS[options.precision])
+        constrain(model, config, self.constraints)
+        batches = batches_of(model, options, self.inputs, self.preprocessing)
+        with attached(config, model, options, self.inputs, batches, self.progress) as calibrator:
+            plan = self._serialized(model, config, calibrator)
+            self.calibration = recorded(calibrator, self.engine_path, options, batches, self.preprocessing)
+        return plan, config
+
+    def explicit(self, file: Path) -> tuple[bytes, "trt.IBuilderConfig"]:
+        """Write the types into the model, keep that in `file`, and build what it says."""
+        from solutions.pipeline.building.scales import float_model  # brings the CPU engine along
+
+        options, batches = self.options, batches_of(self.model, self.options, self.inputs, self.preprocessing)
+        graph = float_model(self.model.path.read_bytes(), str(self.model.path))
+        found = scales_of(self.model, graph, self.engine_path, options, batches, self.preprocessing, self.progress)
+        scales, self.calibration = found
+        typed = typed_model(graph, options.precision, scales, self.constraints)
+        file.write_bytes(typed.SerializeToString())
+        model = parse_typed(typed, self.model.path)
+        config = _configure(model, options, ("TF32",) if has_strong_types() else _FLAGS[options.precision])
+        return self._serialized(model, config, None), config
+
+    def _serialized(self, model: ParsedModel, config: "trt.IBuilderConfig", calibrator: Any) -> bytes:
+        profile = profile_of(model, {name: (spec.least, spec.best, spec.most) for name, spec in self.inputs.items()})
+        if profile is not None:
+            config.add_optimization_profile(profile)
+        with _timing(config, self.options):
+            with LOG.collect() as messages:
+                self.progress(f"building {self.options.precision}")
+                plan = model.builder.build_serialized_network(model.network, config)
+            if calibrator is not None and calibrator.error is not None:
+                raise calibrator.error
+            if plan is None:
+                raise EngineError(_failure(model, self.options, messages))
+        self.warnings = messages.warnings
+        return bytes(plan)
 
 
-def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig":
+def _configure(model: ParsedModel, options: BuildOptions, flags: tuple[str, ...]) -> "trt.IBuilderConfig":
     config = model.builder.create_builder_config()
     for name in _ALL_FLAGS:
-        if name in _FLAGS[options.precision]:
+        if name in flags:
             config.set_flag(getattr(trt.BuilderFlag, name))
         elif hasattr(trt.BuilderFlag, name):
             config.clear_flag(getattr(trt.BuilderFlag, name))
@@ -179,114 +222,6 @@ def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig
     if options.detailed:
         config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     return config
-
-
-def _add_profile(config: "trt.IBuilderConfig", model: ParsedModel, inputs: dict[str, InputSpec]) -> None:
-    profile = _profile(model, {name: (spec.least, spec.best, spec.most) for name, spec in inputs.items()})
-    if profile is not None:
-        config.add_optimization_profile(profile)
-
-
-def _profile(model: ParsedModel, shapes: dict[str, tuple]) -> "trt.IOptimizationProfile | None":
-    """Return a profile with the shapes of the inputs that are dynamic; None where no input is."""
-    dynamic = [name for name, shape in model.inputs.items() if -1 in shape]
-    if not dynamic:
-        return None
-    profile = model.builder.create_optimization_profile()
-    for name in dynamic:
-        profile.set_shape(name, *shapes[name])
-    return profile
-
-
-@contextlib.contextmanager
-def _calibrating(
-    config: "trt.IBuilderConfig",
-    model: ParsedModel,
-    options: BuildOptions,
-    inputs: dict[str, InputSpec],
-    batches: CalibrationBatches | None,
-    progress: Report,
-) -> Iterator[Any]:
-    """Attach a calibrator where the build needs one; the name keeps it alive until the build is over."""
-    if not _calibrates(model, options):
-        yield None
-        return
-    cache, kind = _cache(model, options)
-    batch_size = batches.batch_size if batches else batch_range(inputs)[1]
-    calibrator = CALIBRATORS[kind]()
-    calibrator.start(batches, cache, batch_size, progress)
-    config.int8_calibrator = calibrator
-    given = batches.sample_shapes if batches else {}
-    shapes = {name: (batch_size, *given[name]) if name in given else spec.best for name, spec in inputs.items()}
-    profile = _profile(model, {name: (shape, shape, shape) for name, shape in shapes.items()})
-    if profile is not None:
-        config.set_calibration_profile(profile)
-    try:
-        yield calibrator
-    finally:
-        calibrator.free()
-
-
-def _calibrates(model: ParsedModel, options: BuildOptions) -> bool:
-    given = options.calibration_source or options.calib_cache
-    return options.int8 and bool(given or not model.quantized)
-
-
-def _batches(
-    model: ParsedModel, options: BuildOptions, inputs: dict[str, InputSpec], preprocessing: Preprocessing | None
-) -> CalibrationBatches | None:
-    if not _calibrates(model, options):
-        return None
-    if options.calib_npy:
-        return tensor_batches(options.calib_npy, inputs, model.fixed_batch)
-    if options.calib_images and preprocessing:
-        how = (preprocessing, model.input_name, model.fixed_batch)
-        return image_batches(options.calib_images, *how, count=options.calib_count)
-    if not options.calib_cache:
-        raise InputError(
-            f"{options.precision} needs calibration: give --calib-npy (from trtlab calib-data, or an .npz of named "
-            "inputs), --calib-images or --calib-cache"
-        )
-    return None
-
-
-def _cache(model: ParsedModel, options: BuildOptions) -> tuple[bytes | None, str]:
-    """Return the cache to take the scales from, if no data is given, and the calibrator's kind."""
-    if options.calibration_source:
-        return None, options.calibrator or "entropy"
-    cache = read_cache(options.calib_cache)
-    if options.calibrator not in (None, cache.kind):
-        raise InputError(
-            f"{options.calib_cache} was written by the {cache.kind} calibrator, not by {options.calibrator}; "
-            "drop --calibrator or calibrate again"
-        )
-    cache.check_fits(model.calibrated_inputs, model.tensor_names)
-    return cache.data, cache.kind
-
-
-def _keep_cache(
-    calibrator: Any,
-    engine_path: str | Path,
-    options: BuildOptions,
-    batches: CalibrationBatches | None,
-    preprocessing: Preprocessing | None,
-) -> dict[str, Any] | None:
-    """Write the cache that TensorRT handed over, and return how the engine was calibrated."""
-    if calibrator is None:
-        return None
-    kind = next(name for name, cls in CALIBRATORS.items() if cls is type(calibrator))
-    path = Path(options.calib_cache or f"{engine_path}.cache")
-    if options.calibration_source and calibrator.written is not None:
-        atomic_write(path, calibrator.written)
-        if preprocessing is not None:
-            write_beside(path, preprocessing)
-    return {
-        "calibrator": kind,
-        "source": options.calibration_source or str(path),
-        "cache": str(path),
-        "images": calibrator.fed * calibrator.get_batch_size(),
-        "given": batches.available if batches else 0,
-    }
 
 
 @contextlib.contextmanager
@@ -318,27 +253,18 @@ def _failure(model: ParsedModel, options: BuildOptions, messages: Messages) -> s
     return f"cannot build {model.path} as {options.precision}: {reason}"
 
 
-def _record(
-    model: ParsedModel,
-    engine_path: str | Path,
-    options: BuildOptions,
-    inputs: dict[str, InputSpec],
-    constraints: Constraints,
-    preprocessing: Preprocessing | None,
-    config: "trt.IBuilderConfig",
-    plan: bytes,
-    calibration: dict[str, Any] | None,
-    warnings: list[str],
-    start: float,
-) -> BuildRecord:
-    seconds = time.perf_counter() - start
+def _record(job: _Job, config: "trt.IBuilderConfig", plan: bytes, seconds: float) -> BuildRecord:
+    model, options, inputs = job.model, job.options, job.inputs
     layers = engine_layers(deserialize(plan)[0])
-    check_ran(constraints, layers)
+    check_ran(job.constraints, layers)
+    ran = what_ran(options.precision, layers)
+    if not job.constraints.asked:
+        check_held(ran)
     return BuildRecord(
-        engine_path=str(engine_path),
+        engine_path=str(job.engine_path),
         engine=describe(),
         precision=options.precision,
-        flags=[name for name in _ALL_FLAGS if name in _FLAGS[options.precision]],
+        flags=[name for name in _ALL_FLAGS if _is_set(config, name)],
         input_name=model.input_name,
         sample_shape=list(inputs[model.input_name].best[1:]),
         profile=dict(zip(("min", "opt", "max"), batch_range(inputs), strict=True)),
@@ -346,7 +272,7 @@ def _record(
         inputs=[_described(spec) for spec in inputs.values()],
         workspace_mb=options.workspace_mb,
         opt_level=config.builder_optimization_level,
-        calibration=calibration,
+        calibration=job.calibration,
         timing_cache=str(options.timing_cache) if options.timing_cache else None,
         onnx=str(model.path),
         onnx_sha256=sha256(model.path),
@@ -355,11 +281,17 @@ def _record(
         layer_precisions=count_precisions(layers),
         seconds=seconds,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        warnings=warnings,
+        warnings=job.warnings,
         metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
-        preprocessing=preprocessing.to_dict() if preprocessing else None,
-        layer_constraints=constraints.to_dict(layers) if constraints.asked else None,
+        preprocessing=job.preprocessing.to_dict() if job.preprocessing else None,
+        layer_constraints=job.constraints.to_dict(layers) if job.constraints.asked else None,
+        ran=ran.to_dict(),
+        typed_onnx=str(typed_path(job.engine_path)) if options.typed else None,
     )
+
+
+def _is_set(config: "trt.IBuilderConfig", name: str) -> bool:
+    return hasattr(trt.BuilderFlag, name) and config.get_flag(getattr(trt.BuilderFlag, name))
 
 
 def _described(spec: InputSpec) -> dict[str, Any]:

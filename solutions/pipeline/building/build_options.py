@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from helpers.backend import DEVICE, trt
 from helpers.errors import InputError
 from solutions.pipeline.building.layer_precisions import check_asked
+from solutions.pipeline.building.typed import always_typed, check_typed
 from solutions.pipeline.engines.shapes import Range, complete_ranges, merge_shapes
 from solutions.pipeline.images.preprocessing_record import NOTHING, Asked
 
@@ -33,6 +34,8 @@ class BuildOptions:
 
     Mixed precision: `keep_fp16` names groups, `layer_precisions` single layers (NAME:PRECISION), and
     `precision_constraints` is obey or prefer (layer_precisions.py).
+
+    `explicit` writes the precision into the model (typed.py), as TensorRT 11 does always.
     """
 
     precision: str = "fp32"
@@ -56,6 +59,12 @@ class BuildOptions:
     keep_fp16: tuple[str, ...] = ()
     layer_precisions: tuple[str, ...] = ()
     precision_constraints: str = "obey"
+    explicit: bool = False
+
+    @property
+    def typed(self) -> bool:
+        """Whether the precision is written into the model, and no flag asks for it."""
+        return (self.explicit or always_typed()) and self.precision not in ("fp32", "tf32")
 
     @property
     def int8(self) -> bool:
@@ -72,12 +81,13 @@ class BuildOptions:
         """Raise InputError for options that are wrong on their own or contradict each other."""
         if self.precision not in PRECISIONS:
             raise InputError(f"precision {self.precision!r} is unknown; choose one of {', '.join(PRECISIONS)}")
-        if self.precision == "bf16" and not hasattr(trt.BuilderFlag, "BF16"):
+        if self.precision == "bf16" and not hasattr(trt, "bfloat16"):
             raise InputError(f"{DEVICE} has no BF16 builds; choose fp16")
         if self.workspace_mb < 1:
             raise InputError(f"a workspace of {self.workspace_mb} MB is impossible; give 1 or more")
         if self.opt_level is not None and self.opt_level not in range(6):
             raise InputError(f"optimization level {self.opt_level} does not exist; choose 0 to 5")
+        check_typed(self.precision, self.explicit)
         check_asked(self.keep_fp16, self.layer_precisions, self.precision_constraints, self.precision)
         self._check_calibration()
 

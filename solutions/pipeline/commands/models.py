@@ -181,6 +181,14 @@ def build(
         list[str] | None, typer.Option(help="Precision of single layers as trtexec spells it: NAME:fp16, * for any.")
     ] = None,
     precision_constraints: Annotated[str, typer.Option(help="obey, or prefer where a kernel may be lacking.")] = "obey",
+    explicit: Annotated[
+        bool,
+        typer.Option(
+            "--explicit",
+            help="Write the precision into the model, Q/DQ and casts, and build that (ENGINE.onnx); TensorRT 11 has no "
+            "other way.",
+        ),
+    ] = False,
     timing_cache: Annotated[Path | None, typer.Option(help="Cache of tactic timings to use and write.")] = None,
     opt_level: Annotated[
         int | None, typer.Option(help="Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.")
@@ -219,6 +227,7 @@ def build(
             keep_fp16=tuple(split_values(keep_fp16)),
             layer_precisions=tuple(split_values(layer_precisions)),
             precision_constraints=precision_constraints,
+            explicit=explicit,
         )
         record = build_engine(onnx, engine, options, progress=report, note=notes.append)
     for note in notes:
@@ -232,6 +241,10 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
+    if record.ran and record.ran["said"]:
+        print_line(f"{record.ran['said']}: this processor has no arithmetic for it")
+    if record.typed_onnx:
+        print_line(f"the model with the precision written into it: {record.typed_onnx}")
     if record.layer_constraints:
         print_line(_constraints_text(record.layer_constraints))
     for warning in record.warnings[:_SHOWN_WARNINGS]:

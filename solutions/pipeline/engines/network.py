@@ -15,7 +15,7 @@ from solutions.pipeline.engines.tensors import Shape, numpy_type
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["ParsedModel", "parse_onnx"]
+__all__ = ["ParsedModel", "parse_onnx", "parse_typed", "profile_of"]
 
 _SHOWN_ERRORS = 2
 _FLOATS = (1, 10, 11, 16)  # TensorProto's FLOAT, FLOAT16, DOUBLE, BFLOAT16
@@ -129,10 +129,23 @@ def parse_onnx(path: str | Path) -> ParsedModel:
             supported, or an input is of a type that NumPy does not have.
     """
     path = Path(path)
-    data = _read(path)
-    builder = trt.Builder(LOG)
     # without effect on TensorRT 10, necessary on 8.6
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    return _parse(_read(path), path, "EXPLICIT_BATCH")
+
+
+def parse_typed(model: "onnx.ModelProto", path: Path) -> ParsedModel:
+    """Parse what was made of the model at `path`; strongly typed where TensorRT has such networks.
+
+    Raises:
+        InputError: as `parse_onnx`.
+    """
+    return _parse(model.SerializeToString(), path, "EXPLICIT_BATCH", "STRONGLY_TYPED")
+
+
+def _parse(data: bytes, path: Path, *flags: str) -> ParsedModel:
+    builder = trt.Builder(LOG)
+    known = [getattr(trt.NetworkDefinitionCreationFlag, name, None) for name in flags]
+    network = builder.create_network(sum(1 << int(flag) for flag in known if flag is not None))
     parser = trt.OnnxParser(network, LOG)
     with LOG.collect() as messages:
         parsed = parser.parse(data, str(path))
@@ -140,6 +153,17 @@ def parse_onnx(path: str | Path) -> ParsedModel:
         _check_file(path)
         raise InputError(f"{path} cannot be parsed: {_parser_errors(parser) or messages.text()}")
     return _parsed(path, builder, network, parser)
+
+
+def profile_of(model: ParsedModel, shapes: dict[str, tuple]) -> "trt.IOptimizationProfile | None":
+    """Return a profile with the (minimum, optimum, maximum) shapes of the inputs that are dynamic; None without any."""
+    dynamic = [name for name, shape in model.inputs.items() if -1 in shape]
+    if not dynamic:
+        return None
+    profile = model.builder.create_optimization_profile()
+    for name in dynamic:
+        profile.set_shape(name, *shapes[name])
+    return profile
 
 
 def _read(path: Path) -> bytes:
