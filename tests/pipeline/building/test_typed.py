@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from helpers.backend import ENGINE, trt
-from helpers.errors import InputError
+from helpers.errors import EngineError, InputError
 from helpers.layers import engine_layers, ran_in
 from solutions.pipeline.building import typed
 from solutions.pipeline.building.build import BuildOptions, build_engine, typed_path
@@ -121,10 +121,13 @@ def test_a_precision_without_anything_to_write_is_an_error(folder: Path, tmp_pat
     assert not any(tmp_path.iterdir())
 
 
-def test_a_build_that_fails_leaves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_a_build_that_fails_leaves_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
     monkeypatch.setattr(trt.Builder, "build_serialized_network", lambda self, network, config: None)
-    with pytest.raises(Exception, match="cannot build"):
-        build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, "fp16"))
+    with pytest.raises(EngineError, match=f"cannot build .* as {precision}"):
+        build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, precision))
     assert not any(tmp_path.iterdir())
 
 
