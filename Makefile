@@ -36,7 +36,7 @@ help:
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
-	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md"
+	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make conformance-cuda  memory and stream cases through pycuda and cuda-python → docs/results/h200/cuda.json (needs a GPU)"
@@ -90,7 +90,7 @@ release: $(STAMP)
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
-	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP),--messages docs/messages.md)
+	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) --messages docs/messages.md
 
 mutants: $(STAMP)
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"
@@ -133,8 +133,8 @@ check: $(STAMP)
 	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
 
 conformance: $(STAMP)
-	@echo "Conformance: one behavioural suite for every engine"
-	@$(BIN)/python -m pytest tests/conformance
+	@echo "Conformance: one behavioural suite for every engine; on the CPU engine a column for each of TensorRT's APIs"
+	@$(BIN)/python -m tests.conformance.columns
 
 browser-test: $(SITE_STAMP) chromium
 	@echo "A real browser: JupyterLab, Validate, formgrader, every page of the site, light and dark"

@@ -1,11 +1,14 @@
 """The only place that chooses the engine.
 
-    from helpers.backend import trt, cuda, DEVICE
+    from helpers.backend import trt, cuda, DEVICE, API
 
 `trt` is the real `tensorrt` where it and an NVIDIA GPU are present, and `cuda` then is `pycuda.driver` where that is
 installed, else the same names on NVIDIA's cuda-python (helpers/cuda_python), whose wheels need no compiler. Elsewhere
 both are the CPU engine (TensorRT's Python API on OpenVINO). `TRT_LAB_ENGINE=auto|tensorrt|cpu` and
 `TRT_LAB_CUDA=auto|pycuda|cuda-python` override the choices; asking for what cannot run raises `EngineUnavailableError`.
+`API` is 10 or 11: whether precision flags and calibrators are there (TensorRT 8.6 counts as 10), or every network takes
+its types from the model. With real TensorRT its version decides, on the CPU engine `TRT_LAB_API=10|11`.
+
 Where a TensorRT is installed and `auto` cannot use it, `WHY_CPU` and `describe()` say why; no warning does, since text
 on stderr costs a graded cell its points.
 
@@ -22,10 +25,10 @@ from types import ModuleType
 from typing import NamedTuple
 
 from helpers.errors import EngineUnavailableError, InputError, LabError
-from helpers.gpu_packages import install_command, replace_command
+from helpers.gpu_packages import install_command
 from helpers.timings import offered_timings, read_timings
 
-__all__ = ["DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "trt"]
+__all__ = ["API", "DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "network_flags", "trt"]
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
 CUDA_VARIABLE = "TRT_LAB_CUDA"
@@ -61,11 +64,6 @@ def _load_tensorrt() -> Loaded:
     asked = _asked(CUDA_VARIABLE)
     try:
         tensorrt = importlib.import_module("tensorrt")
-        if not hasattr(tensorrt, "IInt8EntropyCalibrator2"):
-            raise EngineUnavailableError(
-                f"TensorRT {tensorrt.__version__} has no precision flags and no INT8 calibrators; "
-                f"install the last line that has them: {replace_command()}"
-            )
         driver, name = _load_cuda(asked)
     except LabError:
         raise
@@ -124,11 +122,11 @@ def _choose(asked: str) -> tuple[Loaded, str]:
 
 
 def describe() -> dict[str, str]:
-    """Return the engine as the reports name it: `name`, `version` and `device`.
+    """Return the engine as the reports name it: `name`, `version`, `api` ("10" or "11") and `device`.
 
     With real TensorRT `cuda` is the package behind it ("pycuda 2026.1", "cuda-python 13.0.3"); WHY_CPU is the `note`.
     """
-    found = {"name": ENGINE, "version": trt.__version__, "device": DEVICE}
+    found = {"name": ENGINE, "version": trt.__version__, "api": str(API), "device": DEVICE}
     return {
         **found,
         **({"cuda": _loaded.cuda_name} if _loaded.cuda_name else {}),
@@ -136,5 +134,12 @@ def describe() -> dict[str, str]:
     }
 
 
+def network_flags() -> int:
+    """Return create_network's flags for a batch that is a dimension: 8 has to be told, 11 has no name for it."""
+    explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
+    return 0 if explicit is None else 1 << int(explicit)
+
+
 _loaded, WHY_CPU = _choose(_asked(ENGINE_VARIABLE))
 ENGINE, trt, cuda, DEVICE = _loaded.name, _loaded.trt, _loaded.cuda, _loaded.device
+API = 11 if int(trt.__version__.split(".")[0]) >= 11 else 10

@@ -13,7 +13,6 @@ from helpers.errors import InputError
 
 __all__ = ["CalibrationCache", "format_cache", "parse_cache"]
 
-_VERSION = 101600
 _HEADER = re.compile(r"TRT-(\d{1,9})-(\w{1,40})")
 _HEX = re.compile(r"[0-9a-fA-F]{1,8}")
 
@@ -31,8 +30,8 @@ class CalibrationCache:
     scales: dict[str, float]
 
 
-def format_cache(cache: CalibrationCache) -> bytes:
-    """Return the bytes of a cache, as of TensorRT 10.16.
+def format_cache(cache: CalibrationCache, version: str = "10.16.0") -> bytes:
+    """Return the bytes of a cache, as of a `version` of TensorRT; a real one refuses every other version's.
 
     Raises:
         InputError: a tensor's name holds a line break, which the format cannot express.
@@ -40,9 +39,15 @@ def format_cache(cache: CalibrationCache) -> bytes:
     broken = next((name for name in cache.scales if "\n" in name or "\r" in name), None)
     if broken is not None:
         raise InputError(f"tensor name {broken!r} holds a line break; rename it before calibrating")
-    lines = [f"TRT-{_VERSION}-{cache.algorithm}"]
+    lines = [f"TRT-{_number(version)}-{cache.algorithm}"]
     lines += [f"{name}: {struct.pack('>f', scale).hex()}" for name, scale in cache.scales.items()]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _number(version: str) -> int:
+    """Return a version as TensorRT counts: 8.6.0 is 8600, 10.16.0 is 101600."""
+    major, minor, patch = (int(part) for part in version.split(".")[:3])
+    return (1000 if major < 10 else 10000) * major + 100 * minor + patch
 
 
 def parse_cache(data: bytes, algorithm: str | None = None) -> CalibrationCache:

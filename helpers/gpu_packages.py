@@ -1,7 +1,8 @@
 """Which packages bring real TensorRT to this machine, and the command that installs them.
 
-TensorRT 10.16 is the last with precision flags and calibrators. NVIDIA has a build for CUDA 12 and one for CUDA 13;
-their modules have the same names, so one environment can hold only one of them, and none of 11 beside it.
+TensorRT 10.16 is the last with precision flags and calibrators, and what the lab installs; 11 is used where it is
+there. NVIDIA has a build for CUDA 12 and one for CUDA 13; their modules have the same names, so one environment can
+hold only one of them, and none of 11 beside it.
 """
 
 import re

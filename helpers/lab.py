@@ -111,6 +111,7 @@ BONUS: tuple[str, ...] = (
     "11_bert",
     "12_layer_profiling",
     "13_compilers",
+    "14_explicit_quantisation",
     "16_cases",
 )
 """The optional steps; their points are a bonus beside the 100."""
@@ -153,6 +154,9 @@ ARTIFACTS = {
     "bert_int8.engine": "11_bert",
     "bert_calib.cache": "11_bert",
     "compilers.json": "13_compilers",
+    "resnet50_qdq.onnx": "14_explicit_quantisation",
+    "resnet50_qdq.engine": "14_explicit_quantisation",
+    "explicit.json": "14_explicit_quantisation",
 }
 """Every file that a step hands on, and the step that makes it."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.backend import trt
+from helpers.backend import network_flags, trt
 from helpers.errors import InputError
 
 __all__ = [
@@ -79,7 +79,7 @@ def groups_of_model(model: bytes, name: object) -> list[Group]:
     """
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    network = builder.create_network(network_flags())
     parser = trt.OnnxParser(network, logger)
     if not parser.parse(model):
         raise InputError(f"{name} cannot be parsed: {parser.get_error(0).desc()}; run the step that makes it again")

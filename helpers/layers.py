@@ -94,7 +94,7 @@ def _from_tactic(tactic: str) -> str | None:
 def _format(layer: Layer) -> str | None:
     inputs = layer.get("Inputs") or [{}]
     first = inputs[0] if isinstance(inputs[0], dict) else {}
-    return _name(first.get("Format/Datatype"))
+    return _name(first.get("Format/Datatype") or first.get("Datatype"))  # TensorRT 11 has two fields
 
 
 def _name(text: Any) -> str | None:

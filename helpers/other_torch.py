@@ -5,11 +5,12 @@ TRT_LAB_TORCH_PYTHON may name one that has them:
 
     found = in_other_python("python3.12", [TorchRunner, measure_way], "measure_way(…)", network, images, {})
 
-That Python needs PyTorch and NumPy, and nothing else of the lab: no TensorRT, no pycuda. The cells that define the
-functions run there with the names that step 13 has: `np`, `time`, `torch`, `network`, `IMAGES`, a `cuda` with Event
-alone, on PyTorch's events, and a `STREAM` that is PyTorch's current one.
+That Python needs PyTorch and NumPy, and nothing else of the lab: no TensorRT, no pycuda. The functions, without the
+rest of their cells, are defined there beside the names that step 13 has: `np`, `time`, `torch`, `network`, `IMAGES`,
+a `cuda` with Event alone, on PyTorch's events, and a `STREAM` that is PyTorch's current one.
 """
 
+import ast
 import json
 import linecache
 import os
@@ -24,7 +25,7 @@ from typing import Any
 
 from helpers.errors import InputError
 
-__all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "why"]
+__all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "source_of", "why"]
 
 VARIABLE = "TRT_LAB_TORCH_PYTHON"
 _ROOT = Path(__file__).resolve().parents[1]
@@ -49,7 +50,7 @@ def in_other_python(
         definitions: functions and classes of the notebook that the expression needs.
         network: a torch.nn.Module; it travels as an exported program, on the device where it is.
         images: its input, float32 [N, 3, H, W].
-        values: more names for the cells, of plain data.
+        values: more names for the functions, of plain data.
 
     Raises:
         InputError: there is no such program, or it ends with an error, which the message names.
@@ -63,7 +64,7 @@ def in_other_python(
         example = torch.from_numpy(images).to(weights)
         torch.export.save(torch.export.export(network, (example,)), folder / _NETWORK)
         np.save(folder / _IMAGES, images)
-        asked = {"cells": list(dict.fromkeys(map(_cell, definitions))), "expression": expression, "values": values}
+        asked = {"definitions": list(map(source_of, definitions)), "expression": expression, "values": values}
         (folder / _ASKED).write_text(json.dumps(asked))
         _run(python, folder, {} if weights.is_cuda else {"CUDA_VISIBLE_DEVICES": ""})
         return json.loads((folder / _ANSWER).read_text())
@@ -83,11 +84,13 @@ def _run(python: str, folder: Path, more: dict[str, str]) -> None:
         raise InputError(f"{VARIABLE}={python!r} ended with {last}")
 
 
-def _cell(definition: Any) -> str:
-    """Return the source of the cell that defines a function or class."""
+def source_of(definition: Any) -> str:
+    """Return the source of a function or class, which its cell may define beside others and then call."""
     members = vars(definition).values() if isinstance(definition, type) else [definition]
     code = next(member.__code__ for member in members if hasattr(member, "__code__"))
-    return "".join(linecache.getlines(code.co_filename))
+    cell = "".join(linecache.getlines(code.co_filename))
+    found = [node for node in ast.parse(cell).body if getattr(node, "name", "") == definition.__name__]
+    return ast.unparse(found[-1])
 
 
 class Event:
@@ -135,7 +138,7 @@ class Stream:
 
 
 def _answer(folder: Path) -> None:
-    """Run the cells and write what the expression gives, with the versions."""
+    """Define what was sent and write what the expression gives, with the versions."""
     import numpy as np
     import torch
 
@@ -144,8 +147,8 @@ def _answer(folder: Path) -> None:
     names |= {"cuda": SimpleNamespace(Event=Event), "STREAM": Stream(), "IMAGES": np.load(folder / _IMAGES)}
     names["network"] = torch.export.load(folder / _NETWORK).module()
     try:
-        for cell in asked["cells"]:
-            exec(compile(cell, "a cell of the notebook", "exec"), names)
+        for source in asked["definitions"]:
+            exec(compile(source, "a function of the notebook", "exec"), names)
         value = eval(asked["expression"], names)
     except Exception as error:
         sys.exit(f"{type(error).__name__}: {why(error)}")

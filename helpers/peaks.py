@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["ITEM_BYTES", "measured_peaks"]
 
 ITEM_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1}
-CPU_SIZE, GPU_SIZE = 1024, 4096
+CPU_SIZE, GPU_SIZE = 1024, 8192
 COPY_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 LEAST_REPEATS, LEAST_SECONDS = 32, 0.5
 

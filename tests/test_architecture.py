@@ -18,9 +18,19 @@ ROOT = Path(__file__).resolve().parents[1]
 STEPS = tuple(f"s{step}" for step in GRADED)
 FLOORS = {
     "helpers": (
-        *("__init__", "errors", "missed", "timings", "digits", "imagenet", "outputs", "calibration_cache"),
-        *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders", "rendered_digits"),
-        *("imagenet_folders", "cifar10", "bert"),
+        *(
+            "__init__",
+            "api_changes",
+            "errors",
+            "missed",
+            "timings",
+            "digits",
+            "imagenet",
+            "outputs",
+            "calibration_cache",
+        ),
+        *("calibration_cache", "files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders"),
+        *("rendered_digits", "imagenet_folders", "cifar10", "bert"),
         *(
             "gpu_packages",
             "cuda_python",
@@ -37,6 +47,8 @@ FLOORS = {
             "lab",
             "elsewhere",
             "other_torch",
+            "other_api",
+            "model_optimizer",
             "plots",
             "slider",
             "number_formats",
@@ -62,13 +74,13 @@ FLOORS = {
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
         *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
-        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "builds", "retired", "student"),
+        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "builds", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "pipeline", "checks", "grading"),
     "solutions.pipeline": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
-        *("timing", "quality", "profiling", "running", "doctor", "commands", "cli", "__main__"),
+        *("timing", "quality", "profiling", "running", "doctor", "migrate", "commands", "cli", "__main__"),
     ),
     "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
     "solutions.checks.trusted": (

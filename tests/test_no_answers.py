@@ -18,7 +18,6 @@ ANSWERS = {
 }
 ALLOWED = {
     "helpers/probes/engines.py": "configures a builder",
-    "helpers/probes/retired.py": "configures a builder",
     "helpers/points/s09_mixed_precision/layers.py": "configures a builder",
     "15_llm": "configures a builder",
 }

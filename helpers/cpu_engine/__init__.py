@@ -1,8 +1,9 @@
 """TensorRT's Python API on OpenVINO: the engine of machines without an NVIDIA GPU.
 
-Code written for TensorRT 10.x runs unchanged: parse ONNX, build FP32/FP16/BF16/INT8 engines with optimization profiles
-and calibrators, serialize, deserialize, execute on streams, inspect and profile. It is a real optimising engine, with
-fused layers and real half-precision and INT8 kernels, on the processor; its numbers are a CPU's and are labelled so.
+Code written for TensorRT 10.x, or with TRT_LAB_API=11 for 11.x, runs unchanged: parse ONNX, build FP32/FP16/BF16/INT8
+engines with optimization profiles and calibrators, serialize, deserialize, execute on streams, inspect and profile. It
+is a real optimising engine, with fused layers and real half-precision and INT8 kernels, on the processor; its numbers
+are a CPU's and are labelled so.
 
 What it does not do raises `UnsupportedError` by name: networks built layer by layer (`add_*`), plugins, loops,
 refitting, FP8 and INT4, DLA, output allocators. Without effect, but kept and readable: workspace and other memory
@@ -49,6 +50,7 @@ from helpers.cpu_engine.api.enums import (
 from helpers.cpu_engine.api.logger import ILogger, Logger
 from helpers.cpu_engine.api.manifest import complete, missing_name
 from helpers.cpu_engine.api.types import Dims, Dims2, Dims3, Dims4, nptype, volume
+from helpers.cpu_engine.api.version import API
 from helpers.cpu_engine.calibration.calibrators import (
     IInt8Calibrator,
     IInt8EntropyCalibrator,
@@ -145,8 +147,8 @@ def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
 
 
 def get_nv_onnx_parser_version() -> int:
-    """Return the version of the parser whose behaviour is followed, as TensorRT counts: 101600."""
-    return 101600
+    """Return the version of the parser whose behaviour is followed, as TensorRT counts: 101600 for 10.16."""
+    return API.parser
 
 
 def device_description() -> str:

@@ -9,11 +9,12 @@ from typing import Any
 from helpers.cpu_engine import _openvino
 from helpers.cpu_engine.api.enums import DataType
 from helpers.cpu_engine.api.pybind import Scoped
+from helpers.cpu_engine.api.version import API, API_VARIABLE, VERSIONS
 from helpers.cpu_engine.plan_header import check_header, is_map, is_text
 
 __all__ = ["VERSION", "Binding", "IHostMemory", "Plan", "PlanError", "platform", "seal", "unseal"]
 
-VERSION = "10.16.1.11+cpu"
+VERSION = API.engine
 _MAGIC = b"TRTCPUPL"
 _NVIDIA_MAGIC = (b"ftrt", b"ptrt")
 
@@ -161,7 +162,9 @@ def _check_platform(built: Any) -> None:
     here = platform()
     for key, what in (("engine", "engine version"), ("openvino", "OpenVINO version"), ("cpu", "processor features")):
         if built.get(key) != here[key]:
+            spoken = next((api for api, version in VERSIONS.items() if built.get(key) == version.engine), None)
             raise PlanError(
                 f"the plan was built for another {what} ({built.get(key)}, here {here[key]}); engines are not "
                 "portable: build it again from the ONNX file on this machine"
+                + (f", or load it with {API_VARIABLE}={spoken}" if spoken else "")
             )

@@ -14,6 +14,7 @@ from helpers.points import (
     s11_bert,
     s12_layer_profiling,
     s13_compilers,
+    s14_explicit_quantisation,
     s16_cases,
 )
 from helpers.points.point import Check
@@ -34,6 +35,7 @@ ROOMS = (
     s11_bert,
     s12_layer_profiling,
     s13_compilers,
+    s14_explicit_quantisation,
     s16_cases,
 )
 CHECKS: dict[str, Check] = {name: check for room in ROOMS for name, check in room.CHECKS.items()}

@@ -38,7 +38,9 @@ class Build:
 
     `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
     (TensorRT's, such as FLOAT and HALF), `held_layers` the same of every kind of layer. `calibration_batch` is the
-    middle batch of the profile to calibrate in, None where that is the engine's own.
+    middle batch of the profile to calibrate in, None where that is the engine's own. `halves` is how many convolutions
+    give FP16 or BF16 by the network's own types, `quantizers` how many layers quantise. `verbosity` is the profiling
+    verbosity that was asked for, such as DETAILED.
     """
 
     workspace_bytes: int
@@ -48,6 +50,10 @@ class Build:
     held: dict[str, int] = field(default_factory=dict)
     calibration_batch: int | None = None
     held_layers: dict[str, dict[str, int]] = field(default_factory=dict)
+    halves: int = 0
+    quantizers: int = 0
+    verbosity: str = ""
+    strongly_typed: bool = False
 
 
 @contextlib.contextmanager
@@ -66,9 +72,9 @@ def recorded_builds(*, failing: bool = False, calibrated: bool = False) -> Itera
 
     def recording(original: Any) -> Any:
         def build(builder: Any, network: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+            builds.append(_asked(network, config))
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
-            builds.append(_asked(network, config))
             fails = failing and len(builds) == 1
             plan = None if fails and not calibrated else original(builder, network, config, *args, **kwargs)
             return None if fails else plan
@@ -94,15 +100,30 @@ def _asked(network: Any, config: Any) -> Build:
         flags=flags,
         calibrator=type(calibrator).__name__ if calibrator is not None else None,
         convolutions=len(convolutions),
-        held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if layer.precision_is_set)),
+        held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if _is_held(layer))),
         calibration_batch=_calibration_batch(network, config),
         held_layers=_held(layers),
+        halves=sum(str(layer.get_output(0).dtype).endswith(("HALF", "BF16")) for layer in convolutions),
+        quantizers=sum(layer.type == trt.LayerType.QUANTIZE for layer in layers),
+        verbosity=str(config.profiling_verbosity).rpartition(".")[2],
+        strongly_typed=_strongly_typed(network),
     )
+
+
+def _strongly_typed(network: Any) -> bool:
+    """Return whether every type is the model's; TensorRT 8.6 has no such networks."""
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return flag is not None and network.get_flag(flag)
+
+
+def _is_held(layer: Any) -> bool:
+    """Say whether a layer was asked to keep a precision, which TensorRT 11 has no way to ask for."""
+    return getattr(layer, "precision_is_set", False)
 
 
 def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for layer in (layer for layer in layers if layer.precision_is_set):
+    for layer in filter(_is_held, layers):
         kind, precision = (str(value).rpartition(".")[2] for value in (layer.type, layer.precision))
         counts = found.setdefault(kind, {})
         counts[precision] = counts.get(precision, 0) + 1
@@ -110,7 +131,7 @@ def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
 
 
 def _calibration_batch(network: Any, config: Any) -> int | None:
-    profile = config.get_calibration_profile()
+    profile = config.get_calibration_profile() if hasattr(config, "get_calibration_profile") else None
     shapes = profile.get_shape(network.get_input(0).name) if profile and network.num_inputs else None
     return int(shapes[1][0]) if shapes else None
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from helpers.backend import trt
+from helpers.backend import network_flags, trt
 
 __all__ = ["probe_engine", "recorded_engine"]
 
@@ -55,7 +55,7 @@ def _begun(onnx: bytes, ranges: Sequence[Batches]) -> tuple[Any, Any, Any]:
     """Return builder, parsed network and configuration, with a profile for each of `ranges` and without TF32."""
     logger = trt.Logger(trt.Logger.ERROR)
     builder = trt.Builder(logger)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    network = builder.create_network(network_flags())
     parser = trt.OnnxParser(network, logger)
     if not parser.parse(onnx):
         raise ValueError(f"no model for a probe: {parser.get_error(0)}")

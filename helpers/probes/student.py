@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from helpers.api_changes import replacement
 from helpers.lab import artifacts_folder
 from helpers.missed import SLIPS, Missed
 from helpers.probes.answer import Probe, answer
 from helpers.probes.codec import pack, unpack
-from helpers.probes.retired import replacement
 
 __all__ = ["Reply", "Student"]
 

@@ -21,6 +21,10 @@ _CPU_FEATURES = {
     "BF16": ("avx512_bf16", "amx_bf16"),
     "AMX": ("amx_tile",),
 }
+_API = {
+    10: "10: precision flags and calibrators, or strong typing where the network asks for it",
+    11: "11: strong typing only, the model's types and Q/DQ nodes decide",
+}
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,8 @@ def _tensorrt(diagnosis: Diagnosis, has_gpu: bool) -> None:
     found = next((version for name in _tensorrt_names() if (version := installed(name))), None)
     absent = "not installed" + ("" if has_gpu else "; needs an NVIDIA GPU")
     if found and int(found.split(".")[0]) >= 11:
-        note = " (has no precision flags and no calibrators; the lab needs 8.6 to 10.16)"
-        diagnosis.add("TensorRT", found + note, False, gpu_packages.replace_command() if has_gpu else "")
+        note = "no precision flags, no calibrators; the lab was not run on TensorRT 11. Step 4's calibrator needs 10.16"
+        diagnosis.add("TensorRT", f"{found} ({note}{': ' + gpu_packages.replace_command() if has_gpu else ''})")
     else:
         remedy = gpu_packages.install_command() if has_gpu and not found else ""
         diagnosis.add("TensorRT", found or absent, bool(found), remedy)
@@ -120,13 +124,14 @@ def _engine(diagnosis: Diagnosis) -> str:
     """Return the engine that the lab chooses here; a failure becomes a finding."""
     asked = os.environ.get("TRT_LAB_ENGINE", "auto")
     try:
-        from helpers.backend import DEVICE, ENGINE, WHY_CPU, describe
+        from helpers.backend import API, DEVICE, ENGINE, WHY_CPU, describe
     except Exception as error:  # a doctor reports a broken installation, it does not die of it
         remedy = "" if isinstance(error, LabError) else "pip install -e ."  # an error of ours says what to do
         diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, remedy)
         return ""
     through = f", through {cuda}" if (cuda := describe().get("cuda")) else ""
     diagnosis.add("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}{through}")
+    diagnosis.add("TensorRT's API", _API[API])
     if WHY_CPU:
         diagnosis.add("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False)
     return ENGINE

@@ -23,6 +23,7 @@ def case_name(nodeid: str) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", metavar="FILE", help="write every conformance case's outcome to FILE as JSON")
+    parser.addoption("--no-table", action="store_true", help="do not print the outcomes: the columns' table has them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,8 +51,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if not _rows:
         return
-    terminalreporter.section(f"conformance on {DEVICE}")
-    for name, row in sorted(_rows.items()):
+    terminalreporter.section(f"conformance on {DEVICE}, as TensorRT {trt.__version__}")
+    for name, row in sorted(_rows.items()) if not config.getoption("--no-table", False) else ():
         reason = f"  ({row['reason']})" if row["reason"] else ""
         terminalreporter.write_line(f"{row['outcome']:8} {row['seconds']:7.2f} s  {name}{reason}")
     outcomes = [row["outcome"] for row in _rows.values()]

@@ -1,6 +1,7 @@
 """Tiny ONNX networks for the conformance suite, made with onnx.helper at opset 17, which TensorRT 8.6 still parses."""
 
 import functools
+from collections.abc import Container, Iterable
 
 import numpy as np
 import onnx
@@ -8,6 +9,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 __all__ = [
+    "cast",
     "conv_relu",
     "external_data",
     "fp16_gemm",
@@ -17,6 +19,7 @@ __all__ = [
     "mixed",
     "overflowing",
     "quantized",
+    "quantized_bias",
     "reference",
     "residual",
     "two_inputs",
@@ -45,7 +48,7 @@ def _node(operator: str, sources: list[str], dest: str, name: str, **attributes:
     return helper.make_node(operator, sources, [dest], name=name, **attributes)
 
 
-def _model(nodes: list, inputs: dict, outputs: dict, weights: list, dtype: int = FLOAT) -> bytes:
+def _model(nodes: list, inputs: dict, outputs: dict, weights: list, dtype: int = FLOAT, opset: int = 17) -> bytes:
     """Serialize a checked model; `inputs` and `outputs` map names to shapes, a string being a dynamic dimension."""
     graph = helper.make_graph(
         nodes,
@@ -54,7 +57,7 @@ def _model(nodes: list, inputs: dict, outputs: dict, weights: list, dtype: int =
         [helper.make_tensor_value_info(name, dtype, shape) for name, shape in outputs.items()],
         weights,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     onnx.checker.check_model(model)
     return model.SerializeToString()
 
@@ -195,6 +198,54 @@ def quantized() -> bytes:
         if dest == "c":
             nodes.append(_node("Relu", ["c"], "r", "relu1"))
     return _model(nodes, {"x": ["N", 3, 8, 8]}, {"y": ["N", 8, 8, 8]}, weights)
+
+
+@functools.cache
+def quantized_bias() -> bytes:
+    """`quantized`, the first layer's bias in 32 bits behind a DequantizeLinear: NVIDIA's parser takes none of them."""
+    model = onnx.load_from_string(quantized())
+    graph = model.graph
+    bias = next(weight for weight in graph.initializer if weight.name == "conv1.b")
+    codes, scale = np.rint(numpy_helper.to_array(bias) / 1e-4).astype(np.int32), np.array(1e-4, np.float32)
+    stored = {"conv1.b_q": codes, "conv1.b_scale": scale, "conv1.b_zero": np.array(0, np.int32)}
+    graph.initializer.remove(bias)
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in stored.items())
+    graph.node.insert(0, _node("DequantizeLinear", list(stored), "conv1.b", "conv1_b_dq"))
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def cast(model: bytes, kind: int, float_layers: Container[str] = (), opset: int = 17) -> bytes:
+    """Return a float model whose layers run in `kind` (TensorProto.FLOAT16, BFLOAT16), its ends kept in FP32.
+
+    The `float_layers` keep FP32, between casts of their own. Scales may be of FP16 from opset 19 on.
+    """
+    graph = onnx.load_from_string(model).graph
+    weights = {weight.name: weight for weight in graph.initializer}
+    nodes = [_node("Cast", [value.name], f"{value.name}_low", f"{value.name}_cast", to=kind) for value in graph.input]
+    for node in graph.node:
+        low, keeps = f"{node.output[0]}_low", node.name in float_layers
+        for index, name in enumerate(node.input):
+            if name in weights and not keeps and weights[name].data_type == FLOAT:
+                weights[name] = _as(weights[name], kind)
+            elif name not in weights:
+                node.input[index] = f"{name}_low"
+                if keeps:
+                    nodes.append(_node("Cast", [f"{name}_low"], f"{name}_for_{node.name}", f"{node.name}_up", to=FLOAT))
+                    node.input[index] = nodes[-1].output[0]
+        node.output[0] = f"{low}_f" if keeps else low
+        nodes += [node, *([_node("Cast", [f"{low}_f"], low, f"{node.name}_down", to=kind)] if keeps else [])]
+    for value in graph.output:
+        nodes.append(_node("Cast", [f"{value.name}_low"], value.name, f"{value.name}_cast", to=FLOAT))
+    return _model(nodes, _shapes(graph.input), _shapes(graph.output), list(weights.values()), opset=opset)
+
+
+def _as(weight: TensorProto, kind: int) -> TensorProto:
+    return helper.make_tensor(weight.name, kind, weight.dims, numpy_helper.to_array(weight).ravel())
+
+
+def _shapes(values: Iterable[onnx.ValueInfoProto]) -> dict[str, list]:
+    return {value.name: [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim] for value in values}
 
 
 @functools.cache

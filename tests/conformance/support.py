@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.backend import ENGINE, cuda, trt
+from helpers.backend import ENGINE, cuda, network_flags, trt
 
 __all__ = [
     "LOG",
@@ -92,8 +92,7 @@ def refused_on_cpu(attempt: Callable[[], Any], feature: str) -> None:
 def parsed(model: bytes, flags: int | None = None) -> tuple[Any, Any, Any]:
     """Return (builder, network, parser) of a model that must parse."""
     builder = trt.Builder(LOG)
-    explicit = int(getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", 0))
-    network = builder.create_network(1 << explicit if flags is None else flags)
+    network = builder.create_network(network_flags() if flags is None else flags)
     parser = trt.OnnxParser(network, LOG)
     assert parser.parse(model), [parser.get_error(i).desc() for i in range(parser.num_errors)]
     return builder, network, parser

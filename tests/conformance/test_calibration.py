@@ -19,12 +19,14 @@ from tests.conformance.support import (
     build,
     captured,
     errors_in,
+    needs,
     parsed,
     relative_error,
     run,
     warnings_in,
 )
 
+pytestmark = needs("IInt8Calibrator")
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE = (4, 3, 16, 16)
 DATA = np.random.default_rng(0).standard_normal((4, *SHAPE)).astype(np.float32)

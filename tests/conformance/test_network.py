@@ -23,6 +23,7 @@ def layer_named(network: object, name: str) -> object:
     return next(layer for i in range(network.num_layers) if (layer := network.get_layer(i)).name == name)
 
 
+@needs("NetworkDefinitionCreationFlag.EXPLICIT_BATCH")
 def test_explicit_batch_flag_is_accepted_and_builds() -> None:
     builder = trt.Builder(LOG)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
@@ -75,6 +76,7 @@ def test_fixing_a_dynamic_input_shape_makes_a_static_engine() -> None:
     assert relative_error(run(plan, x=X), models.reference(models.conv_relu(), x=X)) < 1e-5
 
 
+@needs("ILayer.precision")
 def test_layer_precision_is_kept_and_reset() -> None:
     _, network, parser = parsed(models.conv_relu())
     layer = layer_named(network, "conv1")
@@ -85,6 +87,7 @@ def test_layer_precision_is_kept_and_reset() -> None:
     assert layer.precision_is_set is False
 
 
+@needs("ILayer.set_output_type")
 def test_layer_output_type_is_kept_and_reset() -> None:
     _, network, parser = parsed(models.conv_relu())
     layer = layer_named(network, "conv1")
@@ -95,6 +98,7 @@ def test_layer_output_type_is_kept_and_reset() -> None:
     assert layer.output_type_is_set(0) is False
 
 
+@needs("ITensor.dynamic_range")
 def test_dynamic_range_is_kept_and_reset() -> None:
     _, network, parser = parsed(models.conv_relu())
     x = network.get_input(0)
@@ -115,6 +119,7 @@ def test_strongly_typed_network_takes_its_types_from_onnx() -> None:
     assert relative_error(run(plan, x=x), models.reference(models.fp16_gemm(), x=x).astype(np.float32)) < 1e-2
 
 
+@needs("BuilderFlag.FP16")
 @needs("NetworkDefinitionCreationFlag.STRONGLY_TYPED")
 def test_strongly_typed_network_rejects_precision_flags() -> None:
     flags = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)

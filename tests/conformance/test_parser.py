@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.backend import trt
+from helpers.backend import network_flags, trt
 from tests.conformance import models
 from tests.conformance.support import LOG, VERSION, load, parsed, relative_error, run
 
 
 def new_parser() -> tuple[Any, Any, Any]:
     builder = trt.Builder(LOG)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+    network = builder.create_network(network_flags())
     return builder, network, trt.OnnxParser(network, LOG)
 
 

@@ -5,7 +5,19 @@ import pytest
 
 from helpers.backend import trt
 from tests.conformance import models
-from tests.conformance.support import LOG, ON_GPU, build, captured, errors_in, load, needs, parsed, relative_error, run
+from tests.conformance.support import (
+    LOG,
+    ON_GPU,
+    VERSION,
+    build,
+    captured,
+    errors_in,
+    load,
+    needs,
+    parsed,
+    relative_error,
+    run,
+)
 
 IMAGE = (3, 8, 8)
 X = np.random.default_rng(0).standard_normal((4, *IMAGE)).astype(np.float32)
@@ -86,10 +98,12 @@ def test_unknown_tensor_has_mode_none(plan: bytes) -> None:
 
 def test_engine_counts_layers_and_memory(plan: bytes) -> None:
     engine = load(plan)
-    assert engine.num_layers >= 1 and engine.device_memory_size >= 0
-    assert engine.has_implicit_batch_dimension is False and engine.refittable is False
+    size = "device_memory_size_v2" if VERSION >= (11,) else "device_memory_size"
+    assert engine.num_layers >= 1 and getattr(engine, size) >= 0
+    assert getattr(engine, "has_implicit_batch_dimension", False) is False and engine.refittable is False
 
 
+@needs("ICudaEngine.device_memory_size")
 @needs("ICudaEngine.device_memory_size_v2")
 def test_second_memory_size_equals_the_first(plan: bytes) -> None:
     engine = load(plan)

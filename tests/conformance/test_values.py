@@ -11,10 +11,10 @@ from tests.conformance.support import LOG, Log
 
 
 def test_enum_members_convert_to_int_and_print_by_name() -> None:
-    assert 1 << int(trt.BuilderFlag.INT8) == 2
-    assert repr(trt.BuilderFlag.FP16) == "<BuilderFlag.FP16: 0>" and trt.BuilderFlag(1) == trt.BuilderFlag.INT8
-    assert trt.BuilderFlag.__members__["TF32"] == trt.BuilderFlag.TF32 and trt.BuilderFlag.FP16 != 0
-    assert trt.BuilderFlag.FP16.name == "FP16" and trt.BuilderFlag.FP16 != trt.BuilderFlag.INT8
+    assert 1 << int(trt.DataType.HALF) == 2
+    assert repr(trt.DataType.FLOAT) == "<DataType.FLOAT: 0>" and trt.DataType(1) == trt.DataType.HALF
+    assert trt.BuilderFlag.__members__["TF32"] == trt.BuilderFlag.TF32 and trt.DataType.FLOAT != 0
+    assert trt.BuilderFlag.TF32.name == "TF32" and trt.BuilderFlag.TF32 != trt.BuilderFlag.DEBUG
     assert str(trt.DataType.HALF) == "DataType.HALF" and str(trt.Logger.ERROR) == "Severity.ERROR"
     assert trt.Logger.ERROR < trt.Logger.WARNING and trt.float16 == trt.DataType.HALF
 

@@ -30,6 +30,7 @@ BONUS_POINTS = {
     "11_bert": 5,
     "12_layer_profiling": 4,
     "13_compilers": 3,
+    "14_explicit_quantisation": 6,
     "16_cases": 3,
 }
 

@@ -14,9 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ASK = "import json, helpers.backend as b; print(json.dumps([b.ENGINE, b.describe().get('note', '')]))"
 PYCUDA = {"pycuda/__init__.py": "", "pycuda/autoprimaryctx.py": "", "pycuda/driver.py": ""}
-TENSORRT_11 = {"tensorrt.py": "__version__ = '11.0.1'"}
 BROKEN = {"tensorrt.py": "raise ImportError('libnvinfer.so.10: cannot open shared object file')"}
-NO_DRIVER = {"tensorrt.py": "class IInt8EntropyCalibrator2: pass"} | PYCUDA
+NO_DRIVER = {"tensorrt.py": "__version__ = '11.4.0.106'"} | PYCUDA
 NO_DRIVER["pycuda/autoprimaryctx.py"] = "raise RuntimeError('cuInit failed: no CUDA-capable device is detected')"
 CUDA_PYTHON = {
     "cuda/__init__.py": "",
@@ -24,7 +23,6 @@ CUDA_PYTHON = {
     "cuda/bindings/driver.py": "import sys, tests.fake_cuda as fake; sys.modules[__name__] = fake.FakeDriver()",
 }
 TIMED = """
-class IInt8EntropyCalibrator2: pass
 class Config:
     def create_timing_cache(self, content): return content
     def set_timing_cache(self, cache, ignore_mismatch): self.cache = cache
@@ -32,6 +30,7 @@ class Builder:
     def create_builder_config(self): return Config()
 __version__ = "8.6.0"
 """
+ASKED = [("10", "10 10.16.1.11+cpu"), ("11", "11 11.4.0.106+cpu"), ("", "10 10.16.1.11+cpu")]
 DEVICE = """
 class Context:
     @staticmethod
@@ -54,11 +53,10 @@ def _python(
 @pytest.mark.parametrize(
     "files, reason",
     [
-        (TENSORRT_11, "TensorRT 11.0.1 has no precision flags and no INT8 calibrators"),
         (BROKEN, "libnvinfer.so.10: cannot open shared object file"),
         (NO_DRIVER, "no CUDA-capable device is detected"),
     ],
-    ids=["TensorRT 11", "a broken installation", "no driver"],
+    ids=["a broken installation", "no driver"],
 )
 def test_auto_says_why_it_does_not_use_an_installed_tensorrt(
     tmp_path: Path, files: dict[str, str], reason: str
@@ -69,17 +67,30 @@ def test_auto_says_why_it_does_not_use_an_installed_tensorrt(
     assert done.stderr == ""
 
 
-def test_tensorrt_11_is_refused_with_the_command_that_replaces_it(tmp_path: Path) -> None:
-    files = TENSORRT_11 | {
-        "tensorrt-11.0.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: tensorrt\nVersion: 11.0.1\n",
-        "tensorrt_cu13_libs-11.0.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: tensorrt_cu13_libs\n",
-        "pynvml.py": "nvmlInit = lambda: None\nnvmlSystemGetCudaDriverVersion = lambda: 12080",
-    }
-    done = _python(tmp_path, files, "tensorrt", "-c", "import helpers.backend")
-    assert done.stderr.strip().endswith(
-        "install the last line that has them: pip uninstall -y tensorrt tensorrt-cu13-libs"
-        " && pip install 'cuda-bindings>=12.9,<13' 'tensorrt-cu12==10.16.1.11'"
-    )
+@pytest.mark.parametrize("version, api", [("8.6.1", 10), ("10.16.1.11", 10), ("11.4.0.106", 11), ("12.0.0", 11)])
+def test_auto_takes_the_tensorrt_that_is_installed_and_tells_its_api(tmp_path: Path, version: str, api: int) -> None:
+    files = {"tensorrt.py": f"__version__ = {version!r}"} | PYCUDA | {"pycuda/driver.py": DEVICE}
+    ask = "import helpers.backend as b; print(b.ENGINE, b.API, b.describe()['api'], b.DEVICE)"
+    done = _python(tmp_path, files, "auto", "-c", ask, TRT_LAB_API="10")
+    assert done.stdout.split(maxsplit=3) == ["tensorrt", str(api), str(api), f"TensorRT {version}, a GPU\n"]
+
+
+@pytest.mark.parametrize("asked, found", ASKED)
+def test_the_cpu_engine_speaks_the_api_that_is_asked_for(tmp_path: Path, asked: str, found: str) -> None:
+    ask = "import helpers.backend as b; print(b.describe()['api'], b.trt.__version__, b.API)"
+    done = _python(tmp_path, {}, "cpu", "-c", ask, TRT_LAB_API=asked)
+    assert done.stdout.split() == [*found.split(), found[:2]]
+
+
+def test_an_api_that_the_cpu_engine_does_not_speak_is_one_line(tmp_path: Path) -> None:
+    done = _python(tmp_path, {}, "cpu", "-m", "solutions.pipeline", "doctor", TRT_LAB_API="9")
+    assert done.returncode
+    assert "TRT_LAB_API='9' is no version that the CPU engine speaks; choose 10 or 11" in " ".join(done.stdout.split())
+
+
+def test_the_doctor_names_the_api(tmp_path: Path) -> None:
+    done = _python(tmp_path, {}, "cpu", "-m", "solutions.pipeline", "doctor", TRT_LAB_API="11")
+    assert "11: strong typing only" in " ".join(done.stdout.split()), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -125,26 +136,26 @@ def test_tensorrt_without_any_cuda_package_is_told_how_to_get_one(tmp_path: Path
     assert "No module named 'cuda.bindings'" in done.stdout and "pip install 'cuda-bindings" in done.stdout
 
 
-@pytest.mark.parametrize("files", [TENSORRT_11, BROKEN, NO_DRIVER], ids=["TensorRT 11", "broken", "no driver"])
+@pytest.mark.parametrize("files", [BROKEN, NO_DRIVER], ids=["broken", "no driver"])
 def test_asking_for_tensorrt_where_it_cannot_run_is_an_error(tmp_path: Path, files: dict[str, str]) -> None:
     done = _python(tmp_path, files, "tensorrt", "-c", "import helpers.backend")
     assert done.returncode and "EngineUnavailableError" in done.stderr
 
 
 def test_asking_for_the_cpu_engine_needs_no_reason(tmp_path: Path) -> None:
-    assert json.loads(_python(tmp_path, TENSORRT_11, "cpu", "-c", ASK).stdout) == ["cpu", ""]
+    assert json.loads(_python(tmp_path, BROKEN, "cpu", "-c", ASK).stdout) == ["cpu", ""]
 
 
 def test_the_doctor_tells_the_reason_in_one_line(tmp_path: Path) -> None:
-    done = _python(tmp_path, TENSORRT_11, "auto", "-m", "solutions.pipeline", "doctor")
+    done = _python(tmp_path, BROKEN, "auto", "-m", "solutions.pipeline", "doctor")
     assert done.returncode == 0
-    assert "TensorRT is installed and not used: TensorRT 11.0.1 has no precision flags" in done.stdout
+    assert "TensorRT is installed and not used: TensorRT cannot be used here: libnvinfer.so.10" in done.stdout
 
 
 def test_the_progress_of_the_start_page_tells_the_reason(tmp_path: Path) -> None:
-    done = _python(tmp_path, TENSORRT_11, "auto", "-c", "from helpers import feedback; print(feedback.progress())")
+    done = _python(tmp_path, BROKEN, "auto", "-c", "from helpers import feedback; print(feedback.progress())")
     said = done.stdout.splitlines()[0]
-    assert said.startswith("No GPU in use: CPU engine") and "not used: TensorRT 11.0.1 has no precision flags" in said
+    assert said.startswith("No GPU in use: CPU engine") and "not used: TensorRT cannot be used here: libnvinfer" in said
 
 
 def test_every_configuration_gets_the_timings_of_the_file_as_long_as_the_process_runs(tmp_path: Path) -> None:

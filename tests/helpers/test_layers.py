@@ -28,6 +28,7 @@ def test_reformats_and_reshapes_are_counted_as_other() -> None:
         ({"Inputs": [{"Format/Datatype": "Thirty-two wide channel vectorized row major Int8 format"}]}, "int8"),
         ({"Inputs": [{"Format/Datatype": "Row major linear FP32"}]}, "fp32"),
         ({"Inputs": [{"Format/Datatype": "BF16"}]}, "bf16"),
+        ({"Inputs": [{"Format": "Row major linear", "Datatype": "FP16"}]}, "fp16"),
         ({"Inputs": []}, "other"),
         ({}, "other"),
     ],

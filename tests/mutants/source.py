@@ -23,6 +23,8 @@ __all__ = ["OPERATORS", "Mutant", "all_mutants", "mutants_of", "normal", "todo_c
 OPERATORS: list[Operator] = [*FIELD, *GENERAL]
 """Where two operators make the same code, the mutant is the first one's, so those of the field come first."""
 
+_SEVERAL = (ast.Tuple, ast.List, ast.Set)
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -68,7 +70,7 @@ def all_mutants(step: str | None = None) -> tuple[Mutant, ...]:
 
 
 def normal(code: str) -> str:
-    """Return what a program is to Python: its syntax tree, without layout and comments.
+    """Return what a program does: its syntax tree, without layout, comments, the order of alternatives and guards.
 
     Raises:
         SyntaxError: it is no program.
@@ -76,7 +78,45 @@ def normal(code: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # `1 is x` and its like: a mutant may be bad style
         compile(code, "mutant", "exec")
-        return ast.dump(ast.parse(code))
+        return ast.dump(_Canonical().visit(ast.parse(code)))
+
+
+class _Canonical(ast.NodeTransformer):
+    """Puts alternatives in one order (`x in (1, 2)`, isinstance, except, max).
+
+    zip's guard `strict` and a last `return None` are taken away.
+    """
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        last = node.body[-1]
+        if (
+            isinstance(last, ast.Return | ast.Expr)
+            and isinstance(last.value, ast.Constant)
+            and last.value.value is None
+        ):
+            node.body[-1] = ast.Pass()
+        return self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        for test, among in zip(node.ops, node.comparators, strict=True):
+            if isinstance(test, ast.In | ast.NotIn) and isinstance(among, _SEVERAL):
+                among.elts.sort(key=ast.dump)
+        return self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        if isinstance(node.type, ast.Tuple):
+            node.type.elts.sort(key=ast.dump)
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "isinstance" and isinstance(node.args[-1], ast.Tuple):
+            node.args[-1].elts.sort(key=ast.dump)
+        if name in ("max", "min"):
+            node.args.sort(key=ast.dump)
+        if name == "zip":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "strict"]
+        return self.generic_visit(node)
 
 
 def mutants_of(step: str, cell: str, source: str, operators: list[Operator] = OPERATORS) -> list[Mutant]:

@@ -1,14 +1,16 @@
-"""Make helpers/cpu_engine/api/manifest.json from the docstrings of TensorRT's Python bindings.
+"""Make the manifests in helpers/cpu_engine/api from the docstrings of TensorRT's Python bindings.
 
-    python tests/tools/make_api_manifest.py [--download DIR]
+    python tests/tools/make_api_manifest.py [--download DIR] [--check]
 
+manifest.json has TensorRT 10.16's names and which of them 8.6 and 11 lack, manifest-11.json what 11 added or changed.
 The bindings' wheels are small and need NVIDIA's libraries only to run networks. This script downloads the wheels of
 three TensorRT lines, puts empty stand-ins for those libraries beside them (it needs gcc, readelf and nm), imports each
-extension module in a process of its own and reads names, enum members and pybind11's signatures. Python 3.11 on x86-64
-Linux.
+extension module in a process of its own and reads names, enum members and pybind11's signatures. It also says which of
+the names that are gone helpers/api_changes.json does not explain. Python 3.11 on x86-64 Linux.
 """
 
 import argparse
+import copy
 import json
 import os
 import subprocess
@@ -19,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-OUTPUT = ROOT / "helpers" / "cpu_engine" / "api" / "manifest.json"
+FOLDER = ROOT / "helpers" / "cpu_engine" / "api"
+CHANGES = ROOT / "helpers" / "api_changes.json"
 WHEELS = {
     "10.16": "tensorrt-cu13-bindings==10.16.1.11",
     "8.6": "tensorrt-bindings==8.6.1",
     "11": "tensorrt-cu13-bindings==11.4.0.106",
 }
+_INTERFACES = ("IOutputAllocator", "IPluginCreator")  # written by users: their methods are called, not offered
 SURFACE = """
 Builder BuilderFlag CalibrationAlgoType DataType DeviceType Dims Dims2 Dims3 Dims4 EngineCapability EngineInspector
 EngineStat ErrorCode ExecutionContextAllocationStrategy HardwareCompatibilityLevel IBuilderConfig ICudaEngine
@@ -77,7 +81,7 @@ def lacking(name: str, member: str | None, lines: dict[str, dict[str, Any]]) -> 
 
 def assemble(lines: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the manifest: TensorRT 10.16's names, each with the lines that lack it."""
-    names = lines["10.16"]
+    names = copy.deepcopy(lines["10.16"])
     unknown = sorted(set(SURFACE) - set(names))
     if unknown:
         raise SystemExit(f"not in the bindings of TensorRT 10.16: {', '.join(unknown)}")
@@ -92,16 +96,56 @@ def assemble(lines: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"wheels": WHEELS, "surface": surface, "outside": outside}
 
 
+def changed(lines: dict[str, dict[str, Any]], line: str) -> dict[str, Any]:
+    """Return what `line` has that TensorRT 10.16 has not, or has otherwise: described for the surface, else names."""
+    old, new = lines["10.16"], lines[line]
+    surface = {}
+    for name in sorted(set(SURFACE) & set(new)):
+        before, after = old[name].get("members", {}), new[name].get("members", {})
+        entry = {key: what for key, what in new[name].items() if key != "members" and what != old[name][key]}
+        if members := {key: what for key, what in after.items() if what != before.get(key)}:
+            entry["members"] = members
+        if entry:
+            surface[name] = entry
+    return {"surface": surface, "outside": sorted(set(new) - set(old))}
+
+
+def unexplained(lines: dict[str, dict[str, Any]], explained: set[str]) -> list[str]:
+    """Return the names that a line lacks of the one before it, and that are not among `explained`.
+
+    Members that all layers lost are ILayer's, and what an interface's Python class inherits differently is no change.
+    """
+    found = []
+    for before, after in (("8.6", "10.16"), ("10.16", "11")):
+        old, new = lines[before], lines[after]
+        layers = set(old["ILayer"]["members"]) - set(new["ILayer"]["members"])
+        for name, entry in old.items():
+            members = set(entry.get("members", ())) - set(new.get(name, {}).get("members", ()))
+            members -= layers if name != "ILayer" else set()
+            found += [name] if name not in new else [f"{name}.{member}" for member in members]
+    return sorted(name for name in set(found) - explained if name.split(".")[0] not in _INTERFACES)
+
+
 def main() -> None:
-    """Read the three wheels and write the manifest."""
+    """Read the three wheels and write the manifests, or compare them with what is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--download", type=Path, help="folder to keep the wheels in; a temporary one by default")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is not what was read")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         base = options.download or Path(temporary)
         lines = {line: read_line(requirement, base / line) for line, requirement in WHEELS.items()}
-    OUTPUT.write_text(json.dumps(assemble(lines), indent=1, sort_keys=True) + "\n")
-    print(f"wrote {OUTPUT}")
+    stale = []
+    for file, content in (("manifest.json", assemble(lines)), ("manifest-11.json", changed(lines, "11"))):
+        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+        if options.check and text != (FOLDER / file).read_text():
+            stale.append(f"{FOLDER / file} is not what the bindings say; run this without --check")
+        elif not options.check:
+            (FOLDER / file).write_text(text)
+            print(f"wrote {FOLDER / file}")
+    names = {row["name"] for row in json.loads(CHANGES.read_text())}
+    stale += [f"{name} is gone, and {CHANGES} does not say so" for name in unexplained(lines, names)]
+    sys.exit("\n".join(stale) or 0)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Enumerations, with the names and values of TensorRT 10.16's Python bindings, which the manifest lists."""
+"""Enumerations, with the names and values of TensorRT's Python bindings, which the manifest lists."""
 
 import enum
 from typing import NoReturn
 
-from helpers.cpu_engine.api.manifest import load_manifest
+from helpers.cpu_engine.api.manifest import listed_anywhere, missing_member
 
 __all__ = [
     "BuilderFlag",
@@ -39,6 +39,12 @@ class _PybindEnum(enum.EnumMeta):
     def __iter__(cls) -> NoReturn:
         raise TypeError(f"'{cls.__name__}' is not iterable in TensorRT; use {cls.__name__}.__members__.values()")
 
+    def __getattr__(cls, name: str) -> enum.Enum:
+        members = cls.__dict__.get("_member_map_", {})  # Python up to 3.11 finds a member here
+        if name in members and not name.startswith("_"):
+            return members[name]
+        raise missing_member(cls.__name__, name)
+
 
 class _TrtEnum(enum.Enum, metaclass=_PybindEnum):
     """A pybind11 enum: converts to int, never equals one."""
@@ -61,7 +67,7 @@ class _SizedEnum(_TrtEnum):
 
 def _listed(name: str, kind: type[_TrtEnum] = _TrtEnum) -> type[_TrtEnum]:
     """Return the enumeration that the manifest lists under `name`, its members in the order of their values."""
-    members = load_manifest()["surface"][name]["members"].items()
+    members = listed_anywhere(name)["members"].items()
     values = sorted(((member, entry["value"]) for member, entry in members), key=lambda pair: pair[1])
     return kind(name, values, module=__name__)
 

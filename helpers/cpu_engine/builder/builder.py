@@ -7,16 +7,16 @@ import time
 import onnx
 
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine.api.enums import BuilderFlag, DataType, MemoryPoolType, NetworkDefinitionCreationFlag
+from helpers.cpu_engine.api.enums import BuilderFlag, DataType, MemoryPoolType
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.pybind import Scoped
 from helpers.cpu_engine.api.types import nptype
 from helpers.cpu_engine.builder import lowering, quantization
 from helpers.cpu_engine.builder.checks import BuildError, check
 from helpers.cpu_engine.builder.config import IBuilderConfig, IOptimizationProfile, ITimingCache
-from helpers.cpu_engine.builder.half_types import has_half_types, in_single_types
 from helpers.cpu_engine.builder.layer_facts import biased_products, layer_attributes
 from helpers.cpu_engine.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
+from helpers.cpu_engine.builder.strong_types import float_layers, half_types, without_halves
 from helpers.cpu_engine.calibration.calibrators import algorithm_of
 from helpers.cpu_engine.calibration.probe import runner
 from helpers.cpu_engine.calibration.session import calibrate
@@ -96,7 +96,7 @@ class _Build:
 
     def __init__(self, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
         self.network, self.config, self.logger = network, config, logger
-        self.strongly = network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        self.strongly = network.strongly_typed
 
     def run(self) -> Plan:
         check(self.network, self.config)
@@ -114,28 +114,34 @@ class _Build:
         return self.plan
 
     def _lower(self) -> None:
-        self.source = lowering.lowered(self.network)
-        self.model = self.single = in_single_types(self.source) if self.strongly else self.source
-        self.hint = self._hint()
+        self.model = lowering.lowered(self.network)
+        self.hint, self.stores_half, self.floats = self._precision()
+        if self.strongly and self.stores_half:
+            self.model = without_halves(self.model)
+        self.source = self.model
         self.bounds = self._bounds()
-        constrained = any(
-            self.config.get_flag(flag)
-            for flag in (BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
-        )
+        constrained = self.config.asks_for("OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
         self.asked = {x.name: x.precision for x in self.network if x.precision_is_set} if constrained else {}
         if constrained:
             for layer in self.network:
                 if layer.output_type_is_set(0) and layer.get_output_type(0) == DataType.FLOAT:
                     self.asked.setdefault(layer.name, DataType.FLOAT)
 
-    def _hint(self) -> str:
-        """Precision for the layers that are free: the fastest here of those asked for."""
-        half, brain = self.config.get_flag(BuilderFlag.FP16), self.config.get_flag(BuilderFlag.BF16)
+    def _precision(self) -> tuple[str, bool, set[str]]:
+        """Return the hint for the layers that are free, whether weights are stored in half, and which layers are FP32.
+
+        A flag frees all layers, a type in a strongly typed network those that have it.
+        """
+        half, brain = self.config.asks_for("FP16"), self.config.asks_for("BF16")
         if self.strongly:
-            kinds = onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16
-            half, brain = (has_half_types(self.source, (kind,)) for kind in kinds)
+            types = half_types(self.model)
+            half, brain = onnx.TensorProto.FLOAT16 in types, onnx.TensorProto.BFLOAT16 in types
         if not (half or brain):
-            return "f32"
+            return "f32", False, set()
+        return self._hint(half), True, float_layers(self.model) if self.strongly else set()
+
+    def _hint(self, half: bool) -> str:
+        """Return the fastest precision here of those asked for, FP16 (`half`) or BF16."""
         precision = _openvino.half_precision("FP16" if half else "BF16")
         if precision == "FP32":
             lacks = "neither FP16 nor BF16" if half else "no BF16"
@@ -154,7 +160,7 @@ class _Build:
         if quantization.has_qdq(self.model):
             self.model = quantization.fit_weights(self.model)
             return
-        if not self.config.get_flag(BuilderFlag.INT8):
+        if not self.config.asks_for("INT8"):
             return
         scales = self._scales()
         not_int8 = {name for name, precision in self.asked.items() if precision != DataType.INT8}
@@ -205,15 +211,7 @@ class _Build:
 
     def _keep_float(self) -> set[str]:
         """Names under which OpenVINO knows the layers that must stay in FP32, and their weights."""
-        layers = {name for name, precision in self.asked.items() if precision == DataType.FLOAT}
-        if self.strongly and has_half_types(self.source):
-            floats = {
-                value.name
-                for value in (*self.source.graph.value_info, *self.source.graph.output)
-                if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
-            }
-            nodes = [node for node in self.source.graph.node if node.op_type != "Cast"]
-            layers |= {node.name for node in nodes if any(name in floats for name in node.output)}
+        layers = {name for name, precision in self.asked.items() if precision == DataType.FLOAT} | self.floats
         nodes = [node for node in self.source.graph.node if node.name in layers]
         weights = {tensor.name for tensor in self.source.graph.initializer}
         outputs = {name for node in nodes for name in node.output}
@@ -221,25 +219,19 @@ class _Build:
 
     def _compile(self) -> None:
         keep = self._keep_float()
-        half = self._stores_half()
         data = self.model.SerializeToString(deterministic=True)
         cache = None if self.config.get_flag(BuilderFlag.DISABLE_TIMING_CACHE) else self.config.get_timing_cache()
-        key = hashlib.sha256(data + repr((self.hint, self.bounds, half, sorted(keep))).encode()).hexdigest()
+        key = hashlib.sha256(data + repr((self.hint, self.bounds, self.stores_half, sorted(keep))).encode()).hexdigest()
         self.blob = self._from_cache(cache, key)
         if self.blob is None:
             started = time.perf_counter()
             try:
-                self.blob = _openvino.compile_model(data, self.hint, self.bounds, half, keep).export()
+                self.blob = _openvino.compile_model(data, self.hint, self.bounds, self.stores_half, keep).export()
             except RuntimeError as error:
                 raise BuildError(f"Could not build the engine: {error}") from error
             self.logger.log(ILogger.INFO, f"Compiled in {time.perf_counter() - started:.3f} seconds.")
             if cache is not None:
                 cache.store(key, self.blob)
-
-    def _stores_half(self) -> bool:
-        if self.strongly:
-            return has_half_types(self.source)
-        return any(self.config.get_flag(flag) for flag in (BuilderFlag.FP16, BuilderFlag.BF16))
 
     def _from_cache(self, cache: ITimingCache | None, key: str) -> bytes | None:
         blob = cache.find(key) if cache is not None else None
@@ -260,10 +252,10 @@ class _Build:
             verbosity=self.config.profiling_verbosity.name,
             workspace_bytes=self.config.get_memory_pool_limit(MemoryPoolType.WORKSPACE),
             operators={node.name: node.op_type for node in self.source.graph.node},
-            layer_of={name: node.name for node in self.single.graph.node for name in node.output},
-            products=biased_products(self.single),
+            layer_of={name: node.name for node in self.source.graph.node for name in node.output},
+            products=biased_products(self.source),
             asked={name: precision.name for name, precision in self.asked.items()},
-            attributes=layer_attributes(self.source, self.model, self._keep_float() if self._stores_half() else None),
+            attributes=layer_attributes(self.source, self.model, self._keep_float() if self.stores_half else None),
         )
 
     def _bindings(self) -> list[Binding]:

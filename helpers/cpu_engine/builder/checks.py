@@ -1,18 +1,13 @@
 """What must hold of a network and its configuration before a build: flags, precisions and profiles that fit."""
 
-from helpers.cpu_engine.api.enums import BuilderFlag, DataType, NetworkDefinitionCreationFlag
+from helpers.cpu_engine.api.enums import DataType
 from helpers.cpu_engine.builder import quantization
 from helpers.cpu_engine.builder.config import IBuilderConfig, IOptimizationProfile
 from helpers.cpu_engine.builder.network import INetworkDefinition, inputs_of
 
 __all__ = ["BuildError", "check"]
 
-_PRECISION_FLAGS = (BuilderFlag.FP16, BuilderFlag.INT8, BuilderFlag.BF16)
-_NEEDS_FLAG = {
-    DataType.HALF: BuilderFlag.FP16,
-    DataType.BF16: BuilderFlag.BF16,
-    DataType.INT8: BuilderFlag.INT8,
-}
+_NEEDS_FLAG = {DataType.HALF: "FP16", DataType.BF16: "BF16", DataType.INT8: "INT8"}
 
 
 class BuildError(Exception):
@@ -34,24 +29,22 @@ def check(network: INetworkDefinition, config: IBuilderConfig) -> None:
 
 
 def _check_flags(network: INetworkDefinition, config: IBuilderConfig) -> None:
-    strongly = network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
-    if strongly:
-        for flag in _PRECISION_FLAGS:
-            if config.get_flag(flag):
-                raise BuildError(
-                    f"{flag.name} flag must not be set for a strongly typed network: its ONNX types decide"
-                )
-    elif quantization.has_qdq(network.model) and not config.get_flag(BuilderFlag.INT8):
+    if network.strongly_typed:
+        for name in _NEEDS_FLAG.values():
+            if config.asks_for(name):
+                raise BuildError(f"{name} flag must not be set for a strongly typed network: its ONNX types decide")
+        return
+    if quantization.has_qdq(network.model) and not config.asks_for("INT8"):
         raise BuildError(
             "Int8 precision has been set for a layer or layer output, but int8 is not configured in the builder: "
             "the model has QuantizeLinear/DequantizeLinear nodes, set BuilderFlag.INT8"
         )
-    if config.get_flag(BuilderFlag.OBEY_PRECISION_CONSTRAINTS) and not strongly:
+    if config.asks_for("OBEY_PRECISION_CONSTRAINTS"):
         for layer in network:
             flag = _NEEDS_FLAG.get(layer.precision)
-            if layer.precision_is_set and flag and not config.get_flag(flag):
+            if layer.precision_is_set and flag and not config.asks_for(flag):
                 raise BuildError(
-                    f"Layer {layer.name} asks for precision {layer.precision.name}, but {flag.name} is not set in the "
+                    f"Layer {layer.name} asks for precision {layer.precision.name}, but {flag} is not set in the "
                     "builder config"
                 )
 

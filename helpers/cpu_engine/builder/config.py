@@ -22,18 +22,10 @@ from helpers.cpu_engine.plan_header import is_count, is_map, is_text
 
 __all__ = ["IBuilderConfig", "IOptimizationProfile", "IProgressMonitor", "ITimingCache"]
 
-_UNSUPPORTED_FLAGS = {
-    BuilderFlag.FP8,
-    BuilderFlag.INT4,
-    BuilderFlag.FP4,
-    BuilderFlag.REFIT,
-    BuilderFlag.REFIT_IDENTICAL,
-    BuilderFlag.REFIT_INDIVIDUAL,
-    BuilderFlag.STRIP_PLAN,
-    BuilderFlag.WEIGHT_STREAMING,
-    BuilderFlag.VERSION_COMPATIBLE,
-    BuilderFlag.SAFETY_SCOPE,
-}
+_UNSUPPORTED_FLAGS = frozenset(
+    "FP8 INT4 FP4 REFIT REFIT_IDENTICAL REFIT_INDIVIDUAL STRIP_PLAN WEIGHTLESS WEIGHT_STREAMING VERSION_COMPATIBLE "
+    "SAFETY_SCOPE".split()
+)
 _CACHE_MAGIC = b"TRTCPUTC"
 _MAX_LEVEL = 5
 
@@ -158,6 +150,7 @@ class IBuilderConfig(Scoped):
     __slots__ = (
         "DLA_core",
         "_calibration_profile",
+        "_calibrator",
         "_level",
         "_logger",
         "_pools",
@@ -170,7 +163,6 @@ class IBuilderConfig(Scoped):
         "engine_capability",
         "flags",
         "hardware_compatibility_level",
-        "int8_calibrator",
         "max_aux_streams",
         "plugins_to_serialize",
         "profile_stream",
@@ -181,7 +173,7 @@ class IBuilderConfig(Scoped):
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
         self.flags = 1 << int(BuilderFlag.TF32)
-        self.int8_calibrator: object | None = None
+        self._calibrator: object | None = None
         self.profiling_verbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
         self.avg_timing_iterations = 1
         self.max_aux_streams = -1
@@ -203,7 +195,7 @@ class IBuilderConfig(Scoped):
         self._preview: dict[PreviewFeature, bool] = {}
 
     def set_flag(self, flag: BuilderFlag) -> None:
-        if flag in _UNSUPPORTED_FLAGS:
+        if flag.name in _UNSUPPORTED_FLAGS:
             raise unsupported(f"BuilderFlag.{flag.name}")
         self.flags |= 1 << int(flag)
 
@@ -212,6 +204,20 @@ class IBuilderConfig(Scoped):
 
     def get_flag(self, flag: BuilderFlag) -> bool:
         return bool(self.flags >> int(flag) & 1)
+
+    def asks_for(self, *names: str) -> bool:
+        """Say whether a flag of these names is set that this version has (not part of TensorRT's API)."""
+        known = BuilderFlag.__members__
+        return any(self.get_flag(known[name]) for name in names if name in known)
+
+    @property
+    def int8_calibrator(self) -> object | None:
+        """The calibrator of an INT8 build, or None."""
+        return self._calibrator
+
+    @int8_calibrator.setter
+    def int8_calibrator(self, calibrator: object | None) -> None:
+        self._calibrator = calibrator
 
     @property
     def builder_optimization_level(self) -> int:

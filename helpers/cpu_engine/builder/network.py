@@ -20,6 +20,7 @@ from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.manifest import unsupported
 from helpers.cpu_engine.api.pybind import Declared, Scoped
 from helpers.cpu_engine.api.types import Dims
+from helpers.cpu_engine.api.version import API
 
 __all__ = ["ILayer", "INetworkDefinition", "ITensor", "inputs_of", "outputs_of"]
 
@@ -242,7 +243,7 @@ class INetworkDefinition(Scoped):
 
     def __init__(self, flags: int, logger: ILogger) -> None:
         self.name = "Unnamed Network 0"
-        self.flags = flags
+        self.flags = flags | (API.strongly_typed << int(NetworkDefinitionCreationFlag.STRONGLY_TYPED))
         self.logger = logger
         self.model: onnx.ModelProto | None = None
         self._inputs: list[ITensor] = []
@@ -251,6 +252,11 @@ class INetworkDefinition(Scoped):
 
     def get_flag(self, flag: NetworkDefinitionCreationFlag) -> bool:
         return bool(self.flags >> int(flag) & 1)
+
+    @property
+    def strongly_typed(self) -> bool:
+        """Whether the model's types decide what layers run in (not part of TensorRT's API)."""
+        return self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
     @property
     def has_implicit_batch_dimension(self) -> bool:

@@ -7,7 +7,7 @@ import onnx
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from helpers.cpu_engine import _openvino
-from helpers.cpu_engine.api.enums import ErrorCode, NetworkDefinitionCreationFlag, OnnxParserFlag
+from helpers.cpu_engine.api.enums import ErrorCode, OnnxParserFlag
 from helpers.cpu_engine.api.logger import ILogger
 from helpers.cpu_engine.api.pybind import Declared, Scoped
 from helpers.cpu_engine.builder.network import INetworkDefinition
@@ -139,10 +139,10 @@ class OnnxParser(Scoped):
             raise _Rejected(ParserError(ErrorCode.INVALID_GRAPH, "the network already holds a parsed model"))
         model = _deserialized(data)
         _load_external(model, path)
-        if unknown := list(_unknown_operators(model)):
-            raise _Rejected(*unknown)
+        if refused := [*_unknown_operators(model), *_wide_dequantizers(model)]:
+            raise _Rejected(*refused)
         _name_nodes(model)
-        if self._network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED):
+        if self._network.strongly_typed:
             self._logger.log(ILogger.INFO, "strongly typed network: the ONNX types decide the precision")
         if reason := _openvino.read_model_error(model.SerializeToString()):
             raise _Rejected(ParserError(ErrorCode.INVALID_GRAPH, reason))
@@ -190,6 +190,18 @@ def _unknown_operators(model: onnx.ModelProto) -> Iterator[ParserError]:
             what = f"{node.domain + '::' if node.domain else ''}{node.op_type}"
             reason = f"No importer registered for op: {what}"
             yield ParserError(ErrorCode.UNSUPPORTED_NODE, reason, index, node.name, node.op_type)
+
+
+def _wide_dequantizers(model: onnx.ModelProto) -> Iterator[ParserError]:
+    """Give an error for each INT32 DequantizeLinear, which quantisers write for biases and NVIDIA's parser refuses."""
+    wide = {tensor.name for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.INT32}
+    for index, node in enumerate(model.graph.node):
+        if node.op_type == "DequantizeLinear" and node.input[0] in wide:
+            reason = (
+                f"{node.name}: only activation types allowed as input to this layer. {node.input[0]} is INT32, a bias "
+                "perhaps: keep biases in float"
+            )
+            yield ParserError(ErrorCode.INVALID_NODE, reason, index, node.name, node.op_type)
 
 
 _DOMAINS = ("", "ai.onnx")

@@ -73,10 +73,15 @@ def _parts(batch: Tensors, image_bytes: int | None) -> list[Tensors]:
     """Split a batch where the plan says how much memory an image takes; else it is one part."""
     sizes = {len(array) for array in batch.values()}
     if image_bytes is None or len(sizes) != 1:
-        return [batch]
+        return [_writeable(batch)]
     size = sizes.pop()
     step = part_size(size, image_bytes)
-    return [{name: array[i : i + step] for name, array in batch.items()} for i in range(0, size, step)]
+    return [_writeable({name: array[i : i + step] for name, array in batch.items()}) for i in range(0, size, step)]
+
+
+def _writeable(part: Tensors) -> Tensors:
+    """Copy what may only be read, such as a mapped file: neither OpenVINO nor the compiled counting takes it."""
+    return {name: np.require(array, requirements="W") for name, array in part.items()}
 
 
 def part_size(batch: int, bytes_per_image: int, limit: int = PART_BYTES) -> int:

@@ -64,18 +64,16 @@ class ICudaEngine(Scoped):
         return self._loaded.verbosity
 
     @property
-    def device_memory_size(self) -> int:
+    def device_memory_size_v2(self) -> int:
         """Bytes that a context's activations take at the largest shapes, counting what is alive at the same time."""
         return activation_bytes(self._loaded.compiled.nodes())
 
-    @property
-    def device_memory_size_v2(self) -> int:
-        return self.device_memory_size
+    device_memory_size = device_memory_size_v2
 
-    def get_device_memory_size_for_profile(self, profile_index: int) -> int:
-        return self.device_memory_size
+    def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
+        return self.device_memory_size_v2
 
-    get_device_memory_size_for_profile_v2 = get_device_memory_size_for_profile
+    get_device_memory_size_for_profile = get_device_memory_size_for_profile_v2
 
     def get_tensor_name(self, index: int) -> str:
         return self._loaded.plan.bindings[index].name

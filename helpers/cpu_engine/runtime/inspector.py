@@ -5,6 +5,8 @@ from typing import Any
 
 from helpers.cpu_engine.api.enums import LayerInformationFormat, ProfilingVerbosity
 from helpers.cpu_engine.api.pybind import Declared
+from helpers.cpu_engine.api.version import API
+from helpers.cpu_engine.plan import Binding
 from helpers.cpu_engine.runtime.layers import Layer
 from helpers.cpu_engine.runtime.loaded import LoadedPlan
 
@@ -39,10 +41,26 @@ class EngineInspector(Declared):
     def get_engine_information(self, format: LayerInformationFormat) -> str:
         """Return all layers and the bindings."""
         shown = [self._shown(layer) for layer in self._loaded.layers]
-        names = [binding.name for binding in self._loaded.plan.bindings]
+        bindings = self._loaded.plan.bindings
+        names = [binding.name for binding in bindings]
         if format == LayerInformationFormat.JSON:
-            return json.dumps({"Layers": shown, "Bindings": names}, indent=2)
+            ends = {"I/O Tensors": [*map(self._described, bindings)]} if API.io_tensors else {"Bindings": names}
+            return json.dumps({"Layers": shown, **ends}, indent=2)
         return "\n".join(["Layers:", *map(_one_line, shown), "Bindings:", *names])
+
+    def _described(self, binding: Binding) -> dict[str, Any]:
+        """Return an input or output as TensorRT 11 shows it."""
+        profiles = self._loaded.plan.profiles if binding.is_input else ()
+        shapes = [dict(zip(("MinShape", "OptShape", "MaxShape"), one[binding.name], strict=True)) for one in profiles]
+        return {
+            "Name": binding.name,
+            "IOMode": "Input" if binding.is_input else "Output",
+            "DataType": binding.dtype.capitalize(),
+            "Dimensions": [-1 if isinstance(size, list) else size for size in binding.shape],
+            "Location": "Device",
+            "IsShapeInferenceIO": False,
+            "ProfileInfo": [one | {"Format": "Row major linear (kLINEAR)"} for one in shapes],
+        }
 
 
 def _one_line(shown: Any) -> str:

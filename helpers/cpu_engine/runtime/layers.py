@@ -6,6 +6,7 @@ from typing import Any
 
 from helpers.cpu_engine._openvino import ExecutedNode
 from helpers.cpu_engine.api.types import volume
+from helpers.cpu_engine.api.version import API
 from helpers.cpu_engine.plan import Plan
 
 __all__ = ["Layer", "activation_bytes", "layers_of"]
@@ -108,11 +109,12 @@ def _described(
 def _tensor(node: ExecutedNode) -> dict[str, Any]:
     precision = _PRECISIONS.get(node.output_types[0], node.output_types[0].upper())
     shape = node.output_shapes[0] if node.output_shapes else []
+    layout, kind = node.layouts.split(",")[0], _DATA_TYPES.get(precision, precision)
     return {
         "Name": node.name,
         "Location": "Host",
         "Dimensions": [low if low == high else -1 for low, high in shape],
-        "Format/Datatype": f"{node.layouts.split(',')[0]} {_DATA_TYPES.get(precision, precision)}",
+        **({"Format": layout, "Datatype": kind} if API.io_tensors else {"Format/Datatype": f"{layout} {kind}"}),
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.api_changes import replacement
 from helpers.missed import SLIPS, Missed
 from helpers.points.case import Case
 from helpers.points.point import point
@@ -22,7 +23,6 @@ from helpers.points.s05_inference.engines import (
     usual,
     wide,
 )
-from helpers.probes.retired import replacement
 from helpers.probes.student import Reply
 
 __all__ = [

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 
+from helpers.backend import trt
 from helpers.calibration_cache import CalibrationCache, format_cache
 from helpers.outputs import onnx_session
 from helpers.points.case import Case
@@ -36,4 +37,4 @@ def cache_of(case: Case, model: bytes) -> bytes:
     outputs = onnx_session(wide.SerializeToString()).run(names, {"input": images})
     largest = {"input": images, **dict(zip(names, outputs, strict=True))}
     scales = {name: float(np.abs(values).max()) / 127 for name, values in largest.items()}
-    return format_cache(CalibrationCache("EntropyCalibration2", scales))
+    return format_cache(CalibrationCache("EntropyCalibration2", scales), trt.__version__)

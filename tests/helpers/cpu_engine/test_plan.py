@@ -61,3 +61,12 @@ def test_a_plan_of_another_platform_says_what_differs(monkeypatch: pytest.Monkey
     monkeypatch.setattr(plan, "platform", lambda: here)
     with pytest.raises(PlanError, match=f"another {text} .*another.*build it again"):
         Plan.deserialize(data)
+
+
+def test_a_plan_of_the_other_api_is_refused_with_the_variable_that_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = plan.platform()
+    monkeypatch.setattr(plan, "platform", lambda: {**here, "engine": "11.4.0.106+cpu"})
+    data = PLAN.serialize()
+    monkeypatch.setattr(plan, "platform", lambda: {**here, "engine": "10.16.1.11+cpu"})
+    with pytest.raises(PlanError, match=r"11\.4\.0\.106\+cpu, here 10\.16.*, or load it with TRT_LAB_API=11$"):
+        Plan.deserialize(data)

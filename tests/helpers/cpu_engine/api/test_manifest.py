@@ -1,14 +1,25 @@
-"""The CPU engine against the names, signatures and values that TensorRT 10.16's own bindings state."""
+"""The CPU engine against the names, signatures and values that TensorRT's own bindings state, of 10.16 and of 11.4.
+
+This process speaks one of them (`TRT_LAB_API`), so that the other is looked at in a process of its own.
+"""
 
 import inspect
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import helpers.cpu_engine as trt
 from helpers.cpu_engine.api.manifest import load_manifest
+from helpers.cpu_engine.api.version import VERSIONS
 from helpers.errors import UnsupportedError
 
+ROOT = Path(__file__).resolve().parents[4]
 SURFACE = load_manifest()["surface"]
 OUTSIDE = load_manifest()["outside"]
 
@@ -100,6 +111,12 @@ def gaps_of(name: str, entry: dict[str, Any]) -> list[str]:
     return bases + [gap for gap in members if gap]
 
 
+def gaps() -> list[str]:
+    """Return each difference from the manifest, and the names outside of it that are neither there nor refused."""
+    found = [gap for name, entry in SURFACE.items() for gap in gaps_of(name, entry)]
+    return found + [name for name in OUTSIDE if not is_refused(trt, name) and getattr(trt, name, None) is None]
+
+
 @pytest.mark.parametrize("name", sorted(SURFACE))
 def test_name_exists_with_tensorrts_signature_or_is_refused_by_name(name: str) -> None:
     assert gaps_of(name, SURFACE[name]) == []
@@ -130,12 +147,62 @@ def test_attribute_that_tensorrt_10_dropped_cannot_be_set() -> None:
         config.max_workspace_size = 1 << 30
 
 
+def test_what_11_has_is_there_with_its_signature_or_refused_by_name() -> None:
+    ask = "import runpy, json; t = runpy.run_path(%r); print(json.dumps([t['gaps'](), t['trt'].__version__]))"
+    environment = {**os.environ, "TRT_LAB_API": "11", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", ask % __file__], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[], "11.4.0.106+cpu"]
+
+
+def test_11_has_what_10_has_except_what_it_lacks_and_more_of_its_own() -> None:
+    old, new = load_manifest("10.16"), load_manifest("11")
+    flags = new["surface"]["BuilderFlag"]["members"]
+    assert "FP16" not in flags and flags["VERSION_COMPATIBLE"]["value"] == 12
+    assert old["surface"]["BuilderFlag"]["members"]["VERSION_COMPATIBLE"]["value"] == 13
+    assert "IInt8EntropyCalibrator2" not in new["surface"] and "IStreamReader" not in new["outside"]
+    assert "CausalMaskKind" in new["outside"] and "CausalMaskKind" not in old["outside"]
+    assert new["surface"]["ITensor"]["members"]["dtype"]["settable"] is False
+    assert "build_route" in new["surface"]["IBuilderConfig"]["members"]
+
+
 def test_manifest_says_what_tensorrt_8_6_and_11_lack() -> None:
-    flags = SURFACE["BuilderFlag"]["members"]
+    surface = load_manifest("10.16")["surface"]
+    flags = surface["BuilderFlag"]["members"]
     assert flags["BF16"]["lacks"] == ["8.6", "11"] and flags["FP16"]["lacks"] == ["11"] and "lacks" not in flags["TF32"]
-    assert SURFACE["IInt8EntropyCalibrator2"]["lacks"] == ["11"]
-    assert SURFACE["ICudaEngine"]["members"]["device_memory_size_v2"]["lacks"] == ["8.6"]
-    assert "8.6" in SURFACE["OnnxParser"]["members"]["load_model_proto"]["lacks"]
+    assert surface["IInt8EntropyCalibrator2"]["lacks"] == ["11"]
+    assert surface["ICudaEngine"]["members"]["device_memory_size_v2"]["lacks"] == ["8.6"]
+    assert "8.6" in surface["OnnxParser"]["members"]["load_model_proto"]["lacks"]
+
+
+def bindings() -> tuple[Path, str] | None:
+    """Return the extension module of NVIDIA's bindings where they are installed, and their line; None where not."""
+    lines = {version.full: version.line for version in VERSIONS.values()}
+    for package in ("tensorrt-cu13-bindings", "tensorrt-cu12-bindings", "tensorrt-bindings"):
+        try:
+            found = metadata.distribution(package)
+        except metadata.PackageNotFoundError:
+            continue
+        extension = Path(found.locate_file("tensorrt_bindings/tensorrt.so"))
+        return (extension, lines[found.version]) if found.version in lines and extension.is_file() else None
+    return None
+
+
+def without_lacks(described: dict[str, Any]) -> dict[str, Any]:
+    plain = {key: what for key, what in described.items() if key != "lacks"}
+    if "members" in plain:
+        plain["members"] = {name: without_lacks(member) for name, member in plain["members"].items()}
+    return plain
+
+
+@pytest.mark.skipif(bindings() is None, reason="NVIDIA's bindings of 10.16.1.11 or 11.4.0.106 are not installed")
+def test_installed_bindings_say_what_their_manifest_says() -> None:
+    extension, line = bindings()
+    command = [sys.executable, ROOT / "tests" / "tools" / "read_bindings.py", extension]
+    stated = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    manifest = load_manifest(line)
+    assert {*manifest["surface"], *manifest["outside"]} == set(stated)
+    assert [name for name, entry in manifest["surface"].items() if without_lacks(entry) != stated[name]] == []
 
 
 def test_manifest_names_the_wheels_it_was_read_from() -> None:

@@ -12,7 +12,7 @@ from helpers.calibration_cache import CalibrationCache, format_cache, parse_cach
 from helpers.cpu_engine import cuda
 from helpers.cpu_engine.api.enums import CalibrationAlgoType
 from helpers.cpu_engine.api.logger import ILogger, Severity
-from helpers.cpu_engine.calibration import batches, session
+from helpers.cpu_engine.calibration import batches, probe, session
 from helpers.cpu_engine.calibration import calibrators as calib
 from helpers.cpu_engine.calibration.batches import part_size
 from helpers.cpu_engine.calibration.tensors import CalibratedTensor, CalibrationPlan, calibration_plan
@@ -319,3 +319,14 @@ def test_a_build_plans_its_calibration_once() -> None:
     with mock.patch.object(onnx.shape_inference, "infer_shapes", wraps=onnx.shape_inference.infer_shapes) as infer:
         assert builder.build_serialized_network(network, config)
     assert infer.call_count == 2  # for the calibration's plan, and for the shapes of the outputs
+
+
+@pytest.mark.parametrize("algorithm", ["ENTROPY_CALIBRATION_2", "MINMAX_CALIBRATION"])
+def test_batches_that_may_only_be_read_are_counted_as_others(algorithm: str) -> None:
+    """As those of a mapped file are."""
+    model = classifier()
+    plan = calibration_plan(model, CalibrationAlgoType.__members__[algorithm])
+    fixed = [{"x": np.frombuffer(batch.tobytes(), np.float32).reshape(SHAPE)} for batch in BATCHES]
+    found, number = batches.observe_batches(fixed, plan, probe.runner(model, plan))
+    assert number == len(BATCHES)
+    assert found.largest("x") == max(np.abs(batch).max() for batch in BATCHES)
