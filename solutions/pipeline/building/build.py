@@ -111,6 +111,8 @@ def build_engine(
             precision that it was to have.
     """
     options.check()
+    if options.typed and typed_path(engine_path).resolve() == Path(onnx_path).resolve():
+        raise InputError(f"{typed_path(engine_path)} would be written over by the model that is built; rename --engine")
     start = time.perf_counter()
     progress("parsing")
     model = parse_onnx(onnx_path)

@@ -121,6 +121,14 @@ def test_a_precision_without_anything_to_write_is_an_error(folder: Path, tmp_pat
     assert not any(tmp_path.iterdir())
 
 
+def test_the_model_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+    model = tiny_onnx(tmp_path)
+    before = model.read_bytes()
+    with pytest.raises(InputError, match=rf"{model.name} would be written over .*; rename --engine"):
+        build_engine(model, model.with_suffix(""), BuildOptions(precision="fp16", explicit=True))
+    assert model.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == [model.name]
+
+
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
 def test_a_build_that_fails_leaves_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
