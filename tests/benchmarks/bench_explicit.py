@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from helpers.backend import describe
+from helpers.backend import API, describe
 from helpers.calibration_cache import parse_cache
 from helpers.data import load_dataset
-from helpers.errors import LabError
+from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write, read_json, write_json
 from helpers.models import load_model
 from solutions.pipeline.building.build import BuildOptions, BuildRecord, build_engine
@@ -53,6 +53,8 @@ _WARM_UP = 3  # turns
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the record: by precision, what was built, how accurate it is and how fast."""
+    if API >= 11:
+        raise InputError("TensorRT 11 builds nothing implicitly, so there is nothing to compare with; use TensorRT 10")
     record: dict[str, Any] = {"engine": describe(), "measured": datetime.date.today().isoformat()}
     record["machine"] = {
         "name": cpu_name(),
