@@ -73,7 +73,7 @@ def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], N
         unfinished = target / step / UNFINISHED
         notebook, earned, worth = execute(course.source(step), environment, course.claims, unfinished)
         atomic_write(target / step / f"{step}.ipynb", nbformat.writes(notebook) + "\n")
-        unfinished.unlink()
+        unfinished.unlink(missing_ok=True)
         made |= {name for name, maker in ARTIFACTS.items() if maker == step}
         say(f"{step:<13} {time.perf_counter() - begun:6.1f} s   {earned:g} of {worth:g} points")
         if earned < worth:

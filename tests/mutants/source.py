@@ -23,8 +23,6 @@ __all__ = ["OPERATORS", "Mutant", "all_mutants", "mutants_of", "normal", "todo_c
 OPERATORS: list[Operator] = [*FIELD, *GENERAL]
 """Where two operators make the same code, the mutant is the first one's, so those of the field come first."""
 
-_SEVERAL = (ast.Tuple, ast.List, ast.Set)
-
 
 @dataclass(frozen=True)
 class Mutant:
@@ -89,34 +87,35 @@ class _Canonical(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         last = node.body[-1]
-        if (
-            isinstance(last, ast.Return | ast.Expr)
-            and isinstance(last.value, ast.Constant)
-            and last.value.value is None
-        ):
+        if isinstance(last, ast.Return | ast.Expr) and last.value and ast.unparse(last.value) == "None":
             node.body[-1] = ast.Pass()
         return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         for test, among in zip(node.ops, node.comparators, strict=True):
-            if isinstance(test, ast.In | ast.NotIn) and isinstance(among, _SEVERAL):
-                among.elts.sort(key=ast.dump)
+            if isinstance(test, ast.In | ast.NotIn):
+                _sort(among)
         return self.generic_visit(node)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        if isinstance(node.type, ast.Tuple):
-            node.type.elts.sort(key=ast.dump)
+        _sort(node.type)
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name == "isinstance" and isinstance(node.args[-1], ast.Tuple):
-            node.args[-1].elts.sort(key=ast.dump)
+        if name == "isinstance":
+            _sort(*node.args[1:])
         if name in ("max", "min"):
             node.args.sort(key=ast.dump)
         if name == "zip":
             node.keywords = [keyword for keyword in node.keywords if keyword.arg != "strict"]
         return self.generic_visit(node)
+
+
+def _sort(*found: ast.AST | None) -> None:
+    for several in found:
+        if isinstance(several, ast.Tuple | ast.List | ast.Set):
+            several.elts.sort(key=ast.dump)
 
 
 def mutants_of(step: str, cell: str, source: str, operators: list[Operator] = OPERATORS) -> list[Mutant]:
