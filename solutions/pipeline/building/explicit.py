@@ -27,8 +27,8 @@ def explicit_int8(
         model: float ONNX with names for its nodes.
         scales: scale by tensor name, as a calibration cache has them; a layer whose input has none stays in float.
         float_layers: names of layers that stay in float.
-        stored: store the weights as INT8 codes; False writes them as floats in front of Q and DQ, which TensorRT before
-            10 wants and all later ones take.
+        stored: store the weights as INT8 codes; False writes them as floats in front of Q and DQ. TensorRT 8.6 built
+            the same layers from both.
 
     Raises:
         InputError: the model is quantised already, its opset cannot hold scales per channel, or no tensor has a scale.
