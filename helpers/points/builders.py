@@ -176,7 +176,8 @@ def in_half(built: Built, model: bytes, function: str) -> str:
         return said
     if len(plan) <= _STORED_IN_HALF * len(model):
         return f"stored FP16, ran FP32: this processor has no half precision ({said})"
-    raise Missed("layers in half precision", said, to_ask("FP16", "set the FP16 flag on the configuration that is built"))
+    advice = to_ask("FP16", "set the FP16 flag on the configuration that is built")
+    raise Missed("layers in half precision", said, advice)
 
 
 def in_int8(built: Built, function: str) -> str:

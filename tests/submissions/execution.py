@@ -35,7 +35,7 @@ from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
 from tests.submissions.bank import Entry, patched_cells
 
-__all__ = ["SETTINGS", "Outcome", "run_all", "run_entry"]
+__all__ = ["SETTINGS", "Outcome", "run_all", "run_entry", "speaking"]
 
 SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Agg"}
 """The smaller model and fewer images: what a claim decides does not depend on the network's size."""
@@ -127,13 +127,13 @@ def _started(entry: Entry, folder: Path, sender: Any) -> BaseProcess:
     if entry.api == API:
         context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
     process = context.Process(target=_child, args=(entry, folder, sender), daemon=False)
-    with _STARTING, _speaking(entry.api):
+    with _STARTING, speaking(entry.api):
         process.start()
     return process
 
 
 @contextlib.contextmanager
-def _speaking(api: int) -> Iterator[None]:
+def speaking(api: int) -> Iterator[None]:
     """What is started meanwhile speaks this API on the CPU engine."""
     before = os.environ.get(API_VARIABLE)
     os.environ[API_VARIABLE] = str(api)
