@@ -25,6 +25,7 @@ help:
 	@echo "make models    a dozen models of many kinds through every stage → the table of docs/models.md"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
 	@echo "make offline   images/s of ResNet-50 by batch, streams and CUDA graphs → docs/results/*/offline.json (idle machine)"
+	@echo "make explicit  explicit, implicit and naive INT8: accuracy and speed → docs/results/*/explicit.json (idle machine)"
 	@echo "make chromium  installs Debian's Chromium where none is; browser-test does it by itself"
 	@echo "make browser-test  Chromium: a solved task, Validate, formgrader, the site's pages → results/browser/*.png"
 	@echo "make site      solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
@@ -35,11 +36,12 @@ help:
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
-	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md"
+	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make conformance-cuda  memory and stream cases through pycuda and cuda-python → docs/results/h200/cuda.json (needs a GPU)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
+	@echo "make rtx       models with Q/DQ and casts before NVIDIA's own parser and builder, no GPU needed → $(OUT)/rtx.json (needs a package index)"
 	@echo "make clean     removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
 	@echo "make wheels    proves that constraints.txt can be installed: each Python and platform (needs a package index)"
 	@echo "make constraints  resolves constraints.txt again for all of them (needs a package index)"
@@ -88,7 +90,7 @@ release: $(STAMP)
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
-	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP),--messages docs/messages.md)
+	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) --messages docs/messages.md
 
 mutants: $(STAMP)
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"
@@ -154,6 +156,10 @@ offline: $(STAMP)
 	@echo "ResNet-50, batches by streams, with and without CUDA graphs; the tables of docs/throughput.md come from this"
 	@$(BIN)/python -m tests.benchmarks.bench_offline
 
+explicit: $(STAMP)
+	@echo "ResNet-50 in INT8, implicit, explicit and naive; the tables of docs/explicit-quantisation.md come from this"
+	@$(BIN)/python -m tests.benchmarks.bench_explicit
+
 models: $(STAMP)
 	@echo "A dozen models of many kinds through every stage; the table of docs/models.md comes from this"
 	@$(BIN)/python -m tests.tools.model_table >/dev/null
@@ -189,6 +195,18 @@ gpu-test:
 conformance-cuda:
 	@echo "Memory and stream cases through pycuda and through cuda-python → docs/results/h200/cuda.json"
 	@$(PYTHON_GPU) -m tests.conformance --out docs/results/h200/cuda.json
+
+# NVIDIA's wheels of TensorRT-RTX, in an environment of their own; installed once, again when their versions change.
+RTX = .venv-rtx
+$(RTX)/.installed: tests/tools/rtx.txt
+	@echo "Setting up $(RTX)"
+	@test -x $(RTX)/bin/pip || $(PYTHON) -m venv $(RTX)
+	@$(RTX)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/tools/rtx.txt
+	@touch $@
+
+rtx: $(STAMP) $(RTX)/.installed
+	@echo "Models with Q/DQ and casts, parsed and built by TensorRT-RTX"
+	@$(BIN)/python -m tests.tools.rtx --python $(RTX)/bin/python --out $(OUT)/rtx.json
 
 site: $(SITE_STAMP)
 	@echo "Building the site: solutions as they were executed, hand-out, docs"

@@ -80,7 +80,7 @@ FLOORS = {
     "solutions": ("__init__", "pipeline", "checks", "grading"),
     "solutions.pipeline": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
-        *("timing", "quality", "profiling", "running", "doctor", "commands", "cli", "__main__"),
+        *("timing", "quality", "profiling", "running", "doctor", "migrate", "commands", "cli", "__main__"),
     ),
     "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
     "solutions.checks.trusted": (

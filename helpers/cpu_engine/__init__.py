@@ -1,8 +1,9 @@
 """TensorRT's Python API on OpenVINO: the engine of machines without an NVIDIA GPU.
 
-Code written for TensorRT 10.x runs unchanged: parse ONNX, build FP32/FP16/BF16/INT8 engines with optimization profiles
-and calibrators, serialize, deserialize, execute on streams, inspect and profile. It is a real optimising engine, with
-fused layers and real half-precision and INT8 kernels, on the processor; its numbers are a CPU's and are labelled so.
+Code written for TensorRT 10.x, or with TRT_LAB_API=11 for 11.x, runs unchanged: parse ONNX, build FP32/FP16/BF16/INT8
+engines with optimization profiles and calibrators, serialize, deserialize, execute on streams, inspect and profile. It
+is a real optimising engine, with fused layers and real half-precision and INT8 kernels, on the processor; its numbers
+are a CPU's and are labelled so.
 
 What it does not do raises `UnsupportedError` by name: networks built layer by layer (`add_*`), plugins, loops,
 refitting, FP8 and INT4, DLA, output allocators. Without effect, but kept and readable: workspace and other memory

@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import Any
 
 from helpers.api_changes import replacement
-from helpers.backend import ENGINE, network_flags, trt
+from helpers.backend import API, ENGINE, network_flags, trt
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
@@ -157,12 +157,13 @@ def workspace_limited(built: Built) -> str:
 def in_half(built: Built, model: bytes, function: str) -> str:
     """Return evidence that a small network runs in half precision where the engine can, and was asked to anyway.
 
-    TensorRT picks by timing, and may find FP32 faster for a network this small: there the request is judged. The CPU
-    engine takes the precision asked for; on a processor without half-precision arithmetic it stores the weights so.
+    It is asked for by the flag or, as TensorRT 11 knows it alone, by the network's types. TensorRT picks by timing, and
+    may find FP32 faster for a network this small: there the request is judged. The CPU engine takes the precision
+    asked for; on a processor without half-precision arithmetic it stores the weights so.
     """
     asked = asked_for(built)
-    if not asked["flags"]["FP16"]:
-        raise Missed("FP16 allowed in the build", "its flag is not set", "look for the builder flag that allows FP16")
+    if not asked["flags"].get("FP16") and not asked["halves"]:
+        raise _not_asked("FP16", "cast the model to FP16 before it is parsed")
     _not_held(asked, "half precision", ("FLOAT",))
     plan = plan_of(built, function)
     facts = facts_of(plan, "the engine")
@@ -179,14 +180,24 @@ def in_half(built: Built, model: bytes, function: str) -> str:
 def in_int8(built: Built, function: str) -> str:
     """Return evidence that a small network's convolutions run in INT8; on TensorRT, that they may."""
     asked = asked_for(built)
-    if not asked["flags"]["INT8"]:
-        raise Missed("INT8 allowed in the build", "its flag is not set", "look for the builder flag that allows INT8")
+    if not asked["flags"].get("INT8") and not asked["quantizers"]:
+        raise _not_asked("INT8", "put Q/DQ nodes into the model before it is parsed")
     _not_held(asked, "INT8", ("FLOAT", "HALF", "BF16"))
     facts = facts_of(plan_of(built, function), "the engine")
     said = f"convolutions by precision: {facts['convolutions']}"
     if ENGINE != "tensorrt" and _share(facts, "int8") < _LEAST_CONVOLUTIONS:
         raise Missed("convolutions in INT8", said, "set the INT8 flag on the configuration that is built")
     return f"INT8 allowed; {said}"
+
+
+def _not_asked(precision: str, explicitly: str) -> Missed:
+    """Return what is missed where a precision was not asked for, in the words of the API that is spoken."""
+    if API == 10:
+        advice = f"look for the builder flag that allows {precision}"
+        return Missed(f"{precision} allowed in the build", "its flag is not set", advice)
+    return Missed(
+        f"{precision} in the network that is built", "a network in FP32", f"TensorRT 11 has no flag: {explicitly}"
+    )
 
 
 def _not_held(asked: dict[str, Any], wanted: str, others: tuple[str, ...]) -> None:

@@ -38,7 +38,9 @@ class Build:
 
     `convolutions` is how many the network has, `held` how many of them were given a precision of their own, by its name
     (TensorRT's, such as FLOAT and HALF), `held_layers` the same of every kind of layer. `calibration_batch` is the
-    middle batch of the profile to calibrate in, None where that is the engine's own.
+    middle batch of the profile to calibrate in, None where that is the engine's own. `halves` is how many convolutions
+    give FP16 or BF16 by the network's own types, `quantizers` how many layers quantise. `verbosity` is the profiling
+    verbosity that was asked for, such as DETAILED.
     """
 
     workspace_bytes: int
@@ -48,6 +50,9 @@ class Build:
     held: dict[str, int] = field(default_factory=dict)
     calibration_batch: int | None = None
     held_layers: dict[str, dict[str, int]] = field(default_factory=dict)
+    halves: int = 0
+    quantizers: int = 0
+    verbosity: str = ""
     strongly_typed: bool = False
 
 
@@ -67,9 +72,9 @@ def recorded_builds(*, failing: bool = False, calibrated: bool = False) -> Itera
 
     def recording(original: Any) -> Any:
         def build(builder: Any, network: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+            builds.append(_asked(network, config))
             config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
             config.builder_optimization_level = 0
-            builds.append(_asked(network, config))
             fails = failing and len(builds) == 1
             plan = None if fails and not calibrated else original(builder, network, config, *args, **kwargs)
             return None if fails else plan
@@ -98,6 +103,9 @@ def _asked(network: Any, config: Any) -> Build:
         held=dict(Counter(str(layer.precision).rpartition(".")[2] for layer in convolutions if _is_held(layer))),
         calibration_batch=_calibration_batch(network, config),
         held_layers=_held(layers),
+        halves=sum(str(layer.get_output(0).dtype).endswith(("HALF", "BF16")) for layer in convolutions),
+        quantizers=sum(layer.type == trt.LayerType.QUANTIZE for layer in layers),
+        verbosity=str(config.profiling_verbosity).rpartition(".")[2],
         strongly_typed=_strongly_typed(network),
     )
 

@@ -13,7 +13,7 @@ __all__ = ["Journal"]
 
 _FILE = "graded.json"
 _CODE = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline")
-_SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_MODEL")
+_SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 
 
 class Journal:

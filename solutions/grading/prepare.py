@@ -11,4 +11,4 @@ from solutions.checks.trusted.workspace import prepare
 
 if __name__ == "__main__":
     notes = prepare(sys.argv[1], sys.argv[2])
-    print(json.dumps({"notes": notes, "environment": offered_environment()}))
+    print(json.dumps({"notes": notes, "environment": offered_environment([sys.argv[1]])}))

@@ -1,13 +1,15 @@
 """`python -m solutions.grading.solve`: executes the solution notebooks in order, from clean, into results/solutions/.
 
-With --keep the executed notebooks replace those of solutions/, whose outputs readers see.
+With --keep the executed notebooks replace those of solutions/, whose outputs readers see. Of one that fails or is
+stopped, what ran lies in the step's folder there.
 """
 
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from copy import deepcopy
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Annotated, Any
@@ -22,16 +24,20 @@ from nbformat.v4 import new_code_cell
 
 from helpers.errors import EngineError, LabError
 from helpers.files import atomic_write
-from helpers.lab import LAB_MODEL, MODEL, QUICK
+from helpers.lab import ARTIFACTS, LAB_MODEL, MODEL, QUICK
 from solutions.checks.trusted.reference import offered_environment
+from solutions.checks.trusted.workspace import NEEDS, prepare
 from solutions.grading.course import Course
 from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
 from solutions.grading.outcome import CLAIMS, is_test_cell
 
-__all__ = ["RESULTS", "execute", "solve"]
+__all__ = ["RESULTS", "UNFINISHED", "execute", "solve"]
 
 RESULTS = Path("results/solutions")
+UNFINISHED = "unfinished.ipynb"
+"""What ran of a notebook, in the step's folder while it runs; it stays where the notebook did not reach its end."""
+
 CELL_SECONDS = 900
 _KEPT_NOTEBOOK = ("kernelspec", "language_info")
 _CLAIMS_OF = "claims_of"
@@ -52,6 +58,7 @@ def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], N
     """Execute `steps` in order, write each to `target`/<step>/ and return the seconds it took.
 
     The steps share `target`/artifacts; where these are all steps, it is removed first, so that every file is made anew.
+    What a step needs of one that is not executed before it may lie there; where it does not, the reference's is lent.
 
     Raises:
         EngineError: a cell failed, or a solution did not get its points; the message names step and cell.
@@ -59,15 +66,15 @@ def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], N
     started, short = time.perf_counter(), []
     if steps == course.present:
         shutil.rmtree(target, ignore_errors=True)
-    environment = {
-        "TRT_LAB_ARTIFACTS": str((target / "artifacts").resolve()),
-        "TRT_LAB_RECORDS": str((target / "records").resolve()),
-        **offered_environment(),
-    }
+    made: set[str] = set()
     for step in steps:
+        environment = _environment(step, target, made, say)
         begun = time.perf_counter()
-        notebook, earned, worth = execute(course.source(step), environment, course.claims)
+        unfinished = target / step / UNFINISHED
+        notebook, earned, worth = execute(course.source(step), environment, course.claims, unfinished)
         atomic_write(target / step / f"{step}.ipynb", nbformat.writes(notebook) + "\n")
+        unfinished.unlink(missing_ok=True)
+        made |= {name for name, maker in ARTIFACTS.items() if maker == step}
         say(f"{step:<13} {time.perf_counter() - begun:6.1f} s   {earned:g} of {worth:g} points")
         if earned < worth:
             short.append(f"{step} got {earned:g} of {worth:g} points")
@@ -76,17 +83,33 @@ def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], N
     return time.perf_counter() - started
 
 
-def execute(path: Path, environment: dict[str, str], claims: str = CLAIMS) -> tuple[NotebookNode, float, float]:
+def _environment(step: str, target: Path, made: Collection[str], say: Callable[[str], None]) -> dict[str, str]:
+    """Put the artifacts that `step` needs in place, say which are lent, and return what its kernel is told.
+
+    `made` are those of the steps that were executed before.
+    """
+    artifacts = target / "artifacts"
+    if step in NEEDS:  # a chapter needs none
+        for note in prepare(step, artifacts, given=made):
+            if not note.endswith(": yours"):
+                say(f"{step:<13} {note}")
+    folders = {"TRT_LAB_ARTIFACTS": str(artifacts.resolve()), "TRT_LAB_RECORDS": str((target / "records").resolve())}
+    return {**folders, **offered_environment([step])}
+
+
+def execute(
+    path: Path, environment: dict[str, str], claims: str = CLAIMS, unfinished: Path | None = None
+) -> tuple[NotebookNode, float, float]:
     """Execute a notebook from the start in a kernel of its own, in its own folder.
 
     What decides points runs after each test cell, and is not in the result. What differs from run to run without
-    meaning (times of execution) is left out.
+    meaning (times of execution) is left out. After each cell what ran so far is written to `unfinished`.
 
     Returns:
         The executed notebook, the points that it got, and what they could have been.
 
     Raises:
-        EngineError: a cell raised, ran too long or ended the kernel.
+        EngineError: a cell raised, ran too long or ended the kernel; the message names the cell, and `unfinished`.
     """
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -102,18 +125,34 @@ def execute(path: Path, environment: dict[str, str], claims: str = CLAIMS) -> tu
     )
     at = [0]
     client.on_cell_start = lambda cell, cell_index: at.__setitem__(0, cell_index)
+    client.on_cell_executed = lambda **_: _keep(notebook, unfinished)
     search = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         client.execute(env={**os.environ, "PYTHONPATH": search, **environment})
     except (CellControlSignal, DeadKernelError) as error:
-        said = [line for line in str(error).strip().splitlines() if line.strip()]
-        first = notebook.cells[at[0]].source.splitlines()[0][:60]
-        reason = said[-1] if said else type(error).__name__
-        raise EngineError(f"{path.name}, cell {at[0] + 1} ({first!r}): {reason}") from error
+        _keep(notebook, unfinished)  # a cell that ran too long has outputs too
+        kept = f"; what ran is in {unfinished}" if unfinished else ""
+        raise EngineError(f"{path.name}, {_reason(notebook.cells[: at[0] + 1], error)}{kept}") from error
     earned, worth = _take_claims(notebook)
     _tidy(notebook)
     stamp(notebook)
     return notebook, earned, worth
+
+
+def _reason(ran: list[NotebookNode], error: Exception) -> str:
+    """Return the last of the cells that ran, counted as readers see them, and why it ended."""
+    said = [line for line in str(error).strip().splitlines() if line.strip()]
+    number = sum(_CLAIMS_OF not in cell.metadata for cell in ran)
+    return f"cell {number} ({ran[-1].source.splitlines()[0][:60]!r}): {said[-1] if said else type(error).__name__}"
+
+
+def _keep(notebook: NotebookNode, unfinished: Path | None) -> None:
+    """Write what readers would see of a notebook that still runs; a run that is killed then loses one cell."""
+    if unfinished is not None:
+        seen = deepcopy(notebook)
+        _take_claims(seen)
+        _tidy(seen)
+        atomic_write(unfinished, nbformat.writes(seen) + "\n")
 
 
 def _tidy(notebook: NotebookNode) -> None:
@@ -142,7 +181,7 @@ def _take_claims(notebook: NotebookNode) -> tuple[float, float]:
     """Remove the inserted cells; return the points that they gave, and what they could have given."""
     claims = [cell for cell in notebook.cells if _CLAIMS_OF in cell.metadata]
     notebook.cells = [cell for cell in notebook.cells if _CLAIMS_OF not in cell.metadata]
-    for number, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
+    for number, cell in enumerate((cell for cell in notebook.cells if cell.get("execution_count")), 1):
         cell.execution_count = number
     given = [output for cell in claims for output in cell.outputs if output.output_type == "execute_result"]
     earned = sum(float(output.data["text/plain"]) for output in given)
@@ -150,7 +189,9 @@ def _take_claims(notebook: NotebookNode) -> tuple[float, float]:
 
 
 def main(
-    step: Annotated[list[str] | None, typer.Option(help="Only this step, on the artifacts that are there.")] = None,
+    step: Annotated[
+        list[str] | None, typer.Option(help="Only this step; what earlier ones did not make is lent.")
+    ] = None,
     keep: Annotated[bool, typer.Option(help="Replace the notebooks of solutions/ by those that ran.")] = False,
 ) -> None:
     """Execute the solution notebooks of the course in the current folder into results/solutions/."""

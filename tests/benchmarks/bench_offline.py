@@ -31,7 +31,7 @@ from solutions.pipeline.versions import versions
 from tests.benchmarks import fidelity
 from tests.benchmarks.offline_page import PAGE, RESULTS, in_page
 
-__all__ = ["Settings", "main", "run"]
+__all__ = ["Settings", "main", "place", "run"]
 
 Say = Callable[[str], None]
 SHOWN_LAYERS = 5
@@ -197,10 +197,10 @@ def _limits(path: Path, best: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _place() -> Path:
+def place(name: str = "offline.json") -> Path:
     """Return this device's record in docs/results: h200/offline.json for an NVIDIA H200, cpu/offline.json here."""
     gpu = re.search(r"NVIDIA (?:GeForce )?([\w-]+)", describe()["device"])
-    return RESULTS / (gpu[1].lower() if gpu and ENGINE == "tensorrt" else "cpu") / "offline.json"
+    return RESULTS / (gpu[1].lower() if gpu and ENGINE == "tensorrt" else "cpu") / name
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=plain.seconds, help="of each point")
     parser.add_argument("--level", type=int, help="builder optimization level, 0 to 5")
     parser.add_argument("--onnx", type=Path, help="in place of the lab's ResNet-50")
-    parser.add_argument("--out", type=Path, default=_place())
+    parser.add_argument("--out", type=Path, default=place())
     parser.add_argument("--work", type=Path, default=Path("results/offline"), help="folder that keeps the engines")
     parser.add_argument("--page", action="store_true", help="only write the tables of the records that are there")
     given = vars(parser.parse_args(arguments))

@@ -21,7 +21,7 @@ from helpers.cpu_engine.plan import Plan
 from tests.benchmarks.fidelity import CACHE_FILES, RECORDING, calibrated_engine, make_calibrator, recorded_network
 from tests.benchmarks.nets import build_engine, load_engine, small_net
 
-__all__ = ["measure"]
+__all__ = ["interval", "measure"]
 
 _SHAPE = (1, 3, 224, 224)
 _TYPES = {"f32": ov.Type.f32, "f16": ov.Type.f16, "bf16": ov.Type.bf16}
@@ -81,11 +81,11 @@ def _paired(engine: trt.ICudaEngine, turns: int, images: int) -> dict[str, Any]:
         **{f"{name}_images_per_s": float(images / np.median(found)) for name, found in kept.items()},
         "requests": len(queue),
         "ratio": float(np.median(ratios)),
-        "interval": _interval(ratios),
+        "interval": interval(ratios),
     }
 
 
-def _interval(ratios: np.ndarray) -> list[float]:
+def interval(ratios: np.ndarray) -> list[float]:
     """Return the 95 % bootstrap interval of the median of `ratios` [turns]."""
     chosen = np.random.default_rng(0).integers(0, len(ratios), (_RESAMPLES, len(ratios)))
     low, high = np.percentile(np.median(ratios[chosen], axis=1), [2.5, 97.5])

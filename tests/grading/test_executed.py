@@ -1,5 +1,6 @@
 """Executed solutions: the points they get, what readers see of them, and which outputs are of other code."""
 
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -7,9 +8,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.errors import EngineError
+from helpers.lab import ONNX_FILE
+from solutions.checks.trusted import workspace
+from solutions.checks.trusted.stages import Reference, Stage
+from solutions.checks.trusted.workspace import NEEDS
 from solutions.grading.course import Course
 from solutions.grading.executed import outdated
-from solutions.grading.solve import execute, solve
+from solutions.grading.solve import UNFINISHED, execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbclient's
@@ -23,6 +28,7 @@ def executed(course: Course, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     before = course.source(STEP).read_bytes()
     solve(course, [STEP], target, said.append)
     assert course.source(STEP).read_bytes() == before
+    assert not (target / STEP / UNFINISHED).exists()
     return target / STEP / f"{STEP}.ipynb", said
 
 
@@ -68,3 +74,49 @@ def test_a_solution_without_all_its_points_is_an_error(course: Course, tmp_path:
     wrong = code_of(solved(source_notebook()), "cube", "def cube(x):\n    return 1")
     with pytest.raises(EngineError, match=f"{STEP} got 3 of 5 points"):
         solve(course_with(course, tmp_path, wrong), [STEP], tmp_path / "results", lambda line: None)
+
+
+def test_what_ran_of_a_notebook_that_fails_is_kept(course: Course, tmp_path: Path) -> None:
+    notebook = source_notebook()
+    notebook.cells[-1].source = "print('before')\nraise ZeroDivisionError('at the end')"
+    failing = course_with(course, tmp_path, notebook)
+    where = tmp_path / "results" / STEP / UNFINISHED
+    with pytest.raises(EngineError, match=f"cell {len(notebook.cells)} .*at the end; what ran is in {where}"):
+        solve(failing, [STEP], tmp_path / "results", lambda line: None)
+    kept = nbformat.read(where, as_version=4).cells
+    assert [cell.source for cell in kept] == [cell.source for cell in notebook.cells]
+    assert [output.output_type for output in kept[-1].outputs] == ["stream", "error"]
+
+
+def test_what_ran_is_written_after_each_cell(tmp_path: Path) -> None:
+    where = tmp_path / UNFINISHED
+    look = f"import nbformat\nfor cell in nbformat.read({str(where)!r}, 4).cells:\n    print(cell.execution_count)"
+    nbformat.write(new_notebook(cells=[new_code_cell("first = 1"), new_code_cell(look)]), tmp_path / "long.ipynb")
+    executed = execute(tmp_path / "long.ipynb", {}, unfinished=where)[0]
+    assert executed.cells[1].outputs[0].text == "1\nNone\n"
+
+
+def test_a_step_gets_what_this_run_made_and_is_lent_the_rest(
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lend(reference: Reference, folder: Path, *, name: str) -> None:
+        (folder / name).write_text("lent")
+
+    needed = NEEDS["12_layer_profiling"]
+    stages = [Stage((name,), (), partial(lend, name=name)) for name in needed]
+    monkeypatch.setattr(workspace, "reference", lambda: Reference(tmp_path / "reference", stages, ""))
+    given = "from helpers.lab import artifact_path\n"
+    made = f"{given}artifact_path({ONNX_FILE!r}).write_text('made here')"
+    look = f"{given}for name in {needed}:\n    print(artifact_path(name).read_text())"
+    sources = {STEP: made, "12_layer_profiling": look, "15_llm": "1"}
+    several = Course(tmp_path, course.config, (STEP, "12_layer_profiling", "15_llm"))
+    for step, source in sources.items():
+        several.source(step).parent.mkdir(parents=True)
+        nbformat.write(new_notebook(cells=[new_code_cell(source)]), several.source(step))
+    said: list[str] = []
+    solve(several, list(sources), tmp_path / "results", said.append)
+    seen = nbformat.read(tmp_path / "results" / "12_layer_profiling" / "12_layer_profiling.ipynb", as_version=4)
+    assert seen.cells[0].outputs[0].text == "made here\n" + "lent\n" * (len(needed) - 1)
+    lent = [line for line in said if "the reference's, since" in line]
+    assert [line.split()[1] for line in lent] == [f"{name}:" for name in needed if name != ONNX_FILE]
+    assert lent[0].startswith("12_layer_profiling") and lent[0].endswith("03_dynamic's is missing")

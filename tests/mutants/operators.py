@@ -35,6 +35,8 @@ RELEASES = {"close", "free", "synchronize", "detach", "pop"}
 """Calls that give something back or wait for it; leaving one out is a fault of its own."""
 
 _CONVERSIONS = {"float", "int", "str", "list", "tuple", "set", "round", "abs", "Path", "asarray", "ascontiguousarray"}
+"""`Path(onnx_path)` is none: what is called a path is one, in the notebooks and in the checks."""
+
 _ORDERS = {"sorted", "reversed"}
 _COPIES = {"copy", "clone", "contiguous", "deepcopy", "array"}
 _STEPS_OF_A_CHAIN = {"astype", "lower", "upper", "strip", "convert", "resize", "crop", "transpose", "unlink"}
@@ -180,7 +182,7 @@ def _without(names: set[str]) -> Make:
     """Return what gives `x` for `f(x)`, `module.f(x)` and `x.f()`, where `f` is one of `names`."""
 
     def make(node: cst.Call) -> Iterable[cst.CSTNode]:
-        if called_name(node) not in names:
+        if called_name(node) not in names or _is_path_of_path(node):
             return
         if node.args and (isinstance(node.func, cst.Name) or called_name(node) in _CONVERSIONS | _COPIES):
             yield node.args[0].value
@@ -188,6 +190,11 @@ def _without(names: set[str]) -> Make:
             yield node.func.value
 
     return make
+
+
+def _is_path_of_path(node: cst.Call) -> bool:
+    of = node.args[0].value if node.args else None
+    return called_name(node) == "Path" and isinstance(of, cst.Name) and of.value.endswith("_path")
 
 
 def _sibling(node: cst.Call) -> Iterable[cst.CSTNode]:

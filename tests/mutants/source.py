@@ -68,7 +68,7 @@ def all_mutants(step: str | None = None) -> tuple[Mutant, ...]:
 
 
 def normal(code: str) -> str:
-    """Return what a program is to Python: its syntax tree, without layout and comments.
+    """Return what a program does: its syntax tree, without layout, comments, the order of alternatives and guards.
 
     Raises:
         SyntaxError: it is no program.
@@ -76,7 +76,46 @@ def normal(code: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # `1 is x` and its like: a mutant may be bad style
         compile(code, "mutant", "exec")
-        return ast.dump(ast.parse(code))
+        return ast.dump(_Canonical().visit(ast.parse(code)))
+
+
+class _Canonical(ast.NodeTransformer):
+    """Puts alternatives in one order (`x in (1, 2)`, isinstance, except, max).
+
+    zip's guard `strict` and a last `return None` are taken away.
+    """
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        last = node.body[-1]
+        if isinstance(last, ast.Return | ast.Expr) and last.value and ast.unparse(last.value) == "None":
+            node.body[-1] = ast.Pass()
+        return self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        for test, among in zip(node.ops, node.comparators, strict=True):
+            if isinstance(test, ast.In | ast.NotIn):
+                _sort(among)
+        return self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        _sort(node.type)
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "isinstance":
+            _sort(*node.args[1:])
+        if name in ("max", "min"):
+            node.args.sort(key=ast.dump)
+        if name == "zip":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "strict"]
+        return self.generic_visit(node)
+
+
+def _sort(*found: ast.AST | None) -> None:
+    for several in found:
+        if isinstance(several, ast.Tuple | ast.List | ast.Set):
+            several.elts.sort(key=ast.dump)
 
 
 def mutants_of(step: str, cell: str, source: str, operators: list[Operator] = OPERATORS) -> list[Mutant]:

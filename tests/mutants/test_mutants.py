@@ -36,7 +36,7 @@ def _of(operator: str, body: str) -> list[str]:
         ("integer_division", "return a / b", ["return a // b"]),
         ("drop_statement", "a.run()\nreturn b", ["pass"]),
         ("drop_release", "a.free()\na.run()\nreturn b", ["pass"]),
-        ("swallow_error", "raise ValueError(a)", ["pass", "return None"]),
+        ("swallow_error", "if a:\n    raise ValueError(a)\nreturn b", ["pass", "return None"]),
         ("missing_return", "return a", ["a"]),
         ("swap_arguments", "return f(a, b)", ["return f(b, a)"]),
         ("swap_elements", "return a, b", ["return b, a"]),
@@ -77,6 +77,31 @@ def test_an_operator_makes_the_fault_that_it_is_named_after(operator: str, body:
 def test_prose_and_looks_are_not_mutated(body: str) -> None:
     inside = [name for name in ("number", "one_less", "string", "other_string") if _of(name, body)]
     assert inside == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "body"),
+    [
+        ("swap_elements", "if a in (1, 2) or isinstance(b, (int, float)):\n    a.run()"),
+        ("swap_elements", "try:\n    a.run()\nexcept (ValueError, KeyError):\n    raise"),
+        ("swap_arguments", "return max(a, b)"),
+        ("name", "return zip(a, b, strict=True)"),
+        ("string", "return {0: 'batch'}"),
+        ("plain_with", "with warnings.catch_warnings():\n    a.run()"),
+        ("drop_statement", "warnings.simplefilter('ignore')"),
+        ("missing_conversion", "return Path(onnx_path)"),
+        ("missing_return", "return None"),
+    ],
+)
+def test_what_is_no_fault_is_no_mutant(operator: str, body: str) -> None:
+    assert _of(operator, body) == []
+
+
+def test_what_stands_beside_it_is_mutated() -> None:
+    assert _of("number", "return {0: 'batch'}") == ["return {1: 'batch'}"]
+    assert _of("drop_element", "return a in (1, 2)") == ["return a in ((2,))", "return a in ((1, ))"]
+    assert _of("drop_statement", "with warnings.catch_warnings():\n    a.run()") == ["pass"]
+    assert _of("missing_conversion", "return Path(a)") == ["return a"]
 
 
 def test_every_operator_is_tried_on_a_solution_or_on_a_small_source() -> None:

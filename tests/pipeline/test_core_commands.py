@@ -83,6 +83,15 @@ def test_export_build_calibrate_compare_and_evaluate_in_a_row(trtlab, digits, tm
     assert rows["int8.engine"]["loss"]["points"] == pytest.approx(loss)
 
 
+def test_build_says_where_the_model_is_that_an_explicit_build_made(trtlab, folder: Path, tmp_path: Path) -> None:
+    code, out, _ = trtlab(
+        "build", "--onnx", tiny_onnx(folder), "--engine", tmp_path / "e.engine", "--precision", "int8+fp16",
+        "--calib-npy", folder / "images.npy", "--explicit",
+    )  # fmt: skip
+    assert code == 0 and f"precision written into it: {tmp_path}/e.engine.onnx" in " ".join(out.split())
+    assert (tmp_path / "e.engine.onnx").is_file() and "calibration: entropy, 20 images" in out
+
+
 def test_doctor_always_ends_well(trtlab) -> None:
     code, out, err = trtlab("doctor")
     assert code == 0 and err == "" and DEVICE in out and "the lab uses the engine" in out
@@ -185,6 +194,7 @@ def test_a_file_that_is_no_engine_is_one_line(
         (("build", "--onnx", "{tmp}/none.onnx", "--engine", "{tmp}/e.engine"), ("none.onnx", "trtlab export")),
         (("build", "--onnx", "{onnx}", "--engine", "{tmp}/e", "--precision", "fp64"), ("'fp64' is unknown",)),
         (("build", "--onnx", "{onnx}", "--engine", "{tmp}/e", "--precision", "int8"), ("needs calibration",)),
+        (("build", "--onnx", "{onnx}", "--engine", "{tmp}/e", "--explicit"), ("--explicit does nothing to fp32",)),
         (("build", "--onnx", "{onnx}", "--engine", "/proc/e.engine"), ("cannot write /proc/e.engine",)),
     ],
 )

@@ -20,11 +20,16 @@ def main(
     quick: Annotated[bool, typer.Option(help="Only entries that are decided in seconds.")] = False,
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
-    messages: Annotated[Path | None, typer.Option(help="A document whose table of messages is written again.")] = None,
+    messages: Annotated[
+        Path | None, typer.Option(help="A document whose messages of these steps are written again.")
+    ] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
+    if messages and (name or quick):
+        typer.echo("error: a part of a step's entries has not all its messages; leave out --name and --quick", err=True)
+        raise typer.Exit(2)
     os.environ.update(SETTINGS)
     from helpers.files import write_json
     from solutions.checks.trusted.reference import offered_environment
@@ -32,13 +37,13 @@ def main(
     from tests.submissions.execution import run_all
     from tests.submissions.verdict import Verdict, judge, summary
 
-    os.environ.update(offered_environment())
     console = Console(soft_wrap=True)
     chosen = [one for one in load_bank(step) if name in (None, one.name) and (one.quick or not quick)]
     chosen = covering(chosen) if cover else chosen
     if not chosen:
         console.print(f"no entry named {name} in {step or 'any step'}")
         raise typer.Exit(2)
+    os.environ.update(offered_environment({one.step for one in chosen}))
     started = time.perf_counter()
     verdicts: dict[str, Verdict] = {}
     for entry, outcome in run_all(chosen, workers):

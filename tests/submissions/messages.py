@@ -16,40 +16,50 @@ __all__ = ["claims_without_message", "messages", "write_messages"]
 _HEAD = """# Every message a check can give
 
 What each claim, and each point of a visible check, says when it is missed, from an entry of the bank that really
-missed it. `make submissions` writes this page; it needs a machine with nothing else to do, since it measures speed.
+missed it. `make submissions` writes this page, with `STEP=02_fp16` that step's part of it; it needs a machine with
+nothing else to do, since it measures speed.
 `make test` runs a part of the bank that is decided in seconds and loses every claim of its cells (`--quick --cover`),
 and sees that some wrong entry loses every claim.
 
 """
 _LONGEST = 160
-_PARTS = ("expected", "found", "try_this")
+_STEP = re.compile(r"^(?=## )", re.M)
 _POINT = re.compile(
     r"^  ✗ (?P<title>.+?)\n +expected +(?P<expected>.*?)\n +found +(?P<found>.*?)\n +try +(?P<try_this>.*?)$", re.M
 )
 
 
-def messages(figures: dict[str, Any]) -> str:
-    """Return the Markdown tables, one a step, from the figures of a whole run of the bank."""
-    parts = []
+def messages(figures: dict[str, Any]) -> dict[str, str]:
+    """Return the Markdown tables of each step that has a message, from the figures of a run of the bank."""
+    found = {}
     for step in GRADED:
         hidden, visible = _hidden(step, figures["entries"]), _visible(step, figures["entries"])
-        if not hidden:
-            continue
-        parts += [f"## {step}", "", *_table("claim", hidden), ""]
-        if visible:
-            parts += ["What the visible checks say:", "", *_table("point", visible), ""]
-    return "\n".join(parts)
+        if hidden:
+            parts = [f"## {step}", "", *_table("claim", hidden), ""]
+            if visible:
+                parts += ["What the visible checks say:", "", *_table("point", visible), ""]
+            found[step] = "\n".join(parts)
+    return found
 
 
 def claims_without_message(figures: dict[str, Any]) -> list[str]:
-    """Return the claims that no wrong entry of the bank loses: checks that were never seen to fail."""
+    """Return the claims of the steps that ran which no wrong entry loses: checks that were never seen to fail."""
     lost = {name for row in figures["entries"] if row["kind"] == "wrong" for name in row["lost"]}
-    return [claim.name for cell in CELLS for claim in claims_of(cell) if claim.name not in lost]
+    ran = {row["step"] for row in figures["entries"]}
+    cells = [cell for cell, about in CELLS.items() if about.step in ran]
+    return [claim.name for cell in cells for claim in claims_of(cell) if claim.name not in lost]
 
 
 def write_messages(document: str | Path, figures: dict[str, Any]) -> None:
-    """Write the page of messages to `document`."""
-    atomic_write(document, _HEAD + messages(figures))
+    """Write the page of messages to `document`; steps that did not run keep what stands there."""
+    parts = _parts_of(Path(document)) | messages(figures)
+    atomic_write(document, _HEAD + "\n".join(parts[step] for step in GRADED if step in parts))
+
+
+def _parts_of(document: Path) -> dict[str, str]:
+    """Return a page's part of each step, as `messages` gives them."""
+    text = document.read_text() if document.is_file() else ""
+    return {part[3:].split("\n", 1)[0]: part.rstrip("\n") + "\n" for part in _STEP.split(text)[1:]}
 
 
 def _hidden(step: str, rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """From a model to a plan: parse a network, configure its build, put Q/DQ nodes in for INT8, compile.
 
-Read `parser` and `network` first, then `config` and `builder`; `checks`, `lowering`, `quantization` and `layer_facts`
-are the builder's steps.
+Read `parser` and `network` first, then `config` and `builder`; `checks`, `lowering`, `strong_types`, `quantization`
+and `layer_facts` are the builder's steps.
 """
 
 from helpers.cpu_engine.api.manifest import complete

@@ -243,7 +243,7 @@ class INetworkDefinition(Scoped):
 
     def __init__(self, flags: int, logger: ILogger) -> None:
         self.name = "Unnamed Network 0"
-        self.flags = flags
+        self.flags = flags | (API.strongly_typed << int(NetworkDefinitionCreationFlag.STRONGLY_TYPED))
         self.logger = logger
         self.model: onnx.ModelProto | None = None
         self._inputs: list[ITensor] = []
@@ -256,7 +256,7 @@ class INetworkDefinition(Scoped):
     @property
     def strongly_typed(self) -> bool:
         """Whether the model's types decide what layers run in (not part of TensorRT's API)."""
-        return API.strongly_typed or self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        return self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
     @property
     def has_implicit_batch_dimension(self) -> bool:

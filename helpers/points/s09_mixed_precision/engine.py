@@ -88,6 +88,8 @@ def precision(case: Case) -> str:
             f"{asked['held'] or 'no'} precisions set, flags {[name for name, there in asked['flags'].items() if there]}"
         )
         raise Missed(f"{held} convolutions held in FP16 (HALF), INT8 allowed", said, "give `keep` to keep_in_half")
+    if asked["verbosity"] != "DETAILED":
+        raise Missed("the profiling verbosity DETAILED", asked["verbosity"], "without it no layer tells its precision")
     ran = precisions_of(builders.plan_of(found, FUNCTION), list(_CONVOLUTIONS))
     for name, runs in ran.items():
         if (name in kept) == (runs == "int8") and (ENGINE == "cpu" or name in kept):

@@ -17,8 +17,8 @@ _FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
 
 
 @probe
-def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], last: bool = False) -> dict[str, Any]:
-    """Call keep_in_half on the network of an ONNX model and a new configuration; with `last` for its last layer too.
+def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], ends: bool = False) -> dict[str, Any]:
+    """Call keep_in_half on an ONNX model's network and a new configuration; with `ends` for its first and last layer.
 
     Returns `names`, `error` (type and message, None without one), `flags` (name → set), the network's `outputs` and
     `layers`, {name: {"precision": its name or None, "types": {output: its name or None}}}; None where the function
@@ -31,7 +31,9 @@ def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], last: bool
     parser.parse(onnx)
     config, error, function = builder.create_builder_config(), None, notebook[FUNCTION]
     before = _layers(found)  # the parser has set the type of what computes shapes, on real TensorRT
-    names = [*names, *([found.get_layer(found.num_layers - 1).name] if last else [])]
+    if ends:
+        first, last = (found.get_layer(index).name for index in (0, found.num_layers - 1))
+        names = list(dict.fromkeys([*names, first, last]))
     try:
         function(found, config, list(names))
     except NotImplementedError:
@@ -75,13 +77,13 @@ def _name(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def _asked(case: Case, names: list[str], last: bool = False) -> dict[str, Any]:
-    return case.call(keep_layers, onnx=network(case), names=names, last=last).require(FUNCTION)
+def _asked(case: Case, names: list[str], ends: bool = False) -> dict[str, Any]:
+    return case.call(keep_layers, onnx=network(case), names=names, ends=ends).require(FUNCTION)
 
 
 def _kept(case: Case) -> tuple[list[str], dict[str, Any]]:
-    """Return the names, the network's last layer among them, and what the function did."""
-    found = _asked(case, chosen_layers(case), last=True)
+    """Return the names, the network's first and last layer among them, and what the function did."""
+    found = _asked(case, chosen_layers(case), ends=True)
     return found["names"], found
 
 
@@ -129,15 +131,20 @@ def flags(case: Case) -> str:
 
 @point("A name that no layer has is an error, and nothing is set")
 def unknown(case: Case) -> str:
-    typing_error = f"conv{case.number('mixed.typing') % 900 + 100}"
-    found = _asked(case, [*chosen_layers(case), typing_error])
+    typing_error, names = f"conv{case.number('mixed.typing') % 900 + 100}", chosen_layers(case)
+    for wrong in ([*names, typing_error], [typing_error, *names]):
+        message = _refused(_asked(case, wrong), typing_error)
+    return message[:80]
+
+
+def _refused(found: dict[str, Any], typing_error: str) -> str:
+    """Return what the function said of a name that no layer has."""
     if not found["error"] or found["error"]["type"] != "ValueError":
         said_so = found["error"]["type"] if found["error"] else "no error"
-        raise Missed(
-            f"ValueError for {typing_error}, which no layer is called", said_so, "compare with all names first"
-        )
+        expected = f"ValueError for {typing_error}, which no layer is called"
+        raise Missed(expected, said_so, "compare with all names first")
     touched = [name for name, layer in found["layers"].items() if layer["precision"] or any(layer["types"].values())]
     if touched or any(found["flags"].values()):
         what = f"{touched[0]} was changed" if touched else "flags were set"
         raise Missed("nothing set where a name is wrong", what, "look at all names before the first is used")
-    return f"{found['error']['message'][:80]}"
+    return found["error"]["message"]

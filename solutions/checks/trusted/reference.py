@@ -5,13 +5,23 @@ They stand in for a step that a submission missed, and the submission's engines 
 
 import importlib.metadata
 import os
+from collections.abc import Collection
 from functools import cache, partial
 from pathlib import Path
 
-from helpers.backend import DEVICE, ENGINE, TIMINGS_VARIABLE
+from helpers.backend import API, DEVICE, ENGINE, TIMINGS_VARIABLE
 from helpers.data import load_dataset
 from helpers.files import atomic_write
-from helpers.lab import CALIBRATION_IMAGES, ENGINES, MODEL, ONNX_FILE, PROFILE_BATCHES, QUICK, VALIDATION_IMAGES
+from helpers.lab import (
+    CALIBRATION_IMAGES,
+    ENGINES,
+    MODEL,
+    ONNX_FILE,
+    PROFILE_BATCHES,
+    QUICK,
+    VALIDATION_IMAGES,
+    made_by,
+)
 from helpers.models import WEIGHTS, check_model, load_model
 from helpers.points.s04_int8.calibration import CACHE, PLAN
 from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
@@ -92,17 +102,19 @@ def reference() -> Reference:
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "numpy")]
     weights = (WEIGHTS / f"{MODEL}.json").read_text()  # holds their digest and the renderer's version
     settings = f"{MODEL} {CALIBRATION_IMAGES} {VALIDATION_IMAGES} {QUICK}"
-    return Reference(root / kept, STAGES, "\n".join([DEVICE, *versions, weights, settings]))
+    return Reference(root / kept, STAGES, "\n".join([DEVICE, f"API {API}", *versions, weights, settings]))
 
 
-def offered_environment() -> dict[str, str]:
-    """Return the variables by which helpers.backend offers the reference builds' kernel timings to other builds.
+def offered_environment(steps: Collection[str]) -> dict[str, str]:
+    """Return the variables by which helpers.backend offers the reference builds' kernel timings to those of `steps`.
 
-    Empty on the CPU engine, whose builds time nothing. On real TensorRT, whose builds do little else, the reference
-    engines are built first.
+    Empty on the CPU engine, whose builds time nothing. On real TensorRT, whose builds do little else, the references of
+    the engines that these steps build are built first; of what was timed, the others get what is there.
     """
     if ENGINE != "tensorrt":
         return {}
     for name in (*_PRECISIONS, PLAN):
-        reference().path(name)
-    return {TIMINGS_VARIABLE: str(reference().root / TIMING_CACHE)}
+        if made_by(name) in steps:
+            reference().path(name)
+    timings = reference().root / TIMING_CACHE
+    return {TIMINGS_VARIABLE: str(timings)} if timings.is_file() else {}

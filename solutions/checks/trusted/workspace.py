@@ -14,7 +14,7 @@ import numpy as np
 from helpers.calibration_cache import parse_cache
 from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, write_json
-from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES
+from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES, made_by
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.points.s04_int8.calibration import CACHE
 from helpers.probes.networks import EDGE
@@ -79,7 +79,7 @@ def prepare(step: str, folder: str | Path, *, given: Collection[str] = ()) -> li
             borrowed.add(name)
         else:
             borrowed.discard(name)
-        notes.append(f"{name}: " + (f"the reference's, since the submission's is {fault}" if fault else "yours"))
+        notes.append(f"{name}: " + (f"the reference's, since {made_by(name)}'s is {fault}" if fault else "yours"))
     write_json(folder / _BORROWED, sorted(borrowed))
     return notes
 

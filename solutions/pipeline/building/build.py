@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,7 +16,7 @@ from solutions.pipeline.building.build_options import PRECISIONS, BuildOptions
 from solutions.pipeline.building.calibration import attached, batches_of, recorded, scales_of
 from solutions.pipeline.building.layer_precisions import Constraints, check_ran, constrain, resolve
 from solutions.pipeline.building.typed import has_strong_types, typed_model
-from solutions.pipeline.building.what_ran import check_held, what_ran
+from solutions.pipeline.building.what_ran import check_held, check_quantised, what_ran
 from solutions.pipeline.engines.engine_log import LOG, Messages
 from solutions.pipeline.engines.inference import deserialize
 from solutions.pipeline.engines.network import ParsedModel, parse_onnx, parse_typed, profile_of
@@ -111,6 +111,8 @@ def build_engine(
             precision that it was to have.
     """
     options.check()
+    if options.typed and typed_path(engine_path).resolve() == Path(onnx_path).resolve():
+        raise InputError(f"{typed_path(engine_path)} would be written over by the model that is built; rename --engine")
     start = time.perf_counter()
     progress("parsing")
     model = parse_onnx(onnx_path)
@@ -167,6 +169,7 @@ class _Job:
     progress: Report
     calibration: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
+    quantised: Sequence[str] = ()
 
     def implicit(self) -> tuple[bytes, "trt.IBuilderConfig"]:
         """Build with precision flags, and a calibrator where scales are needed."""
@@ -181,17 +184,22 @@ class _Job:
 
     def explicit(self, file: Path) -> tuple[bytes, "trt.IBuilderConfig"]:
         """Write the types into the model, keep that in `file`, and build what it says."""
-        from solutions.pipeline.building.scales import float_model  # brings the CPU engine along
+        # here, since they bring the CPU engine along
+        from solutions.pipeline.building.explicit import quantised_layers
+        from solutions.pipeline.building.scales import float_model
 
         options, batches = self.options, batches_of(self.model, self.options, self.inputs, self.preprocessing)
         graph = float_model(self.model.path.read_bytes(), str(self.model.path))
         found = scales_of(self.model, graph, self.engine_path, options, batches, self.preprocessing, self.progress)
-        scales, self.calibration = found
+        scales, keep_cache = found
         typed = typed_model(graph, options.precision, scales, self.constraints)
+        self.quantised = quantised_layers(typed)
         file.write_bytes(typed.SerializeToString())
         model = parse_typed(typed, self.model.path)
         config = _configure(model, options, ("TF32",) if has_strong_types() else _FLAGS[options.precision])
-        return self._serialized(model, config, None), config
+        plan = self._serialized(model, config, None)
+        self.calibration = keep_cache()
+        return plan, config
 
     def _serialized(self, model: ParsedModel, config: "trt.IBuilderConfig", calibrator: Any) -> bytes:
         profile = profile_of(model, {name: (spec.least, spec.best, spec.most) for name, spec in self.inputs.items()})
@@ -260,6 +268,7 @@ def _record(job: _Job, config: "trt.IBuilderConfig", plan: bytes, seconds: float
     ran = what_ran(options.precision, layers)
     if not job.constraints.asked:
         check_held(ran)
+    check_quantised(job.quantised, layers)
     return BuildRecord(
         engine_path=str(job.engine_path),
         engine=describe(),

@@ -111,16 +111,16 @@ def scales_of(
     batches: CalibrationBatches | None,
     preprocessing: Preprocessing | None,
     progress: Report,
-) -> tuple[dict[str, float], dict[str, Any]] | tuple[None, None]:
-    """Return the scale of each tensor and how they were calibrated; None where the model brings its own.
+) -> tuple[dict[str, float] | None, Callable[[], dict[str, Any] | None]]:
+    """Return the scale of each tensor, None where the model brings its own, and what to call after the build.
 
-    The cache is written as in an implicit build.
+    That writes the cache, as an implicit build does, and returns how the engine was calibrated.
 
     Raises:
         InputError: as `batches_of`, or a cache that cannot be used.
     """
     if not _calibrates(model, options):
-        return None, None
+        return None, lambda: None
     written, images = None, 0
     if batches:
         from solutions.pipeline.building.scales import calibrated
@@ -130,7 +130,7 @@ def scales_of(
         written, images = format_cache(found), batches.number * batches.batch_size
     else:
         found, kind = _given(model, options)
-    return found.scales, _kept(kind, images, written, engine_path, options, batches, preprocessing)
+    return found.scales, lambda: _kept(kind, images, written, engine_path, options, batches, preprocessing)
 
 
 def _calibrates(model: ParsedModel, options: BuildOptions) -> bool:

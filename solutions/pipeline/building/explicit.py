@@ -9,10 +9,10 @@ from collections.abc import Container, Mapping
 
 import onnx
 
-from helpers.cpu_engine.builder.quantization import explicit, has_qdq
+from helpers.cpu_engine.builder.quantization import WEIGHTED, explicit, has_qdq
 from helpers.errors import InputError
 
-__all__ = ["explicit_int8", "naive_int8"]
+__all__ = ["explicit_int8", "naive_int8", "quantised_layers"]
 
 
 def explicit_int8(
@@ -27,8 +27,8 @@ def explicit_int8(
         model: float ONNX with names for its nodes.
         scales: scale by tensor name, as a calibration cache has them; a layer whose input has none stays in float.
         float_layers: names of layers that stay in float.
-        stored: store the weights as INT8 codes; False writes them as floats in front of Q and DQ, which TensorRT before
-            10 wants and all later ones take.
+        stored: store the weights as INT8 codes; False writes them as floats in front of Q and DQ. TensorRT 8.6 built
+            the same layers from both.
 
     Raises:
         InputError: the model is quantised already, its opset cannot hold scales per channel, or no tensor has a scale.
@@ -44,6 +44,12 @@ def naive_int8(model: onnx.ModelProto, scales: Mapping[str, float], *, stored: b
     against; arguments and errors as in `explicit_int8`.
     """
     return _quantized(model, scales, (), fused=False, stored=stored)
+
+
+def quantised_layers(model: onnx.ModelProto) -> list[str]:
+    """Return the names of the layers whose weights come through a DQ: those that are to run in INT8."""
+    made = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
+    return [node.name for node in model.graph.node if node.op_type in WEIGHTED and node.input[1] in made]
 
 
 def _quantized(

@@ -21,6 +21,9 @@ _WORDS = {"fp16": "tensor(float16)", "bf16": "tensor(bfloat16)"}
 _OPSETS = {"fp16": 19, "bf16": 22}
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _FP16_MAX, _FP16_LEAST = 65504.0, 2.0**-24
+_LEAST_SCALE = 32 * _FP16_LEAST  # rounded by less than 2 %
+# NVIDIA's parser refuses them, though ONNX has them: seen with TensorRT-RTX 1.7 (make rtx).
+_REFUSED = {"fp16": (), "bf16": ("HardSwish",)}
 _TYPED_BY_VALUE = ("Constant", "ConstantOfShape")
 
 
@@ -100,7 +103,8 @@ class _Conversion:
 
     def _types(self, node: onnx.NodeProto) -> tuple[list[bool], list[bool]]:
         """Say of each input and output whether it may be of the type."""
-        stays = node.name in self.float_layers or node.domain not in ("", "ai.onnx") or _says_its_type(node)
+        refused = node.op_type in _REFUSED[self.kind] or node.domain not in ("", "ai.onnx")
+        stays = refused or node.name in self.float_layers or _says_its_type(node)
         if stays or not onnx.defs.has(node.op_type, max_inclusive_version=self._opset, domain=""):
             return [False] * len(node.input), [False] * len(node.output)
         schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=self._opset, domain="")
@@ -139,14 +143,17 @@ class _Conversion:
         self.nodes.append(helper.make_node("Cast", [source], [target], f"{target}_cast", to=kind))
 
     def _check(self, tensor: onnx.TensorProto, reader: onnx.NodeProto) -> None:
-        """Raise InputError for weights that FP16 cannot hold; elsewhere large constants are masks, and are clipped."""
-        if self.kind != "fp16" or reader.op_type not in _WEIGHTED:
+        """Raise InputError for weights and scales that FP16 cannot hold; other large constants are masks: clipped."""
+        if self.kind != "fp16":
             return
-        largest = float(np.abs(numpy_helper.to_array(tensor)).max(initial=0))
-        if largest > _FP16_MAX:
+        values = np.abs(numpy_helper.to_array(tensor))
+        if reader.op_type in _WEIGHTED and values.max(initial=0) > _FP16_MAX:
             raise InputError(
-                f"{reader.name} has weights up to {largest:.3g} ({tensor.name}), FP16 ends at 65504; build it in bf16"
+                f"{reader.name} has weights up to {values.max():.3g} ({tensor.name}), FP16 ends at 65504; "
+                "build it in bf16"
             )
+        if reader.op_type == "QuantizeLinear" and values.ndim == 0 and values < _LEAST_SCALE:
+            raise InputError(f"the scale {tensor.name} is {values:.3g}, too small for FP16; build it in int8")
 
     def _tensor(self, tensor: onnx.TensorProto, name: str) -> onnx.TensorProto:
         values = numpy_helper.to_array(tensor)

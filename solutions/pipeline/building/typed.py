@@ -21,7 +21,7 @@ __all__ = ["always_typed", "check_typed", "has_strong_types", "typed_model"]
 
 def always_typed() -> bool:
     """Say whether this TensorRT builds strongly typed networks only."""
-    return getattr(backend, "API", 10) >= 11
+    return backend.API >= 11
 
 
 def has_strong_types() -> bool:

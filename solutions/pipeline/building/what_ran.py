@@ -10,11 +10,12 @@ from typing import Any
 
 from helpers.arithmetic import has_half
 from helpers.errors import EngineError
-from helpers.layers import Layer, layer_precision, weights_precision
+from helpers.layers import Layer, layer_precision, ran_in, weights_precision
 
-__all__ = ["WhatRan", "check_held", "what_ran"]
+__all__ = ["WhatRan", "check_held", "check_quantised", "what_ran"]
 
 _HALVES = ("fp16", "bf16")
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,20 @@ def check_held(found: WhatRan) -> None:
 
 def _most(counts: Counter[str]) -> str:
     return counts.most_common(1)[0][0].upper()
+
+
+def check_quantised(names: Sequence[str], layers: Sequence[Layer]) -> None:
+    """Raise EngineError where one of the layers `names`, which have Q/DQ, ran in something else than INT8.
+
+    Of a layer that the inspector does not tell ("other") nothing is said.
+    """
+    wrong = {name: ran for name, ran in ran_in(layers, names).items() if ran not in ("int8", "other")}
+    if wrong:
+        shown = ", ".join(f"{name} ({ran})" for name, ran in [*wrong.items()][:_SHOWN])
+        raise EngineError(
+            f"{len(wrong)} of {len(names)} layers with Q/DQ did not run in INT8: {shown}; the engine is not kept. "
+            "Name them in --layer-precisions, so that they get no Q/DQ"
+        )
 
 
 def _only(asked: str) -> str:

@@ -17,8 +17,8 @@ _PIPE_WIDTH = 160
 
 
 def print_line(text: str) -> None:
-    """Print one line, never wrapped; square brackets are text."""
-    Console(soft_wrap=True, highlight=False).print(text, markup=False)
+    """Print one line, never wrapped; square brackets and words between colons are text."""
+    Console(soft_wrap=True, highlight=False, emoji=False).print(text, markup=False)
 
 
 def print_note(text: str) -> None:

@@ -2,15 +2,18 @@
 
 import itertools
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 
+from helpers.backend import trt
 from helpers.calibration_cache import parse_cache
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.s09_mixed_precision import layers as held
 from helpers.points.s09_mixed_precision import study
 from helpers.points.s09_mixed_precision.networks import cache_of, chosen_layers, network
 from helpers.probes.student import Student
@@ -44,6 +47,41 @@ def test_the_order_of_the_network_is_not_the_smallest_set() -> None:
 
     with pytest.raises(Missed, match="largest part first"):
         study.fewest(case_of(choose_groups=in_order))
+
+
+def test_the_group_with_the_smallest_part_is_needed_too() -> None:
+    def all_but_the_last(table: Table, fp16: float, int8: float, target: float) -> list[str]:
+        found = searched(table, fp16, int8, target)
+        if len(found) == len(table):
+            raise ValueError("not enough")
+        return found
+
+    with pytest.raises(Missed, match="all groups that help"):
+        study.unreachable(case_of(choose_groups=all_but_the_last))
+
+
+def keep_all(network: Any, config: Any, names: list[str], *, layers_from: int = 0, names_from: int = 0) -> None:
+    """A right `keep_in_half`; others look at the layers, or compare the names, from a later one on."""
+    layers = {network.get_layer(index).name: network.get_layer(index) for index in range(network.num_layers)}
+    layers = dict(list(layers.items())[layers_from:])
+    if not set(names[names_from:]) <= layers.keys():
+        raise ValueError(f"no such layer among {names}")
+    for flag in ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS"):
+        config.set_flag(getattr(trt.BuilderFlag, flag))
+    for layer in map(layers.get, names):
+        layer.precision = trt.float16
+        if layer.get_output(0).name != network.get_output(0).name:
+            layer.set_output_type(0, trt.float16)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_layer_and_the_first_name_are_looked_at(seed: int) -> None:
+    right = case_of(seed, keep_in_half=keep_all)
+    assert [point(right) for point in (held.precisions, held.types, held.flags, held.unknown)]
+    with pytest.raises(Missed):
+        held.precisions(case_of(seed, keep_in_half=partial(keep_all, layers_from=1)))
+    with pytest.raises(Missed, match="compare with all names first"):
+        held.unknown(case_of(seed, keep_in_half=partial(keep_all, names_from=1)))
 
 
 def test_a_part_is_the_mean_of_what_goes_and_what_comes() -> None:

@@ -9,7 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 from helpers.errors import InputError
-from solutions.pipeline.building.explicit import explicit_int8, naive_int8
+from solutions.pipeline.building.explicit import explicit_int8, naive_int8, quantised_layers
 from solutions.pipeline.building.scales import float_model
 from tests.pipeline.tiny_models import SIZE, tiny_onnx
 
@@ -86,6 +86,12 @@ def test_a_residual_add_reads_a_quantised_skip_branch_and_a_naive_one_reads_floa
         quantised = quantise(model, scales)
         add = next(node for node in quantised.graph.node if node.op_type == "Add")
         assert {producers(quantised)[name].op_type for name in add.input} == expected
+
+
+def test_the_layers_that_are_to_run_in_int8_are_named(model: onnx.ModelProto, scales: dict[str, float]) -> None:
+    quantised = explicit_int8(model, scales, {"/head/Gemm"})
+    assert quantised_layers(quantised) == ["/stem/stem.0/Conv", "/block/block.0/Conv"]
+    assert quantised_layers(model) == []
 
 
 def test_a_layer_that_is_to_stay_in_float_does(model: onnx.ModelProto, scales: dict[str, float]) -> None:

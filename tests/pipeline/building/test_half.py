@@ -95,6 +95,18 @@ def test_weights_beyond_fp16_are_an_error_and_bf16_takes_them() -> None:
     assert types(to_half(network(w=large), "bf16"))["w_bf16"] == TensorProto.BFLOAT16
 
 
+def test_a_scale_too_small_for_fp16_is_an_error() -> None:
+    text = """
+    <ir_version: 9, opset_import: ["" : 19]>
+    net (float[N] x) => (float[N] y) { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }
+    """
+    model = parser.parse_model(text)
+    for name, value in (("s", np.float32(1e-9)), ("z", np.int8(0))):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(value), name))
+    with pytest.raises(InputError, match="the scale s is 1e-09, too small for FP16; build it in int8"):
+        to_half(model, "fp16")
+
+
 def test_a_cast_a_constant_and_a_random_number_follow_the_type() -> None:
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
@@ -109,6 +121,13 @@ def test_a_cast_a_constant_and_a_random_number_follow_the_type() -> None:
     half = to_half(parser.parse_model(text), "fp16")
     np.testing.assert_array_equal(run(half, x=np.arange(3))[0], np.arange(3) + 0.5)
     assert next(node for node in half.graph.node if node.output[0] == "f").attribute[0].i == TensorProto.FLOAT16
+
+
+def test_hard_swish_stays_in_fp32_under_bf16_since_nvidias_parser_refuses_it() -> None:
+    text = '<ir_version: 9, opset_import: ["" : 22]> net (float[N] x) => (float[N] y) { y = HardSwish (x) }'
+    assert [node.op_type for node in to_half(parser.parse_model(text), "bf16").graph.node] == ["HardSwish"]
+    kinds = [node.op_type for node in to_half(parser.parse_model(text), "fp16").graph.node]
+    assert kinds == ["Cast", "HardSwish", "Cast"]
 
 
 def test_a_model_with_control_flow_is_refused() -> None:

@@ -8,8 +8,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from helpers.backend import ENGINE, trt
-from helpers.errors import InputError
+from helpers.backend import API, ENGINE, trt
+from helpers.errors import EngineError, InputError
 from helpers.layers import engine_layers, ran_in
 from solutions.pipeline.building import typed
 from solutions.pipeline.building.build import BuildOptions, build_engine, typed_path
@@ -121,22 +121,34 @@ def test_a_precision_without_anything_to_write_is_an_error(folder: Path, tmp_pat
     assert not any(tmp_path.iterdir())
 
 
-def test_a_build_that_fails_leaves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+    model = tiny_onnx(tmp_path)
+    before = model.read_bytes()
+    with pytest.raises(InputError, match=rf"{model.name} would be written over .*; rename --engine"):
+        build_engine(model, model.with_suffix(""), BuildOptions(precision="fp16", explicit=True))
+    assert model.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == [model.name]
+
+
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_a_build_that_fails_leaves_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
     monkeypatch.setattr(trt.Builder, "build_serialized_network", lambda self, network, config: None)
-    with pytest.raises(Exception, match="cannot build"):
-        build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, "fp16"))
+    with pytest.raises(EngineError, match=f"cannot build .* as {precision}"):
+        build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, precision))
     assert not any(tmp_path.iterdir())
 
 
 def test_on_tensorrt_11_the_explicit_way_is_taken_by_itself(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(typed.backend, "API", 11, raising=False)
+    monkeypatch.setattr(typed.backend, "API", 11)
     record = build_engine(tiny_onnx(folder), tmp_path / "e", options(folder, "int8", explicit=False))
     assert record.typed_onnx and record.ran["ran"] == {"int8": 3}
     assert build_engine(tiny_onnx(folder), tmp_path / "f", BuildOptions()).typed_onnx is None
 
 
+@pytest.mark.skipif(API != 10, reason="TensorRT 11 has no flags to build with")
 def test_on_tensorrt_8_int8_is_built_with_flags_and_halves_are_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers.backend import ENGINE, trt
+from helpers.backend import API, ENGINE, trt
 from helpers.errors import EngineError
 from solutions.pipeline.building import what_ran as room
 from solutions.pipeline.building.build import BuildOptions, build_engine
-from solutions.pipeline.building.what_ran import check_held, what_ran
+from solutions.pipeline.building.what_ran import check_held, check_quantised, what_ran
 from tests.pipeline.tiny_models import tiny_onnx
 
 RECORDED = json.loads((Path(__file__).parents[2] / "fixtures/inspector_tensorrt_8_6.json").read_text())
@@ -49,6 +49,12 @@ def test_half_weights_that_run_in_fp32_on_a_device_with_half_arithmetic_are_an_e
         check_held(what_ran("fp16", layers))
 
 
+def test_a_layer_with_q_and_dq_that_runs_in_something_else_is_named() -> None:
+    check_quantised(["/layer1/layer1.0/conv1/Conv", "told nowhere"], RECORDED["int8"])
+    with pytest.raises(EngineError, match=r"1 of 2 layers with Q/DQ did not run in INT8: /conv1/Conv \(fp16\)"):
+        check_quantised(["/conv1/Conv", "told nowhere"], RECORDED["fp16"])
+
+
 @pytest.mark.skipif(ENGINE != "cpu", reason="a GPU has half arithmetic")
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
@@ -70,7 +76,7 @@ def test_a_processor_without_half_arithmetic_stores_it_and_says_so(
     assert plain.size_bytes - found.size_bytes > 0.3 * model.stat().st_size
 
 
-@pytest.mark.skipif(ENGINE != "cpu", reason="what is broken is the CPU engine's flag")
+@pytest.mark.skipif((ENGINE, API) != ("cpu", 10), reason="what is broken is the CPU engine's flag")
 def test_a_build_whose_flag_is_lost_is_refused_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

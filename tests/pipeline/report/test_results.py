@@ -174,7 +174,13 @@ def test_most_layers_are_counted_without_those_that_do_not_say(counts, most):
 
 @pytest.mark.parametrize(
     ("asked", "ran_in", "text"),
-    [("fp16", "bf16", "BF16 (asked FP16)"), ("tf32", "tf32", "TF32"), ("?", "int8", "INT8"), ("fp16", None, None)],
+    [
+        ("fp16", "bf16", "BF16 (asked FP16)"),
+        ("fp16", "fp32", "stored FP16, ran FP32"),
+        ("tf32", "tf32", "TF32"),
+        ("?", "int8", "INT8"),
+        ("fp16", None, None),
+    ],
 )
 def test_the_column_says_what_ran_and_what_was_asked(asked, ran_in, text):
     assert ran_text(asked, ran_in) == text

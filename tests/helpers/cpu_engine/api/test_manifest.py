@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import helpers.cpu_engine as trt
 from helpers.cpu_engine.api.manifest import load_manifest
+from helpers.cpu_engine.api.version import VERSIONS
 from helpers.errors import UnsupportedError
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -171,6 +173,36 @@ def test_manifest_says_what_tensorrt_8_6_and_11_lack() -> None:
     assert surface["IInt8EntropyCalibrator2"]["lacks"] == ["11"]
     assert surface["ICudaEngine"]["members"]["device_memory_size_v2"]["lacks"] == ["8.6"]
     assert "8.6" in surface["OnnxParser"]["members"]["load_model_proto"]["lacks"]
+
+
+def bindings() -> tuple[Path, str] | None:
+    """Return the extension module of NVIDIA's bindings where they are installed, and their line; None where not."""
+    lines = {version.full: version.line for version in VERSIONS.values()}
+    for package in ("tensorrt-cu13-bindings", "tensorrt-cu12-bindings", "tensorrt-bindings"):
+        try:
+            found = metadata.distribution(package)
+        except metadata.PackageNotFoundError:
+            continue
+        extension = Path(found.locate_file("tensorrt_bindings/tensorrt.so"))
+        return (extension, lines[found.version]) if found.version in lines and extension.is_file() else None
+    return None
+
+
+def without_lacks(described: dict[str, Any]) -> dict[str, Any]:
+    plain = {key: what for key, what in described.items() if key != "lacks"}
+    if "members" in plain:
+        plain["members"] = {name: without_lacks(member) for name, member in plain["members"].items()}
+    return plain
+
+
+@pytest.mark.skipif(bindings() is None, reason="NVIDIA's bindings of 10.16.1.11 or 11.4.0.106 are not installed")
+def test_installed_bindings_say_what_their_manifest_says() -> None:
+    extension, line = bindings()
+    command = [sys.executable, ROOT / "tests" / "tools" / "read_bindings.py", extension]
+    stated = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    manifest = load_manifest(line)
+    assert {*manifest["surface"], *manifest["outside"]} == set(stated)
+    assert [name for name, entry in manifest["surface"].items() if without_lacks(entry) != stated[name]] == []
 
 
 def test_manifest_names_the_wheels_it_was_read_from() -> None:

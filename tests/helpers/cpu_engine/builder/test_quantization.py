@@ -173,3 +173,26 @@ def test_weights_that_share_a_scale_keep_their_values_within_half_a_step(monkeyp
     large, small = onnxruntime.InferenceSession(quantization.fit_weights(model).SerializeToString()).run(None, {})
     assert np.abs(large - codes["large"] * 0.5).max() <= 0.5
     assert np.array_equal(small, codes["small"] * np.float32(0.5))
+
+
+@pytest.mark.parametrize(("saturates", "most"), [(False, 127), (True, 64)])
+def test_weights_in_front_of_q_and_dq_are_stored_as_the_codes_that_are_multiplied(
+    scales: dict[str, float], data: np.ndarray, saturates: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, missing = quantization.explicit(_residual_net(), scales)
+    monkeypatch.setattr(quantization._openvino, "saturates_int8", lambda: saturates)
+    fitted = quantization.fit_weights(model)
+    codes = [numpy_helper.to_array(t) for t in fitted.graph.initializer if t.data_type == TensorProto.INT8]
+    assert missing == [] and max(int(np.abs(values.astype(int)).max()) for values in codes) == most
+    before, after = _run(model, data)[0], _run(fitted, data)[0]
+    assert np.abs(after - before).max() <= (0.05 * np.abs(before).max() if saturates else 0)
+
+
+def test_an_explicit_model_has_eight_bits_whatever_this_processor_multiplies(
+    scales: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = []
+    for saturates in (False, True):
+        monkeypatch.setattr(quantization._openvino, "saturates_int8", lambda here=saturates: here)
+        models.append(quantization.explicit(_residual_net(), scales, stored=True)[0].SerializeToString())
+    assert models[0] == models[1]
