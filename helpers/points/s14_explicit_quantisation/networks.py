@@ -15,11 +15,14 @@ from helpers.probes.networks import EDGE
 __all__ = [
     "BOTH",
     "CONVOLUTIONS",
+    "ENDS_IN_A_SKIP",
     "OTHERS",
     "SKIPS",
     "WEIGHTED",
+    "WITHOUT_A_SKIP",
     "Residual",
     "explicit_network",
+    "from_text",
     "residual",
     "scales_of",
 ]
@@ -46,6 +49,32 @@ OTHERS = ("add3", "add4", "add5", "add6")
 
 CONVOLUTIONS = ("conv0", "conv1")
 """Those of the network that is quantised already."""
+
+ENDS_IN_A_SKIP = """
+<ir_version: 8, opset_import: ["" : 17]>
+ends (float[batch, 4, 8, 8] input) => (float[batch, 4, 8, 8] sum) {
+  start = Conv(input, weights)
+  past = MaxPool<kernel_shape = [1, 1]>(input)
+  sum = Add(past, start)
+}
+"""
+"""A model in ONNX's text, whose nodes are named after what they write: the first and the last node make a skip."""
+
+WITHOUT_A_SKIP = """
+<ir_version: 8, opset_import: ["" : 17]>
+none (float[batch, 4, 8, 8] input) => (float[batch, 4, 8, 8] sum) {
+  one = Conv(input, weights)
+  two = Add(one, first)
+  three = Conv(two, weights)
+  four = Add(three, last)
+  five = Conv(four, weights)
+  six = Relu(five)
+  sum = Add(five, six)
+}
+"""
+"""Another one: two additions of what is stored, first and last, and one of a convolution that two nodes read."""
+
+_STORED = ("first", "weights", "last")
 
 
 @dataclass(frozen=True)
@@ -141,7 +170,8 @@ def _head(build: _Builder, last: str) -> None:
     last = build.node("Relu", "relu7", build.node("Add", "add6", last, build.store("b_product", 24, size=0.1)))
     last = build.node("Gemm", "gemm0", last, build.store("w_gemm0", 20, 24, size=0.2), build.store("c0", 20), transB=1)
     last = build.node("Relu", "relu8", last)
-    build.node("Gemm", "gemm1", last, build.store("w_gemm1", 20, 10, size=0.2), build.store("c1", 10, size=0.1))
+    bias = build.store("c1", 10, size=0.1)  # before the weights, which are the last that is stored
+    build.node("Gemm", "gemm1", last, build.store("w_gemm1", 20, 10, size=0.2), bias)
     build.nodes[-1].output[0] = "output"
 
 
@@ -176,6 +206,19 @@ explicit (float[batch, 3, 224, 224] input) => (float[batch, 10] output) {
 }
 """
 _CHANNELS = 32
+
+
+def from_text(text: str) -> bytes:
+    """Return a model of one of the texts above, with its weights."""
+    model = onnx.parser.parse_model(text)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    read = {name for node in model.graph.node for name in node.input}
+    for name in filter(read.__contains__, _STORED):
+        shape = (4, 4, 1, 1) if name == "weights" else (1, 4, 1, 1)
+        model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()
 
 
 def explicit_network(case: Case) -> bytes:

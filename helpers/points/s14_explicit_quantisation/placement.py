@@ -8,7 +8,17 @@ import onnx
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
-from helpers.points.s14_explicit_quantisation.networks import BOTH, OTHERS, SKIPS, WEIGHTED, Residual, residual
+from helpers.points.s14_explicit_quantisation.networks import (
+    BOTH,
+    ENDS_IN_A_SKIP,
+    OTHERS,
+    SKIPS,
+    WEIGHTED,
+    WITHOUT_A_SKIP,
+    Residual,
+    from_text,
+    residual,
+)
 from helpers.points.s14_explicit_quantisation.reading import Pair, Reading, compare, read_model, read_quantised
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.frames import said
@@ -31,7 +41,7 @@ __all__ = [
 
 INSERT, WEIGHTED_INPUTS, SKIP_BRANCHES = "insert_qdq", "weighted_inputs", "skip_branches"
 Place = tuple[str, int]
-_MAYBE = ("conv0", "conv4", "conv7")
+_MAYBE = ("conv4", "conv7", "conv8")
 _LEFT_OUT = 2  # of those that share no tensor with another
 
 
@@ -194,30 +204,30 @@ def lacking(case: Case) -> str:
     return f"{answer['error']['message'][:80]}"
 
 
-def _skips_of(case: Case) -> tuple[Residual, dict[str, list[int]]]:
-    network = residual(case)
+def _skips_in(case: Case, model: bytes) -> dict[str, list[int]]:
+    """Return which inputs of which nodes skip_branches lists."""
     found: dict[str, list[int]] = {}
-    for name, index in case.call(listed_places, function=SKIP_BRANCHES, onnx=network.model).require(SKIP_BRANCHES):
+    for name, index in case.call(listed_places, function=SKIP_BRANCHES, onnx=model).require(SKIP_BRANCHES):
         found.setdefault(name, []).append(index)
-    return network, found
+    return found
 
 
 @point("Where one branch is a convolution, the other one is the skip branch")
 def skips(case: Case) -> str:
-    network, found = _skips_of(case)
-    for name in SKIPS:
-        wanted = network.skips[name]
-        if found.get(name) != [wanted]:
-            listed = ", ".join(map(str, found.get(name, []))) or "none"
-            advice = "the convolution and the addition become one kernel; what comes past them is read as INT8"
-            raise Missed(f"input {wanted} of {name}", f"listed: {listed}", advice)
+    network = residual(case)
+    for model, skips_there in ((network.model, network.skips), (from_text(ENDS_IN_A_SKIP), {"sum": 0})):
+        found = _skips_in(case, model)
+        for name, wanted in skips_there.items():
+            if found.get(name) != [wanted]:
+                listed = ", ".join(map(str, found.get(name, []))) or "none"
+                advice = "the convolution and the addition become one kernel; what comes past them is read as INT8"
+                raise Missed(f"input {wanted} of {name}", f"listed: {listed}", advice)
     return ", ".join(f"input {network.skips[name]} of {name}" for name in SKIPS)
 
 
 @point("Where both are convolutions, one of them is")
 def both(case: Case) -> str:
-    _, found = _skips_of(case)
-    listed = found.get(BOTH, [])
+    listed = _skips_in(case, residual(case).model).get(BOTH, [])
     if len(listed) != 1 or listed[0] not in (0, 1):
         advice = "one convolution takes the addition into its kernel, the other's output is what it adds"
         raise Missed(f"one input of {BOTH}", ", ".join(map(str, listed)) or "none", advice)
@@ -226,7 +236,10 @@ def both(case: Case) -> str:
 
 @point("Other additions are left alone")
 def others(case: Case) -> str:
-    _, found = _skips_of(case)
+    found = _skips_in(case, residual(case).model)
+    for name in _skips_in(case, from_text(WITHOUT_A_SKIP)):
+        advice = "what is stored is no branch, and a convolution that two nodes read has to be written"
+        raise Missed("no skip branch where there is none", f"one at {name}", advice)
     for name in found:
         if name not in (*SKIPS, BOTH):
             why = "no addition" if name not in OTHERS else "an addition that no convolution can take in"

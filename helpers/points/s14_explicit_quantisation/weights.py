@@ -125,6 +125,9 @@ def _judge_pair(case: Case, name: str, scale: np.ndarray, axis: int | None, rand
     kinds = [node.op_type for node in nodes]
     if kinds != ["QuantizeLinear", "DequantizeLinear"]:
         raise Missed(f"QuantizeLinear, then DequantizeLinear, {what}", ", ".join(kinds) or "no node", "two nodes")
+    names = [node.name for node in nodes]
+    if len({*filter(None, names)}) != len(names):
+        raise Missed("two nodes with names of their own", f"{names}", "builders and inspectors call layers by them")
     _types(nodes, stored, what)
     values = (random.standard_normal((5, 4, 5)) * 1.2).astype(np.float32)
     along = scale if axis is None else scale.reshape([-1 if one == axis else 1 for one in range(3)])

@@ -94,8 +94,8 @@ def test_a_pair_that_clips_at_a_sixteenth_is_not_one() -> None:
         along = {} if axis is None else {"axis": axis}
         make = onnx.helper.make_node
         return [
-            make("QuantizeLinear", [name, "s", "z"], ["q"], **along),
-            make("DequantizeLinear", ["q", "s", "z"], ["d"], **along),
+            make("QuantizeLinear", [name, "s", "z"], ["q"], "Q", **along),
+            make("DequantizeLinear", ["q", "s", "z"], ["d"], "DQ", **along),
         ], stored
 
     with pytest.raises(Missed, match="of the values are others"):
