@@ -98,7 +98,8 @@ def _late_read(random: np.random.Generator, case: Material, other: bool) -> floa
 
 
 def _labels_shifted(random: np.random.Generator, case: Material, other: bool) -> float:
-    right, shift = case["report"]["top1"], 1 if other else int(random.integers(2, CLASSES))
+    right, any_shift = case["report"]["top1"], int(random.integers(2, CLASSES - 1))
+    shift = 1 if other else int(random.choice([any_shift, CLASSES - 1]))
     case["labels"] = (_hit_when_shifted(case["scores"].argmax(axis=1), case["labels"], shift) + shift) % CLASSES
     case["report"] = _report(case["scores"], case["labels"], case["report"]["batch"])
     return right
