@@ -154,7 +154,13 @@ def _build(stem: str, record: dict[str, Any]) -> BuildRow:
         profile="–".join(str(profile[key]) for key in ("min", "opt", "max")),
         layers=int(record["layers"]),
         layer_precisions=", ".join(f"{count} {name}" for name, count in record["layer_precisions"].items()),
-        calibration=f"{calibration['calibrator']}, {calibration['images']} images" if calibration else "–",
+        calibration=_calibration(record, calibration) if calibration else "–",
         seconds=float(record["seconds"]),
     )
     return checked(row)
+
+
+def _calibration(record: dict[str, Any], calibration: dict[str, Any]) -> str:
+    """Return how the scales were found and, of an explicit build, that they stand in the model."""
+    said = f"{calibration['calibrator']}, {calibration['images']} images"
+    return f"{said}, as Q/DQ" if record.get("typed_onnx") else said

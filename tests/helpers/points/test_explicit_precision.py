@@ -137,6 +137,26 @@ def test_the_same_holds_where_11_is_spoken_and_the_advice_is_of_11() -> None:
     assert list(unquantized_lost) == ["The convolutions run in INT8"]
 
 
+@pytest.mark.parametrize(
+    ("most", "said"), [(builders.HALF_SIZE, "cast the model to FP16"), (builders.INT8_SIZE, "put Q/DQ nodes into")]
+)
+def test_where_an_engine_is_too_large_11_is_told_of_the_model_and_10_of_flags(
+    monkeypatch: pytest.MonkeyPatch, most: float, said: str
+) -> None:
+    for api, advice in ((10, "look at the precision flags"), (11, f"TensorRT 11 has no flag: {said}")):
+        monkeypatch.setattr(builders, "API", api)
+        with pytest.raises(Missed) as missed:
+            builders.small_enough(b"plan", b"onnx", most)
+        assert missed.value.try_this.startswith(advice)
+
+
+def test_scales_of_a_calibrator_are_not_asked_for_in_vain_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "API", 11)
+    with pytest.raises(Missed) as missed:
+        engine.used({"handed": None, "read": None})
+    assert "no calibrators" in missed.value.found and "TensorRT 10" in missed.value.try_this
+
+
 def test_what_is_cast_has_the_ends_of_the_model() -> None:
     model, made = (onnx.load_from_string(found).graph for found in (tiny_onnx(0), to_half(tiny_onnx(0))))
     assert [value.name for value in (*model.input, *model.output)] == [v.name for v in (*made.input, *made.output)]

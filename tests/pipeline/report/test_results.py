@@ -264,6 +264,18 @@ def test_the_dates_of_a_run_that_was_continued_are_the_first_and_the_last(tmp_pa
     assert load_results(tmp_path).measured == "2026-01-02 to 2026-01-05"
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"), [(None, "entropy, 64 images"), ("m_int8.engine.onnx", "entropy, 64 images, as Q/DQ")]
+)
+def test_the_engines_say_whether_their_scales_stand_in_the_model(tmp_path, typed, said):
+    folder = write_folder(tmp_path, ("latency",))
+    record = {"precision": "int8", "profile": {"min": 1, "opt": 2, "max": 4}, "layers": 3, "seconds": 1}
+    record |= {"layer_precisions": {"int8": 3}, "calibration": {"calibrator": "entropy", "images": 64}}
+    (folder / "engines").mkdir()
+    (folder / "engines" / "m_int8.engine.json").write_text(json.dumps(record | {"typed_onnx": typed}))
+    assert [build.calibration for build in load_results(folder).builds] == [said]
+
+
 def test_a_folder_kept_without_its_engines_still_knows_how_they_were_built(tmp_path):
     build = BuildRow("int8", "int8", "1–8–8", 57, "55 int8, 2 other", "entropy, 64 images", 12.5)
     results = dataclasses.replace(sample_results(), builds=[build])
