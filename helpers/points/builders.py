@@ -37,6 +37,7 @@ __all__ = [
     "refuses",
     "returned_and_written",
     "small_enough",
+    "to_ask",
     "workspace_limited",
 ]
 
@@ -58,6 +59,7 @@ LEAST_SPEEDUP = 1.2
 
 _LEAST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
 _STORED_IN_HALF = 0.8  # of a small network's ONNX file: a plan in FP16 takes 0.65, one in FP32 1.13
+_IN_THE_MODEL = {"FP16": "cast the model to FP16", "INT8": "put Q/DQ nodes into the model"}
 NO_MODEL = b"garbage, no ONNX model"
 """No parser takes it. Its first byte matters: TensorRT's reads a few others as an empty model, without an error."""
 
@@ -163,7 +165,7 @@ def in_half(built: Built, model: bytes, function: str) -> str:
     """
     asked = asked_for(built)
     if not asked["flags"].get("FP16") and not asked["halves"]:
-        raise _not_asked("FP16", "cast the model to FP16 before it is parsed")
+        raise _not_asked("FP16")
     _not_held(asked, "half precision", ("FLOAT",))
     plan = plan_of(built, function)
     facts = facts_of(plan, "the engine")
@@ -174,30 +176,35 @@ def in_half(built: Built, model: bytes, function: str) -> str:
         return said
     if len(plan) <= _STORED_IN_HALF * len(model):
         return f"stored FP16, ran FP32: this processor has no half precision ({said})"
-    raise Missed("layers in half precision", said, "set the FP16 flag on the configuration that is built")
+    advice = to_ask("FP16", "set the FP16 flag on the configuration that is built")
+    raise Missed("layers in half precision", said, advice)
 
 
 def in_int8(built: Built, function: str) -> str:
     """Return evidence that a small network's convolutions run in INT8; on TensorRT, that they may."""
     asked = asked_for(built)
     if not asked["flags"].get("INT8") and not asked["quantizers"]:
-        raise _not_asked("INT8", "put Q/DQ nodes into the model before it is parsed")
+        raise _not_asked("INT8")
     _not_held(asked, "INT8", ("FLOAT", "HALF", "BF16"))
     facts = facts_of(plan_of(built, function), "the engine")
     said = f"convolutions by precision: {facts['convolutions']}"
     if ENGINE != "tensorrt" and _share(facts, "int8") < _LEAST_CONVOLUTIONS:
-        raise Missed("convolutions in INT8", said, "set the INT8 flag on the configuration that is built")
+        advice = to_ask("INT8", "set the INT8 flag on the configuration that is built")
+        raise Missed("convolutions in INT8", said, advice)
     return f"INT8 allowed; {said}"
 
 
-def _not_asked(precision: str, explicitly: str) -> Missed:
+def to_ask(precision: str, by_flag: str) -> str:
+    """Return how to ask for FP16 or INT8 in the API that is spoken; `by_flag` is TensorRT 10's way."""
+    return by_flag if API == 10 else f"TensorRT 11 has no flag: {_IN_THE_MODEL[precision]} before it is parsed"
+
+
+def _not_asked(precision: str) -> Missed:
     """Return what is missed where a precision was not asked for, in the words of the API that is spoken."""
+    advice = to_ask(precision, f"look for the builder flag that allows {precision}")
     if API == 10:
-        advice = f"look for the builder flag that allows {precision}"
         return Missed(f"{precision} allowed in the build", "its flag is not set", advice)
-    return Missed(
-        f"{precision} in the network that is built", "a network in FP32", f"TensorRT 11 has no flag: {explicitly}"
-    )
+    return Missed(f"{precision} in the network that is built", "a network in FP32", advice)
 
 
 def _not_held(asked: dict[str, Any], wanted: str, others: tuple[str, ...]) -> None:
@@ -225,6 +232,7 @@ def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **argum
     if not failed["as_asked"]:
         found = failed["raised"] or f"{_returned(failed)} and no exception"
         advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
+        advice = replacement(failed["raised"] or "") or advice
         raise Missed(f"a RuntimeError that you raise for {what}", found, advice)
     return f"{what}: {shorten(failed['raised'], 120, placeholder=' …')}"
 
@@ -298,7 +306,8 @@ def small_enough(plan: bytes, model: bytes, most: float) -> str:
     """
     share = len(plan) / len(model)
     if share > most:
-        width = "two bytes" if most == HALF_SIZE else "one byte"
+        precision, width = ("FP16", "two bytes") if most == HALF_SIZE else ("INT8", "one byte")
         expected = f"less than {most:.0%} of the ONNX file's size: most weights take {width} instead of four"
-        raise Missed(expected, f"{share:.0%}", "look at the precision flags of the configuration that is built")
+        advice = to_ask(precision, "look at the precision flags of the configuration that is built")
+        raise Missed(expected, f"{share:.0%}", advice)
     return f"{len(plan):,} bytes, {share:.0%} of the ONNX file's"

@@ -57,7 +57,8 @@ def _artifact(case: Case) -> bytes:
 def speed(case: Case) -> Earned:
     plan = _artifact(case)
     builders.small_enough(plan, reference().bytes("resnet50.onnx"), builders.HALF_SIZE)
-    return against_reference(plan, reference().path(ARTIFACT), "check that the FP16 flag is set before the build")
+    advice = builders.to_ask("FP16", "check that the FP16 flag is set before the build")
+    return against_reference(plan, reference().path(ARTIFACT), advice)
 
 
 @claim(

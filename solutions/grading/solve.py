@@ -22,6 +22,7 @@ from nbclient.util import run_sync
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from helpers.backend import API, trt
 from helpers.errors import EngineError, LabError
 from helpers.files import atomic_write
 from helpers.lab import ARTIFACTS, LAB_MODEL, MODEL, QUICK
@@ -195,6 +196,9 @@ def main(
     keep: Annotated[bool, typer.Option(help="Replace the notebooks of solutions/ by those that ran.")] = False,
 ) -> None:
     """Execute the solution notebooks of the course in the current folder into results/solutions/."""
+    if API != 10:
+        found = f"TensorRT {trt.__version__} is here"
+        sys.exit(f"error: readers get what TensorRT 10 says, and {found}; unset TRT_LAB_API, or install TensorRT 10")
     if keep and (MODEL != LAB_MODEL or QUICK):
         sys.exit(f"error: readers get the lab's {LAB_MODEL} at full settings; unset TRT_LAB_MODEL and TRT_LAB_QUICK")
     course = Course.at(".")

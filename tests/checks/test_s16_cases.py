@@ -106,6 +106,16 @@ def test_answers_that_came_late_are_those_of_the_batch_before() -> None:
     assert right == pytest.approx(sealed.evidence, abs=0.01) and right > 2 * case.report["top1"]
 
 
+@pytest.mark.parametrize("number", range(4))
+def test_shifted_labels_are_put_right_by_their_own_shift_alone(number: int) -> None:
+    for seed in range(3):
+        sealed = made("scores", "labels_shifted", seed, number)
+        best, labels = sealed.material["scores"].argmax(axis=1), sealed.material["labels"]
+        hits = [100 * float(np.mean(best == (labels + step) % 10)) for step in range(10)]
+        assert max(hits) == pytest.approx(sealed.evidence, abs=0.01) and max(hits) > 2 * hits[0] > 20
+        assert sorted(hits)[-2] < 2 * hits[0]
+
+
 def test_a_report_can_be_recounted_from_the_noted_scores_to_the_last_picture() -> None:
     for number in range(8):
         case = made("scores", NOTHING, 12, number).case()

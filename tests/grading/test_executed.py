@@ -12,6 +12,7 @@ from helpers.lab import ONNX_FILE
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.checks.trusted.workspace import NEEDS
+from solutions.grading import solve as solving
 from solutions.grading.course import Course
 from solutions.grading.executed import outdated
 from solutions.grading.solve import UNFINISHED, execute, solve
@@ -42,6 +43,12 @@ def course_with(course: Course, root: Path, notebook: nbformat.NotebookNode) -> 
 
 def test_the_solutions_get_their_points(executed: tuple[Path, list[str]]) -> None:
     assert executed[1][0].endswith("5 of 5 points")
+
+
+def test_readers_get_what_tensorrt_10_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solving, "API", 11)
+    with pytest.raises(SystemExit, match="error: readers get what TensorRT 10 says, and TensorRT .* unset TRT_LAB_API"):
+        solving.main()
 
 
 def test_readers_see_the_source_and_nothing_of_what_decides_points(executed: tuple[Path, list[str]]) -> None:

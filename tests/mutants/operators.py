@@ -35,7 +35,7 @@ RELEASES = {"close", "free", "synchronize", "detach", "pop"}
 """Calls that give something back or wait for it; leaving one out is a fault of its own."""
 
 _CONVERSIONS = {"float", "int", "str", "list", "tuple", "set", "round", "abs", "Path", "asarray", "ascontiguousarray"}
-"""`Path(onnx_path)` is none: what is called a path is one, in the notebooks and in the checks."""
+"""`Path(onnx_path)` is none, and `str(path)`: what is called a path is one here, and libraries take it as it is."""
 
 _ORDERS = {"sorted", "reversed"}
 _COPIES = {"copy", "clone", "contiguous", "deepcopy", "array"}
@@ -182,7 +182,7 @@ def _without(names: set[str]) -> Make:
     """Return what gives `x` for `f(x)`, `module.f(x)` and `x.f()`, where `f` is one of `names`."""
 
     def make(node: cst.Call) -> Iterable[cst.CSTNode]:
-        if called_name(node) not in names or _is_path_of_path(node):
+        if called_name(node) not in names or _converts_a_path(node):
             return
         if node.args and (isinstance(node.func, cst.Name) or called_name(node) in _CONVERSIONS | _COPIES):
             yield node.args[0].value
@@ -192,9 +192,12 @@ def _without(names: set[str]) -> Make:
     return make
 
 
-def _is_path_of_path(node: cst.Call) -> bool:
+def _converts_a_path(node: cst.Call) -> bool:
     of = node.args[0].value if node.args else None
-    return called_name(node) == "Path" and isinstance(of, cst.Name) and of.value.endswith("_path")
+    name = of.value if isinstance(of, cst.Name) else ""
+    if called_name(node) == "str":
+        return name.endswith("path") or name in ("src", "dst")
+    return called_name(node) == "Path" and name.endswith("_path")
 
 
 def _sibling(node: cst.Call) -> Iterable[cst.CSTNode]:

@@ -90,6 +90,7 @@ def test_prose_and_looks_are_not_mutated(body: str) -> None:
         ("plain_with", "with warnings.catch_warnings():\n    a.run()"),
         ("drop_statement", "warnings.simplefilter('ignore')"),
         ("missing_conversion", "return Path(onnx_path)"),
+        ("missing_conversion", "return str(path)"),
         ("missing_return", "return None"),
     ],
 )

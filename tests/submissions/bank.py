@@ -9,7 +9,7 @@ import nbformat
 import yaml
 from nbgrader.preprocessors import ClearSolutions
 
-from helpers.backend import ENGINE
+from helpers.backend import API, ENGINE
 from helpers.lab import GRADED
 from solutions.checks.core.claim import CELLS
 
@@ -24,7 +24,8 @@ _BUILDING = "\n\nbuild_both_engines()"
 the same network from it: there the reference's engine is lent, and need not be timed against itself."""
 
 _ENGINES = ("cpu", "tensorrt")
-_KEYS = {"name", "about", "engine", "cell", "replace", "code", "loses", "cells"}
+_APIS = (10, 11)
+_KEYS = {"name", "about", "engine", "api", "cell", "replace", "code", "loses", "cells"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Entry:
 
     `kind` is wrong, right, solution (the notebook as it is) or skeleton (every TODO unfilled); the last two are made
     here, for every step. tests/mutants makes the kinds mutant and rewrite. `cells` are the test cells to run; empty
-    means all of the step's.
+    means all of the step's. `api` is the version of TensorRT's API that it is written for.
     """
 
     step: str
@@ -45,6 +46,7 @@ class Entry:
     code: str = ""
     loses: tuple[str, ...] | None = ()
     cells: tuple[str, ...] = ()
+    api: int = API
 
     @property
     def title(self) -> str:
@@ -77,8 +79,10 @@ class Entry:
 def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
     """Return the bank's entries for this engine in order; with `extremes`, each step's solution and skeleton first.
 
+    Those for another API are among them on the CPU engine, which speaks both; real TensorRT has the one of its version.
+
     Raises:
-        ValueError: an entry with an unknown key or engine, a name that is taken, or neither `replace` nor `code`.
+        ValueError: an entry with an unknown key, engine or API, a name that is taken, or neither `replace` nor `code`.
     """
     found: list[Entry] = []
     for path in sorted(_FOLDER.glob("*.yaml")):
@@ -89,7 +93,7 @@ def load_bank(step: str | None = None, *, extremes: bool = True) -> list[Entry]:
             found.append(Entry(path.stem, "skeleton", "skeleton", "Every TODO unfilled.", loses=None))
         raws = yaml.safe_load(path.read_text()) or []
         entries = [(_entry(path, raw), raw.get("engine", ENGINE)) for raw in raws]
-        found += [entry for entry, engine in entries if engine == ENGINE]
+        found += [entry for entry, engine in entries if engine == ENGINE and (engine == "cpu" or entry.api == API)]
     titles = [entry.title for entry in found]
     if len(set(titles)) != len(titles):
         raise ValueError(f"names used twice: {sorted({title for title in titles if titles.count(title) > 1})}")
@@ -117,6 +121,8 @@ def _entry(path: Path, raw: dict[str, Any]) -> Entry:
         raise ValueError(f"{path.name}, {raw.get('name')}: give either replace or code; unknown keys: {unknown}")
     if raw.get("engine", ENGINE) not in _ENGINES:
         raise ValueError(f"{path.name}, {raw['name']}: engine is {raw['engine']!r}; choose {' or '.join(_ENGINES)}")
+    if raw.get("api", API) not in _APIS:
+        raise ValueError(f"{path.name}, {raw['name']}: api is {raw['api']!r}; choose {' or '.join(map(str, _APIS))}")
     loses = tuple(raw["loses"])
     return Entry(
         path.stem,
@@ -128,6 +134,7 @@ def _entry(path: Path, raw: dict[str, Any]) -> Entry:
         raw.get("code") or "",
         loses,
         tuple(raw.get("cells") or ()),
+        raw.get("api", API),
     )
 
 

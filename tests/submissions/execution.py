@@ -8,18 +8,21 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from helpers import models
-from helpers.backend import ENGINE
+from helpers.backend import API, ENGINE
+from helpers.cpu_engine.api.version import API_VARIABLE
 from helpers.probes.answer import as_python
 from helpers.probes.networks import tiny_onnx
 from solutions.checks import s03_dynamic
@@ -32,7 +35,7 @@ from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
 from tests.submissions.bank import Entry, patched_cells
 
-__all__ = ["SETTINGS", "Outcome", "run_all", "run_entry"]
+__all__ = ["SETTINGS", "Outcome", "run_all", "run_entry", "speaking"]
 
 SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Agg"}
 """The smaller model and fewer images: what a claim decides does not depend on the network's size."""
@@ -49,6 +52,9 @@ _SMALL = {
 _PRELOAD = ["matplotlib.pyplot", "nbformat", "onnx", "onnxruntime", "pandas", "scipy.stats", "torch", "torchvision"]
 _PRELOAD_ON_CPU = ["helpers.feedback", "tests.submissions.bank", "tests.submissions.preload"]
 """What every entry imports, once: children of the fork server have it. CUDA cannot be used after a fork."""
+
+_STARTING = threading.Lock()
+"""Two at a time would share the variable that says which API a process speaks."""
 
 
 @dataclass
@@ -98,12 +104,9 @@ def run_entry(entry: Entry, limit_s: float = LIMIT_S, *, stop_at_loss: bool = Fa
 
 
 def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool) -> Outcome:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(entry, folder, sender), daemon=False)
+    receiver, sender = multiprocessing.Pipe(duplex=False)
     started = time.perf_counter()
-    process.start()
+    process = _started(entry, folder, sender)
     sender.close()
     outcome = _answer(receiver, folder / _RECORDS, started + limit_s, stop_at_loss)
     if outcome is None:
@@ -116,6 +119,29 @@ def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool) -> O
         outcome.died = f"the process ended with {process.exitcode}"
     outcome.seconds = time.perf_counter() - started
     return outcome
+
+
+def _started(entry: Entry, folder: Path, sender: Any) -> BaseProcess:
+    """Start an entry's process: a fork with what every entry imports, or a new one where the API is another."""
+    context = multiprocessing.get_context("forkserver" if entry.api == API else "spawn")
+    if entry.api == API:
+        context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
+    process = context.Process(target=_child, args=(entry, folder, sender), daemon=False)
+    with _STARTING, speaking(entry.api):
+        process.start()
+    return process
+
+
+@contextlib.contextmanager
+def speaking(api: int) -> Iterator[None]:
+    """What is started meanwhile speaks this API on the CPU engine."""
+    before = os.environ.get(API_VARIABLE)
+    os.environ[API_VARIABLE] = str(api)
+    try:
+        yield
+    finally:
+        os.environ.pop(API_VARIABLE)
+        os.environ.update({API_VARIABLE: before} if before is not None else {})
 
 
 def _answer(receiver: Any, records: Path, deadline: float, stop_at_loss: bool) -> Outcome | None:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.cpu_engine.api.version import API_VARIABLE
 from solutions.checks.core.claim import CELLS, claims_of
 from solutions.checks.core.decide import SEED_VARIABLE
+from tests.submissions import bank, execution
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 
 BANK = load_bank()
@@ -31,6 +33,28 @@ def test_each_patch_fits_its_notebook_and_names_claims_of_its_cells(entry: Entry
         compile(cell.source, entry.title, "exec")
     decided = {claim.name for cell in entry.graded for claim in claims_of(cell)}
     assert set(entry.loses or ()) <= decided
+
+
+def test_entries_for_another_api_run_in_a_process_that_speaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_VARIABLE, "10")
+    with execution.speaking(11):
+        command = [sys.executable, "-c", "from helpers.cpu_engine.api.version import API; print(API.major)"]
+        assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "11\n"
+    assert os.environ[API_VARIABLE] == "10"
+    assert {(one.step, one.kind) for one in BANK if one.api == 11} >= {("02_fp16", "right"), ("04_int8", "right")}
+
+
+def test_real_tensorrt_has_only_the_entries_for_its_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bank, "ENGINE", "tensorrt")
+    monkeypatch.setattr(bank, "API", 11)
+    assert not [one.title for one in load_bank("02_fp16", extremes=False) if one.api != 11]
+
+
+def test_an_entry_for_an_api_that_there_is_not_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "02_fp16.yaml").write_text("[{name: odd, about: '', cell: build, code: x, loses: [], api: 9}]")
+    monkeypatch.setattr(bank, "_FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="odd: api is 9; choose 10 or 11"):
+        load_bank("02_fp16")
 
 
 def test_every_claim_is_lost_by_a_wrong_submission() -> None:

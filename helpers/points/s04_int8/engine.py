@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.backend import API
 from helpers.lab import ONNX_FILE, PROFILE_BATCHES
 from helpers.missed import Missed
 from helpers.points import builders
@@ -253,6 +254,8 @@ def first(case: Case) -> Built:
 def used(built: Built) -> bytes:
     """Return the cache whose scales an engine got: the one that TensorRT made, else the one that it read."""
     scales = built["handed"] or built["read"]
+    if not scales and API == 11:
+        raise Missed(_NEVER[0], "none in TensorRT 11, which has no calibrators", "it is a task of TensorRT 10")
     if not scales:
         raise Missed(*_NEVER, "set the INT8 flag, and give the configuration the calibrator that was passed in")
     return scales

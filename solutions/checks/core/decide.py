@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from helpers.backend import DEVICE
+from helpers.backend import API, DEVICE
 from helpers.errors import InputError
 from helpers.feedback.card import show
 from helpers.missed import Missed
@@ -33,7 +33,7 @@ def run_claims(cell: str, case: Case) -> Record:
     """Decide the claims of `cell` one by one; the record on disk grows with each."""
     claims = claims_of(cell)
     belongs = CELLS[cell]
-    record = Record(cell, belongs.step, belongs.criterion, DEVICE, sum(claim.points for claim in claims))
+    record = Record(cell, belongs.step, belongs.criterion, DEVICE, sum(claim.points for claim in claims), api=API)
     for claim in claims:
         record.results.append(decide(claim, case))
         record.write()

@@ -38,7 +38,7 @@ class ClaimResult:
 
 @dataclass
 class Record:
-    """A test cell's claims: decided ones in `results`, `points` in all."""
+    """A test cell's claims: decided ones in `results`, `points` in all; `api` is TensorRT's, 10 or 11."""
 
     cell: str
     step: str
@@ -46,6 +46,7 @@ class Record:
     engine: str
     points: float
     results: list[ClaimResult] = field(default_factory=list)
+    api: int = 10
 
     @property
     def earned(self) -> float:

@@ -117,6 +117,11 @@ def build_engine(
     progress("parsing")
     model = parse_onnx(onnx_path)
     model.check_weights()
+    if model.quantized and not options.int8:
+        raise InputError(
+            f"{onnx_path} has Q/DQ nodes, and its engine runs INT8; {options.precision} was asked for: "
+            "give --precision int8 or int8+fp16, without calibration"
+        )
     constraints = resolve(model, options.keep_fp16, options.layer_precisions, options.precision_constraints)
     inputs = input_specs(model, options)
     preprocessing = _preprocessing(model, options, inputs, note)

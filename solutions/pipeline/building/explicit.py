@@ -56,7 +56,7 @@ def _quantized(
     model: onnx.ModelProto, scales: Mapping[str, float], float_layers: Container[str], fused: bool, stored: bool
 ) -> onnx.ModelProto:
     if has_qdq(model):
-        raise InputError("the model has Q/DQ nodes already; build it as it is, without calibration")
+        raise InputError("the model has Q/DQ nodes already; leave the calibration out, and its own scales are used")
     try:
         quantized, _ = explicit(model, scales, float_layers, fused=fused, stored=stored)
     except ValueError as error:

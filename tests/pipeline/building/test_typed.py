@@ -103,6 +103,16 @@ def test_a_model_with_q_and_dq_of_its_own_needs_no_calibration(folder: Path, tmp
     assert record.calibration is None and record.ran["ran"] == {"int8": 3}
 
 
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_model_with_q_and_dq_of_its_own_is_not_built_as_a_float_engine(
+    folder: Path, tmp_path: Path, precision: str
+) -> None:
+    build_engine(tiny_onnx(folder), tmp_path / "a", options(folder, "int8"))
+    with pytest.raises(InputError, match=f"has Q/DQ nodes, .*{precision} was asked for: give --precision int8"):
+        build_engine(tmp_path / "a.onnx", tmp_path / "b", BuildOptions(precision=precision))
+    assert not list(tmp_path.glob("b*"))
+
+
 def test_a_group_that_is_kept_in_fp16_has_no_q_and_dq(tmp_path: Path) -> None:
     images_npy(tmp_path / "c.npy")
     outlier_onnx(tmp_path / "m.onnx")
