@@ -150,7 +150,7 @@ def weights(case: Case) -> str:
     layers = [(name, 1) for name in WEIGHTED]
     pairs = {at: pair for at, pair in found.pairs.items() if at in layers and pair.tensor in found.stored}
     if len(pairs) < sum(index for name, index in asked if name in WEIGHTED):
-        advice = "weights are read by a QuantizeLinear too; older TensorRT takes no stored INT8"
+        advice = "a QuantizeLinear reads the stored float weights, a DequantizeLinear its codes"
         raise Missed("stored weights that come through pairs", f"{len(pairs)} of them do", advice)
     for (name, index), pair in pairs.items():
         _check_zeros(name, index, pair)
