@@ -85,14 +85,17 @@ def check_ports(plan: Plan, ports: Sequence[_openvino.Port]) -> None:
     """
     for port in (port for port in ports if port.is_input):
         if not any(binding.is_input and binding.name in port.names for binding in plan.bindings):
-            raise PlanError(f"the plan's header does not name the compiled model's input {sorted(port.names)}")
+            raise PlanError(
+                f"the plan's header does not name the compiled model's input {sorted(port.names)}; build it again"
+            )
     for binding in plan.bindings:
         of_kind = (port for port in ports if port.is_input == binding.is_input)
         port = next((port for port in of_kind if binding.name in port.names), None)
         problem = "it has none of that name" if port is None else _mismatch(binding, port, plan.profiles)
         if problem:
             kind = "input" if binding.is_input else "output"
-            raise PlanError(f"the plan's header does not fit its compiled model: {kind} {binding.name!r}: {problem}")
+            wrong = f"{kind} {binding.name!r}: {problem}"
+            raise PlanError(f"the plan's header does not fit its compiled model: {wrong}; build it again")
 
 
 def _mismatch(binding: Binding, port: _openvino.Port, profiles: list[dict[str, list[list[int]]]]) -> str:
