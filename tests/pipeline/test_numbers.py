@@ -1,6 +1,7 @@
 """Every numeric option of every command refuses what cannot be meant: one line, nothing written."""
 
 import inspect
+import itertools
 import typing
 from pathlib import Path
 
@@ -36,7 +37,8 @@ OPTIONS = numeric_options()
 def arguments(command: str, flag: str, value: str) -> list[str]:
     """Return a call with every required option and the number."""
     required = [parameter.opts[0] for parameter in COMMANDS[command].params if parameter.required]
-    return [command, *(part for option in required for part in (option, "none/missing")), flag, value]
+    given = [[option, "none/missing"] if option.startswith("-") else ["none/missing"] for option in required]
+    return [command, *itertools.chain(*given), flag, value]
 
 
 @pytest.mark.parametrize(
