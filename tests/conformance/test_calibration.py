@@ -129,7 +129,8 @@ def test_valid_cache_skips_all_batches_and_gives_the_same_engine(calibrated: tup
     replay = make_calibrator("entropy2", BATCHES, cache=calibrated[0].written)
     plan = int8(replay)
     assert "get_batch" not in replay.calls
-    np.testing.assert_allclose(run(plan, x=TEST), run(calibrated[1], x=TEST), rtol=1e-2, atol=1e-2)
+    # TensorRT chooses kernels by their timing: two builds from the same scales may differ by a rounding in some layer.
+    assert relative_error(run(plan, x=TEST), run(calibrated[1], x=TEST)) < (0.05 if ON_GPU else 1e-3)
 
 
 def test_cache_that_misses_tensors_warns_and_names_them(calibrated: tuple[Any, bytes]) -> None:
