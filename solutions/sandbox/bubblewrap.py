@@ -1,10 +1,11 @@
 """The strongest sandbox: bubblewrap, with user, pid, mount, network, ipc and uts namespaces of its own."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
 
-from solutions.sandbox.room import Limits, Room, environment_of, visible
+from solutions.sandbox.room import GPU_FILES, Limits, Room, environment_of, visible
 
 __all__ = ["binary", "command"]
 
@@ -12,7 +13,6 @@ _INSIDE = Path(__file__).parent / "inside"
 _LAUNCHER = "/.launcher"
 _TEMPORARY_BYTES = 64 << 20
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts")
-_GPU_FILES = ("/dev/nvidia*", "/dev/nvidia-caps/*")
 _SYS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
 
 
@@ -29,7 +29,7 @@ def binary() -> str | None:
 
 def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
     """Return the command that runs `argv` in a namespace of each kind, of which nothing outlives it."""
-    scratch = str(room.scratch)
+    scratch, asked = str(room.scratch), json.dumps({"file_bytes": limits.scratch_bytes})
     return [
         binary() or "bwrap",
         *(f"--unshare-{name}" for name in _NAMESPACES),
@@ -41,7 +41,7 @@ def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
         "--clearenv",
         *(word for name, value in environment_of(room).items() for word in ("--setenv", name, value)),
         "--",
-        *(sys.executable, "-I", "-S", _LAUNCHER, "bubblewrap", str(limits.scratch_bytes), "--", *argv),
+        *(sys.executable, "-I", "-S", _LAUNCHER, "bubblewrap", asked, "--", *argv),
     ]
 
 
@@ -60,6 +60,6 @@ def _file_systems(room: Room, limits: Limits) -> list[str]:
     for name in ("/sys",) if room.gpu else _SYS:
         options += ["--ro-bind-try", name, name]
     if room.gpu:  # these alone: /dev as a whole has raw disks, which root could read
-        devices = sorted({str(path) for glob in _GPU_FILES for path in Path("/").glob(glob[1:]) if not path.is_dir()})
+        devices = sorted({str(path) for glob in GPU_FILES for path in Path("/").glob(glob) if not path.is_dir()})
         options += [word for device in devices for word in ("--dev-bind-try", device, device)]
     return [*options, "--remount-ro", "/dev"]

@@ -8,12 +8,12 @@ import tempfile
 from pathlib import Path
 
 from helpers.errors import LabError
-from solutions.sandbox import bubblewrap
+from solutions.sandbox import bubblewrap, outside
 from solutions.sandbox.room import STANDARD, Limits, Room, environment_of, prepare
 
 __all__ = ["KINDS", "VARIABLE", "chosen", "command", "trouble"]
 
-KINDS = ("bubblewrap",)
+KINDS = ("bubblewrap", "landlock")
 VARIABLE = "TRT_LAB_SANDBOX"
 _NONE = "none"
 
@@ -68,4 +68,4 @@ def command(kind: str, argv: list[str], room: Room, limits: Limits = STANDARD) -
     environment = environment_of(room)
     if kind == "bubblewrap":
         return bubblewrap.command(argv, room, limits), environment
-    return list(argv), environment
+    return outside.command(kind, argv, room, limits), environment

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["ROOT", "STANDARD", "Done", "Limits", "Room", "environment_of", "prepare", "visible"]
+__all__ = ["GPU_FILES", "ROOT", "STANDARD", "Done", "Limits", "Room", "environment_of", "prepare", "visible"]
 
 ROOT = Path(__file__).resolve().parents[2]
+
+GPU_FILES = ("dev/nvidia*", "dev/nvidia-caps/*")
+"""NVIDIA's devices, as globs below /."""
 
 _PASSED = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "LD_LIBRARY_PATH"),

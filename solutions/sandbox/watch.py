@@ -15,6 +15,7 @@ from solutions.sandbox.room import Limits, Room
 __all__ = ["Watch", "end", "tree"]
 
 POLL_S = 0.1
+_GRACE_S = 5.0
 _FREE_BYTES = 256 << 20
 """What stays free of the scratch's file system, whoever fills it."""
 
@@ -96,16 +97,18 @@ def tree(pid: int) -> list[int]:
 
 
 def end(pid: int) -> None:
-    """Kill `pid` and all below it, and wait until they are gone; as often as some were started meanwhile."""
-    for _ in range(100):
-        pids = tree(pid)
-        if not pids:
-            return
-        for number in (signal.SIGSTOP, signal.SIGKILL) if len(pids) > 1 else (signal.SIGKILL,):
-            for found in pids:
+    """End `pid` and all below it, and wait until they are gone.
+
+    It is asked first: a minder then ends what it minds, and with bwrap ends its namespace. A minder that is killed
+    would leave behind what is started meanwhile.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        ends = time.monotonic() + _GRACE_S
+        while tree(pid) and time.monotonic() < ends:
+            for found in [pid] if number == signal.SIGTERM else tree(pid):
                 with contextlib.suppress(OSError):
                     os.kill(found, number)
-        time.sleep(0.02)
+            time.sleep(0.01)
 
 
 def _state(pid: int) -> str:
