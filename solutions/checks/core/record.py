@@ -11,8 +11,9 @@ from helpers.lab import artifacts_folder
 from helpers.missed import Missed
 from solutions.checks.core.claim import CELLS
 
-__all__ = ["ClaimResult", "Record", "read_record", "record_path"]
+__all__ = ["NO_SANDBOX", "ClaimResult", "Record", "read_record", "record_path"]
 
+NO_SANDBOX = "none"
 FOLDER_VARIABLE = "TRT_LAB_RECORDS"
 
 
@@ -38,7 +39,10 @@ class ClaimResult:
 
 @dataclass
 class Record:
-    """A test cell's claims: decided ones in `results`, `points` in all; `api` is TensorRT's, 10 or 11."""
+    """A test cell's claims: decided ones in `results`, `points` in all; `api` is TensorRT's, 10 or 11.
+
+    `sandbox` is what the notebook's kernel ran in, by the names of solutions/sandbox.
+    """
 
     cell: str
     step: str
@@ -47,6 +51,7 @@ class Record:
     points: float
     results: list[ClaimResult] = field(default_factory=list)
     api: int = 10
+    sandbox: str = NO_SANDBOX
 
     @property
     def earned(self) -> float:
