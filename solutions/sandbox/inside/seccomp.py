@@ -94,16 +94,15 @@ _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820)
 """Typing into a terminal (TIOCSTI, TIOCLINUX), and changing a file's flags (FS_IOC_SETFLAGS, …_FSSETXATTR)."""
 
 # Where no namespace hides other processes and no mount is read-only:
-_OTHERS = {
-    "prlimit64": (302, 261),
-    "ioprio_set": (251, 30),
+_OTHERS = {"prlimit64": (302, 261), "ioprio_set": (251, 30), "move_pages": (279, 239)}
+"""Their first argument is a process; only 0, the caller itself, is let through."""
+_SCHEDULING = {
     "sched_setaffinity": (203, 122),
     "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118),
     "sched_setattr": (314, 274),
-    "move_pages": (279, 239),
 }
-"""Their first argument is a process; only 0, the caller itself, is let through."""
+"""For another process or thread they do nothing and say that they did: libraries end where they fail."""
 _PRIORITY = (141, 140)
 _ATTRIBUTES = {
     "chmod": (90, None),
@@ -161,10 +160,10 @@ class _Filter:
         """Answer calls of this number and above with an error."""
         self.code += [(_JUMP_AT_LEAST, 0, 1, number), (_RETURN, 0, 0, _ERRNO | error)]
 
-    def only(self, number: int, argument: int, allowed: list[int]) -> None:
-        """Deny a call unless the lower half of an argument is one of those allowed."""
+    def only(self, number: int, argument: int, allowed: list[int], error: int = errno.EPERM) -> None:
+        """Answer a call with an error, unless the lower half of an argument is one of those allowed."""
         tests = [(_JUMP_EQUAL, len(allowed) - at, 0, value & 0xFFFFFFFF) for at, value in enumerate(allowed)]
-        self._test(number, argument, [*tests, (_RETURN, 0, 0, _ERRNO | errno.EPERM)])
+        self._test(number, argument, [*tests, (_RETURN, 0, 0, _ERRNO | error)])
 
     def unless(self, number: int, argument: int, operation: int, values: list[int]) -> None:
         """Deny a call where the lower half of an argument passes a test with one of some values."""
@@ -195,11 +194,13 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
         rules.answer(number, errno.ENOSYS)
     rules.answer_from(_FIRST_UNKNOWN, errno.ENOSYS)
     rules.unless(_CLONE[column], 0, _JUMP_ANY, [_NEW_NAMESPACES])
-    rules.only(_SOCKET[column], 0, [1])  # AF_UNIX
+    rules.only(_SOCKET[column], 0, [1], errno.EOPNOTSUPP)  # AF_UNIX; ZeroMQ ends the process at another error
     rules.unless(_IOCTL[column], 1, _JUMP_EQUAL, list(_IOCTLS))
     if not alone:
         for number in rules.numbers(_OTHERS):
             rules.only(number, 0, [0])
+        for number in rules.numbers(_SCHEDULING):
+            rules.only(number, 0, [0], 0)
         rules.only(_PRIORITY[column], 1, [0])
         for number in rules.numbers(_ATTRIBUTES):
             rules.answer(number, 0)
