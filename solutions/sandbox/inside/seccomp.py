@@ -104,6 +104,8 @@ _SCHEDULING = {
 }
 """For another process or thread they do nothing and say that they did: libraries end where they fail."""
 _PRIORITY = (141, 140)
+_GROUPS = {"setsid": (112, 157), "setpgid": (109, 154)}
+"""They do nothing and say that they did: one group holds all that was started, and one signal ends it at once."""
 _ATTRIBUTES = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -202,7 +204,7 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
         for number in rules.numbers(_SCHEDULING):
             rules.only(number, 0, [0], 0)
         rules.only(_PRIORITY[column], 1, [0])
-        for number in rules.numbers(_ATTRIBUTES):
+        for number in rules.numbers({**_ATTRIBUTES, **_GROUPS}):
             rules.answer(number, 0)
     if own_pid is not None:
         for number in rules.numbers(_SIGNALS):
