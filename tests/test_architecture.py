@@ -73,7 +73,7 @@ FLOORS = {
     ),
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
-        *("__init__", "frames", "codec", "channel", "capture", "clock", "images", "image_folders", "listings"),
+        *("__init__", "frames", "codec", "channel", "loads", "capture", "clock", "images", "image_folders", "listings"),
         *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "serve", "builds", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),

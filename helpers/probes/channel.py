@@ -37,6 +37,8 @@ def write_message(channel: socket.socket, kind: bytes, content: bytes = b"", end
         _wait(channel, ends, writing=True)
         try:
             left = left[channel.send(left[:_PIECE]) :]
+        except BlockingIOError:
+            continue
         except OSError as error:
             raise ChannelError("the connection ended") from error
 
@@ -67,6 +69,8 @@ def _read(channel: socket.socket, length: int, ends: float | None, stop: int | N
         _wait(channel, ends, stop)
         try:
             piece = channel.recv(min(_PIECE, length - len(found)))
+        except BlockingIOError:
+            continue
         except OSError as error:
             raise ChannelError("the connection ended") from error
         if not piece:
@@ -82,6 +86,7 @@ def _wait(channel: socket.socket, ends: float | None, stop: int | None = None, *
     poll.register(channel, select.POLLOUT if writing else select.POLLIN)
     if stop is not None:
         poll.register(stop, select.POLLIN)
-    ready = {number for number, _ in poll.poll(None if ends is None else max(0.0, ends - _now()) * 1e3)}
+    left = None if ends is None else (ends - _now()) * 1e3
+    ready = set() if left is not None and left <= 0 else {number for number, _ in poll.poll(left)}
     if channel.fileno() not in ready:
         raise ChannelError("the cell ended before it had answered" if ready else "the time was over")

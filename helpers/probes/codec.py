@@ -17,8 +17,8 @@ import numpy as np
 
 __all__ = ["MOST_BYTES", "NotPlainDataError", "pack", "unpack"]
 
-MOST_BYTES = 256 << 20
-"""Of one message; the lab's own are below 40 MB."""
+MOST_BYTES = 512 << 20
+"""Of one message; the longest of the lab is an engine with the images that it runs."""
 
 _MOST_TEXT, _MOST_VALUES, _MOST_DEPTH, _MOST_BITS = 16 << 20, 500_000, 50, 256
 _KINDS = "biufcSU"

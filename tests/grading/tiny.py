@@ -30,7 +30,7 @@ WHY = "A square is never negative."
 """The answer to a question to think about, which students do not get."""
 
 
-def _prepare(step: str, artifacts: Path) -> dict[str, Any]:
+def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
     return {"notes": ["model.onnx: yours"], "environment": {}, "needs": [], "gpu": False}
 
 

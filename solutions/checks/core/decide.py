@@ -12,6 +12,7 @@ from helpers.errors import InputError
 from helpers.feedback.card import show
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.probes.loads import LoadError
 from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
 from solutions.checks.core.record import NO_SANDBOX, ClaimResult, Record
@@ -57,6 +58,8 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
         status = "kept" if share == 1 else "partial" if share > 0 else "lost"
     except Missed as found:
         missed = found
+    except LoadError as error:
+        missed = Missed("a file that loads in reasonable time", str(error), "make it again from the lab's model")
     except KeyboardInterrupt:
         missed = Missed("an answer within the cell's time limit", "no answer in time", "look for a loop without an end")
     except Exception as error:

@@ -44,6 +44,8 @@ class Judge:
 
     def __enter__(self) -> "Judge":
         self._errors = tempfile.TemporaryFile("w+", errors="replace")
+        self._loading = tempfile.TemporaryDirectory(prefix="trt-lab-load-", ignore_cleanup_errors=True)
+        self._told["loading"] = self._loading.name
         try:
             self._start()
         except BaseException:
@@ -56,6 +58,7 @@ class Judge:
     ) -> None:
         self._end()
         self._errors.close()
+        self._loading.cleanup()
 
     def begin(self, cell: str, folder: Path) -> str:
         """Have a cell decided; return the path of the socket in `folder` at which the kernel must answer.

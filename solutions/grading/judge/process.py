@@ -1,7 +1,7 @@
 """The judge's process: prepares a step's artifacts, then decides its test cells one by one, as its stdin says.
 
-A line in is {"step", "artifacts", "scratch", "sandbox"} once, then {"cell", "door"} for each test cell; any other line
-that comes while a cell is decided says that the cell has ended in the kernel. A line out answers each.
+A line in is {"step", "artifacts", "scratch", "loading", "sandbox"} once, then {"cell", "door"} for each test cell; any
+other line that comes while a cell is decided says that the cell has ended in the kernel. A line out answers each.
 """
 
 import contextlib
@@ -21,8 +21,11 @@ from solutions.grading.judge.door import Door
 
 __all__ = ["Decide", "Prepare", "judge"]
 
-Prepare = Callable[[str, Path], dict[str, Any]]
-"""Makes a step's artifacts ready in a folder; returns what the grader is told: notes, environment, needs, gpu."""
+Prepare = Callable[[str, Path, str, Path], dict[str, Any]]
+"""Makes a step's artifacts ready in a folder; returns what the grader is told: notes, environment, needs, gpu.
+
+The others are the name of the sandbox, and a folder for what loads a student's files.
+"""
 
 Decide = Callable[[str, Student, str], None]
 """Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it."""
@@ -39,7 +42,7 @@ def judge(prepare: Prepare, decide: Decide) -> None:
         if asked is None:
             return
         try:
-            say(prepare(asked["step"], Path(asked["artifacts"])))
+            say(prepare(asked["step"], Path(asked["artifacts"]), asked["sandbox"], Path(asked["loading"])))
         except LabError as error:
             return say({"error": " ".join(str(error).split())})
         artifacts = _Artifacts(asked["step"], Path(asked["artifacts"]), Path(asked["scratch"]))
