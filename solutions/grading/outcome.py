@@ -55,6 +55,8 @@ def _record(path: Path) -> tuple[Record | None, str]:
     """Return the record in a file, or None and, where something else is there, why it is refused."""
     if not os.path.lexists(path):
         return None, ""
+    if path.parent.is_symlink():
+        return None, f"the folder {path.parent.name} is a link, and links are not followed"
     try:
         return read_record(path), ""
     except LabError as error:
