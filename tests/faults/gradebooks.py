@@ -16,7 +16,7 @@ def damaged(copies: Copies, how: str) -> str:
     """A gradebook that is not one any more is refused before anything is graded."""
     root = copies.copy(graded=True)
     _damage(root / "gradebook.db", how)
-    said = Run(root).refused("gradebook.db ", "no grades were touched")
+    said = Run(root).refused("gradebook.db ", "no grades were touched; copy backups/gradebook-")
     copies.require_same(root)
     return said
 
