@@ -23,13 +23,19 @@ _FILES_POLICY = f"sandbox; {_NOTHING_ELSE}; frame-ancestors 'self'; style-src 'u
 
 _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script\s*>", re.DOTALL | re.IGNORECASE)
 _HANDLER = re.compile(r"""<[^<>]*\son\w+="([^"<>]*)\"""", re.IGNORECASE)
+_FONTS = re.compile(r"@font-face\s*\{[^}]*\}")
+_MATHJAX = re.compile(r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->", re.DOTALL)
+# formgrade.js waits for MathJax, which would come from a foreign host, before it scrolls: this says that it is done.
+_NO_MATHJAX = (
+    "<script>MathJax = {Hub: {Startup: {signal: {Interest: function (f) { setTimeout(f, 0, 'End'); }}}}};</script>"
+)
 _SPECIAL = re.compile(r'[<>"\\\x00-\x1f]')
 
 
 def strict_head(head: str) -> str:
-    """Return a feedback page's head with its policy, and without the scripts that it would forbid; a jinja filter."""
+    """Return a feedback page's head with its policy, and without what that forbids; a jinja filter."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{FEEDBACK_POLICY}" />'
-    return _SCRIPT.sub("", str(head)).replace("<head>", f"<head>\n{policy}", 1)
+    return _FONTS.sub("", _SCRIPT.sub("", str(head))).replace("<head>", f"<head>\n{policy}", 1)
 
 
 def formgrader_policy(page: str, static: str) -> str:
@@ -77,8 +83,9 @@ class _Guarded:
         """Return the page of a graded notebook, as nbconvert's exporters do."""
         _check_names(resources)
         empty, _ = self._exporter.from_notebook_node(new_notebook(), resources=dict(resources))
-        _set_policy(self._handler, empty)
-        return self._exporter.from_filename(filename, resources=resources)
+        _set_policy(self._handler, _MATHJAX.sub(_NO_MATHJAX, empty, count=1))
+        page, resources = self._exporter.from_filename(filename, resources=resources)
+        return _MATHJAX.sub(_NO_MATHJAX, page, count=1), resources
 
 
 def _set_policy(handler: BaseHandler, page: str) -> None:
