@@ -4,8 +4,6 @@ nbgrader walks all cells in a dozen preprocessors, so that 60,000 empty ones too
 """
 
 import json
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,37 +13,15 @@ from nbformat import NotebookNode
 
 from helpers.bounded_json import loads
 from helpers.errors import InputError
+from helpers.files import read_regular
 
-__all__ = ["BoundedExporter", "check_notebook_file", "read_file"]
+__all__ = ["BoundedExporter", "check_notebook_file"]
 
 LARGEST_BYTES = 50 << 20
 MOST_VALUES = 500_000
 MOST_CELLS = 1_000
 LARGEST_METADATA = 5_000_000  # of a notebook: saved widgets' states are in it
 _PARTS = {"source": 200_000, "input": 200_000, "metadata": 100_000, "attachments": 10_000_000}  # bytes, of a cell
-
-
-def read_file(path: Path, largest: int) -> bytes:
-    """Return a file's bytes: only a regular file's, and never more than `largest`.
-
-    Raises:
-        InputError: it is something else (a link, a pipe, a folder), too large, or cannot be read.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode):
-                raise InputError(f"{path.name} is no ordinary file; hand in the notebook itself")
-            if about.st_size > largest:
-                raise InputError(_too_much(path, f"{about.st_size / 2**20:.0f} MB", f"{largest >> 20} MB are read"))
-            data = file.read(largest + 1)
-    except OSError as error:
-        what = "a link" if path.is_symlink() else error.strerror or str(error)
-        raise InputError(f"cannot read {path.name}: {what}") from error
-    if len(data) > largest:  # it grew
-        raise InputError(_too_much(path, "more", f"{largest >> 20} MB are read"))
-    return data
 
 
 def check_notebook_file(path: str | Path) -> None:
@@ -55,7 +31,7 @@ def check_notebook_file(path: str | Path) -> None:
         InputError: it is no notebook, or larger than any that was written by hand; the message names the limit.
     """
     path = Path(path)
-    data = read_file(path, LARGEST_BYTES)
+    data = read_regular(path, LARGEST_BYTES, "notebook")
     try:
         notebook = loads(data, largest=LARGEST_BYTES, values=MOST_VALUES)
     except json.JSONDecodeError as error:
