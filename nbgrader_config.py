@@ -76,3 +76,4 @@ c.GenerateFeedback.preprocessors = [
 
 # `downloaded/<step>/archive/` holds what a learning platform gave; students.csv says whose is whose.
 c.ZipCollectApp.collector_plugin = "solutions.grading.collector.StudentCollector"
+c.ZipCollectApp.extractor_plugin = "solutions.grading.archives.NotebookExtractor"

@@ -12,12 +12,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from helpers.errors import EngineError, LabError
 from helpers.files import temporary_path
 
-__all__ = ["CourseError", "course_fault", "course_faults", "need_room"]
+__all__ = ["DISK_FULL", "CourseError", "course_fault", "course_faults", "need_room"]
 
 ROOM_BYTES = 1 << 20
 """What must still fit on the course's disk when a submission has run: what a full disk took, nobody can judge."""
 
-_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS))
+DISK_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 
 class CourseError(LabError):
@@ -32,7 +32,7 @@ def course_fault(error: BaseException | None) -> CourseError | None:
         if isinstance(error, SQLAlchemyError):
             said = str(getattr(error, "orig", None) or error).splitlines()[0]
             return CourseError(f"the gradebook cannot be used: {said}; mend that and run the same command again")
-        full = isinstance(error, EngineError) and any(text in str(error) for text in _FULL)
+        full = isinstance(error, EngineError) and any(text in str(error) for text in DISK_FULL)
         if isinstance(error, OSError) or full:
             return CourseError(f"the course's disk or folder failed: {error}; mend that and run the same command again")
         error = error.__cause__ or (error.__context__ if isinstance(error, InvalidEntry) else None)
