@@ -38,13 +38,13 @@ def _framed(head: Any, contents: bytes) -> bytes:
 
 
 @given(data=spoilt(_PACKED))
-@cases(300)
+@cases(100)
 def test_spoilt_bytes(data: bytes) -> None:
     found = _reads(data)
     assert found is None or _reads(pack(found)) is not None or pack(found)
 
 
 @given(head=changed(_HEAD, JSON | MARKS), contents=st.just(_CONTENTS) | st.binary(max_size=64))
-@cases(300)
+@cases(100)
 def test_a_head_that_says_something_else(head: Any, contents: bytes) -> None:
     _reads(_framed(head, contents))

@@ -52,12 +52,12 @@ def _reads(place: Path, data: bytes) -> None:
 
 
 @given(data=spoilt(json.dumps(GOOD).encode()))
-@cases(150)
+@cases(80)
 def test_spoilt_bytes(place: Path, data: bytes) -> None:
     _reads(place, data)
 
 
 @given(value=changed(GOOD, JSON | MARKUP))
-@cases(300)
+@cases(120)
 def test_a_record_that_says_something_else(place: Path, value: Any) -> None:
     _reads(place, json.dumps(value).encode())
