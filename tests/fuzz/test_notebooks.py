@@ -67,13 +67,13 @@ def _takes(place: Path, data: bytes) -> None:
 
 
 @given(data=spoilt(json.dumps(_GOOD).encode()))
-@cases(100)
+@cases(60)
 def test_spoilt_bytes(place: Path, data: bytes) -> None:
     _takes(place, data)
 
 
 @given(value=changed(_GOOD))
-@cases(150)
+@cases(60)
 def test_a_notebook_that_says_something_else(place: Path, value: Any) -> None:
     _takes(place, json.dumps(value).encode())
 
@@ -86,13 +86,13 @@ def _assert_harmless(text: str) -> None:
 
 
 @given(text=HTML)
-@cases(150)
+@cases(60)
 def test_html_is_harmless_when_it_was_cleaned_and_stays_as_it_is_when_cleaned_again(text: str) -> None:
     _assert_harmless(clean_html(text))
 
 
 @given(text=HTML)
-@cases(150)
+@cases(60)
 def test_markdown_is_harmless_as_a_page_shows_it(text: str) -> None:
     context = Environment().from_string("").new_context({"cell": {"attachments": {"b": {"image/png": "AAAA"}}}})
     shown = markdown_html(context, text)

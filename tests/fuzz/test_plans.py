@@ -30,18 +30,18 @@ def _loads(data: bytes) -> None:
 
 
 @given(header=changed(_sealed()[0], VALUES))
-@cases(100)
+@cases(60)
 def test_a_header_that_says_something_else_under_a_right_checksum(header: Any) -> None:
     _loads(seal(MAGIC, header, _sealed()[1]))
 
 
 @given(text=spoilt(json.dumps(_sealed()[0]).encode()))
-@cases(100)
+@cases(60)
 def test_a_header_that_is_no_json_under_a_right_checksum(text: bytes) -> None:
     _loads(_resealed(text))
 
 
 @given(data=spoilt(seal(MAGIC, *_sealed())[:400]))
-@cases(100)
+@cases(60)
 def test_spoilt_bytes(data: bytes) -> None:
     _loads(data)
