@@ -38,6 +38,7 @@ help:
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
+	@echo "make fuzz      what strangers send, changed at random: no reader of it crashes (CASES=10000: of each kind)"
 	@echo "make faults    grading killed, stopped, locked out, on a full disk: the same grades or one line → $(OUT)/faults.json (ONLY=killed)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make conformance-cuda  memory and stream cases through pycuda and cuda-python → docs/results/h200/cuda.json (needs a GPU)"
@@ -96,6 +97,11 @@ submissions: $(STAMP)
 mutants: $(STAMP)
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"
 	@$(BIN)/python -m tests.mutants $(if $(ALL),--all) $(if $(STEP),--step $(STEP)) --out $(OUT)/mutants.json
+
+CASES ?= 10000
+fuzz: $(STAMP)
+	@echo "Codec, records, plans, notebooks, HTML, archives: $(CASES) cases of each kind"
+	@TRT_LAB_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest tests/fuzz --durations=0
 
 # A seed that was decided rightly is not run again.
 SEEDS ?= 20
