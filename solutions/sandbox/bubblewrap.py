@@ -5,12 +5,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from solutions.sandbox.room import GPU_FILES, Limits, Room, environment_of, visible
+from solutions.sandbox.room import GPU_FILES, INSIDE, SITE, Limits, Room, environment_of, visible
 
 __all__ = ["binary", "command"]
 
-_INSIDE = Path(__file__).parent / "inside"
-_LAUNCHER = "/.launcher"
+_LAUNCHER, _SITE = "/.inside", "/.site"
 _TEMPORARY_BYTES = 64 << 20
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts")
 _SYS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
@@ -37,9 +36,9 @@ def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
         *_file_systems(room, limits),
         *("--bind", scratch, scratch, "--chdir", scratch),
-        *("--ro-bind", str(_INSIDE), _LAUNCHER, "--remount-ro", "/"),
+        *("--ro-bind", str(INSIDE), _LAUNCHER, "--ro-bind", str(SITE), _SITE, "--remount-ro", "/"),
         "--clearenv",
-        *(word for name, value in environment_of(room).items() for word in ("--setenv", name, value)),
+        *(word for name, value in environment_of(room, _SITE).items() for word in ("--setenv", name, value)),
         "--",
         *(sys.executable, "-I", "-S", _LAUNCHER, "bubblewrap", asked, "--", *argv),
     ]

@@ -68,4 +68,4 @@ def command(kind: str, argv: list[str], room: Room, limits: Limits = STANDARD) -
     environment = environment_of(room)
     if kind == "bubblewrap":
         return bubblewrap.command(argv, room, limits), environment
-    return outside.command(kind, argv, room, limits), environment
+    return outside.command(kind, argv, room, limits, environment), environment

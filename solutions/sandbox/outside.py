@@ -4,26 +4,26 @@ import json
 import sys
 from pathlib import Path
 
-from solutions.sandbox.room import GPU_FILES, Limits, Room, visible
+from solutions.sandbox.room import GPU_FILES, INSIDE, SITE, Limits, Room, visible
 
 __all__ = ["command"]
 
-_INSIDE = Path(__file__).parent / "inside"
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 _SYSTEM = (
     *(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "filesystems", "version", "uptime", "loadavg", "sys")),
-    *("/sys/devices/system/cpu", "/sys/devices/system/node"),
+    *("/sys/devices", "/sys/bus/pci"),
 )
 _GPU = ("/proc/driver", "/proc/devices", "/proc/modules", "/sys")
 
 
-def command(kind: str, argv: list[str], room: Room, limits: Limits) -> list[str]:
+def command(kind: str, argv: list[str], room: Room, limits: Limits, environment: dict[str, str]) -> list[str]:
     """Return the command that runs `argv` under a minder, restricted where `kind` is "landlock"."""
     gpu = sorted(str(path) for glob in GPU_FILES for path in Path("/").glob(glob)) if room.gpu else []
     asked = {
         "file_bytes": limits.scratch_bytes,
-        "reads": [*map(str, visible(room)), *_SYSTEM, *(_GPU if room.gpu else ())],
+        "environment": environment,  # exactly: who starts a kernel adds variables of its own
+        "reads": [*map(str, visible(room)), str(SITE), *_SYSTEM, *(_GPU if room.gpu else ())],
         "writes": [str(room.scratch), "/dev/shm"],
         "devices": [*_DEVICES, *gpu],
     }
-    return [sys.executable, "-I", "-S", str(_INSIDE), kind, json.dumps(asked), "--", *argv]
+    return [sys.executable, "-I", "-S", str(INSIDE), kind, json.dumps(asked), "--", *argv]

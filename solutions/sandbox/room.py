@@ -6,9 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["GPU_FILES", "ROOT", "STANDARD", "Done", "Limits", "Room", "environment_of", "prepare", "visible"]
+__all__ = [
+    "GPU_FILES",
+    "INSIDE",
+    "ROOT",
+    "SITE",
+    "STANDARD",
+    "Done",
+    "Limits",
+    "Room",
+    "environment_of",
+    "prepare",
+    "visible",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
+INSIDE = Path(__file__).parent / "inside"
+"""What restricts a process from within."""
+SITE = Path(__file__).parent / "site"
+"""What Python imports first in a sandbox."""
 
 GPU_FILES = ("dev/nvidia*", "dev/nvidia-caps/*")
 """NVIDIA's devices, as globs below /."""
@@ -85,11 +101,15 @@ def visible(room: Room) -> list[Path]:
     return list(dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists()))
 
 
-def environment_of(room: Room) -> dict[str, str]:
-    """Return the whole environment inside: the allow-list of ours, a fresh HOME and TMPDIR, and what `room` adds."""
+def environment_of(room: Room, site: str | Path = SITE) -> dict[str, str]:
+    """Return the whole environment inside: the allow-list of ours, a fresh HOME and TMPDIR, and what `room` adds.
+
+    `site` is the path inside of what Python imports first.
+    """
     ours = {name: os.environ[name] for name in _PASSED if name in os.environ}
     fresh = {"HOME": str(room.scratch / "home"), "TMPDIR": str(room.scratch / "tmp")}
-    return {"PATH": os.defpath, **ours, "PYTHONPATH": str(ROOT), **fresh, **room.environment}
+    whole = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), **ours, **fresh, **room.environment}
+    return {**whole, "PYTHONPATH": os.pathsep.join([str(site), whole["PYTHONPATH"]])}
 
 
 def prepare(room: Room) -> None:

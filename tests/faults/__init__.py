@@ -3,7 +3,6 @@
 The course is that of tests/grading/tiny.py: its claims are decided in no time, and none depends on a clock.
 
     course.py       the course, its class, and runs of the grading command on a copy of it
-    command.py      the grading command with nothing to prepare for a step
     stops.py        killed, told to stop, two at once
     gradebooks.py   the gradebook missing, empty, garbage, locked
     disks.py        a full disk, read-only folders, in a mount namespace of their own

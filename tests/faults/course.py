@@ -41,7 +41,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self._files = [self.root.with_name(f"{self.root.name}.{time.monotonic_ns()}.{name}") for name in ("out", "err")]
-        command = [sys.executable, "-m", "tests.faults.command", "--course", str(self.root), *self.options]
+        command = [sys.executable, "-m", "solutions.grading", "--course", str(self.root), *self.options]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu", "PYTHONUNBUFFERED": "1"}
         with self._files[0].open("wb") as out, self._files[1].open("wb") as err:
             self.process = subprocess.Popen(

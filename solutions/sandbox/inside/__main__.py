@@ -2,8 +2,8 @@
 
     python -I -S inside KIND SPECIFICATION -- COMMAND …
 
-The specification is JSON: file_bytes, and where no namespace does it reads, writes and devices. Imports nothing
-outside this folder, since a sandbox has no solutions/.
+The specification is JSON: file_bytes, and where bubblewrap doesn't see to it environment, reads, writes and devices.
+Imports nothing outside this folder, since a sandbox has no solutions/.
 """
 
 import ctypes
@@ -88,7 +88,7 @@ def main() -> None:
                 confine(asked)
             if kind == "bubblewrap":
                 seccomp.install(alone=True, own_signals=False)
-            os.execvp(argv[0], argv)
+            os.execvpe(argv[0], argv, asked.get("environment", os.environ))
         except (OSError, KeyError) as error:  # KeyError: a processor that the filter does not know
             sys.stderr.write(f"the sandbox could not be entered: {error}\n")
             os._exit(126)

@@ -81,8 +81,8 @@ _DENIED = {
     "sethostname": (170, 161),
     "setdomainname": (171, 162),
 }
-_MISSING = {"clone3": (435, 435), "memfd_create": (319, 279)}
-"""Answered as by an older kernel, so that libraries take their other way: clone3's flags cannot be read by a filter."""
+_MISSING = {"clone3": (435, 435)}
+"""Answered as by an older kernel, so that libraries take the other way: a filter cannot read clone3's flags."""
 _FIRST_UNKNOWN = 463
 """Calls of kernels after Linux 6.12 are missing as well: nobody has looked at them."""
 
@@ -94,17 +94,18 @@ _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820)
 """Typing into a terminal (TIOCSTI, TIOCLINUX), and changing a file's flags (FS_IOC_SETFLAGS, …_FSSETXATTR)."""
 
 # Where no namespace hides other processes and no mount is read-only:
-_OTHERS = {
-    "prlimit64": (302, 261),
-    "ioprio_set": (251, 30),
+_OTHERS = {"prlimit64": (302, 261), "ioprio_set": (251, 30), "move_pages": (279, 239)}
+"""Their first argument is a process; only 0, the caller itself, is let through."""
+_SCHEDULING = {
     "sched_setaffinity": (203, 122),
     "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118),
     "sched_setattr": (314, 274),
-    "move_pages": (279, 239),
 }
-"""Their first argument is a process; only 0, the caller itself, is let through."""
+"""For another process or thread they do nothing and say that they did: libraries end where they fail."""
 _PRIORITY = (141, 140)
+_GROUPS = {"setsid": (112, 157), "setpgid": (109, 154)}
+"""They do nothing and say that they did: one group holds all that was started, and one signal ends it at once."""
 _ATTRIBUTES = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -161,10 +162,10 @@ class _Filter:
         """Answer calls of this number and above with an error."""
         self.code += [(_JUMP_AT_LEAST, 0, 1, number), (_RETURN, 0, 0, _ERRNO | error)]
 
-    def only(self, number: int, argument: int, allowed: list[int]) -> None:
-        """Deny a call unless the lower half of an argument is one of those allowed."""
+    def only(self, number: int, argument: int, allowed: list[int], error: int = errno.EPERM) -> None:
+        """Answer a call with an error, unless the lower half of an argument is one of those allowed."""
         tests = [(_JUMP_EQUAL, len(allowed) - at, 0, value & 0xFFFFFFFF) for at, value in enumerate(allowed)]
-        self._test(number, argument, [*tests, (_RETURN, 0, 0, _ERRNO | errno.EPERM)])
+        self._test(number, argument, [*tests, (_RETURN, 0, 0, _ERRNO | error)])
 
     def unless(self, number: int, argument: int, operation: int, values: list[int]) -> None:
         """Deny a call where the lower half of an argument passes a test with one of some values."""
@@ -195,13 +196,15 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
         rules.answer(number, errno.ENOSYS)
     rules.answer_from(_FIRST_UNKNOWN, errno.ENOSYS)
     rules.unless(_CLONE[column], 0, _JUMP_ANY, [_NEW_NAMESPACES])
-    rules.only(_SOCKET[column], 0, [1])  # AF_UNIX
+    rules.only(_SOCKET[column], 0, [1], errno.EOPNOTSUPP)  # AF_UNIX; ZeroMQ ends the process at another error
     rules.unless(_IOCTL[column], 1, _JUMP_EQUAL, list(_IOCTLS))
     if not alone:
         for number in rules.numbers(_OTHERS):
             rules.only(number, 0, [0])
+        for number in rules.numbers(_SCHEDULING):
+            rules.only(number, 0, [0], 0)
         rules.only(_PRIORITY[column], 1, [0])
-        for number in rules.numbers(_ATTRIBUTES):
+        for number in rules.numbers({**_ATTRIBUTES, **_GROUPS}):
             rules.answer(number, 0)
     if own_pid is not None:
         for number in rules.numbers(_SIGNALS):
