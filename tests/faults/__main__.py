@@ -20,7 +20,7 @@ Case = Callable[[Copies], str]
 
 def cases(kills: int) -> dict[str, Case]:
     """Return every case by its name."""
-    found: dict[str, Case] = {f"killed {number + 1}": partial(_with, stops.killed, number) for number in range(kills)}
+    found: dict[str, Case] = {"broken zip": archives.broken_zip}
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"):
         found[f"told to stop by {name}"] = partial(_with, stops.told_to_stop, name)
     found |= {"two at once": stops.two_at_once, "two at once, --wait": stops.waits}
@@ -35,7 +35,7 @@ def cases(kills: int) -> dict[str, Case]:
     }
     for name in disks.CASES:
         found[f"disk {name}"] = partial(_with, disks.disk, name)
-    return found | {"broken zip": archives.broken_zip}
+    return found | {f"killed {number + 1}": partial(_with, stops.killed, number) for number in range(kills)}
 
 
 def _with(case: Callable[..., str], argument: object, copies: Copies) -> str:
@@ -54,13 +54,19 @@ def main(
         print(
             f"undisturbed: {copies.seconds:.1f} s for {len(copies.grades[0].splitlines()) - 1} submissions", flush=True
         )
-        rows = [_tried(name, case, copies) for name, case in cases(kills).items() if only in name]
+        rows: list[dict[str, object]] = []
+        for name, case in cases(kills).items():
+            if only in name:
+                rows.append(_tried(name, case, copies))
+                write_json(out, _record(rows, time.monotonic() - began))  # a run that is stopped has its part
+    record = _record(rows, time.monotonic() - began)
+    print(f"{record['held']} held, {record['failed']} failed, {record['not here']} not possible here; {out}")
+    sys.exit(1 if record["failed"] else 0)
+
+
+def _record(rows: list[dict[str, object]], seconds: float) -> dict[str, object]:
     count = {state: sum(row["state"] == state for row in rows) for state in ("held", "failed", "not here")}
-    seconds = round(time.monotonic() - began)
-    record = {"python": platform.python_version(), "seed": stops.SEED, "seconds": seconds, **count, "cases": rows}
-    write_json(out, record)
-    print(f"{count['held']} held, {count['failed']} failed, {count['not here']} not possible here; {seconds} s; {out}")
-    sys.exit(1 if count["failed"] else 0)
+    return {"python": platform.python_version(), "seed": stops.SEED, "seconds": round(seconds), **count, "cases": rows}
 
 
 def _tried(name: str, case: Case, copies: Copies) -> dict[str, object]:
