@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers.api_changes import replacement
 from helpers.errors import InputError
-from helpers.files import read_regular
+from helpers.files import read_within
 from helpers.lab import artifacts_folder
 from helpers.missed import SLIPS, Missed
 from helpers.probes.answer import MOST_CHARACTERS, Ask, Probe, answer
@@ -185,6 +185,6 @@ _LARGE, _SMALL_BYTES, _LARGE_BYTES = (".onnx", ".engine"), 16 << 20, 512 << 20
 def read_artifact(folder: Path, name: str) -> bytes | None:
     """Return the content of a file of the lab; None where there is none, or a link, a pipe, one far larger."""
     try:
-        return read_regular(folder, name, _LARGE_BYTES if name.endswith(_LARGE) else _SMALL_BYTES)
+        return read_within(folder, name, _LARGE_BYTES if name.endswith(_LARGE) else _SMALL_BYTES)
     except InputError:
         return None

@@ -21,12 +21,11 @@ from solutions.grading.environment import artifacts_of, judge_environment, kerne
 from solutions.grading.judge.handle import Judge
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
 from solutions.grading.scratch import made_scratch
+from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Limits, Room, chosen
 from solutions.sandbox.provisioner import SandboxedKernelManager
 
 __all__ = ["GradeExecute"]
-
-_OUTPUTS = ("stream", "display_data", "execute_result", "error")
 
 
 class GradeExecute(Execute):
@@ -61,6 +60,7 @@ class GradeExecute(Execute):
         self._decided: dict[int, list[NotebookNode]] = {}
         self._stopped: str | None = None
         self._timed_out = False
+        self._room = OutputRoom(self.output_limit)
         sandbox, artifacts = chosen(self.unsafe), artifacts_of(self._student)
         with ExitStack() as stack:
             self._scratch = stack.enter_context(made_scratch())
@@ -143,7 +143,8 @@ class GradeExecute(Execute):
         """Run one cell; note in `_faults` why it did not end, and stop where nothing more can run."""
         if self._over(index):
             return cell, resources
-        self._timed_out, self._room = False, self.output_limit
+        self._timed_out = False
+        self._room.next_cell()
         started = time.monotonic()
         try:
             cell, resources = super().preprocess_cell(cell, resources, index)
@@ -188,28 +189,19 @@ class GradeExecute(Execute):
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         """Keep a cell's outputs up to `output_limit` characters, and say where the rest was dropped."""
-        if msg["msg_type"] not in _OUTPUTS:
-            return super().process_message(msg, cell, cell_index)
-        had_room = self._room > 0
-        self._room -= _size(msg["content"])
-        if self._room > 0:
-            return super().process_message(msg, cell, cell_index)
-        if had_room:
-            text = f"\n[more than {self.output_limit:,} characters of output; the rest was dropped]\n"
-            msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
-            msg["header"] = {**msg["header"], "msg_type": "stream"}
-            return super().process_message(msg, cell, cell_index)
-        return None
-
-
-def _size(content: dict[str, Any]) -> int:
-    if "text" in content:
-        return len(content["text"])
-    return sum(len(str(part)) for part in content.get("data", {}).values()) + len(str(content.get("traceback", "")))
+        try:
+            shown = (msg["content"].get("transient") or {}).get("display_id")
+            places = 1 + sum(map(len, self._display_id_map.get(shown, {}).values()))
+            kept = self._room.admit(msg, places)
+            return None if kept is None else super().process_message(kept, cell, cell_index)
+        except (AttributeError, KeyError, TypeError, ValueError):  # no kernel sends such a message, the cell's code did
+            return None
 
 
 def _remove(path: Path) -> None:
     """Remove what is there under a record's name, whatever a submission put there."""
+    if path.parent.is_symlink():
+        path.parent.unlink()
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from helpers.errors import InputError
-from helpers.files import atomic_write, read_regular
+from helpers.files import atomic_write, read_within
 from helpers.lab import ARTIFACTS
 from helpers.probes.student import read_artifact
 
@@ -28,7 +28,7 @@ class Scratch:
         for path in sorted(notebook_folder.iterdir()):
             if path.suffix != ".ipynb" and not path.name.startswith("."):
                 with suppress(InputError, OSError):  # a folder or a link; a name of one of ours
-                    (self.folder / path.name).write_bytes(read_regular(notebook_folder, path.name, _MOST_FILE_BYTES))
+                    (self.folder / path.name).write_bytes(read_within(notebook_folder, path.name, _MOST_FILE_BYTES))
         for name in needs:
             if (artifacts / name).is_file():
                 shutil.copyfile(artifacts / name, self.artifacts / name)

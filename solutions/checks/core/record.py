@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers.feedback.card import Card, Line
-from helpers.files import read_json, write_json
+from helpers.files import write_json
 from helpers.lab import artifacts_folder
 from helpers.missed import Missed
 from solutions.checks.core.claim import CELLS
+from solutions.checks.core.record_schema import LONGEST_TEXT, read_checked
 
 __all__ = ["NO_SANDBOX", "ClaimResult", "Record", "read_record", "record_path"]
 
@@ -65,8 +66,16 @@ class Record:
         return Card(title, [result.line() for result in self.results])
 
     def write(self) -> None:
-        """Write the record to its place, in one step."""
-        write_json(record_path(self.cell), {**asdict(self), "earned": self.earned})
+        """Write the record to its place, in one step; texts that are longer than a record may hold are cut."""
+        write_json(record_path(self.cell), _cut({**asdict(self), "earned": self.earned}))
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_cut(part) for part in value]
+    return f"{value[: LONGEST_TEXT - 1]}…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
 
 
 def record_path(cell: str, folder: str | Path | None = None) -> Path:
@@ -79,8 +88,8 @@ def read_record(path: str | Path) -> Record:
     """Return the record in a file.
 
     Raises:
-        InputError: it is missing or not JSON.
+        InputError: it is missing, or refused: what it holds is not what a record can hold.
     """
-    found: dict[str, Any] = read_json(path, "grading record")
+    found = read_checked(path)
     found.pop("earned", None)
     return Record(**{**found, "results": [ClaimResult(**result) for result in found["results"]]})
