@@ -22,6 +22,7 @@ from solutions.grading.lock import course_lock
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.submissions import Submission, find_submissions
+from solutions.sandbox import chosen
 
 
 def main(
@@ -29,6 +30,9 @@ def main(
     student: Annotated[str, typer.Option(help="Grade this student only.")] = "",
     step: Annotated[str, typer.Option(help="Grade this step only, such as 02_fp16.")] = "",
     again: Annotated[bool, typer.Option("--again", help="Grade unchanged submissions again too.")] = False,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox where none works here.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another run grades this course.")] = False,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Only write grades.csv and grades.json again, from the records alone.")
@@ -53,6 +57,9 @@ def main(
                 else:
                     check_gradebook(found, new=new_gradebook)
                     back_up(found)
+                    sandbox = chosen(unsafe)
+                    found.config.GradeExecute.unsafe = unsafe
+                    say(f"sandbox: {sandbox}")
                     _run(found, student, step, again, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
