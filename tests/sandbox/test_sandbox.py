@@ -4,13 +4,17 @@
 """
 
 import os
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from helpers.errors import LabError
-from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, run, trouble
+from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, remove, run, trouble
+from solutions.sandbox.disk import Hidden, folder_bytes
 from solutions.sandbox.room import ROOT, environment_of, visible
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
@@ -112,3 +116,37 @@ def _command_lines() -> str:
         except OSError:
             continue
     return "\n".join(line for line in lines if f"\0{os.getpid()}\0" not in line)
+
+
+def test_nothing_outlives_a_grader_that_is_killed(kind: str, tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from solutions.sandbox import Room, run
+inside = "import os, time; os.fork() or os.setsid(); open('there', 'w'); time.sleep(60)"
+run([{sys.executable!r}, "-I", "-S", "-c", inside], Room(Path({str(tmp_path)!r})), kind={kind!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as grader:
+        assert _soon(lambda: (tmp_path / "there").exists())
+        assert str(tmp_path) in _command_lines()
+        grader.kill()
+    assert _soon(lambda: str(tmp_path) not in _command_lines())
+
+
+def _soon(happens: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + 30
+    while not happens() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return happens()
+
+
+def test_a_folder_is_removed_whatever_was_made_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    code = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nos.mkdir('closed'); os.chmod('closed', 0)"
+    subprocess.run(python(code), cwd=folder, check=True)
+    (folder / "link").symlink_to(ROOT)
+    with pytest.raises(Hidden, match="deep"):
+        folder_bytes(folder)
+    remove(folder)
+    assert not folder.exists() and ROOT.is_dir()
+    remove(folder)
