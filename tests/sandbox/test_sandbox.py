@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from helpers.errors import LabError
-from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, remove, run, trouble
+from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
 from solutions.sandbox.disk import Hidden, folder_bytes
+from solutions.sandbox.processes import born_at, end, memory_bytes, tree
 from solutions.sandbox.room import ROOT, environment_of, visible
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
@@ -45,6 +46,22 @@ def test_nothing_that_can_be_read_holds_solutions_or_what_a_course_keeps(tmp_pat
     paths = visible(Room(tmp_path))
     assert ROOT / "helpers" in paths
     assert [path for path in paths for name in hidden if (ROOT / name).is_relative_to(path)] == []
+
+
+def test_a_project_that_lies_where_submissions_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="move the project"):
+        visible(Room(tmp_path, reads=(ROOT.parent,)))
+
+
+def test_where_there_is_no_proc_psutil_sees_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as shell:
+        assert _soon(lambda: len(tree(shell.pid)) == 2)
+        by_proc = tree(shell.pid, born_at(shell.pid))
+        monkeypatch.setattr(processes, "_PROC", False)
+        assert tree(shell.pid, born_at(shell.pid)) == by_proc and tree(shell.pid, "another") == []
+        assert memory_bytes(by_proc, 1 << 40) > 0
+        end(shell.pid)
+        assert tree(shell.pid) == []
 
 
 def test_a_sandbox_that_is_unknown_or_does_not_work_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
