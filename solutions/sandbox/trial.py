@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from solutions.sandbox.disk import remove
 from solutions.sandbox.escapes import ESCAPED, ESCAPES, PRELUDE, Escape
 from solutions.sandbox.room import ROOT, Done, Limits, Room, visible
 from solutions.sandbox.running import OUTPUT_BYTES, run
@@ -164,7 +165,10 @@ def attempt(escape: Escape, kind: str, there: Outside) -> Verdict:
         variables = {"OUTSIDE": json.dumps(there.names())}
         room = Room(Path(folder, "scratch"), (there.readable,), variables)
         argv = [sys.executable, "-I", "-S", "-c", PRELUDE + escape.code]
-        done = run(argv, room, escape.limits, kind=kind)
+        try:
+            done = run(argv, room, escape.limits, kind=kind)
+        finally:
+            remove(room.scratch)
     reached = there.changes() or _reached(escape, done)
     return Verdict(escape.name, not reached, reached or _how(done), kind not in escape.open_in)
 
