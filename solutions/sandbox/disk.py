@@ -19,7 +19,7 @@ class Hidden(Exception):
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return what a folder takes on the disk, in bytes, links not followed; an entry counts for a block at least.
+    """Return what a folder or a file takes in bytes, links in it not followed; an entry counts for a block at least.
 
     Raises:
         Hidden: a folder in it is closed, or lies too deep for a path to reach it.
@@ -28,6 +28,10 @@ def folder_bytes(folder: Path) -> int:
 
 
 def _entries(folder: Path) -> Iterator[os.stat_result]:
+    if not folder.is_dir():
+        with contextlib.suppress(FileNotFoundError):
+            yield folder.lstat()
+        return
     ahead = [(str(folder), 0)]
     while ahead:
         path, depth = ahead.pop()

@@ -14,6 +14,7 @@ from solutions.sandbox.room import Limits, Room
 __all__ = ["Watch"]
 
 POLL_S = 0.1
+_SHARED = Path("/dev/shm")
 _FREE_BYTES = 256 << 20
 """What stays free of the scratch's file system, whoever fills it."""
 
@@ -36,6 +37,7 @@ class Watch:
         self._born = born_at(pid)
         self._hidden: set[int] = set()
         self._ours = own_processes(pid)
+        self._shared = _shared_names()
         self._started = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
@@ -79,7 +81,7 @@ class Watch:
                 return
             if now >= walk_at:
                 try:
-                    used = folder_bytes(self._room.scratch) + self._deleted_bytes(pids)
+                    used = folder_bytes(self._room.scratch) + self._deleted_bytes(pids) + self._shared_bytes()
                 except Hidden as hidden:
                     self._pass(str(hidden))
                     return
@@ -98,6 +100,12 @@ class Watch:
         self._hidden = hidden
         return used
 
+    def _shared_bytes(self) -> int:
+        """Return the bytes that appeared in /dev/shm, also those of other runs; bubblewrap's is its own, with a size."""
+        if self._ours == 2:
+            return 0
+        return sum(folder_bytes(_SHARED / name) for name in _shared_names() - self._shared)
+
     def _pass(self, passed: str) -> None:
         self.ended_by = passed
         end(self._pid, self._born)
@@ -114,6 +122,12 @@ class Watch:
         if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
             return f"it was ended since the disk is full: less than {_size(_FREE_BYTES)} are left"
         return ""
+
+
+def _shared_names() -> set[str]:
+    with contextlib.suppress(OSError):  # only Linux has it
+        return set(os.listdir(_SHARED))
+    return set()
 
 
 def _size(number: int) -> str:
