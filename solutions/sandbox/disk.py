@@ -28,7 +28,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def _entries(folder: Path) -> Iterator[os.stat_result]:
-    if not folder.is_dir():
+    if folder.is_symlink() or not folder.is_dir():
         with contextlib.suppress(FileNotFoundError):
             yield folder.lstat()
         return

@@ -101,7 +101,7 @@ class Watch:
         return used
 
     def _shared_bytes(self) -> int:
-        """Return the bytes that appeared in /dev/shm, also those of other runs; bubblewrap's is its own, with a size."""
+        """Return the bytes that appeared in /dev/shm, those of other runs too; bubblewrap's is its own, with a size."""
         if self._ours == 2:
             return 0
         return sum(folder_bytes(_SHARED / name) for name in _shared_names() - self._shared)
