@@ -68,7 +68,7 @@ names = {entry.partition("=")[0] for entry in open("/proc/1/environ").read().spl
 names - set(os.environ) - {""} and escaped()
 """
 _PROCESSES = (
-    Escape("kill another process", "os.kill(other, signal.SIGKILL)"),
+    Escape("kill another process", "os.kill(other, signal.SIGKILL); escaped()"),
     Escape("stop the parent", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(1)"),
     Escape("limit another process", "resource.prlimit(other, resource.RLIMIT_NOFILE, (9, 9)); escaped()"),
     Escape("slow another process down", "os.setpriority(os.PRIO_PROCESS, other, 19); escaped()"),
