@@ -137,9 +137,13 @@ def _command_lines() -> str:
 
 def test_what_is_written_to_shared_memory_counts_and_is_removed(kind: str, tmp_path: Path) -> None:
     prefix = f"trtlab-{os.getpid()}-{kind}"
-    code = (
-        f"import time\nfor n in range(60): open(f'/dev/shm/{prefix}{{n}}', 'wb').write(bytes(1 << 20))\ntime.sleep(20)"
-    )
+    code = f"""
+import os, time
+os.mkdir("/dev/shm/{prefix}-folder")
+for n in range(60):
+    open(f"/dev/shm/{prefix}-folder/{{n}}", "wb").write(bytes(1 << 20))
+time.sleep(20)
+"""
     done = run(python(code), Room(tmp_path), Limits(memory_bytes=64 * MIB, scratch_bytes=20 * MIB), kind=kind)
     assert "wrote" in done.ended_by if kind == "landlock" else b"No space left" in done.stderr
     assert list(Path("/dev/shm").glob(f"{prefix}*")) == []
