@@ -79,7 +79,7 @@ class Done:
     """How a sandboxed command ended."""
 
     returncode: int
-    """As subprocess gives it: below zero for a signal; of one inside bubblewrap 128 + its number. 126: never started."""
+    """As subprocess gives it: below zero for a signal; inside bubblewrap 128 + its number. 126: it never started."""
     stdout: bytes
     stderr: bytes
     ended_by: str = ""
