@@ -46,7 +46,8 @@ def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
 
 def _file_systems(room: Room, limits: Limits) -> list[str]:
     """Return the options that mount the system, /proc, devices, a small /tmp and a /dev/shm inside the memory limit."""
-    options = []
+    # First /tmp, since what can be read may lie in it.
+    options = ["--size", str(_TEMPORARY_BYTES), "--perms", "1777", "--tmpfs", "/tmp"]
     for path in visible(room):
         if path.is_symlink() and path.parent == Path("/"):  # /bin → usr/bin, on most systems
             options += ["--symlink", str(path.readlink()), str(path)]
@@ -55,7 +56,6 @@ def _file_systems(room: Room, limits: Limits) -> list[str]:
     # Read-only, for where root grades: its sysctls would be the submission's to write, whatever the namespace.
     options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
     options += ["--size", str(limits.memory_bytes // 2), "--perms", "1777", "--tmpfs", "/dev/shm"]
-    options += ["--size", str(_TEMPORARY_BYTES), "--perms", "1777", "--tmpfs", "/tmp"]
     for name in ("/sys",) if room.gpu else _SYS:
         options += ["--ro-bind-try", name, name]
     if room.gpu:  # these alone: /dev as a whole has raw disks, which root could read
