@@ -75,8 +75,8 @@ class Course:
 
     @property
     def claims(self) -> str:
-        """The code that decides the points of the test cell {cell}."""
-        return self.config.GradeExecute.get("claims", CLAIMS)
+        """The code that decides the points of the test cell {cell} where a notebook of our own is executed."""
+        return self.config.Solve.get("claims", CLAIMS)
 
     @property
     def gradebook_file(self) -> Path | None:

@@ -1,7 +1,7 @@
 """A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
 
 Run as a module it is a judge that stands in for solutions.grading.judge: it writes records of the same form, without
-engines. The course's configuration names it: CONFIG.
+engines. `grade_tiny` stands in for grade_cell, where our own notebooks are executed. CONFIG names both.
 """
 
 import json
@@ -24,6 +24,7 @@ _CLAIMS = {
 }
 CONFIG = """
 c.GradeExecute.judge = "tests.grading.tiny"
+c.Solve.claims = "from tests.grading.tiny import grade_tiny\\n\\ngrade_tiny({cell!r}, globals())"
 """
 ANSWERS = {"square": "    return x * x", "cube": "    return x ** 3"}
 WHY = "A square is never negative."
@@ -34,8 +35,13 @@ def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[st
     return {"notes": ["model.onnx: yours"], "environment": {}, "needs": [], "gpu": False}
 
 
-def _decide(cell: str, student: Student, sandbox: str) -> None:
-    """Decide the cell's claims on the student's functions, and write the record after each."""
+def grade_tiny(cell: str, namespace: dict) -> float:
+    """Decide a cell of a notebook of our own in its kernel; return the points."""
+    return _decide(cell, Student.in_process(namespace), "none")
+
+
+def _decide(cell: str, student: Student, sandbox: str) -> float:
+    """Decide the cell's claims on the student's functions, write the record after each, and return the points."""
     record = {"cell": cell, "step": STEP, "criterion": "correctness", "engine": "none", "points": POINTS[cell]}
     record["sandbox"], results = sandbox, []
     for name, function, argument, expected, points in _CLAIMS[cell]:
@@ -51,6 +57,7 @@ def _decide(cell: str, student: Student, sandbox: str) -> None:
         path = Path(os.environ["TRT_LAB_RECORDS"]) / f"{cell}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**record, "results": results, "earned": earned}))
+    return earned
 
 
 def source_notebook() -> NotebookNode:

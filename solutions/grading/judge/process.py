@@ -27,7 +27,7 @@ Prepare = Callable[[str, Path, str, Path], dict[str, Any]]
 The others are the name of the sandbox, and a folder for what loads a student's files.
 """
 
-Decide = Callable[[str, Student, str], None]
+Decide = Callable[[str, Student, str], Any]
 """Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it."""
 
 _DIE_WITH_PARENT = 1
