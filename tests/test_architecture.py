@@ -22,6 +22,7 @@ FLOORS = {
             "__init__",
             "api_changes",
             "errors",
+            "bounded_json",
             "missed",
             "timings",
             "digits",
@@ -73,11 +74,11 @@ FLOORS = {
     ),
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
-        *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
-        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "builds", "student"),
+        *("__init__", "frames", "codec", "channel", "loads", "capture", "clock", "images", "image_folders", "listings"),
+        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "serve", "builds", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
-    "solutions": ("__init__", "pipeline", "checks", "grading"),
+    "solutions": ("__init__", "sandbox", "pipeline", "checks", "grading"),
     "solutions.pipeline": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
         *("timing", "quality", "profiling", "running", "doctor", "migrate", "commands", "cli", "__main__"),

@@ -12,6 +12,7 @@ from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.frames import said
+from helpers.probes.loads import loads
 
 __all__ = [
     "OLDER",
@@ -217,6 +218,7 @@ def as_bytes(returned: Any) -> bytes | None:
         return None
 
 
+@loads
 def plan_facts(plan: bytes) -> dict[str, Any] | None:
     """Return what a serialized engine says of itself, as plain data; None where it is no engine of this TensorRT.
 

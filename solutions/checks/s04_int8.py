@@ -26,7 +26,7 @@ from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.served import predicted
 from solutions.pipeline.images.preprocessing import MEAN, STD
 
 DATASET_CELL, CALIBRATOR_CELL, ENGINE_CELL = "calibration_dataset", "calibrator", "int8_engine"
@@ -165,8 +165,7 @@ def _error_and_agreement(plan: bytes, outputs_path: Path) -> tuple[float, float]
     """Return the relative error of an engine's outputs, and the share of images with the FP32 model's first class."""
     expected = np.load(outputs_path, allow_pickle=False)
     try:
-        with InferenceEngine(plan) as running:
-            outputs = running.predict(held_out_images())
+        outputs = predicted(plan, held_out_images())
     except LabError as error:
         raise Missed("an engine that runs", str(error), "check its input, output and profile") from error
     if outputs.shape != expected.shape:

@@ -22,7 +22,7 @@ from solutions.checks.trusted.plans import run_plan
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.served import predicted
 from solutions.pipeline.images.preprocessing import load_batch
 
 LAYERS_CELL, ENGINE_CELL, STUDY_CELL = "mixed_layers", "mixed_engine", "mixed_sensitivity"
@@ -116,8 +116,7 @@ def _study_images(number: int) -> np.ndarray:
 
 def _drift(plan: bytes, model: bytes, images: np.ndarray) -> float:
     """Return how far an engine's outputs on images [N, 3, 224, 224] are from the FP32 model's."""
-    with InferenceEngine(plan) as running:
-        return relative_error(running.predict(images), onnx_outputs(model, images))
+    return relative_error(predicted(plan, images), onnx_outputs(model, images))
 
 
 @claim("mixed.drift", cell=RESULTS_CELL, points=0.5, title="On other images it drifts less than INT8, as it says")

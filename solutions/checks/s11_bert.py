@@ -14,7 +14,7 @@ from helpers.points.s11_bert import calibrator, engine, export, vectors
 from helpers.points.s11_bert.encoders import Text, text_of
 from solutions.checks.core.claim import Earned, award, claim, shared
 from solutions.checks.trusted.plans import FP32_TOLERANCE, HALF_TOLERANCE, INT8_TOLERANCE
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.served import ran
 
 _TOLERANCES = {"fp32": FP32_TOLERANCE, "fp16": HALF_TOLERANCE, "int8": INT8_TOLERANCE}
 _SIZES = ((BATCHES[0], LENGTHS[0]), (5, 23), (BATCHES[-1], LENGTHS[-1]))
@@ -57,8 +57,7 @@ def _outputs(case: Case, precision: str) -> str:
 
 def _run(plan: bytes, text: Text) -> dict[str, np.ndarray]:
     try:
-        with InferenceEngine(plan) as running:
-            return running.run(text)
+        return ran(plan, dict(text))
     except LabError as error:
         size = " × ".join(map(str, text[INPUTS[0]].shape))
         found = str(error).partition("; ")[0]

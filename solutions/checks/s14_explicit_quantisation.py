@@ -21,7 +21,7 @@ from solutions.checks.trusted.plans import check_outputs, run_plan, same_network
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.served import predicted
 
 PAIR_CELL, INSERTION_CELL, SKIPS_CELL = "qdq_pair", "qdq_insertion", "qdq_skips"
 ENGINE_CELL, RESULTS_CELL = "qdq_engine", "qdq_results"
@@ -121,5 +121,4 @@ def drift(case: Case) -> str:
 
 def _drift(plan: bytes, model: bytes, images: np.ndarray) -> float:
     """Return how far an engine's outputs on images [N, 3, 224, 224] are from the FP32 model's."""
-    with InferenceEngine(plan) as running:
-        return relative_error(running.predict(images), onnx_outputs(model, images))
+    return relative_error(predicted(plan, images), onnx_outputs(model, images))

@@ -6,7 +6,6 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from solutions.grading import execute
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
@@ -16,7 +15,11 @@ from tests.grading.tiny import CONFIG, STEP, source_notebook
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course with one step, its labs/ made and the step in its gradebook."""
-    root = tmp_path_factory.mktemp("course")
+    return make_course(tmp_path_factory.mktemp("course"))
+
+
+def make_course(root: Path) -> Course:
+    """Return the course that is made in an empty folder."""
     (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
     (root / "solutions" / STEP).mkdir(parents=True)
     for package in ("pipeline", "checks", "grading"):
@@ -32,14 +35,6 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
 def lab(course: Course) -> NotebookNode:
     """The notebook that students get."""
     return nbformat.read(course.root / "labs" / STEP / f"{STEP}.ipynb", as_version=4)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_artifacts_needed() -> object:
-    """The made-up step takes nothing from earlier ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute, "prepared", lambda step, folder: (["model.onnx: yours"], {}))
-        yield
 
 
 def hand_in(course: Course, student: str, notebook: NotebookNode | str | bytes) -> Path:

@@ -13,6 +13,7 @@ import torch
 from helpers.missed import Missed
 from helpers.outputs import onnx_session, relative_error
 from helpers.points.s01_export.probes import EARLIER
+from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import onnx_facts
 
@@ -110,14 +111,19 @@ def batch_axis_symbolic(facts: Facts) -> str:
 def run_model(files: Files, name: str, images: np.ndarray) -> np.ndarray:
     """Return ONNX Runtime's outputs [N, classes]; raise Missed where it cannot run these images."""
     try:
-        with _on_disk(files) as folder:
-            session = onnx_session(folder / name)
-            dtype = np.float16 if "float16" in session.get_inputs()[0].type else np.float32
-            return session.run(None, {session.get_inputs()[0].name: images.astype(dtype)})[0]
+        return _outputs(files, name, images)
     except Exception as error:  # ONNX Runtime's classes have no common base
         expected = f"{name} to run a batch of {len(images)} in ONNX Runtime"
         advice = "look at the batch axis that the file declares, and load the file in ONNX Runtime yourself"
         raise Missed(expected, str(error)[:300], advice) from error
+
+
+@loads
+def _outputs(files: Files, name: str, images: np.ndarray) -> np.ndarray:
+    with _on_disk(files) as folder:
+        session = onnx_session(folder / name)
+        dtype = np.float16 if "float16" in session.get_inputs()[0].type else np.float32
+        return session.run(None, {session.get_inputs()[0].name: images.astype(dtype)})[0]
 
 
 def agreement(outputs: np.ndarray, expected: np.ndarray, of_what: str) -> str:

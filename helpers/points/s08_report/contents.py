@@ -12,6 +12,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s08_report.runs import Part, Run
 from helpers.probes.answer import Notebook, probe
+from helpers.probes.loads import loads
 
 __all__ = ["DECIMALS", "FUNCTION", "PARTS", "as_json", "built", "equal", "needed", "report_built"]
 
@@ -78,10 +79,18 @@ def _expected(case: Case, run: Run, key: str) -> Any:
 @lru_cache(maxsize=4)
 def _memory(plan: bytes) -> frozenset[int]:
     """Return what an engine says of its activations, under each name that TensorRT has for that."""
+    found = _memory_by_name(plan)
+    if found is None:
+        raise Missed("engines that this TensorRT can load", "one that it cannot", "run steps 3 and 4 again")
+    return frozenset(found.values())
+
+
+@loads
+def _memory_by_name(plan: bytes) -> dict[str, int] | None:
     engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
     if engine is None:
-        raise Missed("engines that this TensorRT can load", "one that it cannot", "run steps 3 and 4 again")
-    return frozenset(int(getattr(engine, name)) for name in _MEMORY_NAMES if hasattr(engine, name))
+        return None
+    return {name: int(getattr(engine, name)) for name in _MEMORY_NAMES if hasattr(engine, name)}
 
 
 def _agrees(case: Case, runs: Sequence[Run], key: str) -> str:

@@ -17,6 +17,7 @@ from helpers.points.point import point
 from helpers.points.s09_mixed_precision.networks import cache_of, chosen_layers, network
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import OLDER, as_bytes, failed_build, recorded_builds
+from helpers.probes.loads import loads
 
 __all__ = ["BATCHES", "FUNCTION", "built", "failures", "plan", "precision", "precisions_of", "profile"]
 
@@ -62,6 +63,7 @@ def built(case: Case) -> Built:
     return case.call(build_mixed, **asked).require(FUNCTION)
 
 
+@loads
 def precisions_of(plan: bytes, names: list[str]) -> dict[str, str]:
     """Return the precision in which each named layer of the network runs, by the inspector."""
     engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)

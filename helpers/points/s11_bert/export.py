@@ -16,6 +16,7 @@ from helpers.points.s01_export.models import TOLERANCE, checked, facts_of_file, 
 from helpers.points.s01_export.probes import EARLIER, EXPORTED
 from helpers.points.s11_bert.encoders import Text, small_encoder, text_of
 from helpers.probes.answer import Notebook, probe
+from helpers.probes.loads import loads
 
 __all__ = ["FUNCTION", "OPSET", "axes", "names", "opset", "outputs"]
 
@@ -105,13 +106,18 @@ def outputs(case: Case) -> str:
 def _run(model: bytes, text: Text) -> list[np.ndarray]:
     """Return ONNX Runtime's outputs; raise Missed where it cannot run this text."""
     try:
-        session = onnx_session(model)
-        types = {given.name: np.int64 if "int64" in given.type else np.int32 for given in session.get_inputs()}
-        return session.run(None, {name: text.get(name, text[INPUTS[0]]).astype(kind) for name, kind in types.items()})
+        return _outputs(model, dict(text))
     except Exception as error:  # ONNX Runtime's classes have no common base
         size = " × ".join(map(str, text[INPUTS[0]].shape))
         advice = "look at the axes that the file declares; run it yourself at another size than the example's"
         raise Missed(f"the file to run {size} tokens in ONNX Runtime", str(error)[:300], advice) from error
+
+
+@loads
+def _outputs(model: bytes, text: Text) -> list[np.ndarray]:
+    session = onnx_session(model)
+    types = {given.name: np.int64 if "int64" in given.type else np.int32 for given in session.get_inputs()}
+    return session.run(None, {name: text.get(name, text[INPUTS[0]]).astype(kind) for name, kind in types.items()})
 
 
 def _agree(found: list[np.ndarray], expected: list[np.ndarray], where: str) -> None:

@@ -9,7 +9,7 @@ from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs, relative_error, shown_error
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.served import batches_of, inferred
 
 if TYPE_CHECKING:
     from helpers.cpu_engine.plan import Plan
@@ -28,8 +28,7 @@ INT8_TOLERANCE = 0.25
 def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:
     """Return a plan's outputs [N, classes]; raise Missed where it cannot take these images."""
     try:
-        with InferenceEngine(plan) as engine:
-            return engine.infer(images)
+        return inferred(plan, images)
     except LabError as error:
         found = str(error).partition("; ")[0]  # the rest is advice for the command line
         asked = f"the engine to run a batch of shape {images.shape}"
@@ -38,8 +37,7 @@ def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:
 
 def largest_batch(plan: bytes, most: int = 8) -> int:
     """Return the largest batch that a plan takes, at most `most`: another profile is a point of its own."""
-    with InferenceEngine(plan) as engine:
-        return min(most, engine.max_batch)
+    return min(most, batches_of(plan)[-1])
 
 
 def same_network(plan: bytes, other: bytes) -> bool:

@@ -2,25 +2,30 @@
 reference's, so that one missed step does not sink the rest.
 """
 
+import io
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from helpers.backend import ENGINE
 from helpers.calibration_cache import parse_cache
 from helpers.errors import LabError
-from helpers.files import atomic_path, read_json, write_json
+from helpers.files import atomic_path, read_json, read_regular, write_json
 from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES, made_by
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.points.s04_int8.calibration import CACHE
 from helpers.probes.networks import EDGE
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.served import batches_of, inferred, model_outputs
+from solutions.sandbox import Limits, Room, run
 
 __all__ = ["NEEDS", "prepare"]
 
@@ -47,6 +52,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 _BORROWED = ".borrowed.json"
 _TRY_SECONDS = 300
+_MOST_OUTPUT_BYTES = 1 << 20
+_PROJECT = Path(__file__).resolve().parents[3]
 _TRY = """
 import sys, numpy as np
 from helpers.lab import load_definition
@@ -56,12 +63,13 @@ with load_definition("TensorRTInference", sys.argv[1])(sys.argv[2]) as engine:
 """
 
 
-def prepare(step: str, folder: str | Path, *, given: Collection[str] = ()) -> list[str]:
+def prepare(step: str, folder: str | Path, *, given: Collection[str] = (), sandbox: str = "") -> list[str]:
     """Make `folder` ready for `step` and return one line an artifact that says whose it is.
 
     The step's own deliverables are removed first: they must come from the run that follows. An earlier artifact that
     is missing or does not do its work is replaced by the reference, and the line says why. Those `given` by the caller
-    stay as they are.
+    stay as they are. What a submission's class does is tried in the `sandbox` of that name; where none is named, the
+    folder is that of our own notebooks, and it is tried beside this process.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +81,7 @@ def prepare(step: str, folder: str | Path, *, given: Collection[str] = ()) -> li
     for name in NEEDS[step]:
         if name in given:
             continue
-        fault = "missing" if name in borrowed or not (folder / name).is_file() else _fault(folder, name, ours)
+        fault = "missing" if name in borrowed or not (folder / name).is_file() else _fault(folder, name, ours, sandbox)
         if fault:
             _lend(ours, name, folder)
             borrowed.add(name)
@@ -96,12 +104,12 @@ def _lend(ours: Reference, name: str, folder: Path) -> None:
         shutil.copyfile(ours.path(name), temporary)
 
 
-def _fault(folder: Path, name: str, ours: Reference) -> str | None:
+def _fault(folder: Path, name: str, ours: Reference, sandbox: str) -> str | None:
     """Return what is wrong with the submission's artifact, in a few words, or None."""
     tests: dict[str, Callable[[Path, Reference], str | None]] = {
         ".onnx": _onnx_fault,
         ".engine": _engine_fault,
-        ".py": _inference_fault,
+        ".py": partial(_inference_fault, sandbox=sandbox),
         ".json": _json_fault,
         ".cache": _cache_fault,
     }
@@ -118,16 +126,16 @@ def _images(number: int) -> np.ndarray:
 
 def _onnx_fault(path: Path, ours: Reference) -> str | None:
     images = _images(2)
-    error = relative_error(onnx_outputs(path.read_bytes(), images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
+    error = relative_error(model_outputs(path.read_bytes(), images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
     return None if error < 1e-3 else f"another model (its outputs differ by {shown_error(error)})"
 
 
 def _engine_fault(path: Path, ours: Reference) -> str | None:
-    images = _images(1)
-    with InferenceEngine(path) as engine:
-        if engine.min_batch > PROFILE_BATCHES[0] or engine.max_batch < PROFILE_BATCHES[-1]:
-            return f"limited to batches {engine.min_batch} to {engine.max_batch}"
-        error = relative_error(engine.infer(images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
+    images, plan = _images(1), path.read_bytes()
+    least, _, largest = batches_of(plan)
+    if least > PROFILE_BATCHES[0] or largest < PROFILE_BATCHES[-1]:
+        return f"limited to batches {least} to {largest}"
+    error = relative_error(inferred(plan, images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
     return None if error < INT8_TOLERANCE else f"another model (its outputs differ by {shown_error(error)})"
 
 
@@ -135,35 +143,42 @@ def _cache_fault(path: Path, ours: Reference) -> str | None:
     """Compare the tensors with those of the ONNX file that the step is given."""
     import onnx
 
-    graph = onnx.load(str(path.parent / ONNX_FILE)).graph
+    graph = onnx.load_from_string((path.parent / ONNX_FILE).read_bytes()).graph
     tensors = {value.name for value in graph.input} | {name for node in graph.node for name in node.output}
     known = len(tensors & set(parse_cache(path.read_bytes()).scales))
     return None if known >= len(tensors) / 2 else f"of another network ({known} of {len(tensors)} tensors)"
 
 
-def _inference_fault(path: Path, ours: Reference) -> str | None:
+def _inference_fault(path: Path, ours: Reference, sandbox: str) -> str | None:
     """Try the class on the reference engine, in a process of its own since it is the student's code."""
     engine, images = ours.path(ENGINES["fp32"]), _images(3)
-    tried = path.parent / ".try"
-    tried.mkdir(exist_ok=True)
-    try:
-        np.save(tried / "images.npy", images)
-        files = [str(path.parent), str(engine), str(tried / "images.npy"), str(tried / "outputs.npy")]
-        root = Path(__file__).resolve().parents[3]
-        done = subprocess.run(
-            [sys.executable, "-c", _TRY, *files], cwd=root, capture_output=True, text=True, timeout=_TRY_SECONDS
-        )
-        if done.returncode:
-            said = done.stderr.strip().splitlines() or ["it crashed without a message"]
-            return f"not working ({said[-1][:160]})"
-        outputs = np.load(tried / "outputs.npy", allow_pickle=False)
-        expected = onnx_outputs(ours.bytes("resnet50.onnx"), images)
-        error = relative_error(outputs, np.concatenate([expected[:1], expected]))
-        return None if error < 1e-2 else f"wrong (its outputs differ by {shown_error(error)})"
-    except subprocess.TimeoutExpired:
-        return f"still running after {_TRY_SECONDS} s"
-    finally:
-        shutil.rmtree(tried, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="trt-lab-try-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name).resolve()
+        shutil.copyfile(path, scratch / path.name)
+        np.save(scratch / "images.npy", images)
+        files = [scratch, engine, scratch / "images.npy", scratch / "outputs.npy"]
+        if said := _tried([sys.executable, "-c", _TRY, *map(str, files)], scratch, engine, sandbox):
+            return said
+        outputs = np.load(io.BytesIO(read_regular(scratch, "outputs.npy", _MOST_OUTPUT_BYTES)), allow_pickle=False)
+    expected = onnx_outputs(ours.bytes("resnet50.onnx"), images)
+    error = relative_error(outputs, np.concatenate([expected[:1], expected]))
+    return None if error < 1e-2 else f"wrong (its outputs differ by {shown_error(error)})"
+
+
+def _tried(command: list[str], scratch: Path, engine: Path, sandbox: str) -> str:
+    """Run a command that may read an engine and write the scratch; return why it did not do its work, or nothing."""
+    if sandbox:
+        room = Room(scratch, reads=(engine,), gpu=ENGINE == "tensorrt")
+        done = run(command, room, Limits(seconds=_TRY_SECONDS), kind=sandbox)
+        ended, code, errors = done.ended_by, done.returncode, done.stderr.decode(errors="replace")
+    else:
+        try:
+            own = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=_TRY_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"still running after {_TRY_SECONDS} s"
+        ended, code, errors = "", own.returncode, own.stderr
+    said = errors.strip().splitlines() or ["it crashed without a message"]
+    return f"not working ({(ended or said[-1])[:160]})" if ended or code else ""
 
 
 def _json_fault(path: Path, ours: Reference) -> str | None:

@@ -1,6 +1,7 @@
 """The handle on a submission: student code can fail in any way, and the claims see data."""
 
 import linecache
+import os
 import sys
 import tempfile
 import warnings
@@ -12,7 +13,7 @@ import pytest
 from helpers.missed import Missed
 from helpers.probes import answer
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.student import Student
+from helpers.probes.student import Student, read_artifact
 
 
 @pytest.fixture
@@ -115,6 +116,20 @@ def test_artifacts_are_read_as_bytes_and_links_are_not_followed(
     student = Student.in_process({})
     assert student.artifact("latency.json") == b"{}"
     assert student.artifact("accuracy.json") is None and student.artifact("report.json") is None
+
+
+def test_an_artifact_is_an_ordinary_file_of_the_folder_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "artifacts"
+    folder.mkdir()
+    os.mkfifo(folder / "latency.json")
+    with (folder / "throughput.json").open("wb") as file:
+        file.truncate(400 << 20)
+    (folder / "accuracy.json").mkdir()
+    (tmp_path / "report.json").write_text("{}")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("latency.json", "throughput.json", "accuracy.json", "../report.json", "report.json"):
+        assert read_artifact(folder, name) is None
+    assert read_artifact(tmp_path, "report.json") == b"{}" and read_artifact(tmp_path / "link", "report.json") is None
 
 
 def _run_cell(source: str, namespace: dict[str, Any], name: str) -> None:

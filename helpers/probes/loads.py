@@ -1,0 +1,104 @@
+"""Functions that load what a student made: plain data in, plain data out, so that another process can run them.
+
+    @loads
+    def plan_facts(plan: bytes) -> dict[str, Any] | None: ...
+
+Called, they run here; where a judge has named another place (`elsewhere`), they run there: in a sandboxed child that
+knows no secret, with limits on time and memory, since a file can be made to hang or to break what loads it.
+
+`python -m helpers.probes.loads [PACKAGE=FOLDER]` is that child: it takes calls over its stdin, a socket. The package's
+parents need not be there: a sandbox shows the folder alone.
+"""
+
+import functools
+import importlib
+import os
+import socket
+import sys
+import types
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from helpers.errors import LabError
+from helpers.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
+from helpers.probes.codec import pack, unpack
+
+__all__ = ["LoadError", "elsewhere", "loads"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Place = Callable[[str, str, tuple[Any, ...]], Any]
+"""Runs a function, by its module and name, on arguments."""
+
+_place: list[Place] = []
+_ERRORS = {error.__name__: error for error in (LabError, *LabError.__subclasses__())}
+
+
+class LoadError(LabError):
+    """A file could not be loaded where strangers' files are: it broke its loader, or took too long or too much."""
+
+
+def loads(function: Function) -> Function:
+    """Let the decorated function run where strangers' files are loaded."""
+
+    @functools.wraps(function)
+    def run(*given: Any) -> Any:
+        if _place:
+            return _place[-1](function.__module__, function.__name__, given)
+        return function(*given)
+
+    return run  # type: ignore[return-value]
+
+
+def elsewhere(place: Place) -> None:
+    """Have every function of `loads` run at `place` from now on, in this process."""
+    _place[:] = [place]
+
+
+def asked_of(channel: socket.socket, ends: float | None, module: str, name: str, given: tuple[Any, ...]) -> Any:
+    """Return what the child at the other end of `channel` answers; its error as the one that the function raised.
+
+    Raises:
+        ChannelError, NotPlainDataError: no answer, or none that can be read.
+        LabError: as the function raised it, or of any other exception of its.
+    """
+    write_message(channel, REQUEST, pack([module, name, list(given)]), ends)
+    answered = unpack(read_message(channel, REPLY, ends)[1])
+    if not isinstance(answered, list) or len(answered) != 3:
+        raise ChannelError("what came was no answer")
+    value, kind, text = answered
+    if kind is not None:
+        raise _ERRORS.get(str(kind), LoadError)(str(text)[:500])
+    return value
+
+
+def _answered(request: bytes) -> bytes:
+    try:
+        module, name, given = unpack(request)
+        return pack([getattr(importlib.import_module(module), name)(*given), None, None])
+    except Exception as error:  # of whatever the file does to its loader
+        kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS), "LoadError")
+        said = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+        return pack([None, kind, said[:500].encode(errors="replace").decode()])
+
+
+def _place_package(name: str, folder: str) -> None:
+    """Let a package be imported from its folder, without what lies above it."""
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        package = types.ModuleType(".".join(parts[:end]))
+        package.__path__ = [folder] if end == len(parts) else []
+        sys.modules[package.__name__] = package
+
+
+def _serve() -> None:
+    channel = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    with channel, suppress(ChannelError):
+        while True:
+            write_message(channel, REPLY, _answered(read_message(channel, REQUEST)[1]))
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        _place_package(*argument.split("=", 1))
+    _serve()

@@ -1,0 +1,91 @@
+"""The disposable process in which what a student made is loaded: sandboxed, limited, started anew when it breaks."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from helpers.probes.channel import ChannelError
+from helpers.probes.codec import NotPlainDataError
+from helpers.probes.loads import LoadError, asked_of, elsewhere
+from solutions.grading.layout import ROOT
+from solutions.sandbox import Limits, Room, Watch, command
+
+__all__ = ["LoadingChild"]
+
+LIMITS = Limits(memory_bytes=6 << 30, processes=32, scratch_bytes=1 << 30, seconds=3600.0)
+CALL_S = 120.0
+"""Seconds that one load or run of a student's file may take, the child's start included."""
+
+_PIPELINE = ROOT / "solutions" / "pipeline"  # how engines are run; of the rest of solutions/ the child sees nothing
+
+
+class LoadingChild:
+    """Runs the functions of helpers.probes.loads in a sandboxed child; used as a context manager.
+
+    Args:
+        sandbox: the name of the sandbox.
+        scratch: an empty folder for it.
+        gpu: whether the child needs the GPU.
+        call_s: seconds that one call may take.
+    """
+
+    def __init__(self, sandbox: str, scratch: Path, gpu: bool, call_s: float = CALL_S) -> None:
+        self._sandbox, self._call_s = sandbox, call_s
+        self._room = Room(scratch.resolve(), reads=(_PIPELINE,), gpu=gpu)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "LoadingChild":
+        elsewhere(self.run)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def run(self, module: str, name: str, given: tuple[Any, ...]) -> Any:
+        """Run a function in the child.
+
+        Raises:
+            LabError: as the function raised it; LoadError where the child broke or passed a limit.
+        """
+        if self._process is None:
+            self._start()
+        try:
+            return asked_of(self._channel, time.monotonic() + self._call_s, module, name, given)
+        except (ChannelError, NotPlainDataError) as error:
+            reason = self._watch.ended_by or f"it broke the process that loads it, or took over {self._call_s:g} s"
+            self._end()
+            raise LoadError(f"{name} of the file: {reason} ({error})") from error
+
+    def _start(self) -> None:
+        self._channel, theirs = socket.socketpair()
+        self._channel.setblocking(False)
+        argv, environment = command(
+            self._sandbox,
+            [sys.executable, "-m", "helpers.probes.loads", f"solutions.pipeline={_PIPELINE}"],
+            self._room,
+            LIMITS,
+        )
+        with theirs:
+            self._process = subprocess.Popen(
+                argv,
+                env=environment,
+                cwd=self._room.scratch,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self._watch = Watch(self._process.pid, self._room, LIMITS)
+        self._watch.start()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._channel.close()
+            self._watch.stop()
+            self._process.wait()
+            self._process = None

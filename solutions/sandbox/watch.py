@@ -1,0 +1,134 @@
+"""Watches a sandboxed process from outside and ends it where it uses more than its limits."""
+
+import contextlib
+import os
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
+from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, tree
+from solutions.sandbox.room import Limits, Room
+
+__all__ = ["Watch"]
+
+POLL_S = 0.1
+_SHARED = Path("/dev/shm")
+_FREE_BYTES = 256 << 20
+"""What stays free of the scratch's file system, whoever fills it."""
+
+
+class Watch:
+    """Ends the process `pid` and all that it started where they pass `limits`; used as a context manager.
+
+    Ten times a second a thread adds up memory, processes, the scratch folder and the time. When the block ends, so does
+    the process.
+    """
+
+    def __init__(self, pid: int, room: Room, limits: Limits) -> None:
+        self.ended_by = ""
+        """The limit that was passed, as a clause that begins with "it"; empty where none was."""
+        self.peak_bytes = 0
+        """The most memory that was seen at one time."""
+        self.memory_bytes = 0
+        """The memory that was seen last."""
+        self._pid, self._room, self._limits = pid, room, limits
+        self._born = born_at(pid)
+        self._hidden: set[int] = set()
+        self._ours = own_processes(pid)
+        self._shared = _shared_names()
+        self._started = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        with contextlib.suppress(OSError):  # where the machine's memory ends, it goes before the grader
+            Path(f"/proc/{self._pid}/oom_score_adj").write_text("1000")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching, and end the process where it still runs."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        end(self._pid, self._born)
+
+    def __enter__(self) -> "Watch":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _poll(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # whatever it is: nobody else holds the limits
+            self._pass(f"it was ended since it could not be watched: {error!r}")
+
+    def _watch(self) -> None:
+        walk_at, used, most = 0.0, 0, self._limits.processes + 1
+        with contextlib.suppress(OSError, AttributeError):  # among thousands of processes it must have its turn
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -20)  # which only root may ask for
+        while not self._over.wait(POLL_S) and (pids := tree(self._pid, self._born, most)):
+            now = time.monotonic()
+            if len(pids) == most:  # at once: meanwhile they become more
+                self._pass(f"it started more than its limit of {self._limits.processes} processes")
+                return
+            if now >= walk_at:
+                try:
+                    used = folder_bytes(self._room.scratch) + self._deleted_bytes(pids) + self._shared_bytes()
+                except Hidden as hidden:
+                    self._pass(str(hidden))
+                    return
+                walk_at = now + 10 * (time.monotonic() - now)  # a folder of many files is looked at less often
+            self.memory_bytes = memory_bytes(pids, self._limits.memory_bytes)
+            self.peak_bytes = max(self.peak_bytes, self.memory_bytes)
+            if passed := self._passed(used, now):
+                self._pass(passed)
+                return
+
+    def _deleted_bytes(self, pids: list[int]) -> int:
+        """Return the bytes of deleted files; Hidden where a process stays as one that runs an unreadable program."""
+        used, hidden = deleted_bytes(pids[self._ours :])
+        if hidden & self._hidden:  # the second time: one that is just being started may look so
+            raise Hidden("it hid its open files")
+        self._hidden = hidden
+        return used
+
+    def _shared_bytes(self) -> int:
+        """Return the bytes that appeared in /dev/shm, those of other runs too; bubblewrap's is its own, with a size."""
+        if self._ours == 2:
+            return 0
+        return sum(folder_bytes(_SHARED / name) for name in _shared_names() - self._shared)
+
+    def _pass(self, passed: str) -> None:
+        self.ended_by = passed
+        end(self._pid, self._born)
+
+    def _passed(self, used: int, now: float) -> str:
+        limits = self._limits
+        if now - self._started > limits.seconds:
+            return f"it took longer than its limit of {limits.seconds:g} s"
+        if self.memory_bytes > limits.memory_bytes:
+            return f"it used more than its limit of {_size(limits.memory_bytes)} of memory"
+        if used > limits.scratch_bytes:
+            return f"it wrote more than its limit of {_size(limits.scratch_bytes)}"
+        disk = os.statvfs(self._room.scratch)
+        if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
+            return f"it was ended since the disk is full: less than {_size(_FREE_BYTES)} are left"
+        return ""
+
+
+def _shared_names() -> set[str]:
+    with contextlib.suppress(OSError):  # only Linux has it
+        return set(os.listdir(_SHARED))
+    return set()
+
+
+def _size(number: int) -> str:
+    return f"{number / (1 << 20):,.0f} MiB"

@@ -1,0 +1,183 @@
+"""The sandbox that this machine has: what a stranger's process sees, and which limit ends it.
+
+`trtlab doctor --sandbox` and `make hostile` try the escapes; here is what a sandbox is told, and a few real runs.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from helpers.errors import LabError
+from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
+from solutions.sandbox.disk import Hidden, folder_bytes
+from solutions.sandbox.processes import born_at, end, memory_bytes, tree
+from solutions.sandbox.room import ROOT, environment_of, visible
+
+WORKS = [kind for kind in KINDS if not trouble(kind)]
+MIB = 1 << 20
+
+
+@pytest.fixture(params=WORKS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def test_the_environment_is_an_allow_list_with_a_fresh_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("TRT_LAB_SEED", "7")
+    monkeypatch.setenv("TRT_LAB_ENGINE", "cpu")
+    inside = environment_of(Room(tmp_path, environment={"ADDED": "1"}))
+    assert {"AWS_SECRET_ACCESS_KEY", "TRT_LAB_SEED", "JPY_PARENT_PID"}.isdisjoint(inside)
+    assert (inside["TRT_LAB_ENGINE"], inside["ADDED"]) == ("cpu", "1")
+    assert inside["HOME"] == f"{tmp_path}/home" and inside["TMPDIR"] == f"{tmp_path}/tmp"
+
+
+def test_nothing_that_can_be_read_holds_solutions_or_what_a_course_keeps(tmp_path: Path) -> None:
+    hidden = ("solutions", "submitted", "autograded", "feedback", "results", "gradebook.db", ".git", "tests")
+    paths = visible(Room(tmp_path))
+    assert ROOT / "helpers" in paths
+    assert [path for path in paths for name in hidden if (ROOT / name).is_relative_to(path)] == []
+
+
+def test_a_project_that_lies_where_submissions_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="move the project"):
+        visible(Room(tmp_path, reads=(ROOT.parent,)))
+
+
+def test_where_there_is_no_proc_psutil_sees_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as shell:
+        assert _soon(lambda: len(tree(shell.pid)) == 2)
+        by_proc = tree(shell.pid, born_at(shell.pid))
+        monkeypatch.setattr(processes, "_PROC", False)
+        assert tree(shell.pid, born_at(shell.pid)) == by_proc and tree(shell.pid, "another") == []
+        assert memory_bytes(by_proc, 1 << 40) > 0
+        end(shell.pid)
+        assert tree(shell.pid) == []
+
+
+def test_a_sandbox_that_is_unknown_or_does_not_work_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "trouble", lambda kind: f"no {kind} today")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(LabError, match="bubblewrap: no bubblewrap today.*--unsafe-no-sandbox"):
+        chosen()
+    assert chosen(unsafe=True) == "none"
+    monkeypatch.setenv(VARIABLE, "bubblewrap")
+    with pytest.raises(LabError, match="no bubblewrap today"):
+        chosen(unsafe=True)
+    monkeypatch.setenv(VARIABLE, "jail")
+    with pytest.raises(LabError, match="TRT_LAB_SANDBOX=jail is not known"):
+        chosen()
+    monkeypatch.setenv(VARIABLE, "none")
+    with pytest.raises(LabError, match="TRT_LAB_SANDBOX=none"):
+        chosen()
+
+
+def test_the_gpu_s_devices_are_passed_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    plain, environment = command("bubblewrap", ["true"], Room(tmp_path))
+    assert "/sys" not in plain and environment["HOME"] == f"{tmp_path}/home"
+    assert "/sys" in command("bubblewrap", ["true"], Room(tmp_path, gpu=True))[0]
+
+
+def test_a_command_reads_its_input_and_writes_only_its_scratch(kind: str, tmp_path: Path) -> None:
+    outside = ROOT / "helpers" / f"{tmp_path.parent.name}.txt"
+    code = f"""
+import os, sys
+open("kept", "w").write(sys.stdin.read())
+try:
+    open({str(outside)!r}, "w")
+except OSError:
+    print(os.getcwd(), os.access({str(ROOT / "solutions" / "grading")!r}, os.R_OK))
+"""
+    done = run(python(code), Room(tmp_path / "scratch"), kind=kind, input=b"heard")
+    assert (done.returncode, done.ended_by, done.stderr) == (0, "", b"")
+    assert done.stdout.decode() == f"{tmp_path}/scratch False\n" or kind == "landlock"
+    assert (tmp_path / "scratch" / "kept").read_text() == "heard" and not outside.exists()
+
+
+@pytest.mark.parametrize(
+    "code, limits, said",
+    [
+        ("x = []\nwhile True: x.append(b'x' * (8 << 20))", Limits(memory_bytes=200 * MIB), "200 MiB of memory"),
+        ("for _ in range(40): os.fork() or time.sleep(60)\ntime.sleep(60)", Limits(processes=20), "20 processes"),
+        (
+            "n = 0\nwhile True: n += 1; open(str(n), 'wb').write(bytes(1 << 20))",
+            Limits(scratch_bytes=40 * MIB),
+            "wrote",
+        ),
+        ("time.sleep(60)", Limits(seconds=0.5), "longer than its limit of 0.5 s"),
+    ],
+    ids=["memory", "processes", "disk", "time"],
+)
+def test_what_passes_a_limit_is_ended_with_all_that_it_started(
+    kind: str, tmp_path: Path, code: str, limits: Limits, said: str
+) -> None:
+    done = run(python(f"import os, time\n{code}"), Room(tmp_path), limits, kind=kind)
+    assert done.returncode != 0 and said in done.ended_by
+    assert str(tmp_path) not in _command_lines()
+
+
+def _command_lines() -> str:
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_text())
+        except OSError:
+            continue
+    return "\n".join(line for line in lines if f"\0{os.getpid()}\0" not in line)
+
+
+def test_what_is_written_to_shared_memory_counts_and_is_removed(kind: str, tmp_path: Path) -> None:
+    prefix = f"trtlab-{os.getpid()}-{kind}"
+    code = f"""
+import os, time
+os.mkdir("/dev/shm/{prefix}-folder")
+for n in range(60):
+    open(f"/dev/shm/{prefix}-folder/{{n}}", "wb").write(bytes(1 << 20))
+time.sleep(20)
+"""
+    done = run(python(code), Room(tmp_path), Limits(memory_bytes=64 * MIB, scratch_bytes=20 * MIB), kind=kind)
+    assert "wrote" in done.ended_by if kind == "landlock" else b"No space left" in done.stderr
+    assert list(Path("/dev/shm").glob(f"{prefix}*")) == []
+
+
+def test_nothing_outlives_a_grader_that_is_killed(kind: str, tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from solutions.sandbox import Room, run
+inside = "import os, time; os.fork() or os.setsid(); open('there', 'w'); time.sleep(60)"
+run([{sys.executable!r}, "-I", "-S", "-c", inside], Room(Path({str(tmp_path)!r})), kind={kind!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as grader:
+        assert _soon(lambda: (tmp_path / "there").exists())
+        assert str(tmp_path) in _command_lines()
+        grader.kill()
+    assert _soon(lambda: str(tmp_path) not in _command_lines())
+
+
+def _soon(happens: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + 30
+    while not happens() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return happens()
+
+
+def test_a_folder_is_removed_whatever_was_made_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    code = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nos.mkdir('closed'); os.chmod('closed', 0)"
+    subprocess.run(python(code), cwd=folder, check=True)
+    (folder / "link").symlink_to(ROOT)
+    with pytest.raises(Hidden, match="deep"):
+        folder_bytes(folder)
+    remove(folder)
+    assert not folder.exists() and ROOT.is_dir()
+    remove(folder)
