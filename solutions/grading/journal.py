@@ -14,7 +14,7 @@ from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
 
 __all__ = ["Journal"]
 
-_CODE = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline")
+_CODE = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline", "solutions/sandbox")
 _SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 
 

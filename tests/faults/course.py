@@ -15,10 +15,12 @@ from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
 from tests.grading.tiny import CONFIG, STEP, code_of, solved, source_notebook
 
-__all__ = ["Copies", "Failed", "Run", "require"]
+__all__ = ["GRADES", "STUDENTS", "Copies", "Failed", "Run", "require"]
 
 GRADES = ("grades.csv", "grades.json")
-LONGEST_RUN_S = 300
+STUDENTS = 3
+LONGEST_RUN_S = 1800
+"""An end that no run may need, however slow the machine is."""
 
 
 class Failed(Exception):
@@ -138,7 +140,7 @@ def _make(root: Path) -> None:
     make_labs(course, root / "labs")
     lab = nbformat.read(root / "labs" / STEP / f"{STEP}.ipynb", as_version=4)
     dies = code_of(solved(lab), "cube", "def cube(x):\n    import os\n    os._exit(1)")
-    for student, notebook in {"ada": solved(lab), "ben": solved(lab, "cube"), "dora": dies, "eve": lab}.items():
+    for student, notebook in {"ada": solved(lab), "ben": solved(lab, "cube"), "dora": dies}.items():
         path = course.submitted(student, STEP)
         path.parent.mkdir(parents=True)
         nbformat.write(notebook, path)

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tests.faults.course import GRADES, Copies, Run, require
+from tests.faults.course import GRADES, STUDENTS, Copies, Run, require
 
 __all__ = ["begun_anew", "damaged", "locked_at_start", "locked_under_way", "rebuilt"]
 
@@ -27,12 +27,12 @@ def begun_anew(copies: Copies, how: str) -> str:
     _damage(root / "gradebook.db", how)
     run = Run(root, ("--new-gradebook",))
     require(run.ended() == 0, f"exit code {run.process.returncode}: {run.err[-300:]}")
-    require(run.out.count(" · unchanged") == 4, "notebooks were run again")
+    require(run.out.count(" · unchanged") == STUDENTS, "notebooks were run again")
     require(how == "missing" or any((root / "backups").glob("damaged-*.db")), "what was there is gone")
     (root / "grades.json").unlink()  # of a mended gradebook the notes speak
     Run(root).graded()
     copies.require_same(root)
-    return "points from the records, 4 submissions unchanged"
+    return "points from the records, every submission unchanged"
 
 
 def locked_at_start(copies: Copies) -> str:

@@ -4,7 +4,7 @@ import random
 import signal
 import time
 
-from tests.faults.course import Copies, Run, grades_in, require
+from tests.faults.course import STUDENTS, Copies, Run, grades_in, require
 
 __all__ = ["killed", "told_to_stop", "two_at_once", "waits"]
 
@@ -67,6 +67,6 @@ def waits(copies: Copies) -> str:
     second.until("waiting for it")
     first.graded()
     second.graded()
-    require(second.out.count("unchanged") == 4, "the second run graded again")
+    require(second.out.count("unchanged") == STUDENTS, "the second run graded again")
     copies.require_same(root)
     return "waited for the first run, graded nothing again"
