@@ -146,7 +146,7 @@ def read_notebook(path: str | Path) -> NotebookNode:
     except UnicodeDecodeError as error:
         raise InputError(f"{path.name} is not text in UTF-8") from error
     except Exception as error:  # nbformat raises whatever the content leads it into
-        said = str(error).strip().splitlines()
+        said = str(error).strip().splitlines() or ["without a message"]
         reason = "it is not JSON" if "JSON" in type(error).__name__ else f"{type(error).__name__}: {said[0][:100]}"
         raise InputError(f"{path.name} is not a notebook ({reason})") from error
     if not isinstance(notebook.get("cells"), list):

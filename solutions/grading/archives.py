@@ -229,6 +229,6 @@ def _name_fault(name: str) -> str | None:
         lengths = [len(part.encode()) for part in path.parts]
     except UnicodeEncodeError:
         return "is not UTF-8"
-    if max(lengths, default=0) > 200 or any(ord(letter) < 32 for letter in name):
+    if max(lengths, default=0) > 200 or not name.isprintable():
         return "is no name for a file"
     return None

@@ -47,7 +47,7 @@ def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
 def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
     found = Submission(folder.name)
     if fault := _name_fault(folder.name):
-        found.student = folder.name.encode(errors="backslashreplace").decode()
+        found.student = folder.name if folder.name.isprintable() else ascii(folder.name)[1:-1]
         found.notes.append(f"refused: {fault}; rename the folder")
         found.refused = True
         return found
@@ -79,6 +79,8 @@ def _name_fault(name: str) -> str | None:
         name.encode()
     except UnicodeEncodeError:
         return "the student folder's name is not UTF-8"
+    if not name.isprintable():
+        return "the student folder's name holds a character that cannot be printed"
     return None
 
 

@@ -20,19 +20,19 @@ def changed(draw: st.DrawFn, good: Any, other: st.SearchStrategy[Any] = JSON) ->
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(list(_paths(value))))
         if not path:
-            return draw(other)
+            return copy.deepcopy(draw(other))
         place = value
         for key in path[:-1]:
             place = place[key]
         match draw(st.sampled_from(["replace", "replace", "remove", "double"])):
             case "replace":
-                place[path[-1]] = draw(other)
+                place[path[-1]] = copy.deepcopy(draw(other))
             case "remove":
                 del place[path[-1]]
             case "double" if isinstance(place, list):
                 place.append(copy.deepcopy(place[path[-1]]))
             case _:
-                place[draw(st.text(max_size=8)) if isinstance(place, dict) else path[-1]] = draw(other)
+                place[draw(st.text(max_size=8)) if isinstance(place, dict) else path[-1]] = copy.deepcopy(draw(other))
     return value
 
 

@@ -135,10 +135,11 @@ class IExecutionContext(Scoped):
         return Dims(volume(shape[axis + 1 :]) for axis in range(len(shape)))
 
     def get_max_output_size(self, name: str) -> int:
-        """Return the bytes of an output at the largest input shapes of the active profile."""
+        """Return the bytes of an output at the largest input shapes of the active profile; -1 where that is unknown."""
         largest = {n: shapes[2] for n, shapes in self._loaded.plan.profiles[self._profile].items()}
         binding = self._loaded.bindings[name]
-        return volume(_resolved(binding, largest)) * int(binding.data_type.itemsize)
+        shape = _resolved(binding, largest)
+        return -1 if min(shape, default=0) < 0 else volume(shape) * int(binding.data_type.itemsize)
 
     def infer_shapes(self) -> list[str]:
         """Return the inputs whose shapes are still missing."""

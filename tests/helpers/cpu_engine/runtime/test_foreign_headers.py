@@ -75,7 +75,7 @@ def _look_at(engine: trt.ICudaEngine) -> None:
         if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT:
             assert context.set_input_shape(name, tuple(engine.get_tensor_profile_shape(name, 0)[1]))
         else:
-            assert context.get_max_output_size(name) >= 0
+            assert context.get_max_output_size(name) >= -1
     inspector = engine.create_engine_inspector()
     assert json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))["Bindings"]
     assert "Bindings:" in inspector.get_engine_information(trt.LayerInformationFormat.ONELINE)
@@ -118,6 +118,11 @@ def test_a_header_without_a_field_is_refused(field: str) -> None:
 def test_the_reason_names_the_field_and_what_was_found(path: Path, value: Any, reason: str) -> None:
     engine, errors = _deserialized(_changed(path, value))
     assert engine is None and reason in errors[0]
+
+
+def test_the_size_of_an_output_whose_shape_the_header_leaves_open_is_unknown() -> None:
+    engine, _ = _deserialized(_changed(("bindings", 1, "shape"), []))
+    assert engine is not None and engine.create_execution_context().get_max_output_size("output") == -1
 
 
 @pytest.mark.parametrize("header", [None, [], 1, "x", {}])
