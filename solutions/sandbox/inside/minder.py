@@ -1,0 +1,113 @@
+"""Minds a process for which no namespace does it: nothing that it started outlives it, nor whoever asked for it."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+__all__ = ["mind"]
+
+_POLL_S = 0.2
+_PR_SET_CHILD_SUBREAPER = 36
+_SHARED = "/dev/shm"
+_WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def mind(become: Callable[[], None]) -> None:
+    """Fork a child that calls `become`, wait for it, end all that is left of it, and end as it did.
+
+    SIGINT is passed on to it; SIGTERM, SIGHUP and the end of our own parent end everything. Never returns.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "cannot adopt what the process leaves")
+    parent, shared = os.getppid(), set(os.listdir(_SHARED))
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        become()
+    status = _wait(child, parent)
+    _sweep()
+    _sweep_shared(shared)
+    _end_as(status)
+
+
+def _wait(child: int, parent: int) -> int:
+    """Return the child's wait status; that of SIGTERM where it was told to end, or left alone."""
+    while True:
+        received = signal.sigtimedwait(_WATCHED, _POLL_S)
+        number = received.si_signo if received else 0
+        if number == signal.SIGINT:
+            os.kill(child, signal.SIGINT)
+        if number in (signal.SIGTERM, signal.SIGHUP) or os.getppid() != parent:
+            return signal.SIGTERM
+        for pid, status in _reaped():
+            if pid == child:
+                return status
+
+
+def _reaped() -> Iterator[tuple[int, int]]:
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended
+
+
+def _sweep() -> None:
+    """Kill all descendants, as often as some are left; every orphan of theirs has become a child of ours."""
+    while True:
+        descendants = _descendants()
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # first stopped, so that they start no others meanwhile
+            for pid in descendants:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.005)
+
+
+def _descendants() -> list[int]:
+    found, ahead = [], [os.getpid()]
+    while ahead:
+        pid = ahead.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children") as file:
+                    children = [int(word) for word in file.read().split()]
+                found += children
+                ahead += children
+    return found
+
+
+def _sweep_shared(before: set[str]) -> None:
+    """Remove what appeared in /dev/shm and no process of ours uses: other sandboxes may be at work beside this one."""
+    ours = os.geteuid()
+    new = [f"{_SHARED}/{name}" for name in set(os.listdir(_SHARED)) - before]
+    for path in set(new) - (_used() if new else set()):
+        with contextlib.suppress(OSError):
+            if os.lstat(path).st_uid == ours:
+                os.unlink(path)
+
+
+def _used() -> set[str]:
+    """Return the files of /dev/shm that some process maps or holds open."""
+    used = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="replace") as file:
+            used |= {line[line.index(_SHARED) :].rstrip("\n") for line in file if _SHARED in line}
+        with contextlib.suppress(OSError):
+            used |= {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    return used
+
+
+def _end_as(status: int) -> None:
+    if os.WIFSIGNALED(status):
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if os.WTERMSIG(status) != signal.SIGKILL else None
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)

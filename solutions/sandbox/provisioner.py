@@ -1,0 +1,106 @@
+"""Starts Jupyter kernels in the sandbox: nbgrader's Execute, plain or from formgrader, takes this kernel manager.
+
+The kernel talks over Unix sockets in its scratch folder, since it has no network. Whoever starts it may name the room:
+
+    manager = SandboxedKernelManager(kernel_name="python3")
+    await manager.start_kernel(room=Room(scratch), limits=Limits(), kind=chosen())
+    manager.watch.ended_by
+"""
+
+import asyncio
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning import LocalProvisioner
+from traitlets import default
+
+from helpers.errors import LabError
+from solutions.sandbox.choice import chosen, command
+from solutions.sandbox.room import STANDARD, Room
+from solutions.sandbox.watch import Watch, end, interrupt
+
+__all__ = ["SandboxProvisioner", "SandboxedKernelManager"]
+
+_SOCKET = "kernel"
+_LONGEST = 100
+"""Characters of a Unix socket's path: the system takes 107, and the port is appended."""
+
+
+class SandboxProvisioner(LocalProvisioner):
+    """Starts the kernel in a sandbox, watches its limits, and ends all that it started."""
+
+    watch: Watch | None = None
+    _limits = STANDARD
+    _room: Room | None = None
+    _own_scratch = False
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Return what starts the kernel; takes `room`, `limits` and `kind` of `kwargs`, and drops env and cwd."""
+        self._limits = kwargs.pop("limits", None) or STANDARD
+        kind = kwargs.pop("kind", None) or chosen()
+        room = kwargs.pop("room", None)
+        self._own_scratch = room is None
+        self._room = room = room or Room(Path(tempfile.mkdtemp(prefix="trtlab-")))
+        room.scratch.mkdir(parents=True, exist_ok=True)
+        _connect_by_files(self.parent, room.scratch)
+        kwargs = await super().pre_launch(**{name: kwargs[name] for name in kwargs if name not in ("env", "cwd")})
+        line, environment = command(kind, kwargs.pop("cmd"), room, self._limits)
+        return {**kwargs, "cmd": line, "env": environment, "cwd": str(room.scratch)}
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        """Start the kernel and its watch."""
+        info = await super().launch_kernel(cmd, **kwargs)
+        self.watch = Watch(self.pid, self._room, self._limits)
+        self.watch.start()
+        return info
+
+    async def send_signal(self, signum: int) -> None:
+        """Interrupt the kernel, or end it with all that it started: of other signals it would die half."""
+        if self.process is None:
+            return
+        if signum == signal.SIGINT:
+            interrupt(self.pid)
+        elif signum:
+            await asyncio.to_thread(end, self.pid)
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """End what is left, and remove the scratch where nobody named one."""
+        if self.watch is not None:
+            await asyncio.to_thread(self.watch.stop)
+        if self._own_scratch and self._room is not None:
+            shutil.rmtree(self._room.scratch, ignore_errors=True)
+        await super().cleanup(restart)
+
+
+class SandboxedKernelManager(AsyncKernelManager):
+    """A kernel manager whose kernels run in the sandbox."""
+
+    @default("transport")
+    def _by_files(self) -> str:
+        return "ipc"
+
+    @property
+    def watch(self) -> Watch | None:
+        """The watch on the kernel: its `ended_by` and `peak_bytes`; None before it is started."""
+        return getattr(self.provisioner, "watch", None)
+
+    async def _async_pre_start_kernel(self, **kwargs: Any) -> tuple[list[str], dict[str, Any]]:
+        if self.provisioner is None:
+            self.provisioner = SandboxProvisioner(kernel_id="", kernel_spec=self.kernel_spec, parent=self)
+        return await super()._async_pre_start_kernel(**kwargs)
+
+    pre_start_kernel = _async_pre_start_kernel
+
+
+def _connect_by_files(manager: AsyncKernelManager, scratch: Path) -> None:
+    """Let a kernel's sockets and connection file lie in the scratch."""
+    socket = scratch / _SOCKET
+    if len(str(socket)) > _LONGEST:
+        raise LabError(f"a kernel's sockets need a scratch folder with a shorter path than {scratch}; TMPDIR names one")
+    manager.transport, manager.ip = "ipc", str(socket)
+    manager.connection_file = str(scratch / "kernel.json")

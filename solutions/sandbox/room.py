@@ -1,0 +1,118 @@
+"""What a stranger's process sees, what it may use, and what is told of its end."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = [
+    "GPU_FILES",
+    "INSIDE",
+    "ROOT",
+    "SITE",
+    "STANDARD",
+    "Done",
+    "Limits",
+    "Room",
+    "environment_of",
+    "prepare",
+    "visible",
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+INSIDE = Path(__file__).parent / "inside"
+"""What restricts a process from within."""
+SITE = Path(__file__).parent / "site"
+"""What Python imports first in a sandbox."""
+
+GPU_FILES = ("dev/nvidia*", "dev/nvidia-caps/*")
+"""NVIDIA's devices, as globs below /."""
+
+_PASSED = (
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "LD_LIBRARY_PATH"),
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH", "CUDA_MODULE_LOADING"),
+    *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+    *("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_CUDA", "TRT_LAB_DATA", "TRT_LAB_MODEL", "TRT_LAB_QUICK"),
+)
+"""All that a sandboxed process gets of our environment; what else it needs is named by its `Room`."""
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/fonts")
+_SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "passwd", "group", "nsswitch.conf")
+_PROJECT = ("helpers", "datasets")
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the stranger's process sees besides the system, the interpreter, helpers/ and datasets/."""
+
+    scratch: Path
+    """The only folder it can write, at the same path inside. HOME and TMPDIR lie in it; it is the working folder."""
+    reads: tuple[Path, ...] = ()
+    """Further files and folders that it can read, at the same paths inside."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables besides those of the allow-list."""
+    gpu: bool = False
+    """Whether NVIDIA's devices are passed through."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a sandboxed process and all that it starts may use together."""
+
+    memory_bytes: int = 8 << 30
+    processes: int = 128
+    """Processes, not threads."""
+    scratch_bytes: int = 4 << 30
+    """Of the scratch folder with deleted files that are still open; no file can be larger."""
+    seconds: float = 3600.0
+
+
+STANDARD = Limits()
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a sandboxed command ended."""
+
+    returncode: int
+    """As subprocess gives it: below zero for a signal."""
+    stdout: bytes
+    stderr: bytes
+    ended_by: str = ""
+    """The limit that ended it, as a clause that begins with "it"; empty where it ended by itself."""
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    """The most memory that was seen at one time."""
+
+
+def visible(room: Room) -> list[Path]:
+    """Return the files and folders that can be read inside, the scratch apart; those that exist, and each once.
+
+    Neither solutions/ nor what a course keeps (submissions, gradebook, results) is below any of them.
+    """
+    settings = [Path("/etc", name) for name in _SETTINGS]
+    python = [Path(sys.prefix), Path(sys.base_prefix)]
+    project = [ROOT / name for name in _PROJECT]
+    data = [Path(os.environ["TRT_LAB_DATA"])] if os.environ.get("TRT_LAB_DATA") else []
+    libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if room.gpu and name]
+    paths = [*map(Path, _SYSTEM), *settings, *python, *project, *data, *libraries, *room.reads]
+    return list(dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists()))
+
+
+def environment_of(room: Room, site: str | Path = SITE) -> dict[str, str]:
+    """Return the whole environment inside: the allow-list of ours, a fresh HOME and TMPDIR, and what `room` adds.
+
+    `site` is the path inside of what Python imports first.
+    """
+    ours = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    fresh = {"HOME": str(room.scratch / "home"), "TMPDIR": str(room.scratch / "tmp")}
+    whole = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), **ours, **fresh, **room.environment}
+    return {**whole, "PYTHONPATH": os.pathsep.join([str(site), whole["PYTHONPATH"]])}
+
+
+def prepare(room: Room) -> None:
+    """Make the scratch with its home and its folder for temporary files."""
+    for name in ("home", "tmp"):
+        (room.scratch / name).mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,67 @@
+"""Kernels in the sandbox: they answer over files, see helpers alone, are interrupted, and leave nothing."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from helpers.errors import LabError
+from solutions.sandbox import KINDS, Limits, Room, trouble
+from solutions.sandbox.provisioner import SandboxedKernelManager
+
+WORKS = [kind for kind in KINDS if not trouble(kind)]
+CODE = """
+import importlib.util, os, subprocess
+import helpers
+found = []
+try:
+    import solutions.checks
+    found.append("solutions.checks")
+except (ImportError, OSError):
+    pass
+left = subprocess.Popen(["setsid", "sh", "-c", f"sleep 300; : {os.getcwd()}"]).pid
+open("said", "w").write(f"{os.path.basename(os.getcwd())} {found} {'JPY_PARENT_PID' in os.environ}")
+"""
+
+
+@pytest.mark.parametrize("kind", WORKS)
+def test_a_kernel_runs_is_interrupted_and_leaves_no_process(kind: str, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    statuses = asyncio.run(_run(kind, Room(scratch)))
+    assert statuses == ["ok", "error"]  # the second was interrupted
+    assert (scratch / "said").read_text() == "scratch [] False"
+    assert not list(scratch.glob("kernel*"))
+    assert [line for path in Path("/proc").glob("[0-9]*/cmdline") if str(scratch) in (line := _text(path))] == []
+
+
+async def _run(kind: str, room: Room) -> list[str]:
+    manager = SandboxedKernelManager(kernel_name="python3")
+    await manager.start_kernel(room=room, limits=Limits(), kind=kind)
+    client = manager.client()
+    client.start_channels()
+    try:
+        await client.wait_for_ready(timeout=60)
+        first = await client.execute_interactive(CODE, output_hook=lambda message: None, timeout=60)
+        again = asyncio.ensure_future(
+            client.execute_interactive("import time; time.sleep(60)", output_hook=lambda message: None, timeout=60)
+        )
+        while not again.done():  # one that comes before the cell is running is lost
+            await asyncio.sleep(0.3)
+            await manager.interrupt_kernel()
+        return [first["content"]["status"], (await again)["content"]["status"]]
+    finally:
+        client.stop_channels()
+        await manager.shutdown_kernel(now=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # it has just ended
+        return ""
+
+
+def test_a_scratch_with_a_path_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
+    manager = SandboxedKernelManager(kernel_name="python3")
+    with pytest.raises(LabError, match="TMPDIR names one"):
+        asyncio.run(manager.start_kernel(room=Room(tmp_path / ("long" * 25)), kind="none"))
