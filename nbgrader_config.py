@@ -51,7 +51,7 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
-    "nbgrader.preprocessors.SaveAutoGrades",
+    "solutions.grading.saving.SaveGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
     "solutions.grading.marking.MarkingGuide",
@@ -66,3 +66,4 @@ c.GenerateFeedback.preprocessors = [
 
 # `downloaded/<step>/archive/` holds what a learning platform gave; students.csv says whose is whose.
 c.ZipCollectApp.collector_plugin = "solutions.grading.collector.StudentCollector"
+c.ZipCollectApp.extractor_plugin = "solutions.grading.archives.NotebookExtractor"

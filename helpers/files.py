@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = [
     "atomic_write",
     "made_folders",
     "read_json",
+    "read_regular",
     "remove_temporaries",
     "sha256",
     "temporary_path",
@@ -116,6 +118,28 @@ def read_json(path: str | Path, what: str = "JSON file") -> Any:
         raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a valid {what}: {error}; write it again") from error
+
+
+def read_regular(path: str | Path, largest: int, what: str = "file") -> bytes:
+    """Return the bytes of a file that a stranger may have put there: no link is followed, no pipe waited for.
+
+    Raises:
+        InputError: it is missing, unreadable, not a plain file, or has more than `largest` bytes.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        if os.path.islink(path):
+            raise InputError(f"the {what} {path} is a link, and links are not followed; put the file itself there")
+        with open(os.open(path, flags), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise InputError(f"the {what} {path} is no plain file; put a file there")
+            data = file.read(largest + 1) if about.st_size <= largest else b""
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from error
+    if about.st_size > largest or len(data) > largest:
+        raise InputError(f"the {what} {path} has {about.st_size:,} bytes; at most {largest:,} are read")
+    return data
 
 
 def write_json(path: str | Path, value: Any) -> None:

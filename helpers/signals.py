@@ -1,4 +1,7 @@
-"""SIGINT (Ctrl-C), SIGTERM and SIGHUP as clean ends: what is half-written goes, one line says so, exit code 128 + n."""
+"""Signals as clean ends: what is half-written goes, one line says so, exit code 128 + n.
+
+They are SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT.
+"""
 
 import contextlib
 import os
@@ -17,7 +20,7 @@ __all__ = ["Stopped", "clean_ends"]
 GRACE_S = 5.0
 """For how long the main thread may go on with a call that does not look for signals, such as a build in TensorRT."""
 
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Windows has neither of the last two
 
 
 class Stopped(KeyboardInterrupt):

@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 
 from helpers.errors import InputError
-from solutions.grading.collector import is_copy, student_of
+from solutions.grading.archives import REFUSED
+from solutions.grading.collector import candidates, doubles, is_copy, is_linked, student_of
 from solutions.grading.course import Course
+from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.layout import ROOT
 from solutions.grading.roster import Student, read_roster
 
 __all__ = ["collect"]
 
 _SKIPPED = re.compile(r"Skipped submission with no match information provided: (.*)")
+_REFUSED = re.compile(rf"{REFUSED} (.*)")
 _LABEL = re.compile(r"^\[ZipCollectApp \| \w+\] ")
 
 
@@ -26,6 +29,7 @@ def collect(course: Course) -> list[str]:
 
     Raises:
         InputError: students.csv cannot be read.
+        CourseError: the disk is full or cannot be written.
     """
     lines: list[str] = []
     roster = read_roster(course.root)
@@ -39,24 +43,29 @@ def collect(course: Course) -> list[str]:
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
             reason = _LABEL.sub("", said[-1])
+            if any(text in reason for text in DISK_FULL):
+                raise CourseError(f"downloaded/{step} could not be unpacked: {reason}; nothing was graded")
             lines.append(f"downloaded/{step} could not be collected, submitted/ is graded as it is: {reason}")
             continue
         lines.append(f"downloaded/{step}: collected into submitted/")
+        lines += [f"downloaded/{step}: refused: {line}" for line in _REFUSED.findall(done.stderr)]
         extracted = archive.with_name("extracted").resolve()
+        twice = doubles(candidates(extracted, step), roster)
         for file in sorted(Path(found).resolve().relative_to(extracted) for found in _SKIPPED.findall(done.stderr)):
-            if reason := _left_out(file, step, roster):
+            if reason := twice.get(file) or _left_out(course, file, step, roster):
                 lines.append(f"downloaded/{step}: {file} left out: {reason}")
     return lines
 
 
-def _left_out(file: Path, step: str, roster: list[Student]) -> str | None:
+def _left_out(course: Course, file: Path, step: str, roster: list[Student]) -> str | None:
     """Return why a file was not taken; None for one that is nobody's work."""
     if file.suffix != ".ipynb" or is_copy(file):
         return None
     if step not in file.name:
         return f"its name holds no {step}"
     try:
-        student_of(file, roster)
+        student = student_of(file, roster)
     except InputError as error:
         return str(error)
-    return None
+    linked = is_linked(course.root, student, step)
+    return f"submitted/{student}/{step} is a link, and links are not followed" if linked else None

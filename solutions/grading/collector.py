@@ -6,6 +6,7 @@ students.csv names ada_l. Without the class list nobody can tell whether "ada_l"
 
 import re
 import unicodedata
+from contextlib import suppress
 from pathlib import Path, PurePath
 
 from nbgrader.plugins import FileNameCollectorPlugin
@@ -13,7 +14,7 @@ from nbgrader.plugins import FileNameCollectorPlugin
 from helpers.errors import InputError, LabError
 from solutions.grading.roster import ROSTER, Student, read_roster
 
-__all__ = ["StudentCollector", "is_copy", "student_of"]
+__all__ = ["StudentCollector", "candidates", "doubles", "is_copy", "is_linked", "student_of"]
 
 _NOTEBOOK = re.compile(r"(?:^|(?<=_))[01][0-9]_[a-z0-9]+[^/\\]*\.ipynb$")
 
@@ -61,21 +62,49 @@ def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def doubles(files: list[PurePath], roster: list[Student]) -> dict[PurePath, str]:
+    """Return the files that nobody can choose between, since several would be one student's work, with a line each."""
+    owners: dict[str, list[PurePath]] = {}
+    for file in sorted(files):
+        with suppress(InputError):
+            owners.setdefault(student_of(file, roster), []).append(file)
+    return {
+        file: f"{' and '.join(map(str, own))} would both be the work of {student}: keep one of them"
+        for student, own in owners.items()
+        for file in own
+        if len(own) > 1
+    }
+
+
+def candidates(folder: Path, step: str) -> list[PurePath]:
+    """Return the files below a folder of extracted ones that may be somebody's notebook of the step."""
+    found = (path.relative_to(folder) for path in sorted(folder.rglob("*.ipynb")) if path.is_file())
+    return [path for path in found if not is_copy(path) and step in path.name]
+
+
 class StudentCollector(FileNameCollectorPlugin):
-    """nbgrader's collector with the class list. Two files that would become one submission stop it, with both names."""
+    """nbgrader's collector with the class list. Files that would become one submission are all left out."""
 
     def collect(self, submitted_file: str) -> dict[str, str] | None:
         """Return student and notebook of a file below downloaded/<step>/extracted/, None for one to be left out."""
-        step = self.parent.coursedir.assignment_id
-        below = Path(submitted_file).relative_to(self.parent._format_collect_path(self.parent.extracted_directory))
+        course = self.parent.coursedir
+        step, folder = course.assignment_id, Path(self.parent._format_collect_path(self.parent.extracted_directory))
+        below = Path(submitted_file).relative_to(folder)
         if below.suffix != ".ipynb" or is_copy(below) or step not in below.name:
             return None
         try:
-            student = student_of(below, read_roster(Path(self.parent.coursedir.root)))
+            roster = read_roster(Path(course.root))
+            student = student_of(below, roster)
         except LabError:
             return None  # collect.py asks again and tells
-        seen = self.__dict__.setdefault("_seen", {})
-        if student in seen:
-            self.parent.fail(f"{seen[student]} and {below} would both be the {step} of {student}: keep one of them")
-        seen[student] = below
+        if "_doubles" not in self.__dict__:
+            self.__dict__["_doubles"] = doubles(candidates(folder, step), roster)
+        if below in self.__dict__["_doubles"] or is_linked(Path(course.root), student, step):
+            return None
         return {"student_id": student, "file_id": step}
+
+
+def is_linked(root: Path, student: str, step: str) -> bool:
+    """Return whether a submission would be written through a link."""
+    folder = root / "submitted" / student
+    return any(path.is_symlink() for path in (folder, folder / step, folder / step / f"{step}.ipynb"))

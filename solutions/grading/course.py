@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +17,14 @@ from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, is_task
+from sqlalchemy.engine import make_url
 from traitlets.config import Config
 
 from helpers.errors import InputError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
 from helpers.lab import NOTEBOOKS
+from solutions.grading.faults import CourseError, course_fault
 from solutions.grading.layout import course_config
 from solutions.grading.outcome import CLAIMS
 
@@ -67,6 +70,12 @@ class Course:
         """The code that decides the points of the test cell {cell}."""
         return self.config.GradeExecute.get("claims", CLAIMS)
 
+    @property
+    def gradebook_file(self) -> Path | None:
+        """The file that the gradebook is in; None where it is on a database server."""
+        address = make_url(self._directory().db_url)
+        return Path(address.database) if address.get_backend_name() == "sqlite" and address.database else None
+
     def gradebook(self) -> Gradebook:
         """Open the gradebook; use it as a context manager."""
         return Gradebook(self._directory().db_url)
@@ -103,6 +112,7 @@ class Course:
 
         Raises:
             InputError: it could not be graded; the message ends with the reason.
+            CourseError: the course's disk or gradebook failed.
         """
         directory = self._directory(student_id=student, assignment_id=step)
         converter = Autograde(coursedir=directory, config=self.config, force=True)
@@ -113,6 +123,7 @@ class Course:
 
         Raises:
             InputError: it could not be written; the message ends with the reason.
+            CourseError: the course's disk or gradebook failed.
         """
         directory = self._directory(student_id=student, assignment_id=step)
         converter = GenerateFeedback(coursedir=directory, config=self.config, force=True)
@@ -138,16 +149,25 @@ class Course:
 
 def _start(converter: BaseConverter, failed: str, log: Path | None = None) -> None:
     """Run a converter with its log kept aside; turn what it raises into one line."""
-    with _kept_log(converter) as lines:
+    with _kept_log(converter) as kept:
         here = os.getcwd()
         try:
             converter.start()
         except (Exception, SystemExit) as error:
-            raise InputError(f"{failed}: {_reason(lines, error)}") from error
+            if fault := course_fault(error) or course_fault(kept.raised):
+                raise fault from error
+            raise InputError(f"{failed}: {_reason(kept.lines, error)}") from error
         finally:
             os.chdir(here)
             if log is not None:
-                atomic_write(log, "".join(f"{line}\n" for line in lines))
+                _keep(log, kept.lines)
+
+
+def _keep(log: Path, lines: list[str]) -> None:
+    try:
+        atomic_write(log, "".join(f"{line}\n" for line in lines))
+    except InputError as error:
+        raise CourseError(str(error)) from error
 
 
 class _Lines(logging.Handler):
@@ -156,20 +176,22 @@ class _Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        self.raised: BaseException | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the formatted record."""
+        """Keep the formatted record, and the exception that is handled by who logs: nbgrader passes none on."""
         self.lines.append(self.format(record))
+        self.raised = sys.exc_info()[1] or self.raised
 
 
 @contextmanager
-def _kept_log(converter: BaseConverter) -> Iterator[list[str]]:
+def _kept_log(converter: BaseConverter) -> Iterator[_Lines]:
     logger = logging.Logger("grading", logging.INFO)
     handler = _Lines()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     logger.addHandler(handler)
     converter.log = logger
-    yield handler.lines
+    yield handler
 
 
 def _reason(lines: list[str], error: BaseException) -> str:

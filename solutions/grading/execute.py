@@ -155,6 +155,8 @@ def _size(content: dict[str, Any]) -> int:
 
 def _remove(path: Path) -> None:
     """Remove what is there under a record's name, whatever a submission put there."""
+    if path.parent.is_symlink():
+        path.parent.unlink()
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -2,16 +2,20 @@
 
 import csv
 import io
+import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook
 from rich.table import Table
 
-from helpers.files import atomic_write, write_json
+from helpers.files import atomic_path
 from solutions.checks.core.claim import BONUS, CELLS, COLUMNS, CRITERIA
+from solutions.grading.faults import CourseError
+from solutions.grading.saving import held
+from solutions.grading.step_record import CellGrade, StepRecord
 
-__all__ = ["StudentGrades", "grades_of", "maxima", "table", "write_grades"]
+__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "write_grades"]
 
 MANUAL = "documentation"
 """The criterion that a person's part belongs to; it is pending until it is read."""
@@ -43,18 +47,26 @@ def maxima(gradebook: Gradebook, steps: list[str]) -> dict[str, float]:
 
 
 def grades_of(gradebook: Gradebook, student: str, steps: list[str], graded: list[str]) -> StudentGrades:
-    """Return a student's grades; of `steps`, those not in `graded` (missing or refused) give no points."""
+    """Return a student's grades; of `steps`, those not in `graded` (missing or refused) give no points.
+
+    Raises:
+        CourseError: the gradebook has nothing about a step that was graded.
+    """
+    cells = {step: held(gradebook, StepRecord(student, step)) for step in graded}
+    for step, found in cells.items():
+        if found is None:
+            raise CourseError(f"the gradebook has lost {step} of {student}: run the same command again")
+    return summed(student, steps, {step: found[0] for step, found in cells.items() if found})
+
+
+def summed(student: str, steps: list[str], cells: dict[str, dict[str, CellGrade]]) -> StudentGrades:
+    """Return a student's grades from the cells of their graded steps, by step and cell."""
     grades = StudentGrades(student, steps=dict.fromkeys(steps, 0.0))
-    for step in graded:
-        try:
-            found = gradebook.find_submission_notebook(step, step, student).grades
-        except MissingEntry:
-            continue
-        for grade in found:
-            grades.points[CELLS[grade.name].criterion] += grade.score
-            grades.steps[step] += grade.score
-            if grade.auto_score is None and grade.manual_score is None:
-                grades.pending += grade.max_score
+    for step, found in cells.items():
+        for name, cell in found.items():
+            grades.points[CELLS[name].criterion] += cell.score
+            grades.steps[step] += cell.score
+            grades.pending += cell.points if cell.pending else 0.0
     grades.points = {criterion: round(points, 2) for criterion, points in grades.points.items()}
     grades.steps = {step: round(points, 2) for step, points in grades.steps.items()}
     return grades
@@ -78,7 +90,7 @@ def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
 
 
 def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, float], steps: list[str]) -> None:
-    """Write grades.csv (one line a student) and grades.json (the same with all notes) into `folder`, each in one step.
+    """Write grades.csv (one line a student) and grades.json (the same with all notes) into `folder`: both or neither.
 
     A cell that a spreadsheet would take for a formula is written as text.
     """
@@ -89,9 +101,10 @@ def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, flo
         numbers = [row.points[criterion] for criterion in CRITERIA] + [row.pending, row.total, row.points[BONUS]]
         numbers += [row.steps[step] for step in steps]
         writer.writerow([_text(row.student), *(f"{number:g}" for number in numbers), _text("; ".join(row.notes))])
-    atomic_write(folder / "grades.csv", text.getvalue())
     whole = [{**asdict(row), "total": row.total} for row in grades]
-    write_json(folder / "grades.json", {"maximum": worth, "steps": steps, "students": whole})
+    with atomic_path(folder / "grades.csv") as lines, atomic_path(folder / "grades.json") as notes:
+        lines.write_text(text.getvalue(), encoding="utf-8")
+        notes.write_text(json.dumps({"maximum": worth, "steps": steps, "students": whole}, indent=2) + "\n")
 
 
 def _cell(row: StudentGrades, criterion: str) -> str:

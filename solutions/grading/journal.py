@@ -4,20 +4,22 @@ import hashlib
 import os
 from functools import lru_cache
 
-from helpers.errors import LabError
-from helpers.files import read_json, sha256, write_json
+from nbgrader.api import Gradebook
+
+from helpers.files import sha256
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
+from solutions.grading.saving import held, save
+from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
 
 __all__ = ["Journal"]
 
-_FILE = "graded.json"
 _CODE = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline")
 _SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 
 
 class Journal:
-    """One student's graded steps: autograded/<student>/graded.json.
+    """One student's graded steps: their records, and the keys of what they were graded from.
 
     A step's key covers its notebook, those of the steps before it (their artifacts are its input), the source
     notebook, the checks' code, and the engine and model chosen.
@@ -25,29 +27,65 @@ class Journal:
 
     def __init__(self, course: Course, student: str) -> None:
         self._course, self._student = course, student
-        self._file = course.autograded(student) / _FILE
+        self._folder = course.autograded(student)
 
     def done(self, step: str) -> bool:
         """Return whether the step was graded from the files that are there now, and its notebook is still there."""
-        notebook = self._course.autograded(self._student) / step / f"{step}.ipynb"
-        return notebook.is_file() and self._read().get(step) == self._key(step)
+        notebook, record = self._folder / step / f"{step}.ipynb", self._record(step)
+        return notebook.is_file() and (record.state, record.key) == (GRADED, self._key(step))
 
-    def write(self, step: str) -> None:
-        """Note that the step has been graded."""
-        write_json(self._file, {**self._read(), step: self._key(step)})
+    def begin(self, step: str) -> StepRecord:
+        """Note that the step is being graded, with what a person gave so far; return the record of before."""
+        record = self._record(step)
+        with self._course.gradebook() as gradebook:
+            record.cells, record.comments = held(gradebook, record) or (record.cells, record.comments)
+        record.state, record.key = UNDER_WAY, ""
+        record.write(self._folder)
+        return record
 
-    def forget(self, step: str) -> None:
-        """Note that the step is being graded anew."""
-        kept = {name: key for name, key in self._read().items() if name != step}
-        if self._file.is_file():
-            write_json(self._file, kept)
+    def end(self, step: str, before: StepRecord) -> None:
+        """Note that the step has been graded.
 
-    def _read(self) -> dict[str, str]:
-        try:
-            found = read_json(self._file)
-            return found if isinstance(found, dict) else {}
-        except LabError:
-            return {}
+        What a person gave is taken over from the record of before where the gradebook knew nothing of it: a new one.
+        """
+        record = self._record(step)
+        if _by_hand(before) and not _by_hand(record):
+            for name in record.cells.keys() & before.cells.keys():
+                record.cells[name].manual, record.cells[name].extra = (
+                    before.cells[name].manual,
+                    before.cells[name].extra,
+                )
+            for name in record.comments.keys() & before.comments.keys():
+                record.comments[name]["manual"] = before.comments[name].get("manual")
+            with self._course.gradebook() as gradebook:
+                save(gradebook, record, graded_now=True)
+        record.state, record.key = GRADED, self._key(step)
+        record.write(self._folder)
+
+    def refuse(self, step: str) -> None:
+        """Note that the step could not be graded."""
+        record = self._record(step)
+        record.state, record.key = REFUSED, ""
+        record.write(self._folder)
+
+    def settle(self, gradebook: Gradebook, step: str) -> bool:
+        """Make the record of a graded step and the gradebook say the same; return whether the gradebook was mended.
+
+        A person's points are the gradebook's to know. The checks' are the record's: a gradebook that has others, or
+        none, is an older copy, a new one, or was tampered with.
+        """
+        record = self._record(step)
+        found = held(gradebook, record)
+        mend = found is None or any(cell.auto != _auto(record, name) for name, cell in found[0].items())
+        if found is not None:
+            _take_by_hand(record, *found, over=not mend)
+        if mend:
+            save(gradebook, record)
+        record.write(self._folder)
+        return mend
+
+    def _record(self, step: str) -> StepRecord:
+        return StepRecord.known(self._folder, self._student, step)
 
     def _key(self, step: str) -> str:
         digest = hashlib.sha256(_code_digest().encode())
@@ -58,6 +96,27 @@ class Journal:
             path = self._course.submitted(self._student, earlier)
             digest.update((sha256(path) if path.is_file() else "-").encode())
         return digest.hexdigest()
+
+
+def _auto(record: StepRecord, name: str) -> float | None:
+    return record.cells[name].auto if name in record.cells else None
+
+
+def _by_hand(record: StepRecord) -> bool:
+    given = [points for cell in record.cells.values() for points in (cell.manual, cell.extra)]
+    return any(value is not None for value in (*given, *(said.get("manual") for said in record.comments.values())))
+
+
+def _take_by_hand(record: StepRecord, cells: dict, comments: dict, *, over: bool) -> None:
+    """Take a person's points and comments into the record: all, or without `over` only those that are there."""
+    for name, cell in cells.items():
+        own = record.cells.setdefault(name, cell)
+        own.points = cell.points
+        if over or cell.manual is not None or cell.extra is not None:
+            own.manual, own.extra = cell.manual, cell.extra
+    for name, said in comments.items():
+        if over or said["manual"] is not None:
+            record.comments[name] = {**record.comments.get(name, said), "manual": said["manual"]}
 
 
 @lru_cache(maxsize=1)

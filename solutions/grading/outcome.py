@@ -1,6 +1,6 @@
 """A test cell in grading: the call that decides its claims, and its outputs, made from the record that it wrote."""
 
-import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,26 +32,35 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
         points: what the cell is worth in the gradebook.
         fault: why the cell did not run to its end, None where it did.
     """
-    found = usable_record(record)
+    found, refused = _record(record)
     outputs, earned = [], 0.0
     if found is not None:
         card = found.card()
         data = {"text/html": card._repr_html_(), "text/plain": str(card)}
         outputs.append(new_output("display_data", data))
-        earned = found.earned if math.isfinite(found.earned) else 0.0
+        earned = found.earned
     if found is None or _unfinished(found):
         of_what = "No points" if found is None else "No points for the claims that are not listed above"
-        outputs.append(new_output("stream", name="stdout", text=f"{of_what}: {fault or _UNDECIDED}.\n"))
+        outputs.append(new_output("stream", name="stdout", text=f"{of_what}: {refused or fault or _UNDECIDED}.\n"))
     decided = f"{min(max(earned, 0.0), points):g}"
     return [*outputs, new_output("execute_result", {"text/plain": decided}, execution_count=1)]
 
 
 def usable_record(path: Path) -> Record | None:
-    """Return the record in a file; None where there is none that can be read."""
+    """Return the record in a file; None where there is none or what is there is refused."""
+    return _record(path)[0]
+
+
+def _record(path: Path) -> tuple[Record | None, str]:
+    """Return the record in a file, or None and, where something else is there, why it is refused."""
+    if not os.path.lexists(path):
+        return None, ""
+    if path.parent.is_symlink():
+        return None, f"the folder {path.parent.name} is a link, and links are not followed"
     try:
-        return read_record(path) if path.is_file() and not path.is_symlink() else None
-    except (LabError, TypeError, KeyError, AttributeError, ValueError):
-        return None
+        return read_record(path), ""
+    except LabError as error:
+        return None, str(error).replace(f"{path.parent}/", "")
 
 
 def _unfinished(record: Record) -> bool:

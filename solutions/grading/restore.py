@@ -16,6 +16,8 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 
 from helpers.errors import InputError
 from helpers.handout import cell_name, read_notebook
+from solutions.grading.faults import CourseError
+from solutions.grading.lock import other_holder
 
 __all__ = ["RestoreCells", "restore", "tidy"]
 
@@ -29,6 +31,8 @@ class RestoreCells(NbGraderPreprocessor):
         """Mend `nb`, a notebook of `resources["nbgrader"]`'s assignment."""
         about = resources["nbgrader"]
         course = self.parent.parent.coursedir  # preprocessor, exporter, converter
+        if holder := other_holder(Path(course.root)):
+            raise CourseError(f"{holder}; wait until it has ended")
         folder = Path(course.format_path(course.source_directory, ".", about["assignment"]))
         tidy(nb)
         for note in restore(nb, read_notebook(folder / f"{about['notebook']}.ipynb"), self.config):

@@ -1,7 +1,10 @@
 """What is in submitted/: which students, which steps, and what cannot be graded, each with one clear line."""
 
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from nbgrader.utils import find_all_files
 
 from helpers.errors import InputError
 from helpers.handout import read_notebook
@@ -9,7 +12,7 @@ from helpers.lab import STEPS
 from solutions.grading.course import Course
 from solutions.grading.restore import restore, tidy
 
-__all__ = ["Submission", "check_notebook", "find_submissions"]
+__all__ = ["Submission", "check_files", "check_notebook", "find_submissions"]
 
 LARGEST_BYTES = 200 << 20
 
@@ -18,7 +21,7 @@ LARGEST_BYTES = 200 << 20
 class Submission:
     """One student's folder: the steps handed in, and lines about what was found there.
 
-    `refused` says that the folder's name cannot be a student's.
+    `refused` says that the folder cannot be a student's: a name that cannot be one, or a link.
     """
 
     student: str
@@ -47,6 +50,10 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         found.notes.append(f"refused: {fault}; rename the folder")
         found.refused = True
         return found
+    if folder.is_symlink():
+        found.notes.append("refused: the student's folder is a link, and links are not followed; put the files there")
+        found.refused = True
+        return found
     found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
     missing = [step for step in steps if step not in found.steps]
     for step in missing:
@@ -70,6 +77,27 @@ def _name_fault(name: str) -> str | None:
     except UnicodeEncodeError:
         return "the student folder's name is not UTF-8"
     return None
+
+
+def check_files(course: Course, student: str, step: str) -> None:
+    """Look at what nbgrader would read and copy of a submission, before anything of it is read.
+
+    Raises:
+        InputError: the step's folder, its notebook or another file is a link or no plain file, or all are too large.
+    """
+    notebook = course.submitted(student, step)
+    if notebook.parent.is_symlink():
+        raise InputError(f"the folder {step} is a link, and links are not followed; put the files themselves there")
+    others = find_all_files(str(notebook.parent), [*course.config.CourseDirectory.ignore, "*.ipynb"])
+    total = 0
+    for path in [notebook, *map(Path, others)]:
+        about = path.lstat()
+        if not stat.S_ISREG(about.st_mode):
+            kind = "a link, and links are not followed" if stat.S_ISLNK(about.st_mode) else "no plain file"
+            raise InputError(f"{path.relative_to(notebook.parent)} is {kind}; put the file itself there")
+        total += about.st_size
+    if total > LARGEST_BYTES:
+        raise InputError(f"the folder {step} has {total >> 20} MB; at most {LARGEST_BYTES >> 20} are taken")
 
 
 def check_notebook(course: Course, student: str, step: str) -> list[str]:

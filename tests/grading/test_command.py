@@ -83,19 +83,21 @@ def test_with_a_class_list_ids_may_hold_underscores_and_files_may_have_a_platfor
     assert len(said) == 2 and f"eve_1/{STEP}.ipynb left out: no student of students.csv in its name" in said[1]
 
 
-def test_two_files_of_one_student_are_both_named_and_nothing_is_overwritten(course: Course, archive: Path) -> None:
-    (course.root / ROSTER).write_text("id\nada\n")
+def test_two_files_of_one_student_are_both_named_and_cost_nobody_else(course: Course, archive: Path) -> None:
+    (course.root / ROSTER).write_text("id\nada\nben\neve\n")
     hand_in(course, "ada", "handed in before")
     for attempt in ("1", "2"):
         _zip(archive / f"ada_attempt {attempt}.zip", {f"{STEP}.ipynb": attempt})
-    said = collect(course)
-    assert f"ada_attempt 1/{STEP}.ipynb and ada_attempt 2/{STEP}.ipynb would both be the {STEP} of ada" in said[0]
-    assert _collected(course) == {"ada": "handed in before"}
-
-
-def test_a_broken_archive_is_named_and_does_not_stop_the_grading(course: Course, archive: Path) -> None:
+    _zip(archive / "ben.zip", {f"{STEP}.ipynb": "b", f"../{STEP}.ipynb": "out", "data.bin": "0" * 1000})
     (archive / "eve.zip").write_bytes(b"PK not really")
-    assert "could not be collected" in collect(course)[0]
+    said = collect(course)
+    both = f"ada_attempt 1/{STEP}.ipynb and ada_attempt 2/{STEP}.ipynb would both be the work of ada: keep one of them"
+    assert said[1:3] == [
+        f"downloaded/{STEP}: refused: ben.zip: '../{STEP}.ipynb' would leave the archive's folder",
+        f"downloaded/{STEP}: refused: eve.zip: it cannot be unpacked: File is not a zip file",
+    ]
+    assert said[3:] == [f"downloaded/{STEP}: ada_attempt {n}/{STEP}.ipynb left out: {both}" for n in (1, 2)]
+    assert _collected(course) == {"ada": "handed in before", "ben": "b"}
 
 
 def test_the_command_prints_the_class_and_writes_the_grades(course: Course, lab: NotebookNode) -> None:

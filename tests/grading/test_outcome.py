@@ -20,10 +20,10 @@ def _written(folder: Path, results: list[dict], **changes: object) -> Path:
     return path
 
 
-def _claim(earned: float, points: float = 1.5) -> dict:
+def _claim(earned: float, points: float = 1.5, name: str = "a") -> dict:
     status = "kept" if earned == points else "lost"
     missed = None if earned else {"expected": "<b>4</b>", "found": "5", "try_this": "add"}
-    return {"claim": "a", "title": "It adds", "points": points, "earned": earned, "status": status, "missed": missed}
+    return {"claim": name, "title": "It adds", "points": points, "earned": earned, "status": status, "missed": missed}
 
 
 def _graded(outputs: list) -> float:
@@ -32,7 +32,7 @@ def _graded(outputs: list) -> float:
 
 
 def test_the_points_are_those_of_the_record(tmp_path: Path) -> None:
-    outputs = decided_outputs(_written(tmp_path, [_claim(1.5), _claim(0)]), 3.0, None)
+    outputs = decided_outputs(_written(tmp_path, [_claim(1.5), _claim(0, name="b")]), 3.0, None)
     assert _graded(outputs) == 1.5
     assert "1.5 of 3 points" in outputs[0].data["text/plain"]
     assert "&lt;b&gt;" in outputs[0].data["text/html"] and "<b>4" not in outputs[0].data["text/html"]
@@ -60,6 +60,13 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
     path = tmp_path / "broken.json"
     path.write_text(text)
     assert _graded(decided_outputs(path, 3.0, None)) == 0
+
+
+def test_a_record_that_is_refused_costs_its_cell_only_and_the_reason_is_shown(tmp_path: Path) -> None:
+    outputs = decided_outputs(_written(tmp_path, [_claim(1.5, name="b"), {**_claim(1.5), "earned": "lots"}]), 3.0, None)
+    assert _graded(outputs) == 0
+    said = outputs[0].text
+    assert said.startswith(f"No points: the grading record {CELL}.json is refused: results.1.earned: 'lots' is not")
 
 
 def test_answers_that_a_person_reads_are_no_test_cells() -> None:

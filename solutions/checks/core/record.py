@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers.feedback.card import Card, Line
-from helpers.files import read_json, write_json
+from helpers.files import write_json
 from helpers.lab import artifacts_folder
 from helpers.missed import Missed
 from solutions.checks.core.claim import CELLS
+from solutions.checks.core.record_schema import LONGEST_TEXT, read_checked
 
 __all__ = ["ClaimResult", "Record", "read_record", "record_path"]
 
@@ -38,7 +39,10 @@ class ClaimResult:
 
 @dataclass
 class Record:
-    """A test cell's claims: decided ones in `results`, `points` in all; `api` is TensorRT's, 10 or 11."""
+    """A test cell's claims: decided ones in `results`, `points` in all; `api` is TensorRT's, 10 or 11.
+
+    `sandbox` says in what the submission's code ran: bubblewrap, landlock or none.
+    """
 
     cell: str
     step: str
@@ -47,6 +51,7 @@ class Record:
     points: float
     results: list[ClaimResult] = field(default_factory=list)
     api: int = 10
+    sandbox: str = "none"
 
     @property
     def earned(self) -> float:
@@ -60,8 +65,16 @@ class Record:
         return Card(title, [result.line() for result in self.results])
 
     def write(self) -> None:
-        """Write the record to its place, in one step."""
-        write_json(record_path(self.cell), {**asdict(self), "earned": self.earned})
+        """Write the record to its place, in one step; texts that are longer than a record may hold are cut."""
+        write_json(record_path(self.cell), _cut({**asdict(self), "earned": self.earned}))
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_cut(part) for part in value]
+    return f"{value[: LONGEST_TEXT - 1]}…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
 
 
 def record_path(cell: str, folder: str | Path | None = None) -> Path:
@@ -74,8 +87,8 @@ def read_record(path: str | Path) -> Record:
     """Return the record in a file.
 
     Raises:
-        InputError: it is missing or not JSON.
+        InputError: it is missing, or refused: what it holds is not what a record can hold.
     """
-    found: dict[str, Any] = read_json(path, "grading record")
+    found = read_checked(path)
     found.pop("earned", None)
     return Record(**{**found, "results": [ClaimResult(**result) for result in found["results"]]})

@@ -1,0 +1,114 @@
+"""What a record of a test cell may hold: a JSON schema, and what a schema cannot say."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from helpers.errors import InputError
+from helpers.files import read_regular
+
+__all__ = ["LARGEST_BYTES", "LONGEST_TEXT", "SCHEMA", "checked_json", "read_checked"]
+
+LARGEST_BYTES = 1 << 20
+"""Of a record: real ones have some kilobytes."""
+
+LONGEST_TEXT = 4_000
+"""Characters of an evidence, or of a line of what was missed."""
+
+_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+_TEXT = {"type": "string", "maxLength": LONGEST_TEXT}
+_POINTS = {"type": "number", "minimum": 0, "maximum": 100}
+
+_MISSED = {
+    "type": ["object", "null"],
+    "properties": {"expected": _TEXT, "found": _TEXT, "try_this": _TEXT},
+    "required": ["expected", "found", "try_this"],
+    "additionalProperties": False,
+}
+_RESULT = {
+    "type": "object",
+    "properties": {
+        "claim": _NAME,
+        "title": _NAME,
+        "points": _POINTS,
+        "earned": _POINTS,
+        "status": {"enum": ["kept", "partial", "lost", "error"]},
+        "evidence": _TEXT,
+        "missed": _MISSED,
+        "seconds": {"type": "number", "minimum": 0, "maximum": 1e6},
+    },
+    "required": ["claim", "title", "points", "earned", "status"],
+    "additionalProperties": False,
+}
+SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What became of the claims of a test cell",
+    "type": "object",
+    "properties": {
+        "cell": _NAME,
+        "step": _NAME,
+        "criterion": _NAME,
+        "engine": _NAME,
+        "points": _POINTS,
+        "results": {"type": "array", "items": _RESULT, "maxItems": 200},
+        "api": {"enum": [10, 11]},
+        "sandbox": {"enum": ["bubblewrap", "landlock", "none"]},
+        "earned": _POINTS,
+    },
+    "required": ["cell", "step", "criterion", "engine", "points", "results"],
+    "additionalProperties": False,
+}
+_ROUNDING = 0.006
+
+
+def read_checked(path: str | Path) -> dict[str, Any]:
+    """Return a record's content as it is in the file, once everything about it is right.
+
+    Raises:
+        InputError: it is missing, a link, a pipe, too large, not JSON, or says what no record can say.
+    """
+    found = checked_json(path, SCHEMA, "grading record", LARGEST_BYTES)
+    results = found["results"]
+    if found["cell"] != Path(path).stem:
+        _refuse(path, f"it is of the cell {found['cell']!r}")
+    if len({result["claim"] for result in results}) < len(results):
+        _refuse(path, "it decides a claim twice")
+    for result in results:
+        if result["earned"] > result["points"] + _ROUNDING:
+            _refuse(path, f"{result['claim']} earned {result['earned']:g} of {result['points']:g} points")
+    if (asked := sum(result["points"] for result in results)) > found["points"] + _ROUNDING:
+        _refuse(path, f"its claims are worth {asked:g} of {found['points']:g} points")
+    return found
+
+
+def checked_json(path: str | Path, schema: dict[str, Any], what: str, largest: int) -> Any:
+    """Return the JSON in a file that a stranger may have written, if `schema` allows it.
+
+    Raises:
+        InputError: it is missing, a link, a pipe, has more than `largest` bytes, is not JSON, or not allowed.
+    """
+    data = read_regular(path, largest, what)
+    try:
+        found = json.loads(data, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the {what} {path} is not JSON: {str(error)[:120]}; grade the step again") from error
+    fault = next(_validator(json.dumps(schema)).iter_errors(found), None)
+    if fault is not None:
+        _refuse(path, f"{'.'.join(map(str, fault.absolute_path)) or 'it'}: {fault.message[:160]}", what)
+    return found
+
+
+@cache
+def _validator(schema: str) -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads(schema))
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _refuse(path: str | Path, fault: str, what: str = "grading record") -> NoReturn:
+    raise InputError(f"the {what} {path} is refused: {fault}; grade the step again")

@@ -1,0 +1,62 @@
+"""grades.csv from the records alone: without the gradebook, without running anything."""
+
+from nbgrader.utils import is_grade
+
+from helpers.errors import InputError
+from helpers.handout import read_notebook
+from solutions.checks.core.claim import CELLS, COLUMNS
+from solutions.grading.course import Course
+from solutions.grading.grade import ClassGrades
+from solutions.grading.grades import StudentGrades, summed
+from solutions.grading.step_record import GRADED, REFUSED, CellGrade, StepRecord, grades_folder, read_notes
+
+__all__ = ["rebuilt"]
+
+
+def rebuilt(course: Course) -> ClassGrades:
+    """Return everybody's grades from autograded/<student>/grades/.
+
+    A step whose record cannot be used, or that was being graded when grading stopped, gives no points and a note.
+
+    Raises:
+        InputError: there are no records.
+    """
+    steps = course.present
+    folders = sorted(found.parent for found in course.autograded("").glob("*/grades") if found.is_dir())
+    if not folders:
+        raise InputError(f"no records to rebuild grades from: expected {course.autograded('<student>')}/grades/")
+    return ClassGrades(steps, _worth(course, steps), [_student(course, folder.name, steps) for folder in folders])
+
+
+def _student(course: Course, student: str, steps: list[str]) -> StudentGrades:
+    folder, notes = course.autograded(student), []
+    cells: dict[str, dict[str, CellGrade]] = {}
+    for step in steps:
+        if not (grades_folder(folder) / f"{step}.json").exists():
+            continue
+        try:
+            record = StepRecord.read(folder, student, step)
+        except InputError as error:
+            notes.append(f"{step}: no points: {error}")
+            continue
+        if record.state == GRADED:
+            cells[step] = {name: cell for name, cell in record.cells.items() if name in CELLS}
+        elif record.state != REFUSED:
+            notes.append(f"{step}: no points: it was being graded when grading stopped; grade the step again")
+    try:
+        notes = read_notes(folder) + notes
+    except InputError as error:
+        notes.append(str(error))
+    grades = summed(student, steps, cells)
+    grades.notes = notes
+    return grades
+
+
+def _worth(course: Course, steps: list[str]) -> dict[str, float]:
+    """Return what each criterion is worth, from the source notebooks."""
+    worth = dict.fromkeys(COLUMNS, 0.0)
+    for step in steps:
+        for cell in filter(is_grade, read_notebook(course.source(step)).cells):
+            about = cell.metadata.nbgrader
+            worth[CELLS[about.grade_id].criterion] += about.points
+    return worth
