@@ -3,9 +3,12 @@
 from pathlib import Path
 
 from solutions.grading.layout import StepFolders, exchange_folder, scripts_on_path
+from solutions.grading.untrusted.pages import guard_formgrader
+from solutions.grading.untrusted.sanitise import FILTERS
 
 c = get_config()  # noqa: F821 - given by the loader of configuration files
 scripts_on_path()
+guard_formgrader()
 
 root = Path(__file__).resolve().parent
 c.CourseDirectory.root = str(root)
@@ -38,6 +41,12 @@ c.Execute.timeout = 900
 c.Execute.interrupt_on_timeout = True
 c.Execute.iopub_timeout = 30
 
+# What a submission holds is bounded before it is read, and cleaned before a page shows it.
+c.Autograde.exporter_class = "solutions.grading.untrusted.limits.BoundedExporter"
+c.HTMLExporter.filters = FILTERS
+c.HTMLExporter.preprocessors = ["solutions.grading.untrusted.sanitise.SafeNotebook"]
+c.HTMLExporter.sanitize_html = True
+
 c.Autograde.sanitize_preprocessors = [
     "solutions.grading.restore.RestoreCells",
     "nbgrader.preprocessors.ClearOutput",
@@ -54,6 +63,7 @@ c.Autograde.autograde_preprocessors = [
     "solutions.grading.saving.SaveGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
+    "solutions.grading.untrusted.sanitise.SafeNotebook",
     "solutions.grading.marking.MarkingGuide",
 ]
 

@@ -22,6 +22,7 @@ FLOORS = {
             "__init__",
             "api_changes",
             "errors",
+            "bounded_json",
             "missed",
             "timings",
             "digits",

@@ -17,10 +17,9 @@ from traitlets import Integer, Unicode
 
 from solutions.grading.environment import kernel_environment, prepared, records_of
 from solutions.grading.outcome import CLAIMS, decided_outputs, is_test_cell
+from solutions.grading.untrusted.output_room import OutputRoom
 
 __all__ = ["GradeExecute"]
-
-_OUTPUTS = ("stream", "display_data", "execute_result", "error")
 
 
 class GradeExecute(Execute):
@@ -45,6 +44,7 @@ class GradeExecute(Execute):
         self._decided: dict[int, list[NotebookNode]] = {}
         self._stopped: str | None = None
         self._timed_out = False
+        self._room = OutputRoom(self.output_limit)
         notes, self._offered = prepared(resources["nbgrader"]["assignment"], self._student)
         self._ends = time.monotonic() + self.notebook_timeout
         nb, resources = super().preprocess(nb, resources, **kwargs)
@@ -89,7 +89,8 @@ class GradeExecute(Execute):
         if self._stopped is not None:
             self._faults[index] = f"this cell was not reached, since {self._stopped}"
             return cell, resources
-        self._timed_out, self._room = False, self.output_limit
+        self._timed_out = False
+        self._room.next_cell()
         started = time.monotonic()
         try:
             cell, resources = super().preprocess_cell(cell, resources, index)
@@ -133,24 +134,13 @@ class GradeExecute(Execute):
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         """Keep a cell's outputs up to `output_limit` characters, and say where the rest was dropped."""
-        if msg["msg_type"] not in _OUTPUTS:
-            return super().process_message(msg, cell, cell_index)
-        had_room = self._room > 0
-        self._room -= _size(msg["content"])
-        if self._room > 0:
-            return super().process_message(msg, cell, cell_index)
-        if had_room:
-            text = f"\n[more than {self.output_limit:,} characters of output; the rest was dropped]\n"
-            msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
-            msg["header"] = {**msg["header"], "msg_type": "stream"}
-            return super().process_message(msg, cell, cell_index)
-        return None
-
-
-def _size(content: dict[str, Any]) -> int:
-    if "text" in content:
-        return len(content["text"])
-    return sum(len(str(part)) for part in content.get("data", {}).values()) + len(str(content.get("traceback", "")))
+        try:
+            shown = (msg["content"].get("transient") or {}).get("display_id")
+            places = 1 + sum(map(len, self._display_id_map.get(shown, {}).values()))
+            kept = self._room.admit(msg, places)
+            return None if kept is None else super().process_message(kept, cell, cell_index)
+        except (AttributeError, KeyError, TypeError, ValueError):  # no kernel sends such a message, the cell's code did
+            return None
 
 
 def _remove(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The feedback that a student reads: nbgrader's page with a summary on top, made from gradebook and records."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from solutions.checks.core.record import ClaimResult
 from solutions.grading.environment import records_of
 from solutions.grading.marking import without_guide
 from solutions.grading.outcome import is_test_cell, usable_record
+from solutions.grading.untrusted.pages import strict_head
 
 __all__ = ["CellResult", "FeedbackExporter", "FeedbackSummary"]
 
@@ -72,6 +74,11 @@ class FeedbackExporter(HTMLExporter):
         config.FeedbackExporter.extra_template_basedirs = [str(_TEMPLATES), template_path]
         config.FeedbackExporter.extra_template_paths = [template_path, str(bootstrap)]
         return config
+
+    def default_filters(self) -> Iterator[tuple[str, Any]]:
+        """Add the template's own."""
+        yield from super().default_filters()
+        yield "strict_head", strict_head
 
 
 def _result(cell: NotebookNode, records: Path, pending: bool) -> CellResult:

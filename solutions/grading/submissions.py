@@ -11,6 +11,7 @@ from helpers.handout import read_notebook
 from helpers.lab import STEPS
 from solutions.grading.course import Course
 from solutions.grading.restore import restore, tidy
+from solutions.grading.untrusted.limits import check_notebook_file
 
 __all__ = ["Submission", "check_files", "check_notebook", "find_submissions"]
 
@@ -72,6 +73,8 @@ def _name_fault(name: str) -> str | None:
         return "the student folder's name begins or ends with a space"
     if set(name) & set("[]*?"):
         return "the student folder's name holds one of [ ] * ?, which nbgrader takes for a pattern"
+    if set(name) & set('<>"\\'):
+        return "the student folder's name holds one of < > \" \\, which pages would take for something else"
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -104,12 +107,10 @@ def check_notebook(course: Course, student: str, step: str) -> list[str]:
     """Return what differs from the notebook that was handed out, one line each.
 
     Raises:
-        InputError: it cannot be graded: too large, not JSON, not a notebook.
+        InputError: it cannot be graded: too large, not JSON, not a notebook, a link.
     """
     path = course.submitted(student, step)
-    size = path.stat().st_size
-    if size > LARGEST_BYTES:
-        raise InputError(f"{path.name} has {size >> 20} MB; at most {LARGEST_BYTES >> 20} are read")
+    check_notebook_file(path)
     notebook = read_notebook(path)
     tidy(notebook)
     return restore(notebook, read_notebook(course.source(step)), course.config)

@@ -16,7 +16,11 @@ from tests.grading.tiny import CONFIG, STEP, source_notebook
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course with one step, its labs/ made and the step in its gradebook."""
-    root = tmp_path_factory.mktemp("course")
+    return make_course(tmp_path_factory.mktemp("course"))
+
+
+def make_course(root: Path) -> Course:
+    """Return the course that is made in an empty folder."""
     (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
     (root / "solutions" / STEP).mkdir(parents=True)
     for package in ("pipeline", "checks", "grading"):

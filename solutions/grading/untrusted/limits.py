@@ -1,0 +1,83 @@
+"""A notebook from a stranger: its file, cells and metadata are bounded before nbformat or nbgrader reads it.
+
+nbgrader walks all cells in a dozen preprocessors, so that 60,000 empty ones took it 161 s.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode
+
+from helpers.bounded_json import loads
+from helpers.errors import InputError
+from helpers.files import read_regular
+
+__all__ = ["BoundedExporter", "check_notebook_file"]
+
+LARGEST_BYTES = 50 << 20
+MOST_VALUES = 500_000
+MOST_CELLS = 1_000
+LARGEST_METADATA = 5_000_000  # of a notebook: saved widgets' states are in it
+_PARTS = {"source": 200_000, "input": 200_000, "metadata": 100_000, "attachments": 10_000_000}  # bytes, of a cell
+
+
+def check_notebook_file(path: str | Path) -> None:
+    """Accept a notebook that can be graded in the time that a notebook may take.
+
+    Raises:
+        InputError: it is no notebook, or larger than any that was written by hand; the message names the limit.
+    """
+    path = Path(path)
+    data = read_regular(path, LARGEST_BYTES, "notebook")
+    try:
+        notebook = loads(data, largest=LARGEST_BYTES, values=MOST_VALUES)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path.name} is not a notebook (it is not JSON)") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path.name} is not text in UTF-8") from error
+    except ValueError as error:
+        raise InputError(f"{path.name} is not graded: {error}") from error
+    if not isinstance(notebook, dict):
+        raise InputError(f"{path.name} is not a notebook (it holds a {type(notebook).__name__})")
+    _check_size(path, "its metadata", notebook.get("metadata"), LARGEST_METADATA)
+    cells = list(_cells(notebook))
+    if len(cells) > MOST_CELLS:
+        raise InputError(_too_much(path, f"{len(cells):,} cells", f"{MOST_CELLS:,} are graded"))
+    for number, cell in enumerate(cells, 1):
+        for part, largest in _PARTS.items():
+            _check_size(path, f"the {part} of cell {number}", cell.get(part) if isinstance(cell, dict) else 0, largest)
+
+
+class BoundedExporter(NotebookExporter):
+    """nbgrader's reader and writer in `autograde` (nbgrader_config.py): what is too large is never parsed."""
+
+    def from_filename(
+        self, filename: str, resources: dict[str, Any] | None = None, **kw: Any
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Convert the notebook in a file; raise InputError where `check_notebook_file` does."""
+        check_notebook_file(filename)
+        return super().from_filename(filename, resources=resources, **kw)
+
+
+def _cells(notebook: dict[str, Any]) -> Iterator[Any]:
+    """Yield the cells, those in the worksheets of old formats included; what is no cell is nbformat's to refuse."""
+    sheets = notebook.get("worksheets")
+    for holder in [notebook, *(sheets if isinstance(sheets, list) else [])]:
+        cells = holder.get("cells") if isinstance(holder, dict) else None
+        yield from cells if isinstance(cells, list) else []
+
+
+def _check_size(path: Path, what: str, value: Any, largest: int) -> None:
+    try:
+        size = len(json.dumps(value, ensure_ascii=False).encode())
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path.name} is not graded: {what} holds half of a character") from error
+    if size > largest:
+        raise InputError(_too_much(path, f"{size:,} bytes in {what}", f"{largest:,} are read"))
+
+
+def _too_much(path: Path, found: str, limit: str) -> str:
+    return f"{path.name} has {found}; at most {limit}: delete what does not belong to the task, clear the outputs"

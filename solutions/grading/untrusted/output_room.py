@@ -1,0 +1,58 @@
+"""How much a running notebook may show: counted as messages come, whichever cell's output they change."""
+
+from typing import Any
+
+__all__ = ["OutputRoom"]
+
+_OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data")
+_OVERHEAD = (
+    100  # characters that an output takes in a page beside what it says: a million of one letter is no small page
+)
+_CELLS = 10  # whose limits may be used up in one notebook
+
+
+class OutputRoom:
+    """Lets outputs pass up to `limit` characters a cell, ten times that in all; a display's update counts as an output.
+
+    nbclient puts an update into every output of that display, and keeps what widgets say; it bounds neither.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._cell, self._all = limit, limit * _CELLS
+        self._full = False
+
+    def next_cell(self) -> None:
+        """Begin a cell: it has the whole limit, as far as the notebook has."""
+        self._cell, self._full = min(self.limit, max(self._all, 0)), False
+
+    def admit(self, message: dict[str, Any], places: int = 1) -> dict[str, Any] | None:
+        """Return a kernel's message as it may pass; in place of the first that does not fit one line that says so.
+
+        Args:
+            message: what the kernel sent; one that is not formed as Jupyter's are raises whatever that leads to.
+            places: how many outputs it changes.
+        """
+        if message["msg_type"].startswith("comm"):
+            return None  # widgets: their state would be kept in the notebook, and no page shows them
+        if message["msg_type"] not in _OUTPUTS:
+            return message
+        size = _size(message["content"]) * places
+        self._cell -= size
+        if self._cell > 0:
+            self._all -= size
+            return message
+        if self._full:
+            return None
+        self._full = True
+        text = f"\n[more than {self.limit:,} characters of output; the rest was dropped]\n"
+        header = {**message["header"], "msg_type": "stream"}
+        return {**message, "header": header, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
+
+
+def _size(content: dict[str, Any]) -> int:
+    """Return about how many characters an output takes in a page."""
+    if "text" in content:
+        return _OVERHEAD + len(content["text"])
+    parts = [*content.get("data", {}).values(), content.get("traceback", ""), content.get("evalue", "")]
+    return _OVERHEAD + sum(len(part) if isinstance(part, str) else len(str(part)) for part in parts)
