@@ -147,6 +147,12 @@ def probe(function: Probe) -> Probe:
     return function
 
 
+@probe
+def called(notebook: Notebook, *, name: str, argument: Any) -> Any:
+    """Return what a function of the notebook returns for one argument."""
+    return notebook[name](argument)
+
+
 def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None) -> bytes:
     """Run the probe that `request` names on the notebook in `namespace` and return the packed reply.
 

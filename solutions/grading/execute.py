@@ -1,8 +1,9 @@
-"""Runs a submission in a kernel, as nbgrader's Execute does, and takes the points from its test cells' records."""
+"""Runs a submission in a sandboxed kernel, as nbgrader's Execute does, beside a judge who decides its test cells."""
 
 import asyncio
 import shutil
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from queue import Empty
 from subprocess import DEVNULL
@@ -13,11 +14,16 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import Execute
-from traitlets import Integer, Unicode
+from traitlets import Bool, Float, Integer, Unicode
 
-from solutions.grading.environment import kernel_environment, prepared, records_of
-from solutions.grading.outcome import CLAIMS, decided_outputs, is_test_cell
+from helpers.errors import EngineError
+from solutions.grading.environment import artifacts_of, judge_environment, kernel_environment, records_of
+from solutions.grading.judge.handle import Judge
+from solutions.grading.kernel import SandboxedKernel
+from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
+from solutions.grading.scratch import Scratch, made_scratch
 from solutions.grading.untrusted.output_room import OutputRoom
+from solutions.sandbox import Limits, Room, chosen
 
 __all__ = ["GradeExecute"]
 
@@ -30,64 +36,118 @@ class GradeExecute(Execute):
     """
 
     record_timing = False
+    shutdown_kernel = "immediate"
     notebook_timeout = Integer(3600, help="Seconds that one notebook may take in all.").tag(config=True)
     grace = Integer(60, help="Seconds that a cell may take to end after it was interrupted.").tag(config=True)
-    claims = Unicode(CLAIMS, help="Code that runs after the test cell {cell} and decides its points.").tag(config=True)
+    judge = Unicode("solutions.grading.judge", help="The module that decides the test cells.").tag(config=True)
+    unsafe = Bool(False, help="Grade without a sandbox where none works.").tag(config=True)
+    memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
+    disk_gb = Float(4.0, help="What a submission may write.").tag(config=True)
     output_limit = Integer(2_000_000, help="Characters of output that are kept of one cell.").tag(config=True)
 
     def preprocess(
         self, nb: NotebookNode, resources: dict[str, Any], **kwargs: Any
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run the notebook for `resources["nbgrader"]`'s student and assignment."""
-        self._student = Path(resources["metadata"]["path"]).resolve().parent
+        """Run the notebook for `resources["nbgrader"]`'s student and assignment.
+
+        Raises:
+            LabError: no sandbox works here, or the reference could not be made; the message ends with the reason.
+        """
+        folder, step = Path(resources["metadata"]["path"]).resolve(), resources["nbgrader"]["assignment"]
+        self._student = folder.parent
         self._faults: dict[int, str] = {}
         self._decided: dict[int, list[NotebookNode]] = {}
         self._stopped: str | None = None
         self._timed_out = False
         self._room = OutputRoom(self.output_limit)
-        notes, self._offered = prepared(resources["nbgrader"]["assignment"], self._student)
-        self._ends = time.monotonic() + self.notebook_timeout
-        nb, resources = super().preprocess(nb, resources, **kwargs)
+        sandbox, artifacts = chosen(self.unsafe), artifacts_of(self._student)
+        with ExitStack() as stack:
+            self._scratch = stack.enter_context(made_scratch())
+            environment = judge_environment(self._student)
+            judge = Judge(self.judge, environment, step, artifacts, self._scratch.artifacts, sandbox)
+            self._judge = stack.enter_context(judge)
+            self._scratch.fill(folder, artifacts, judge.prepared["needs"])
+            self._kernel = stack.enter_context(self._sandboxed(sandbox, self._scratch, judge.prepared))
+            self._ends = time.monotonic() + self.notebook_timeout
+            nb, resources = super().preprocess(nb, resources, **kwargs)
+            self._kernel.end()
+            self._scratch.keep(step, artifacts)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
             nb.cells[index].outputs = outputs
-        if notes:
+        if notes := judge.prepared["notes"]:
             nb.cells.insert(0, _note(notes))
         return nb, resources
 
-    def _record(self, cell: NotebookNode) -> Path:
-        return records_of(self._student) / f"{cell.metadata.nbgrader.grade_id}.json"
+    def _sandboxed(self, sandbox: str, scratch: Scratch, prepared: dict[str, Any]) -> SandboxedKernel:
+        offered = prepared["environment"]
+        limits = Limits(
+            memory_bytes=round(self.memory_gb * 2**30),
+            scratch_bytes=round(self.disk_gb * 2**30),
+            seconds=self.notebook_timeout + 2.0 * self.grace,
+        )
+        reads = tuple(path for path in map(Path, offered.values()) if path.is_file())
+        environment = kernel_environment(scratch.artifacts, offered)
+        return SandboxedKernel(sandbox, scratch, Room(scratch.folder, reads, environment, prepared["gpu"]), limits)
+
+    def create_kernel_manager(self) -> Any:
+        """Return a manager whose kernel talks over sockets in the scratch: inside there is no network."""
+        manager = super().create_kernel_manager()
+        self._kernel.settle(manager)
+        return manager
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
-        """Start the kernel with its own environment; this process's stays as it is."""
-        kwargs.setdefault("env", kernel_environment(self._student) | self._offered)
+        """Start the kernel in its sandbox; this process's environment stays as it is."""
+        kwargs |= self._kernel.started_with()
         kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # what escapes the cells' outputs is nobody's terminal's
         await super().async_start_new_kernel(**kwargs)
+        self._kernel.watch(self.km)
 
     start_new_kernel = run_sync(async_start_new_kernel)  # the one that nbconvert calls
 
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run one cell. Of a test cell, only a record that it wrote itself counts, as it is when the cell ends."""
+        """Run one cell; behind a test cell the kernel answers the judge, whose record decides its points."""
         if not is_test_cell(cell):
             return self._run(cell, resources, index)
-        _remove(self._record(cell))
-        shown = cell.source
-        cell.source = f"{shown}\n\n{self.claims.format(cell=cell.metadata.nbgrader.grade_id)}"
-        cell, resources = self._run(cell, resources, index)
+        name, shown = cell.metadata.nbgrader.grade_id, cell.source
+        record = records_of(self._student) / f"{name}.json"
+        _remove(record)
+        cell, resources = self._judged(cell, resources, index)
         cell.source = shown
         fault = self._faults.get(index) or _raised(cell)
-        self._decided[index] = decided_outputs(self._record(cell), float(cell.metadata.nbgrader.points), fault)
+        self._decided[index] = decided_outputs(record, float(cell.metadata.nbgrader.points), fault)
         return cell, resources
 
-    def _run(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run one cell; note in `_faults` why it did not end, and stop where nothing more can run."""
+    def _judged(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
+        """Run a test cell, and have the judge decide it meanwhile."""
+        if self._over(index):
+            return cell, resources
+        name = cell.metadata.nbgrader.grade_id
+        try:
+            door = self._judge.begin(name, self._scratch.folder)
+        except EngineError as error:
+            self._faults[index] = str(error)
+            return cell, resources
+        cell.source = f"{cell.source}\n\n{ANSWERS.format(door=door)}"
+        cell, resources = self._run(cell, resources, index)
+        if undecided := self._judge.end(name, self.grace):
+            self._faults.setdefault(index, undecided)
+        return cell, resources
+
+    def _over(self, index: int) -> bool:
+        """Return whether nothing more can run; then `_faults` says why of this cell."""
         if self._stopped is None and time.monotonic() > self._ends:
             self._stopped = (
                 f"the notebook's time limit of {self.notebook_timeout} s was used up before cell {index + 1}"
             )
         if self._stopped is not None:
             self._faults[index] = f"this cell was not reached, since {self._stopped}"
+        return self._stopped is not None
+
+    def _run(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
+        """Run one cell; note in `_faults` why it did not end, and stop where nothing more can run."""
+        if self._over(index):
             return cell, resources
         self._timed_out = False
         self._room.next_cell()
@@ -95,7 +155,8 @@ class GradeExecute(Execute):
         try:
             cell, resources = super().preprocess_cell(cell, resources, index)
         except DeadKernelError:
-            self._stopped = f"the kernel died in cell {index + 1} (a crash, an exit or too little memory)"
+            reason = self._kernel.ended_by or "a crash, an exit or too little memory"
+            self._stopped = f"the kernel died in cell {index + 1} ({reason})"
             self._faults[index] = self._stopped
         except (CellTimeoutError, RuntimeError) as error:  # the kernel's channels: its outputs did not arrive in time
             self._faults[index] = f"its outputs did not arrive: {str(error)[:200]!r}"

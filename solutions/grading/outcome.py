@@ -10,10 +10,13 @@ from nbformat.v4 import new_output
 from helpers.errors import LabError
 from solutions.checks.core.record import Record, read_record
 
-__all__ = ["CLAIMS", "decided_outputs", "is_test_cell", "usable_record"]
+__all__ = ["ANSWERS", "CLAIMS", "decided_outputs", "is_test_cell", "usable_record"]
 
 CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, globals())"
-"""What runs after a test cell's visible check and decides its points. No notebook holds it."""
+"""What runs after a test cell's visible check of a notebook of our own and decides its points. No notebook holds it."""
+
+ANSWERS = "from helpers.probes.serve import serve\n\nserve({door!r}, globals())"
+"""What runs after a submission's visible check: it answers the judge, who decides elsewhere."""
 
 _UNDECIDED = "it ended without a record"
 

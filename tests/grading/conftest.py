@@ -6,7 +6,6 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from solutions.grading import execute
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
@@ -36,14 +35,6 @@ def make_course(root: Path) -> Course:
 def lab(course: Course) -> NotebookNode:
     """The notebook that students get."""
     return nbformat.read(course.root / "labs" / STEP / f"{STEP}.ipynb", as_version=4)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_artifacts_needed() -> object:
-    """The made-up step takes nothing from earlier ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute, "prepared", lambda step, folder: (["model.onnx: yours"], {}))
-        yield
 
 
 def hand_in(course: Course, student: str, notebook: NotebookNode | str | bytes) -> Path:

@@ -1,16 +1,20 @@
 """A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
 
-`grade_tiny` stands in for solutions.checks.grade_cell in the kernel: it writes records of the same form, without
+Run as a module it is a judge that stands in for solutions.grading.judge: it writes records of the same form, without
 engines. The course's configuration names it: CONFIG.
 """
 
-import json
-import os
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from helpers.missed import Missed
+from helpers.probes.student import Student
+from solutions.checks.core.record import ClaimResult, Record
+from solutions.grading.judge.process import judge
 
 STEP, POINTS = "01_export", {"export_model": 3.0, "simplify_model": 2.0}
 _CLAIMS = {
@@ -18,30 +22,30 @@ _CLAIMS = {
     "simplify_model": [("cube.two", "cube", 2, 8, 2.0)],
 }
 CONFIG = """
-c.GradeExecute.claims = "from tests.grading.tiny import grade_tiny\\n\\ngrade_tiny({cell!r}, globals())"
+c.GradeExecute.judge = "tests.grading.tiny"
 """
 ANSWERS = {"square": "    return x * x", "cube": "    return x ** 3"}
 WHY = "A square is never negative."
 """The answer to a question to think about, which students do not get."""
 
 
-def grade_tiny(cell: str, namespace: dict) -> float:
-    """Decide the cell's claims on the functions in `namespace`, write the record after each, return the points."""
-    record = {"cell": cell, "step": STEP, "criterion": "correctness", "engine": "none", "points": POINTS[cell]}
-    results = []
+def _prepare(step: str, artifacts: Path) -> dict[str, Any]:
+    return {"notes": ["model.onnx: yours"], "environment": {}, "needs": [], "gpu": False}
+
+
+def _decide(cell: str, student: Student, sandbox: str) -> None:
+    """Decide the cell's claims on the student's functions, and write the record after each."""
+    record = Record(cell, STEP, "correctness", "none", POINTS[cell], sandbox=sandbox)
     for name, function, argument, expected, points in _CLAIMS[cell]:
+        missed = Missed(str(expected), "something else", "multiply")
         try:
-            kept = namespace[function](argument) == expected
-        except Exception:
-            kept = False
-        missed = None if kept else {"expected": str(expected), "found": "something else", "try_this": "multiply"}
-        result = {"claim": name, "title": name, "points": points, "earned": points * kept, "missed": missed}
-        results.append({**result, "status": "kept" if kept else "lost", "evidence": "", "seconds": 0.0})
-        earned = sum(done["earned"] for done in results)
-        path = Path(os.environ["TRT_LAB_RECORDS"]) / f"{cell}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({**record, "results": results, "earned": earned}))
-    return earned
+            kept = student.call("called", name=function, argument=argument).value == expected
+        except Missed as found:
+            kept, missed = False, found
+        said = None if kept else {"expected": missed.expected, "found": missed.found, "try_this": missed.try_this}
+        status = "kept" if kept else "lost"
+        record.results.append(ClaimResult(name, name, points, points * kept, status, missed=said))
+        record.write()
 
 
 def source_notebook() -> NotebookNode:
@@ -82,3 +86,7 @@ def code_of(notebook: NotebookNode, function: str, code: str) -> NotebookNode:
     notebook = deepcopy(notebook)
     notebook.cells[index_of(notebook, f"{function}_todo")].source = code
     return notebook
+
+
+if __name__ == "__main__":
+    judge(_prepare, _decide)

@@ -14,26 +14,30 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
-from solutions.checks.core.record import ClaimResult, Record
+from solutions.checks.core.record import NO_SANDBOX, ClaimResult, Record
 
-__all__ = ["SEED_VARIABLE", "decide", "grade_cell", "run_claims"]
+__all__ = ["SEED_VARIABLE", "decide", "fresh_seed", "grade_cell", "run_claims"]
 
 SEED_VARIABLE = "TRT_LAB_SEED"
 _SEED_BITS = 32
 
 
 def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
-    """Grade one test cell, show its card and return its points. In grading the record decides, not this number."""
-    record = run_claims(cell, Case(Student.in_process(namespace), _seed()))
+    """Decide one test cell of a notebook of our own in its kernel, show its card and return its points.
+
+    A stranger's is decided by the judge (solutions/grading/judge), a process that the notebook's code cannot reach.
+    """
+    record = run_claims(cell, Case(Student.in_process(namespace), fresh_seed()))
     show(record.card())
     return record.earned
 
 
-def run_claims(cell: str, case: Case) -> Record:
-    """Decide the claims of `cell` one by one; the record on disk grows with each."""
+def run_claims(cell: str, case: Case, sandbox: str = NO_SANDBOX) -> Record:
+    """Decide the claims of `cell` one by one; the record on disk grows with each, and names the sandbox."""
     claims = claims_of(cell)
     belongs = CELLS[cell]
-    record = Record(cell, belongs.step, belongs.criterion, DEVICE, sum(claim.points for claim in claims), api=API)
+    points = sum(claim.points for claim in claims)
+    record = Record(cell, belongs.step, belongs.criterion, DEVICE, points, api=API, sandbox=sandbox)
     for claim in claims:
         record.results.append(decide(claim, case))
         record.write()
@@ -66,7 +70,7 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
     return ClaimResult(claim.name, claim.title, claim.points, earned, status, evidence, said, seconds)
 
 
-def _seed() -> int:
+def fresh_seed() -> int:
     """Return a fresh seed, or $TRT_LAB_SEED to see a decision again.
 
     Raises:

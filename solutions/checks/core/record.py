@@ -12,8 +12,9 @@ from helpers.missed import Missed
 from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record_schema import LONGEST_TEXT, read_checked
 
-__all__ = ["ClaimResult", "Record", "read_record", "record_path"]
+__all__ = ["NO_SANDBOX", "ClaimResult", "Record", "read_record", "record_path"]
 
+NO_SANDBOX = "none"
 FOLDER_VARIABLE = "TRT_LAB_RECORDS"
 
 
@@ -41,7 +42,7 @@ class ClaimResult:
 class Record:
     """A test cell's claims: decided ones in `results`, `points` in all; `api` is TensorRT's, 10 or 11.
 
-    `sandbox` says in what the submission's code ran: bubblewrap, landlock or none.
+    `sandbox` is what the notebook's kernel ran in, by the names of solutions/sandbox.
     """
 
     cell: str
@@ -51,7 +52,7 @@ class Record:
     points: float
     results: list[ClaimResult] = field(default_factory=list)
     api: int = 10
-    sandbox: str = "none"
+    sandbox: str = NO_SANDBOX
 
     @property
     def earned(self) -> float:

@@ -1,0 +1,89 @@
+"""The judge's process: prepares a step's artifacts, then decides its test cells one by one, as its stdin says.
+
+A line in is {"step", "artifacts", "scratch", "sandbox"} once, then {"cell", "door"} for each test cell; any other line
+that comes while a cell is decided says that the cell has ended in the kernel. A line out answers each.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from helpers.errors import LabError
+from helpers.lab import ARTIFACTS
+from helpers.probes.student import Student, read_artifact
+from solutions.grading.judge.door import Door
+
+__all__ = ["Decide", "Prepare", "judge"]
+
+Prepare = Callable[[str, Path], dict[str, Any]]
+"""Makes a step's artifacts ready in a folder; returns what the grader is told: notes, environment, needs, gpu."""
+
+Decide = Callable[[str, Student, str], None]
+"""Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it."""
+
+_DIE_WITH_PARENT = 1
+
+
+def judge(prepare: Prepare, decide: Decide) -> None:
+    """Do what stdin says until it ends, or until the grader does."""
+    if sys.platform.startswith("linux"):  # two judges, of a killed grader and of the next, would write the same records
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    with _answers() as say:
+        asked = json.loads(sys.stdin.readline() or "null")
+        if asked is None:
+            return
+        try:
+            say(prepare(asked["step"], Path(asked["artifacts"])))
+        except LabError as error:
+            return say({"error": " ".join(str(error).split())})
+        artifacts = _Artifacts(asked["step"], Path(asked["artifacts"]), Path(asked["scratch"]))
+        for line in sys.stdin:
+            cell = json.loads(line)
+            if "cell" in cell:
+                with Door(cell["door"], sys.stdin.fileno()) as door:
+                    say({"listening": cell["cell"]})
+                    door.wait()
+                    artifacts.forget()
+                    decide(cell["cell"], Student(door.send, artifacts.read), asked["sandbox"])
+                say({"decided": cell["cell"]})
+
+
+@contextlib.contextmanager
+def _answers() -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Keep stdout for the answers: what libraries print goes to stderr."""
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as out:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+        def say(answer: dict[str, Any]) -> None:
+            out.write(json.dumps(answer) + "\n")
+            out.flush()
+
+        yield say
+
+
+class _Artifacts:
+    """The deliverables: the step's own from its kernel's scratch, those of earlier steps from the trusted folder.
+
+    Within a test cell each is read once, so that all its claims judge the same bytes.
+    """
+
+    def __init__(self, step: str, trusted: Path, scratch: Path) -> None:
+        self._step, self._trusted, self._scratch = step, trusted, scratch
+        self._read: dict[str, bytes | None] = {}
+
+    def forget(self) -> None:
+        """Read everything anew."""
+        self._read.clear()
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, None where there is none."""
+        if name not in self._read:
+            folder = self._scratch if ARTIFACTS.get(name, self._step) == self._step else self._trusted
+            self._read[name] = read_artifact(folder, name)
+        return self._read[name]

@@ -1,0 +1,72 @@
+"""The one folder that a submission's kernel can write: made before it starts, read once after it is gone, removed."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from helpers.errors import InputError
+from helpers.files import atomic_write, read_within
+from helpers.lab import ARTIFACTS
+from helpers.probes.student import read_artifact
+
+__all__ = ["Scratch", "made_scratch"]
+
+_MOST_SOCKET_PATH = 80  # Linux takes 107 bytes, and sockets' names come behind the folder's
+_MOST_FILE_BYTES = 64 << 20
+
+
+class Scratch:
+    """The working folder of the notebook, with `artifacts` in it, the kernel's sockets, and what the sandbox makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.artifacts = folder, folder / "artifacts"
+        self.connection_file = folder / ".kernel.json"
+
+    def fill(self, notebook_folder: Path, artifacts: Path, needs: Sequence[str]) -> None:
+        """Copy what was handed in beside the notebook, and the artifacts of earlier steps that this one takes."""
+        for path in sorted(notebook_folder.iterdir()):
+            if path.suffix != ".ipynb" and not path.name.startswith("."):
+                with suppress(InputError, OSError):  # a folder or a link; a name of one of ours
+                    (self.folder / path.name).write_bytes(read_within(notebook_folder, path.name, _MOST_FILE_BYTES))
+        for name in needs:
+            if (artifacts / name).is_file():
+                shutil.copyfile(artifacts / name, self.artifacts / name)
+
+    def keep(self, step: str, artifacts: Path) -> None:
+        """Write what the step made to the trusted folder; its kernel must be gone."""
+        for name in (name for name, maker in ARTIFACTS.items() if maker == step):
+            content = read_artifact(self.artifacts, name)
+            if content is not None:
+                atomic_write(artifacts / name, content)
+
+
+@contextmanager
+def made_scratch() -> Iterator[Scratch]:
+    """Make a scratch for the block.
+
+    Raises:
+        InputError: the path of the folder for temporary files is too long for sockets.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="trt-lab-")).resolve()
+    scratch = Scratch(folder)
+    try:
+        if len(os.fsencode(folder)) > _MOST_SOCKET_PATH:
+            raise InputError(f"{folder.parent} is too long a path for sockets; set TMPDIR to a shorter one")
+        scratch.artifacts.mkdir()
+        yield scratch
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, and folders in it that a stranger closed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for path, names, _ in os.walk(folder):  # from the top: what is opened is walked next
+            for name in names:
+                with suppress(OSError):
+                    os.chmod(os.path.join(path, name), 0o700, follow_symlinks=False)
+        shutil.rmtree(folder, ignore_errors=True)
