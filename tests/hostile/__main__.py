@@ -27,7 +27,7 @@ USERS = ("ordinary", "root")
 
 def main(
     only: Annotated[str, typer.Option(help="One group of attacks, or one attack.")] = "",
-    sandbox: Annotated[str, typer.Option(help="bubblewrap, landlock or both.")] = "both",
+    sandbox: Annotated[str, typer.Option(help="bubblewrap, landlock, both, or none: the controls only.")] = "both",
     user: Annotated[str, typer.Option(help="ordinary, root or both.")] = "both",
     skip_controls: Annotated[bool, typer.Option("--skip-controls", help="With all guards on only.")] = False,
     out: Annotated[Path, typer.Option(help="Where the results go.")] = Path("results/hostile.json"),
@@ -53,7 +53,7 @@ def _run(folder: Path, chosen: list[Attack], sandbox: str, user: str, skip_contr
         for verdict in controls(folder, chosen):
             _say("guard off", verdict.attack, "reaches its goal" if verdict.reached else "DOES NOT REACH ITS GOAL")
             dead += [] if verdict.reached else [verdict.attack.name]
-    for kind in SANDBOXES if sandbox == "both" else (sandbox,):
+    for kind in {"both": SANDBOXES, "none": ()}.get(sandbox, (sandbox,)):
         for who in users:
             verdicts = list(guarded(folder, chosen, kind, ordinary=who == "ordinary"))
             for verdict in verdicts:

@@ -28,7 +28,7 @@ class Seen:
 
     `points` by student are those of grades.json; `touched` are files outside the attackers' own folders that were
     made, changed or removed; `survivors` are the command lines of processes that outlived the grader; `heard` is what
-    reached the listeners; peaks are of everything but the observer.
+    reached the listeners; peaks are of the students' processes, one of the grader with its judges.
     """
 
     exit_code: int | None = None
@@ -44,6 +44,7 @@ class Seen:
     records: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
+    peak_grader_mb: float = 0.0
     peak_processes: int = 0
     peak_disk_mb: float = 0.0
 

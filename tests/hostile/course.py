@@ -23,6 +23,9 @@ LIMITS = f"""
 c.Execute.timeout = {CELL_S}
 c.GradeExecute.grace = {GRACE_S}
 c.GradeExecute.output_limit = 200_000
+c.GradeExecute.judge = "tests.hostile.judge"
+c.GradeExecute.memory_gb = 0.75
+c.GradeExecute.disk_gb = 0.15
 """
 """Small limits, so that an attack on them takes seconds."""
 
@@ -41,9 +44,11 @@ def make_template(folder: Path) -> None:
     course.generate(STEP, folder / "labs")
 
 
-def hand_in(template: Path, course: Path, attacks: Sequence[Attack]) -> None:
-    """Copy the template to `course` and hand in what everybody has."""
+def hand_in(template: Path, course: Path, attacks: Sequence[Attack], config: str = "") -> None:
+    """Copy the template to `course`, with more lines of configuration, and hand in what everybody has."""
     shutil.copytree(template, course)
+    with (course / "nbgrader_config.py").open("a") as file:
+        file.write(config)
     lab = nbformat.read(course / "labs" / STEP / f"{STEP}.ipynb", as_version=4)
     for name in HONEST:
         _write(course, name, solved(lab))

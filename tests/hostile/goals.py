@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from tests.hostile.attack import BASE, MARK, SECRET, Trial
 
 __all__ = [
-    *("disk", "ended", "gains", "heard", "leaks", "live_marks", "memory", "processes", "rendered", "said", "size"),
-    *("survives", "touches", "traceback"),
+    *("disk", "ended", "gains", "grader_memory", "heard", "leaks", "live_marks", "memory", "processes", "rendered"),
+    *("said", "size", "survives", "touches", "traceback"),
 ]
 
 
@@ -52,6 +52,11 @@ def touches(pattern: str) -> Callable[[Trial], bool]:
 def memory(megabytes: float) -> Callable[[Trial], bool]:
     """Return whether all processes together held more than `megabytes`."""
     return lambda trial: trial.seen.peak_memory_mb > megabytes
+
+
+def grader_memory(megabytes: float) -> Callable[[Trial], bool]:
+    """Return whether grader and judges held more than `megabytes`."""
+    return lambda trial: trial.seen.peak_grader_mb > megabytes
 
 
 def processes(number: int) -> Callable[[Trial], bool]:

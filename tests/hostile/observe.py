@@ -99,41 +99,45 @@ def others() -> list[tuple[int, str]]:
 
 
 class Peaks:
-    """Samples memory, threads and disk of everything else, ten times a second."""
+    """Samples memory, threads and disk ten times a second: of the grader with its judges, and of everything else."""
 
-    def __init__(self, seen: Seen) -> None:
-        self._seen, self._ended = seen, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> "Peaks":
+    def __init__(self, seen: Seen, grader: int) -> None:
+        self._seen, self._grader, self._ended = seen, grader, threading.Event()
         self._before = _used()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """Stop."""
         self._ended.set()
         self._thread.join()
 
     def _watch(self) -> None:
         seen = self._seen
         while not self._ended.wait(0.1):
-            memory, threads = _held()
+            memory, grader, threads = self._held()
             seen.peak_memory_mb = max(seen.peak_memory_mb, memory)
+            seen.peak_grader_mb = max(seen.peak_grader_mb, grader)
             seen.peak_processes = max(seen.peak_processes, threads)
             seen.peak_disk_mb = max(seen.peak_disk_mb, _used() - self._before)
 
-
-def _held() -> tuple[float, int]:
-    pages, threads = 0, 0
-    for entry in Path("/proc").glob("[0-9]*"):
-        if entry.name == str(os.getpid()):
-            continue
-        try:
-            pages += int((entry / "statm").read_text().split()[1])
-            threads += int((entry / "stat").read_text().rpartition(")")[2].split()[17])
-        except (OSError, IndexError):
-            continue
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, threads
+    def _held(self) -> tuple[float, float, int]:
+        """Return the megabytes of the others and of the grader, and the others' threads."""
+        own, theirs, threads = 0, 0, 0
+        for entry in Path("/proc").glob("[0-9]*"):
+            if entry.name == str(os.getpid()):
+                continue
+            try:
+                pages = int((entry / "statm").read_text().split()[1])
+                if int(entry.name) == self._grader or b"tests.hostile.judge" in (entry / "cmdline").read_bytes():
+                    own += pages
+                    continue
+                theirs += pages
+                threads += int((entry / "stat").read_text().rpartition(")")[2].split()[17])
+            except (OSError, IndexError):
+                continue
+        page = os.sysconf("SC_PAGE_SIZE") / 2**20
+        return theirs * page, own * page, threads
 
 
 def _used() -> float:

@@ -16,7 +16,6 @@ import typer
 
 from helpers.signals import clean_ends
 from solutions.grading import __main__ as grading
-from solutions.grading import execute
 from tests.grading.tiny import STEP
 from tests.hostile.attack import SECRET, Attack, Seen
 from tests.hostile.course import HONEST, hand_in
@@ -45,12 +44,11 @@ class Class:
         for name, text in {".ssh/id": SECRET, "thesis.txt": "three years of work", ".profile": "# mine"}.items():
             (HOME / name).parent.mkdir(parents=True, exist_ok=True)
             (HOME / name).write_text(text)
-        hand_in(self.template, _COURSE, self.attacks)
+        hand_in(self.template, _COURSE, self.attacks, "".join(GUARDS[name].config for name in self.off))
         students, seen = [attack.student for attack in self.attacks], Seen()
         with Listeners(seen):
             before = snapshot()
-            with Peaks(seen):
-                self._grade(seen)
+            self._grade(seen)
             time.sleep(0.5)  # what was killed has ended
             seen.survivors = [text for _, text in others()]
         seen.touched = changed(before, students)
@@ -63,11 +61,12 @@ class Class:
         pid = os.fork()
         if not pid:
             self._grader(said)
-        status = None
+        status, watch = None, Peaks(seen, pid)
         while status is None and time.monotonic() - started < self.timeout_s and not _stopped(pid):
             time.sleep(0.1)
             ended, found = os.waitpid(pid, os.WNOHANG)
             status = os.waitstatus_to_exitcode(found) if ended else None
+        watch.end()
         if status is None:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -87,7 +86,6 @@ class Class:
             self._environment()
             for name in self.off:
                 GUARDS[name].off()
-            execute.prepared = lambda step, folder: ([], {})  # the fixture's step takes nothing from earlier ones
             sys.argv = ["grading", "--course", str(_COURSE)]
             with clean_ends():
                 typer.run(grading.main)

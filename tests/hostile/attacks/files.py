@@ -37,7 +37,7 @@ def square(x):
 _CHECKS = """
 def square(x):
     import importlib
-    for name in ("tests.grading.tiny", "tests.hostile.claims"):
+    for name in ("tests.hostile.judge",):
         try:
             for claims in importlib.import_module(name)._CLAIMS.values():
                 for _, function, argument, expected, _ in claims:

@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tests.grading.tiny import STEP
 from tests.hostile.attack import Attack, Trial
-from tests.hostile.goals import ended, memory, size, traceback
+from tests.hostile.goals import ended, grader_memory, size, traceback
 
 __all__ = ["ATTACKS"]
 
@@ -168,7 +168,7 @@ ATTACKS = [
         "notebook_of_150_megabytes",
         about="A sparse file as notebook.",
         place=_sparse,
-        goal=memory(1500),
+        goal=grader_memory(1500),
         alone=True,
         guards=("reader",),
         says="MB|bytes",

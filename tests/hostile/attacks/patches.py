@@ -45,23 +45,23 @@ def square(x):
 """
 _FAKE_MODULE = """
 import sys, types
-for name in ("tests.grading.tiny", "solutions.checks"):
+for name in ("tests.hostile.judge", "solutions.checks"):
     module = types.ModuleType(name)
-    module.grade_tiny = module.grade_cell = lambda cell, namespace: forge()
+    module.grade_here = module.grade_cell = lambda cell, namespace: forge()
     sys.modules[name] = module
 """
 _PATCHED_MODULE = """
 import importlib
-for name in ("tests.grading.tiny", "solutions.checks", "solutions.checks.core.decide"):
+for name in ("tests.hostile.judge", "solutions.checks", "solutions.checks.core.decide"):
     try:
         module = importlib.import_module(name)
     except Exception:
         continue
-    module.grade_tiny = module.grade_cell = module.decide = lambda *_: forge()
+    module.grade_here = module.grade_cell = module.decide = lambda *_: forge()
 """
 _CLAIMS_CHANGED = """
 import importlib
-for name in ("tests.grading.tiny", "tests.hostile.claims"):
+for name in ("tests.hostile.judge",):
     try:
         claims = importlib.import_module(name)._CLAIMS
     except Exception:
@@ -126,7 +126,7 @@ import builtins
 real = builtins.__import__
 def imported(name, *args, **named):
     module = real(name, *args, **named)
-    for asked in ("grade_tiny", "grade_cell"):
+    for asked in ("grade_here", "grade_cell"):
         if hasattr(module, asked):
             setattr(module, asked, lambda *_: forge())
     return module

@@ -3,7 +3,7 @@
 from functools import partial
 
 from tests.hostile.attack import Attack
-from tests.hostile.goals import gains, memory, touches, traceback
+from tests.hostile.goals import gains, grader_memory, touches, traceback
 
 __all__ = ["ATTACKS", "FORGE"]
 
@@ -90,7 +90,7 @@ ATTACKS = [
     _attack(
         "record_of_200_megabytes",
         about="A sparse file in the place of a record, which the grader would read whole.",
-        goal=memory(1600),
+        goal=grader_memory(1500),
         alone=True,
         guards=("judge", "sandbox", "schema"),
         code=_SPARSE,

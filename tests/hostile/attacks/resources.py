@@ -114,7 +114,7 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 while True:
     pass
 """
-_MEMORY, _PROCESSES, _DISK = 1900, 330, 250
+_MEMORY, _PROCESSES, _DISK = 1000, 300, 250
 
 _attack = partial(Attack, group="resources", alone=True)
 _memory = partial(_attack, goal=memory(_MEMORY), guards=("memory",), says="memory|kernel died")
