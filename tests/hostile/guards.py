@@ -96,7 +96,7 @@ def _all_outputs() -> None:
 
 
 def _as_written() -> None:
-    feedback.strict_head = str
+    feedback.strict_head = lambda head: str(head)
 
 
 _DIRTY = """
