@@ -34,11 +34,13 @@ help:
 	@echo "make charts    the same, naming charts whose labels overlap (STEP=02_fp16: only that one)"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
-	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again)"
+	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again; WAIT=1; REBUILD=1: from the records alone)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
 	@echo "make hostile   attacks on the grader, each with its guard off and with all on, in both sandboxes → $(OUT)/hostile.json (ONLY=files: one group)"
+	@echo "make fuzz      what strangers send, changed at random: no reader of it crashes (CASES=10000: of each kind)"
+	@echo "make faults    grading killed, stopped, locked out, on a full disk: the same grades or one line → $(OUT)/faults.json (ONLY=killed)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make conformance-cuda  memory and stream cases through pycuda and cuda-python → docs/results/h200/cuda.json (needs a GPU)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
@@ -97,6 +99,11 @@ mutants: $(STAMP)
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"
 	@$(BIN)/python -m tests.mutants $(if $(ALL),--all) $(if $(STEP),--step $(STEP)) --out $(OUT)/mutants.json
 
+CASES ?= 10000
+fuzz: $(STAMP)
+	@echo "Codec, records, plans, notebooks, HTML, archives: $(CASES) cases of each kind"
+	@TRT_LAB_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest tests/fuzz --durations=0
+
 # A seed that was decided rightly is not run again.
 SEEDS ?= 20
 seeds: $(STAMP)
@@ -106,9 +113,13 @@ seeds: $(STAMP)
 	  echo "Seed $$seed of $(SEEDS)"; \
 	  TRT_LAB_SEED=$$seed $(BIN)/python -m tests.submissions --quick --out $$done.part && mv $$done.part $$done; } || exit 1; done
 
+faults: $(STAMP)
+	@echo "Faults: grading ends with the same grades, or says one line and touches none"
+	@$(BIN)/python -m tests.faults --out $(OUT)/faults.json $(if $(ONLY),--only "$(ONLY)")
+
 grade: $(STAMP)
 	@echo "Grading submitted/"
-	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again)
+	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(WAIT),--wait) $(if $(REBUILD),--rebuild)
 
 formgrader: $(STAMP)
 	@echo "Formgrader; end it with Ctrl-C"

@@ -74,8 +74,8 @@ FLOORS = {
     ),
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
-        *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
-        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "builds", "student"),
+        *("__init__", "frames", "codec", "channel", "capture", "clock", "images", "image_folders", "listings"),
+        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "serve", "builds", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "sandbox", "pipeline", "checks", "grading"),

@@ -6,6 +6,7 @@ import struct
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from helpers.bounded_json import loads
 from helpers.cpu_engine import _openvino
 from helpers.cpu_engine.api.enums import DataType
 from helpers.cpu_engine.api.pybind import Scoped
@@ -17,6 +18,7 @@ __all__ = ["VERSION", "Binding", "IHostMemory", "Plan", "PlanError", "platform",
 VERSION = API.engine
 _MAGIC = b"TRTCPUPL"
 _NVIDIA_MAGIC = (b"ftrt", b"ptrt")
+_LONGEST_HEADER = 32 << 20  # bytes
 
 
 class IHostMemory(Scoped, bytes):
@@ -122,17 +124,15 @@ def unseal(magic: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
     """Return the header and the payload that were sealed.
 
     Raises:
-        ValueError: the data begin otherwise, the checksum differs, or the header is no JSON object.
+        ValueError: the data begin otherwise, the checksum differs, or the header is no JSON object, or one beyond any
+            network's: a checksum is anybody's to compute.
     """
     head = len(magic) + 32
     body = data[head:]
     if data[:head] != magic + hashlib.sha256(body).digest() or len(body) < 4:
         raise ValueError(f"{len(data)} bytes are not what was sealed with {magic!r}")
     end = 4 + struct.unpack_from("<I", body)[0]
-    try:
-        header = json.loads(body[4:end])
-    except RecursionError as error:
-        raise ValueError("the header is nested too deep") from error
+    header = loads(body[4:end], largest=_LONGEST_HEADER)
     if not isinstance(header, dict):
         raise ValueError(f"the header is {repr(header)[:60]}, no JSON object")
     return header, body[end:]

@@ -24,7 +24,7 @@ DEFAULT_LIMIT_S = 300.0
 """Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
 
 Send = Callable[[bytes, Ask, float], bytes]
-"""Carries a packed request to where the student's functions are, and the reply back: `send(request, ask, limit_s)`.
+"""`send(request, ask, limit_s)` carries a packed request to the student's functions, and the packed reply back.
 
 `ask` answers what the probe asks meanwhile; where nothing usable comes back in time, ChannelError says why.
 """
@@ -144,7 +144,7 @@ def _named(serves: Callable[[], Any] | None) -> bytes:
 
 
 def _answered(served: Any, question: bytes) -> bytes:
-    """Return the packed answer of an object to a question, maybe a stranger's: whatever it asks harms nothing."""
+    """Return the packed answer of an object to a question. It may be a stranger's: whatever is asked harms nothing."""
     try:
         asked = unpack(question)
         if asked["name"] not in getattr(served, "ASKED", ()):
@@ -183,7 +183,7 @@ _LARGE, _SMALL_BYTES, _LARGE_BYTES = (".onnx", ".engine"), 16 << 20, 512 << 20
 
 
 def read_artifact(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file of the lab, None where there is none: no link, no pipe, none too large."""
+    """Return the content of a file of the lab; None where there is none, or a link, a pipe, one far larger."""
     try:
         return read_within(folder, name, _LARGE_BYTES if name.endswith(_LARGE) else _SMALL_BYTES)
     except InputError:

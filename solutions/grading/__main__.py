@@ -54,7 +54,7 @@ def main(
                     check_gradebook(found, new=new_gradebook)
                     back_up(found)
                     _run(found, student, step, again, console, say)
-    except LabError as error:
+    except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
         sys.exit(2)
 

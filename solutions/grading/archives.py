@@ -33,7 +33,7 @@ _ARCHIVES = (".zip", ".tar.gz", ".tgz")
 _BLOCK = 1 << 20
 _LARGEST_DIRECTORY = 16 << 20
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError, OSError)
-_BROKEN += (NotImplementedError, ValueError, KeyError, OverflowError, UnicodeError)
+_BROKEN += (NotImplementedError, ValueError, LookupError, OverflowError, UnicodeError)
 _OURS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 """What is wrong with our disk, not with an archive."""
 

@@ -19,6 +19,7 @@ from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, is_task
 from sqlalchemy.engine import make_url
 from traitlets.config import Config
+from traitlets.config.loader import ConfigFileNotFound
 
 from helpers.errors import InputError
 from helpers.files import atomic_write
@@ -43,8 +44,15 @@ class Course:
 
     @classmethod
     def at(cls, root: str | Path, config_from: str | Path | None = None) -> "Course":
-        """Return the course in `root`, configured by its nbgrader_config.py, or by `config_from`'s."""
-        config = course_config(config_from or root)
+        """Return the course in `root`, configured by its nbgrader_config.py, or by `config_from`'s.
+
+        Raises:
+            InputError: there is no such file.
+        """
+        try:
+            config = course_config(config_from or root)
+        except ConfigFileNotFound as error:
+            raise InputError(f"{config_from or root} is no course: it has no nbgrader_config.py") from error
         config.CourseDirectory.root = str(Path(root).resolve())
         return cls(Path(root).resolve(), config)
 

@@ -19,11 +19,11 @@ from traitlets import Bool, Float, Integer, Unicode
 from helpers.errors import EngineError
 from solutions.grading.environment import artifacts_of, judge_environment, kernel_environment, records_of
 from solutions.grading.judge.handle import Judge
-from solutions.grading.kernel import SandboxedKernel
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
-from solutions.grading.scratch import Scratch, made_scratch
+from solutions.grading.scratch import made_scratch
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Limits, Room, chosen
+from solutions.sandbox.provisioner import SandboxedKernelManager
 
 __all__ = ["GradeExecute"]
 
@@ -37,6 +37,7 @@ class GradeExecute(Execute):
 
     record_timing = False
     shutdown_kernel = "immediate"
+    kernel_manager_class = SandboxedKernelManager
     notebook_timeout = Integer(3600, help="Seconds that one notebook may take in all.").tag(config=True)
     grace = Integer(60, help="Seconds that a cell may take to end after it was interrupted.").tag(config=True)
     judge = Unicode("solutions.grading.judge", help="The module that decides the test cells.").tag(config=True)
@@ -67,10 +68,9 @@ class GradeExecute(Execute):
             judge = Judge(self.judge, environment, step, artifacts, self._scratch.artifacts, sandbox)
             self._judge = stack.enter_context(judge)
             self._scratch.fill(folder, artifacts, judge.prepared["needs"])
-            self._kernel = stack.enter_context(self._sandboxed(sandbox, self._scratch, judge.prepared))
+            self._kernel = self._started_with(sandbox, judge.prepared)
             self._ends = time.monotonic() + self.notebook_timeout
             nb, resources = super().preprocess(nb, resources, **kwargs)
-            self._kernel.end()
             self._scratch.keep(step, artifacts)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
             nb.cells[index].outputs = outputs
@@ -78,29 +78,23 @@ class GradeExecute(Execute):
             nb.cells.insert(0, _note(notes))
         return nb, resources
 
-    def _sandboxed(self, sandbox: str, scratch: Scratch, prepared: dict[str, Any]) -> SandboxedKernel:
-        offered = prepared["environment"]
+    def _started_with(self, sandbox: str, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Return what the kernel manager is told: the sandbox, what can be seen and what can be used in it."""
+        offered, scratch = prepared["environment"], self._scratch
+        reads = tuple(path for path in map(Path, offered.values()) if path.is_file())
+        environment = kernel_environment(scratch.artifacts, offered)
         limits = Limits(
             memory_bytes=round(self.memory_gb * 2**30),
             scratch_bytes=round(self.disk_gb * 2**30),
             seconds=self.notebook_timeout + 2.0 * self.grace,
         )
-        reads = tuple(path for path in map(Path, offered.values()) if path.is_file())
-        environment = kernel_environment(scratch.artifacts, offered)
-        return SandboxedKernel(sandbox, scratch, Room(scratch.folder, reads, environment, prepared["gpu"]), limits)
-
-    def create_kernel_manager(self) -> Any:
-        """Return a manager whose kernel talks over sockets in the scratch: inside there is no network."""
-        manager = super().create_kernel_manager()
-        self._kernel.settle(manager)
-        return manager
+        room = Room(scratch.folder, reads=reads, environment=environment, gpu=prepared["gpu"])
+        return {"kind": sandbox, "room": room, "limits": limits}
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
         """Start the kernel in its sandbox; this process's environment stays as it is."""
-        kwargs |= self._kernel.started_with()
         kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # what escapes the cells' outputs is nobody's terminal's
-        await super().async_start_new_kernel(**kwargs)
-        self._kernel.watch(self.km)
+        await super().async_start_new_kernel(**kwargs, **self._kernel)
 
     start_new_kernel = run_sync(async_start_new_kernel)  # the one that nbconvert calls
 
@@ -155,7 +149,7 @@ class GradeExecute(Execute):
         try:
             cell, resources = super().preprocess_cell(cell, resources, index)
         except DeadKernelError:
-            reason = self._kernel.ended_by or "a crash, an exit or too little memory"
+            reason = self.km.watch.ended_by or "a crash, an exit or too little memory"
             self._stopped = f"the kernel died in cell {index + 1} ({reason})"
             self._faults[index] = self._stopped
         except (CellTimeoutError, RuntimeError) as error:  # the kernel's channels: its outputs did not arrive in time

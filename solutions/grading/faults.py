@@ -17,6 +17,7 @@ __all__ = ["DISK_FULL", "CourseError", "course_fault", "course_faults", "need_ro
 ROOM_BYTES = 1 << 20
 """What must still fit on the course's disk when a submission has run: what a full disk took, nobody can judge."""
 
+_OURS = {getattr(errno, name) for name in "ENOSPC EDQUOT EROFS EACCES EPERM EIO EMFILE ENFILE ENOMEM".split()}
 DISK_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 
@@ -33,7 +34,7 @@ def course_fault(error: BaseException | None) -> CourseError | None:
             said = str(getattr(error, "orig", None) or error).splitlines()[0]
             return CourseError(f"the gradebook cannot be used: {said}; mend that and run the same command again")
         full = isinstance(error, EngineError) and any(text in str(error) for text in DISK_FULL)
-        if isinstance(error, OSError) or full:
+        if full or (isinstance(error, OSError) and error.errno in _OURS):  # not what a kernel's sockets may raise
             return CourseError(f"the course's disk or folder failed: {error}; mend that and run the same command again")
         error = error.__cause__ or (error.__context__ if isinstance(error, InvalidEntry) else None)
     return None

@@ -42,9 +42,9 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
         data = {"text/html": card._repr_html_(), "text/plain": str(card)}
         outputs.append(new_output("display_data", data))
         earned = found.earned
-    if found is None or _unfinished(found):
-        of_what = "No points" if found is None else "No points for the claims that are not listed above"
-        outputs.append(new_output("stream", name="stdout", text=f"{of_what}: {refused or fault or _UNDECIDED}.\n"))
+    if found is None or _unfinished(found) or fault:
+        lost = "No points" if found is None else "No points for what could not be asked or is not listed above"
+        outputs.append(new_output("stream", name="stdout", text=f"{lost}: {refused or fault or _UNDECIDED}.\n"))
     decided = f"{min(max(earned, 0.0), points):g}"
     return [*outputs, new_output("execute_result", {"text/plain": decided}, execution_count=1)]
 

@@ -63,8 +63,8 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
     """Mend a tidy notebook in place and return a line for each thing that was not as handed out.
 
     Test cells get the source's code, label and points; one that is missing is put back before the next cell that is
-    there; of doubles the last counts. A label that the source does not have is dropped. Unchanged demonstrations are
-    marked to be skipped.
+    there; of doubles the last counts. A label that the source does not have is dropped, and so is all else that cells'
+    metadata say: no tag of a student's skips a cell or hides it. Unchanged demonstrations are marked to be skipped.
     """
     cleared, _ = ClearSolutions(config=config).preprocess(deepcopy(source), {})
     ours = {cell_name(cell): cell for cell in cleared.cells if cell_name(cell)}
@@ -76,9 +76,9 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
     notes += _put_back(notebook, ours)
     demonstrations = {cell.source for cell in source.cells if EXPLORE in cell.metadata.get("tags", [])}
     for cell in notebook.cells:
-        if not cell_name(cell) and cell.cell_type == "code":
-            tags = [tag for tag in cell.metadata.get("tags", []) if tag != SKIP]
-            cell.metadata["tags"] = tags + [SKIP] * (cell.source in demonstrations)
+        if not cell_name(cell):
+            skipped = cell.cell_type == "code" and cell.source in demonstrations
+            cell.metadata = NotebookNode({"tags": [SKIP]} if skipped else {})
     return list(dict.fromkeys(notes))
 
 
@@ -127,8 +127,9 @@ def _ours(cell: NotebookNode) -> NotebookNode:
 def _labelled(cell: NotebookNode, given: NotebookNode) -> NotebookNode:
     """Return the student's answer with the source's label and type."""
     make = new_code_cell if given.cell_type == "code" else new_markdown_cell
-    fresh = make(cell.source, id=cell.id, metadata=dict(cell.metadata))
-    fresh.metadata["nbgrader"] = deepcopy(given.metadata["nbgrader"])
+    fresh = make(cell.source, id=cell.id, metadata=deepcopy(given.metadata))
+    if fresh.cell_type == "markdown" and "attachments" in cell:
+        fresh.attachments = cell.attachments
     return fresh
 
 

@@ -1,5 +1,6 @@
 """Grades go into a step's record first, and from it into the gradebook in one transaction."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ class SaveGrades(SaveAutoGrades):
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """Save the grades of an executed notebook of `resources["nbgrader"]`'s student and assignment."""
         about, folder = resources["nbgrader"], Path(resources["metadata"]["path"]).resolve().parent
-        need_room(folder)
+        for place in (folder, Path(tempfile.gettempdir())):  # records and the kernel's scratch
+            need_room(place)
         for note in remove_links(folder.parents[1], about["student"], about["assignment"]):
             self.log.warning(note)
         record = StepRecord.known(folder, about["student"], about["assignment"])

@@ -14,7 +14,6 @@ from helpers.probes.student import read_artifact
 
 __all__ = ["Scratch", "made_scratch"]
 
-_MOST_SOCKET_PATH = 80  # Linux takes 107 bytes, and sockets' names come behind the folder's
 _MOST_FILE_BYTES = 64 << 20
 
 
@@ -23,7 +22,6 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.artifacts = folder, folder / "artifacts"
-        self.connection_file = folder / ".kernel.json"
 
     def fill(self, notebook_folder: Path, artifacts: Path, needs: Sequence[str]) -> None:
         """Copy what was handed in beside the notebook, and the artifacts of earlier steps that this one takes."""
@@ -45,16 +43,10 @@ class Scratch:
 
 @contextmanager
 def made_scratch() -> Iterator[Scratch]:
-    """Make a scratch for the block.
-
-    Raises:
-        InputError: the path of the folder for temporary files is too long for sockets.
-    """
+    """Make a scratch for the block."""
     folder = Path(tempfile.mkdtemp(prefix="trt-lab-")).resolve()
     scratch = Scratch(folder)
     try:
-        if len(os.fsencode(folder)) > _MOST_SOCKET_PATH:
-            raise InputError(f"{folder.parent} is too long a path for sockets; set TMPDIR to a shorter one")
         scratch.artifacts.mkdir()
         yield scratch
     finally:

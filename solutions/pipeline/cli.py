@@ -13,7 +13,7 @@ from rich.console import Console
 
 from helpers.errors import LabError
 from helpers.signals import clean_ends
-from solutions.pipeline.commands import budget, images, measure, migrate, models, report, sensitivity
+from solutions.pipeline.commands import budget, grade, images, measure, migrate, models, report, sensitivity
 from solutions.pipeline.commands.numbers import BoundedCommand
 
 __all__ = ["app", "main"]
@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for _module in (models, images, measure, sensitivity, budget, report, migrate):
+for _module in (models, images, measure, sensitivity, budget, report, migrate, grade):
     _module.register(app)
 for _command in app.registered_commands:
     if not issubclass(_command.cls or object, BoundedCommand):

@@ -47,7 +47,7 @@ def test_a_cell_without_a_record_gets_none_and_says_why(tmp_path: Path) -> None:
 def test_claims_that_were_decided_before_the_end_keep_their_points(tmp_path: Path) -> None:
     outputs = decided_outputs(_written(tmp_path, [_claim(1.5)]), 3.0, "it was stopped by the time limit after 9 s")
     assert _graded(outputs) == 1.5
-    assert "not listed above: it was stopped" in outputs[1].text
+    assert "is not listed above: it was stopped" in outputs[1].text
 
 
 @pytest.mark.parametrize("earned", [99.0, -5.0, float("nan"), float("inf")])

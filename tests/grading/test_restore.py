@@ -81,10 +81,22 @@ def test_only_demonstrations_that_were_not_changed_are_skipped(lab: NotebookNode
     notebook = solved(lab)
     notebook.cells[1].metadata["tags"] = [SKIP, "explore"]
     mended, _ = _mended(notebook)
-    assert SKIP not in mended.cells[1].metadata.tags
+    assert mended.cells[1].metadata == {}
     assert SKIP in mended.cells[-1].metadata.tags
     notebook.cells[-1].source += "\nmine = 1"
-    assert SKIP not in _mended(notebook)[0].cells[-1].metadata.tags
+    assert _mended(notebook)[0].cells[-1].metadata == {}
+
+
+def test_metadata_that_a_student_edits_change_nothing(lab: NotebookNode) -> None:
+    plain, edited = solved(lab), solved(lab)
+    for cell in edited.cells:
+        tags = [SKIP, "raises-exception", "for-the-grader", "remove-input"]
+        cell.metadata |= {"tags": tags, "transient": {"remove_source": True}, "deletable": True, "timeout": 0}
+        if "nbgrader" in cell.metadata:
+            cell.metadata.nbgrader |= {"points": 1000.0, "locked": False, "grade": True, "solution": True, "task": True}
+    mended, untouched = _mended(edited)[0].cells, _mended(plain)[0].cells
+    for cell, same in zip(mended, untouched, strict=True):
+        assert (cell.cell_type, cell.source, cell.metadata) == (same.cell_type, same.source, same.metadata)
 
 
 def test_notebooks_of_older_formats_and_with_broken_outputs_are_read(lab: NotebookNode, tmp_path) -> None:

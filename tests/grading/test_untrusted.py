@@ -17,6 +17,7 @@ from helpers.feedback.card import Card, Line
 from helpers.missed import Missed
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
+from solutions.grading.grades import grades_of
 from solutions.grading.submissions import Submission
 from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.limits import check_notebook_file
@@ -154,9 +155,9 @@ def test_a_notebook_that_costs_to_read_is_refused_before(tmp_path: Path, data: b
     ("make", "said"),
     [
         (lambda path: path.symlink_to(__file__), "a link"),
-        (os.mkfifo, "no ordinary file"),
-        (lambda path: path.mkdir(), "Is a directory"),
-        (lambda path: path.open("wb").truncate(60 << 20), "60 MB; at most 50 MB"),
+        (os.mkfifo, "is no plain file"),
+        (lambda path: path.mkdir(), "Is a directory|no plain file"),
+        (lambda path: path.open("wb").truncate(60 << 20), "62,914,560 bytes; at most 52,428,800"),
     ],
     ids=["link", "pipe", "folder", "sparse"],
 )
@@ -203,3 +204,22 @@ def test_a_formgrader_page_runs_its_own_inline_scripts_only() -> None:
     scripts = re.search(r"script-src ([^;]*);", policy)[1].split()
     assert scripts[:2] == ["host/formgrader/static/", "'unsafe-hashes'"] and len(scripts) == 4
     assert "'unsafe-inline'" not in " ".join(scripts)
+
+
+def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Course, lab: NotebookNode) -> None:
+    notebook = solved(lab, "cube")
+    kernel = {"name": "no-such-kernel", "display_name": "x", "language": "bash"}
+    language = {"name": "bash", "pygments_lexer": "no-such-lexer"}
+    notebook.metadata |= {
+        "kernelspec": kernel,
+        "language_info": language,
+        "nbgrader": {"points": 9},
+        "title": "</title>",
+    }
+    hand_in(course, "edited", notebook)
+    course.autograde("edited", STEP)
+    with course.gradebook() as gradebook:
+        assert grades_of(gradebook, "edited", [STEP], [STEP]).total == 2
+    kept = nbformat.read(course.autograded("edited") / STEP / f"{STEP}.ipynb", as_version=4)
+    assert (kept.metadata.kernelspec.name, kept.metadata.language_info.name) == ("python3", "python")
+    assert set(kept.metadata) == {"kernelspec", "language_info"}

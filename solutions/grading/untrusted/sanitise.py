@@ -30,17 +30,20 @@ FILTERS = {
 _LONGEST_MARKDOWN = 20_000  # characters without pictures; where they nest, the renderer's time grows with the square
 
 _TAGS = set(
-    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd li"
-    " mark ol p pre q s samp small span strong sub summary sup table tbody td tfoot th thead tr tt u ul var wbr".split()
+    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd"
+    " li mark ol p pre progress q s samp small span strong sub summary sup table tbody td tfoot th thead tr tt u ul"
+    " var wbr".split()
 )
 # No id, no name, and no class but these: formgrader's own scripts find its buttons and fields by them.
-_CLASSES = {"div": {"highlight"}, "span": set(filter(None, STANDARD_TYPES.values())), "table": {"dataframe"}}
+_BOXES = {"alert", "alert-danger", "alert-info", "alert-success", "alert-warning"}
+_CLASSES = {"div": {"highlight"} | _BOXES, "span": set(filter(None, STANDARD_TYPES.values())), "table": {"dataframe"}}
 _CELL = {"align", "colspan", "rowspan"}
 _ATTRIBUTES = {
     **{tag: {"style", "title"} for tag in _TAGS},
     "a": {"href", "style", "title"},
     "img": {"alt", "height", "src", "style", "title", "width"},
     "ol": {"start", "style"},
+    "progress": {"max", "style", "value"},
     "table": {"border", "style"},
     "td": _CELL | {"style"},
     "th": _CELL | {"style"},

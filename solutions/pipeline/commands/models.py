@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from helpers.errors import EngineUnavailableError, InputError
+from helpers.errors import EngineUnavailableError, InputError, LabError
 from solutions.pipeline.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_note, print_table, working
 from solutions.pipeline.commands.multivalue import split_values
 from solutions.pipeline.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
@@ -36,10 +36,17 @@ def register(app: typer.Typer) -> None:
         app.command(example.split()[0], cls=LenientCommand, epilog=f"Example: trtlab {example}")(command)
 
 
-def doctor() -> None:
+def doctor(
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Attack the sandboxes that run submissions, and say what held.")
+    ] = False,
+) -> None:
     """Say which engines this machine can run, what is missing, and the command that installs it."""
     from solutions.pipeline.doctor import diagnose
 
+    if sandbox:
+        _attack_sandboxes()
+        return
     diagnosis = diagnose()
     rows = [("ok" if finding.ok else "-", finding.topic, finding.found) for finding in diagnosis.findings]
     print_table("trtlab doctor", ("", "what", "found"), rows)
@@ -48,6 +55,29 @@ def doctor() -> None:
     if not diagnosis.engine:
         raise EngineUnavailableError(f"no engine: {diagnosis.findings[-1].found}")
     print_line(f"the lab uses the engine: {diagnosis.engine}")
+
+
+def _attack_sandboxes() -> None:
+    """Try every way out of each sandbox that works here.
+
+    Raises:
+        LabError: none works, or one did not hold what it promises.
+    """
+    from solutions.sandbox import KINDS, chosen, trouble
+    from solutions.sandbox.trial import trial
+
+    failed = []
+    for kind in KINDS:
+        if reason := trouble(kind):
+            print_line(f"{kind}: does not work here: {reason}")
+            continue
+        for verdict in trial(kind):
+            word = "held" if verdict.held else "NOT HELD" if verdict.promised else "open"
+            print_line(f"{kind} · {word} · {verdict.name}: {verdict.found}")
+            failed += [f"{kind} · {verdict.name}"] if word == "NOT HELD" else []
+    print_line(f"submissions run in: {chosen()}")
+    if failed:
+        raise LabError(f"not held: {'; '.join(failed)}")
 
 
 def export(

@@ -5,7 +5,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 __all__ = ["mind"]
 
@@ -29,45 +29,41 @@ def mind(become: Callable[[], None]) -> None:
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         become()
-    status = _wait(child, parent)
-    _sweep()
+    _wait(child, parent)
+    status = _sweep(child)
     _sweep_shared(shared)
     _end_as(status)
 
 
-def _wait(child: int, parent: int) -> int:
-    """Return the child's wait status; that of SIGTERM where it was told to end, or left alone."""
-    while True:
+def _wait(child: int, parent: int) -> None:
+    """Wait until the child ends, or we are told to end, or left alone; the child is not reaped."""
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and os.getppid() == parent:
         received = signal.sigtimedwait(_WATCHED, _POLL_S)
         number = received.si_signo if received else 0
         if number == signal.SIGINT:
             os.kill(child, signal.SIGINT)
-        if number in (signal.SIGTERM, signal.SIGHUP) or os.getppid() != parent:
-            return signal.SIGTERM
-        for pid, status in _reaped():
-            if pid == child:
-                return status
-
-
-def _reaped() -> Iterator[tuple[int, int]]:
-    with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            yield ended
-
-
-def _sweep() -> None:
-    """Kill all descendants, as often as some are left; every orphan of theirs has become a child of ours."""
-    while True:
-        descendants = _descendants()
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # first stopped, so that they start no others meanwhile
-            for pid in descendants:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, number)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
+        if number in (signal.SIGTERM, signal.SIGHUP):
             return
+
+
+def _sweep(child: int) -> int:
+    """Kill the child and all descendants, as often as some are left, and return the child's wait status.
+
+    In the sandbox all are of the child's process group, which one signal ends. Without one they may have left it; every
+    orphan of theirs has become a child of ours.
+    """
+    child_status = 0
+    while True:
+        with contextlib.suppress(OSError):
+            os.killpg(child, signal.SIGKILL)
+        for pid in _descendants():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                child_status = ended[1] if ended[0] == child else child_status
+        except ChildProcessError:
+            return child_status
         time.sleep(0.005)
 
 

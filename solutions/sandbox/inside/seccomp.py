@@ -81,8 +81,8 @@ _DENIED = {
     "sethostname": (170, 161),
     "setdomainname": (171, 162),
 }
-_MISSING = {"clone3": (435, 435), "memfd_create": (319, 279)}
-"""Answered as by an older kernel, so that libraries take their other way: clone3's flags cannot be read by a filter."""
+_MISSING = {"clone3": (435, 435)}
+"""Answered as by an older kernel, so that libraries take the other way: a filter cannot read clone3's flags."""
 _FIRST_UNKNOWN = 463
 """Calls of kernels after Linux 6.12 are missing as well: nobody has looked at them."""
 
@@ -104,6 +104,8 @@ _SCHEDULING = {
 }
 """For another process or thread they do nothing and say that they did: libraries end where they fail."""
 _PRIORITY = (141, 140)
+_GROUPS = {"setsid": (112, 157), "setpgid": (109, 154)}
+"""They do nothing and say that they did: one group holds all that was started, and one signal ends it at once."""
 _ATTRIBUTES = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -202,7 +204,7 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
         for number in rules.numbers(_SCHEDULING):
             rules.only(number, 0, [0], 0)
         rules.only(_PRIORITY[column], 1, [0])
-        for number in rules.numbers(_ATTRIBUTES):
+        for number in rules.numbers({**_ATTRIBUTES, **_GROUPS}):
             rules.answer(number, 0)
     if own_pid is not None:
         for number in rules.numbers(_SIGNALS):

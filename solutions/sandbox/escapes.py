@@ -1,0 +1,139 @@
+"""Ways out of a sandbox, as data: what `trtlab doctor --sandbox` tries.
+
+Each is code that runs inside. It knows what lies outside by names that `trial.py` gives it, and prints a line that
+begins with ESCAPED where it reached its goal; an exception means that it did not. Some goals can only be seen from
+outside: a file that was changed, a process that was left.
+"""
+
+from dataclasses import dataclass, field
+
+from solutions.sandbox.room import Limits
+
+__all__ = ["ESCAPED", "ESCAPES", "PRELUDE", "Escape"]
+
+ESCAPED = "ESCAPED"
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Escape:
+    """One way out."""
+
+    name: str
+    code: str
+    limits: Limits = field(default_factory=lambda: Limits(512 * _MIB, 32, 64 * _MIB, 20))
+    ended_by: str = ""
+    """What the limit that must end it says; empty where it must end by itself."""
+    open_in: tuple[str, ...] = ()
+    """The sandboxes that do not promise to hold it."""
+
+
+PRELUDE = """
+import ctypes, json, os, resource, signal, socket, struct, subprocess, sys, time
+globals().update(json.loads(os.environ["OUTSIDE"]))
+libc = ctypes.CDLL(None, use_errno=True)
+def escaped(evidence=""):
+    print("ESCAPED", evidence, flush=True)
+def call(number, *arguments):
+    result = libc.syscall(number, *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+"""
+"""Runs before each; the names of OUTSIDE are `Outside`'s in trial.py."""
+
+_X86 = "os.uname().machine == 'x86_64'"
+_FILES = (
+    Escape("read the hidden checks", "escaped(len(open(f'{root}/solutions/checks/__init__.py').read()))"),
+    Escape("see the names in the project's folder", "'solutions' in os.listdir(root) and escaped()"),
+    Escape("read the gradebook", "escaped(open(f'{outside}/gradebook.db').read())"),
+    Escape("list the home folder", "set(os.listdir(home)) & set(private) and escaped(private)"),
+    Escape("write outside the scratch", "open(f'{outside}/new', 'w').write('x')"),
+    Escape("change a file outside", "open(f'{outside}/gradebook.db', 'r+').write('x')"),
+    Escape("cut off a file outside", "os.truncate(f'{outside}/gradebook.db', 0)"),
+    Escape("change a file's mode outside", "os.chmod(f'{outside}/gradebook.db', 0)"),
+    Escape("change a file's times outside", "os.utime(f'{outside}/gradebook.db', (0, 0))"),
+    Escape("change the mode of a file that can be read", "os.fchmod(os.open(readable, os.O_RDONLY), 0o777)"),
+    Escape("change helpers", "open(f'{root}/helpers/new.py', 'w'); escaped(); os.unlink(f'{root}/helpers/new.py')"),
+    Escape("read through a link", "os.symlink(outside, 'out'); escaped(open('out/gradebook.db').read())"),
+    Escape("write through a link", "os.symlink(outside, 'out'); open('out/new', 'w').write('x')"),
+    Escape("a second name for a file outside", "os.link(f'{outside}/gradebook.db', 'same'); escaped()"),
+    Escape("a raw device", "os.mknod('disk', 0o060600, disk); os.pread(os.open('disk', 0), 9, 0); escaped()"),
+    Escape("the devices of the machine", "[os.open(name, 0) for name in devices] and escaped(devices)"),
+    Escape("a setting of the kernel", "os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY); escaped()"),
+    Escape("files left in /dev/shm", "open(f'/dev/shm/{marker}', 'w').write('x')"),
+)
+_FIRST = """
+names = {entry.partition("=")[0] for entry in open("/proc/1/environ").read().split("\\0")}
+names - set(os.environ) - {""} and escaped()
+"""
+_PROCESSES = (
+    Escape("kill another process", "os.kill(other, signal.SIGKILL)"),
+    Escape("stop the parent", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(1)"),
+    Escape("limit another process", "resource.prlimit(other, resource.RLIMIT_NOFILE, (9, 9)); escaped()"),
+    Escape("slow another process down", "os.setpriority(os.PRIO_PROCESS, other, 19); escaped()"),
+    Escape("trace another process", "libc.ptrace(0x4206, other, 0, 0) or escaped()"),  # PTRACE_SEIZE
+    Escape("read another process's variables", "escaped(open(f'/proc/{other}/environ').read()[:40])"),
+    Escape("read the first process's variables", _FIRST),
+    Escape("open another process's memory", "os.open(f'/proc/{other}/mem', os.O_RDONLY); escaped()"),
+    Escape("see another process", "marker in open(f'/proc/{other}/cmdline').read() and escaped()"),
+    Escape(
+        "a daemon that survives",
+        """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sh", ["sh", "-c", f"sleep 60; : {marker}"])
+    os._exit(0)
+time.sleep(0.3)
+""",
+    ),
+)
+_RIGHTS = (
+    Escape("mount a file system", "os.mkdir('m'); libc.mount(b'none', b'm', b'tmpfs', 0, None) or escaped()"),
+    Escape("a new user namespace", "libc.unshare(0x10000000) or escaped()"),
+    Escape("a setuid program gains rights", "'NoNewPrivs:\\t0' in open('/proc/self/status').read() and escaped()"),
+    Escape("rights of root", "'CapEff:\\t0000000000000000' in open('/proc/self/status').read() or escaped()"),
+    Escape("the kernel's keyring", f"escaped(call(248 if {_X86} else 217, b'user', b'k', b'v', 1, -3))"),
+    Escape("a program in the kernel", f"call(321 if {_X86} else 280, 0, bytes(128), 72); escaped()"),
+    Escape("count events of the machine", f"escaped(call(298 if {_X86} else 241, bytes(128), 0, -1, -1, 0))"),
+    Escape("rings of system calls", "escaped(call(425, 8, bytes(256)))"),
+    Escape("System V memory, which stays", f"escaped(call(29 if {_X86} else 194, 0, 4096, 0o1600))"),
+)
+_NETWORK = (
+    Escape("connect over TCP", "socket.create_connection(('127.0.0.1', port), 5).send(b'x'); escaped()"),
+    Escape("send a datagram", "socket.socket(2, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9)); escaped()"),
+    Escape("an abstract socket outside", "socket.socket(socket.AF_UNIX).connect('\\0' + marker); escaped()"),
+    Escape(
+        "a socket by its path outside",
+        "socket.socket(socket.AF_UNIX).connect(f'{outside}/socket'); escaped()",
+        open_in=("landlock",),
+    ),
+)
+_SHORT = Limits(256 * _MIB, 32, 64 * _MIB, 1)
+_SMALL = Limits(256 * _MIB, 32, 64 * _MIB, 20)
+_SESSIONS = """
+for _ in range(9):
+    os.fork() or os.setsid()
+time.sleep(15)
+"""
+_DELETED = """
+kept = []
+for _ in range(1000):
+    kept.append(open("file", "wb", 0))
+    os.unlink("file")
+    kept[-1].write(bytes(1 << 20))
+time.sleep(5)
+"""
+_RESOURCES = (
+    Escape("too much memory", "kept = []\nwhile True: kept.append(b'x' * (8 << 20))", _SMALL, ended_by="memory"),
+    # Bounded by its own code, 512 processes: where nothing held it, the machine must survive.
+    Escape("a fork bomb", "for _ in range(9): os.fork()\ntime.sleep(15)", ended_by="processes"),
+    Escape("a fork bomb of sessions", _SESSIONS, ended_by="processes"),
+    Escape("a full disk", "for n in range(1000): open(str(n), 'wb').write(bytes(1 << 20))", ended_by="wrote"),
+    Escape("a full disk of deleted files", _DELETED, ended_by="wrote"),
+    Escape("a huge file", "open('f', 'wb').truncate(1 << 40); escaped()"),
+    Escape("an endless loop", "while True: pass", _SHORT, ended_by="longer"),
+    Escape("endless output", "while True: os.write(1, b'x' * 65536)", _SHORT, ended_by="longer"),
+)
+ESCAPES = (*_FILES, *_PROCESSES, *_RIGHTS, *_NETWORK, *_RESOURCES)

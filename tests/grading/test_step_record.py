@@ -1,0 +1,234 @@
+"""A step's record and the gradebook: one transaction, each made again from the other, and nobody's points lost."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader.api import Gradebook
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+
+from helpers.errors import EngineError, InputError
+from solutions.grading.course import Course
+from solutions.grading.faults import CourseError, course_fault, course_faults, need_room
+from solutions.grading.grades import grades_of
+from solutions.grading.journal import Journal
+from solutions.grading.layout import ROOT, scripts_on_path
+from solutions.grading.links import remove_links
+from solutions.grading.rebuild import rebuilt
+from solutions.grading.saving import held, save
+from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord, write_notes
+from solutions.grading.submissions import check_files, find_submissions
+from tests.grading.tiny import STEP, source_notebook
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
+
+CELLS = {"export_model": CellGrade(3.0, 3.0), "simplify_model": CellGrade(2.0, None, 1.5, 0.25)}
+COMMENTS = {"square_todo": {"auto": None, "manual": "neat"}, "cube_todo": {"auto": "No response.", "manual": None}}
+
+
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A gradebook's file that has the step."""
+    scripts_on_path()
+    made = Course.at(tmp_path_factory.mktemp("registered"), ROOT)
+    with made.gradebook() as gradebook:
+        _register(gradebook)
+    return made.gradebook_file.read_bytes()
+
+
+@pytest.fixture
+def course(tmp_path: Path, registered: bytes) -> Course:
+    """A course with its source and the step in its gradebook, nothing handed in."""
+    made = Course.at(tmp_path, ROOT)
+    made.source(STEP).parent.mkdir(parents=True)
+    nbformat.write(source_notebook(), made.source(STEP))
+    made.gradebook_file.write_bytes(registered)
+    return made
+
+
+def _register(gradebook: Gradebook) -> None:
+    gradebook.add_assignment(STEP)
+    gradebook.add_notebook(STEP, STEP)
+    for cell in CELLS:
+        gradebook.add_grade_cell(cell, STEP, STEP, max_score=CELLS[cell].points, cell_type="code")
+    for cell in COMMENTS:
+        gradebook.add_solution_cell(cell, STEP, STEP)
+
+
+def _record(**changes: object) -> StepRecord:
+    return StepRecord("ada", STEP, **{"cells": dict(CELLS), "comments": dict(COMMENTS), **changes})
+
+
+def test_a_records_points_and_comments_come_back_from_the_gradebook(course: Course) -> None:
+    with course.gradebook() as gradebook:
+        assert held(gradebook, _record()) is None
+        save(gradebook, _record())
+    with course.gradebook() as gradebook:
+        assert held(gradebook, _record()) == (CELLS, COMMENTS)
+        grades = grades_of(gradebook, "ada", [STEP], [STEP])
+    assert (grades.total, grades.pending) == (4.75, 0.0)
+
+
+def test_points_are_saved_in_one_transaction(course: Course) -> None:
+    commits: list[object] = []
+    with course.gradebook() as gradebook:
+        save(gradebook, _record(cells={}, comments={}))
+        event.listen(gradebook.engine, "commit", commits.append)
+        changed: list[bool] = []
+        event.listen(gradebook.engine, "before_cursor_execute", lambda *a: changed.append("UPDATE grade" in a[2]))
+        save(gradebook, _record())
+        written = [index for index, update in enumerate(changed) if update]
+    with closing(sqlite3.connect(course.gradebook_file)) as database:
+        assert database.execute("SELECT count(*) FROM grade WHERE auto_score = 3 OR manual_score = 1.5").fetchone() == (
+            2,
+        )
+    assert written and len(commits) <= 3  # the student's, the submission's, and one for all points
+
+
+def test_a_graded_step_that_the_gradebook_lost_is_put_back_with_what_a_person_gave(course: Course) -> None:
+    journal = Journal(course, "ada")
+    _record().write(course.autograded("ada"))
+    with course.gradebook() as gradebook:
+        assert journal.settle(gradebook, STEP)
+        assert held(gradebook, _record()) == (CELLS, COMMENTS)
+        assert not journal.settle(gradebook, STEP)
+
+
+def test_points_that_were_tampered_with_are_the_records_again_and_a_persons_are_taken_over(course: Course) -> None:
+    _record().write(course.autograded("ada"))
+    with course.gradebook() as gradebook:
+        save(gradebook, _record())
+        given = {**CELLS, "simplify_model": CellGrade(2.0, None, 2.0, None)}
+        save(gradebook, _record(cells=given))
+        assert not Journal(course, "ada").settle(gradebook, STEP)
+        assert StepRecord.read(course.autograded("ada"), "ada", STEP).cells == given
+        save(gradebook, _record(cells={**given, "export_model": CellGrade(3.0, 15.0)}))
+        assert Journal(course, "ada").settle(gradebook, STEP)
+        assert held(gradebook, _record())[0] == given
+
+
+def test_grading_again_keeps_a_persons_points_although_the_gradebook_is_new(course: Course) -> None:
+    journal, folder = Journal(course, "ada"), course.autograded("ada")
+    _record(key="old").write(folder)
+    (course.submitted("ada", STEP).parent).mkdir(parents=True)
+    course.submitted("ada", STEP).write_text("{}")
+    before = journal.begin(STEP)
+    assert StepRecord.read(folder, "ada", STEP).state == UNDER_WAY
+    with course.gradebook() as gradebook:  # what SaveGrades does
+        fresh = _record(state=UNDER_WAY, cells={"export_model": CellGrade(3.0, 1.0), "simplify_model": CellGrade(2.0)})
+        fresh.comments = {name: {"auto": None, "manual": None} for name in COMMENTS}
+        fresh.write(folder)
+        save(gradebook, fresh)
+    journal.end(STEP, before)
+    with course.gradebook() as gradebook:
+        cells, comments = held(gradebook, _record())
+    assert cells == {"export_model": CellGrade(3.0, 1.0), "simplify_model": CellGrade(2.0, None, 1.5, 0.25)}
+    assert comments["square_todo"]["manual"] == "neat"
+    (folder / STEP).mkdir()
+    (folder / STEP / f"{STEP}.ipynb").write_text("{}")
+    assert journal.done(STEP)
+    course.submitted("ada", STEP).write_text("{} ")
+    assert not journal.done(STEP)
+
+
+def test_the_gradebook_that_lost_a_step_gives_nobody_nothing(course: Course) -> None:
+    with course.gradebook() as gradebook, pytest.raises(CourseError, match="has lost 01_export of ada"):
+        grades_of(gradebook, "ada", [STEP], [STEP])
+
+
+def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
+    course.gradebook_file.unlink()
+    for student, changes in {"ada": {}, "ben": {"state": UNDER_WAY}, "cleo": {"state": REFUSED}}.items():
+        record = _record(**changes)
+        record.student = student
+        record.write(course.autograded(student))
+        write_notes(course.autograded(student), student, [f"of {student}"])
+    _record().write(course.autograded("eve"))  # ada's record, copied
+    (course.autograded("dora") / "grades").mkdir(parents=True)
+    (course.autograded("dora") / "grades" / f"{STEP}.json").write_text('{"earned": "lots"}')
+    result = rebuilt(course)
+    assert {row.student: row.total for row in result.students} == {
+        "ada": 4.75,
+        "ben": 0,
+        "cleo": 0,
+        "dora": 0,
+        "eve": 0,
+    }
+    notes = {row.student: row.notes for row in result.students}
+    assert (notes["ada"], notes["cleo"]) == (["of ada"], ["of cleo"])
+    assert notes["ben"] == [
+        "of ben",
+        f"{STEP}: no points: it was being graded when grading stopped; grade the step again",
+    ]
+    assert "is refused: " in notes["dora"][0] and "being graded when" in notes["eve"][0]
+    assert result.worth["correctness"] == 5 and not course.gradebook_file.exists()
+
+
+def test_nothing_to_rebuild_from_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no records to rebuild grades from"):
+        rebuilt(Course.at(tmp_path, ROOT))
+
+
+def test_links_where_grading_writes_are_removed_and_never_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    own = tmp_path / "autograded" / "eve"
+    (own / STEP).mkdir(parents=True)
+    (own / "records").symlink_to(precious)
+    (own / STEP / f"{STEP}.ipynb").symlink_to(precious / "file")
+    (tmp_path / "feedback").mkdir()
+    (tmp_path / "feedback" / "eve").symlink_to(precious)
+    said = remove_links(tmp_path, "eve", STEP)
+    assert [line.split(" was ")[0] for line in said] == [
+        "autograded/eve/records",
+        f"autograded/eve/{STEP}/{STEP}.ipynb",
+        "feedback/eve",
+    ]
+    assert (precious / "file").read_text() == "kept" and remove_links(tmp_path, "eve", STEP) == []
+
+
+def test_submissions_that_are_links_or_no_files_are_refused_by_name(course: Course) -> None:
+    for student in ("ada", "ben", "cleo", "dora"):
+        course.submitted(student, STEP).parent.mkdir(parents=True)
+    (course.root / "submitted" / "eve").symlink_to(course.root / "submitted" / "ada")
+    course.submitted("ada", STEP).write_text("{}")
+    course.submitted("ben", STEP).symlink_to(course.source(STEP))
+    course.submitted("cleo", STEP).write_text("{}")
+    (course.submitted("cleo", STEP).parent / "data.txt").symlink_to("/etc/passwd")
+    course.submitted("dora", STEP).write_text("{}")
+    os.mkfifo(course.submitted("dora", STEP).parent / "pipe")
+    check_files(course, "ada", STEP)
+    for student, name in {
+        "ben": f"{STEP}.ipynb is a link",
+        "cleo": "data.txt is a link",
+        "dora": "pipe is no plain",
+    }.items():
+        with pytest.raises(InputError, match=name):
+            check_files(course, student, STEP)
+    found = {row.student: row for row in find_submissions(course, [STEP])}
+    assert found["eve"].refused and "is a link" in found["eve"].notes[0] and found["eve"].steps == []
+
+
+def test_what_the_disk_or_the_gradebook_did_is_told_from_what_a_submission_did() -> None:
+    locked = OperationalError("UPDATE", {}, sqlite3.OperationalError("database is locked"))
+    full = InputError("cannot write x")
+    full.__cause__ = OSError(28, "No space left on device")
+    assert "the gradebook cannot be used: database is locked" in str(course_fault(locked))
+    assert "No space left on device" in str(course_fault(full))
+    assert course_fault(EngineError("cannot prepare: OSError: [Errno 28] No space left on device")) is not None
+    assert course_fault(InputError("it is not a notebook")) is None and course_fault(ValueError()) is None
+    with pytest.raises(CourseError, match="Read-only"), course_faults():
+        raise OSError(30, "Read-only file system")
+    with pytest.raises(InputError, match="is not a notebook"), course_faults():
+        raise InputError("it is not a notebook")
+
+
+def test_room_is_looked_for_and_given_back(tmp_path: Path) -> None:
+    need_room(tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []
+    assert GRADED == StepRecord("ada", STEP).state
