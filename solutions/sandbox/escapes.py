@@ -68,7 +68,7 @@ names = {entry.partition("=")[0] for entry in open("/proc/1/environ").read().spl
 names - set(os.environ) - {""} and escaped()
 """
 _PROCESSES = (
-    Escape("kill another process", "os.kill(other, signal.SIGKILL)"),
+    Escape("kill another process", "os.kill(other, signal.SIGKILL); escaped()"),
     Escape("stop the parent", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(1)"),
     Escape("limit another process", "resource.prlimit(other, resource.RLIMIT_NOFILE, (9, 9)); escaped()"),
     Escape("slow another process down", "os.setpriority(os.PRIO_PROCESS, other, 19); escaped()"),
@@ -117,6 +117,21 @@ for _ in range(9):
     os.fork() or os.setsid()
 time.sleep(15)
 """
+_FULL = 'for n in range(1000): open(str(n), "wb").write(bytes(1 << 20))\ntime.sleep(5)'
+_CLOSED = f"os.mkdir('d'); os.chdir('d'); os.chmod('.', 0o300)\n{_FULL}"
+_DEEP = f"for _ in range(2000): os.mkdir('d'); os.chdir('d')\n{_FULL}"
+_HIDES = """
+program = os.open("wait", os.O_CREAT | os.O_WRONLY, 0o111)
+os.write(program, open("/bin/sleep", "rb").read())
+os.close(program)
+for _ in range(20):
+    with open("file", "wb", 0) as file:
+        os.unlink("file")
+        file.write(bytes(5 << 20))
+        subprocess.Popen(["./wait", "15"], stdout=file)
+time.sleep(5)
+"""
+_NAMED = f"libc.prctl(15, b'\\xff)', 0, 0, 0)\n{_FULL}"
 _DELETED = """
 kept = []
 for _ in range(1000):
@@ -132,6 +147,10 @@ _RESOURCES = (
     Escape("a fork bomb of sessions", _SESSIONS, ended_by="processes"),
     Escape("a full disk", "for n in range(1000): open(str(n), 'wb').write(bytes(1 << 20))", ended_by="wrote"),
     Escape("a full disk of deleted files", _DELETED, ended_by="wrote"),
+    Escape("a full disk in a closed folder", _CLOSED, ended_by="it "),
+    Escape("a full disk too deep to see", _DEEP, ended_by="deep"),
+    Escape("a full disk of a program that hides its files", _HIDES, ended_by="it "),
+    Escape("a name that no text can hold", _NAMED, ended_by="wrote"),
     Escape("a huge file", "open('f', 'wb').truncate(1 << 40); escaped()"),
     Escape("an endless loop", "while True: pass", _SHORT, ended_by="longer"),
     Escape("endless output", "while True: os.write(1, b'x' * 65536)", _SHORT, ended_by="longer"),

@@ -8,7 +8,6 @@ The kernel talks over Unix sockets in its scratch folder, since it has no networ
 """
 
 import asyncio
-import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -21,8 +20,10 @@ from traitlets import default
 
 from helpers.errors import LabError
 from solutions.sandbox.choice import chosen, command
+from solutions.sandbox.disk import remove
+from solutions.sandbox.processes import end, interrupt
 from solutions.sandbox.room import STANDARD, Room
-from solutions.sandbox.watch import Watch, end, interrupt
+from solutions.sandbox.watch import Watch
 
 __all__ = ["SandboxProvisioner", "SandboxedKernelManager"]
 
@@ -73,7 +74,7 @@ class SandboxProvisioner(LocalProvisioner):
         if self.watch is not None:
             await asyncio.to_thread(self.watch.stop)
         if self._own_scratch and self._room is not None:
-            shutil.rmtree(self._room.scratch, ignore_errors=True)
+            remove(self._room.scratch)
         await super().cleanup(restart)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helpers.errors import LabError
+
 __all__ = [
     "GPU_FILES",
     "INSIDE",
@@ -91,6 +93,9 @@ def visible(room: Room) -> list[Path]:
     """Return the files and folders that can be read inside, the scratch apart; those that exist, and each once.
 
     Neither solutions/ nor what a course keeps (submissions, gradebook, results) is below any of them.
+
+    Raises:
+        LabError: the whole project lies below one of them.
     """
     settings = [Path("/etc", name) for name in _SETTINGS]
     python = [Path(sys.prefix), Path(sys.base_prefix)]
@@ -98,7 +103,10 @@ def visible(room: Room) -> list[Path]:
     data = [Path(os.environ["TRT_LAB_DATA"])] if os.environ.get("TRT_LAB_DATA") else []
     libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if room.gpu and name]
     paths = [*map(Path, _SYSTEM), *settings, *python, *project, *data, *libraries, *room.reads]
-    return list(dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists()))
+    seen = list(dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists()))
+    if above := [str(path) for path in seen if ROOT.is_relative_to(path.resolve())]:
+        raise LabError(f"submissions could read {ROOT}, as it lies in {above[0]}, which they need; move the project")
+    return seen
 
 
 def environment_of(room: Room, site: str | Path = SITE) -> dict[str, str]:

@@ -13,12 +13,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from solutions.sandbox.disk import remove
 from solutions.sandbox.escapes import ESCAPED, ESCAPES, PRELUDE, Escape
-from solutions.sandbox.room import ROOT, Done, Room, visible
+from solutions.sandbox.room import ROOT, Done, Limits, Room, visible
 from solutions.sandbox.running import OUTPUT_BYTES, run
 
-__all__ = ["Outside", "Verdict", "attempt", "outside", "trial"]
+__all__ = ["Outside", "Verdict", "attempt", "gpu_inside", "outside", "trial"]
 
+_GPU = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+for call in (
+    lambda: cuda.cuInit(0),
+    lambda: cuda.cuDeviceGet(ctypes.byref(device), 0),
+    lambda: cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device),
+    lambda: cuda.cuCtxSetCurrent(context),
+    lambda: cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(1 << 20)),
+):
+    if error := call():
+        raise SystemExit(f"CUDA's error {error}")
+"""
 _SECRET = "everybody has 100 points"
 
 
@@ -150,7 +165,10 @@ def attempt(escape: Escape, kind: str, there: Outside) -> Verdict:
         variables = {"OUTSIDE": json.dumps(there.names())}
         room = Room(Path(folder, "scratch"), (there.readable,), variables)
         argv = [sys.executable, "-I", "-S", "-c", PRELUDE + escape.code]
-        done = run(argv, room, escape.limits, kind=kind)
+        try:
+            done = run(argv, room, escape.limits, kind=kind)
+        finally:
+            remove(room.scratch)
     reached = there.changes() or _reached(escape, done)
     return Verdict(escape.name, not reached, reached or _how(done), kind not in escape.open_in)
 
@@ -176,3 +194,11 @@ def trial(kind: str) -> Iterator[Verdict]:
     with outside() as there:
         for escape in ESCAPES:
             yield attempt(escape, kind, there)
+
+
+def gpu_inside(kind: str) -> str:
+    """Return why CUDA cannot allocate memory inside a sandbox of `kind` that is given the GPU; empty where it can."""
+    with tempfile.TemporaryDirectory(prefix="trtlab-") as folder:
+        argv = [sys.executable, "-I", "-S", "-c", _GPU]
+        done = run(argv, Room(Path(folder, "scratch"), gpu=True), Limits(seconds=60), kind=kind)
+    return "" if done.returncode == 0 else _how(done)

@@ -8,7 +8,7 @@ import pytest
 from solutions.sandbox import KINDS, trouble
 from solutions.sandbox.escapes import ESCAPES
 from solutions.sandbox.room import _PASSED, ROOT
-from solutions.sandbox.trial import attempt, outside
+from solutions.sandbox.trial import attempt, gpu_inside, outside
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
 BY_NAME = {escape.name: escape for escape in ESCAPES}
@@ -37,6 +37,14 @@ def test_the_same_ways_lead_out_where_there_is_no_sandbox_or_end_at_a_limit(name
     with outside() as there:
         verdict = attempt(BY_NAME[name], "none", there)
     assert verdict.held == bool(BY_NAME[name].ended_by), verdict
+
+
+@pytest.mark.parametrize("kind", WORKS)
+def test_cuda_that_cannot_start_inside_says_why(kind: str) -> None:
+    if Path("/dev/nvidiactl").exists():
+        assert gpu_inside(kind) == ""
+    else:
+        assert "libcuda" in gpu_inside(kind) or "CUDA's error" in gpu_inside(kind)
 
 
 def test_what_the_page_counts_is_what_there_is() -> None:

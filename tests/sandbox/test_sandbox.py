@@ -4,13 +4,18 @@
 """
 
 import os
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from helpers.errors import LabError
-from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, run, trouble
+from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
+from solutions.sandbox.disk import Hidden, folder_bytes
+from solutions.sandbox.processes import born_at, end, memory_bytes, tree
 from solutions.sandbox.room import ROOT, environment_of, visible
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
@@ -41,6 +46,22 @@ def test_nothing_that_can_be_read_holds_solutions_or_what_a_course_keeps(tmp_pat
     paths = visible(Room(tmp_path))
     assert ROOT / "helpers" in paths
     assert [path for path in paths for name in hidden if (ROOT / name).is_relative_to(path)] == []
+
+
+def test_a_project_that_lies_where_submissions_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="move the project"):
+        visible(Room(tmp_path, reads=(ROOT.parent,)))
+
+
+def test_where_there_is_no_proc_psutil_sees_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as shell:
+        assert _soon(lambda: len(tree(shell.pid)) == 2)
+        by_proc = tree(shell.pid, born_at(shell.pid))
+        monkeypatch.setattr(processes, "_PROC", False)
+        assert tree(shell.pid, born_at(shell.pid)) == by_proc and tree(shell.pid, "another") == []
+        assert memory_bytes(by_proc, 1 << 40) > 0
+        end(shell.pid)
+        assert tree(shell.pid) == []
 
 
 def test_a_sandbox_that_is_unknown_or_does_not_work_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,3 +133,51 @@ def _command_lines() -> str:
         except OSError:
             continue
     return "\n".join(line for line in lines if f"\0{os.getpid()}\0" not in line)
+
+
+def test_what_is_written_to_shared_memory_counts_and_is_removed(kind: str, tmp_path: Path) -> None:
+    prefix = f"trtlab-{os.getpid()}-{kind}"
+    code = f"""
+import os, time
+os.mkdir("/dev/shm/{prefix}-folder")
+for n in range(60):
+    open(f"/dev/shm/{prefix}-folder/{{n}}", "wb").write(bytes(1 << 20))
+time.sleep(20)
+"""
+    done = run(python(code), Room(tmp_path), Limits(memory_bytes=64 * MIB, scratch_bytes=20 * MIB), kind=kind)
+    assert "wrote" in done.ended_by if kind == "landlock" else b"No space left" in done.stderr
+    assert list(Path("/dev/shm").glob(f"{prefix}*")) == []
+
+
+def test_nothing_outlives_a_grader_that_is_killed(kind: str, tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from solutions.sandbox import Room, run
+inside = "import os, time; os.fork() or os.setsid(); open('there', 'w'); time.sleep(60)"
+run([{sys.executable!r}, "-I", "-S", "-c", inside], Room(Path({str(tmp_path)!r})), kind={kind!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as grader:
+        assert _soon(lambda: (tmp_path / "there").exists())
+        assert str(tmp_path) in _command_lines()
+        grader.kill()
+    assert _soon(lambda: str(tmp_path) not in _command_lines())
+
+
+def _soon(happens: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + 30
+    while not happens() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return happens()
+
+
+def test_a_folder_is_removed_whatever_was_made_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    code = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nos.mkdir('closed'); os.chmod('closed', 0)"
+    subprocess.run(python(code), cwd=folder, check=True)
+    (folder / "link").symlink_to(ROOT)
+    with pytest.raises(Hidden, match="deep"):
+        folder_bytes(folder)
+    remove(folder)
+    assert not folder.exists() and ROOT.is_dir()
+    remove(folder)

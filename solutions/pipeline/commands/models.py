@@ -64,7 +64,7 @@ def _attack_sandboxes() -> None:
         LabError: none works, or one did not hold what it promises.
     """
     from solutions.sandbox import KINDS, chosen, trouble
-    from solutions.sandbox.trial import trial
+    from solutions.sandbox.trial import gpu_inside, trial
 
     failed = []
     for kind in KINDS:
@@ -75,6 +75,10 @@ def _attack_sandboxes() -> None:
             word = "held" if verdict.held else "NOT HELD" if verdict.promised else "open"
             print_line(f"{kind} · {word} · {verdict.name}: {verdict.found}")
             failed += [f"{kind} · {verdict.name}"] if word == "NOT HELD" else []
+        if Path("/dev/nvidiactl").exists():
+            unusable = gpu_inside(kind)
+            print_line(f"{kind} · the GPU inside: {unusable or 'CUDA works'}")
+            failed += [f"{kind} · the GPU cannot be used inside"] if unusable else []
     print_line(f"submissions run in: {chosen()}")
     if failed:
         raise LabError(f"not held: {'; '.join(failed)}")

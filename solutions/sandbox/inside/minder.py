@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -84,10 +85,11 @@ def _sweep_shared(before: set[str]) -> None:
     """Remove what appeared in /dev/shm and no process of ours uses: other sandboxes may be at work beside this one."""
     ours = os.geteuid()
     new = [f"{_SHARED}/{name}" for name in set(os.listdir(_SHARED)) - before]
-    for path in set(new) - (_used() if new else set()):
+    used = _used() if new else set()
+    for path in (path for path in new if not any(f"{name}/".startswith(f"{path}/") for name in used)):
         with contextlib.suppress(OSError):
             if os.lstat(path).st_uid == ours:
-                os.unlink(path)
+                subprocess.run(["rm", "-rf", "--", path], check=False)
 
 
 def _used() -> set[str]:

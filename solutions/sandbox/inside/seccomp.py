@@ -89,6 +89,7 @@ _FIRST_UNKNOWN = 463
 _CLONE = (56, 220)
 _NEW_NAMESPACES = 0x7E020000
 _SOCKET = (41, 198)
+_PRCTL = (157, 167)
 _IOCTL = (16, 29)
 _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820)
 """Typing into a terminal (TIOCSTI, TIOCLINUX), and changing a file's flags (FS_IOC_SETFLAGS, …_FSSETXATTR)."""
@@ -197,6 +198,7 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
     rules.answer_from(_FIRST_UNKNOWN, errno.ENOSYS)
     rules.unless(_CLONE[column], 0, _JUMP_ANY, [_NEW_NAMESPACES])
     rules.only(_SOCKET[column], 0, [1], errno.EOPNOTSUPP)  # AF_UNIX; ZeroMQ ends the process at another error
+    rules.unless(_PRCTL[column], 0, _JUMP_EQUAL, [4])  # PR_SET_DUMPABLE, which hides open files from the limits
     rules.unless(_IOCTL[column], 1, _JUMP_EQUAL, list(_IOCTLS))
     if not alone:
         for number in rules.numbers(_OTHERS):

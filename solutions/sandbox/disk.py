@@ -1,0 +1,80 @@
+"""What a stranger wrote: how much it is, whatever was done to hide it, and its removal."""
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["Hidden", "deleted_bytes", "folder_bytes", "remove"]
+
+_BLOCK = 4096
+_DEEPEST = 64
+
+
+class Hidden(Exception):
+    """Something was made so that it cannot be counted; the text is a clause that begins with "it"."""
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return what a folder or a file takes in bytes, links in it not followed; an entry counts for a block at least.
+
+    Raises:
+        Hidden: a folder in it is closed, or lies too deep for a path to reach it.
+    """
+    return sum(_BLOCK + entry.st_blocks * 512 for entry in _entries(folder))
+
+
+def _entries(folder: Path) -> Iterator[os.stat_result]:
+    if folder.is_symlink() or not folder.is_dir():
+        with contextlib.suppress(FileNotFoundError):
+            yield folder.lstat()
+        return
+    ahead = [(str(folder), 0)]
+    while ahead:
+        path, depth = ahead.pop()
+        if depth > _DEEPEST:
+            raise Hidden(f"it made folders more than {_DEEPEST} deep")
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        yield entry.stat(follow_symlinks=False)
+                        if entry.is_dir(follow_symlinks=False):
+                            ahead.append((entry.path, depth + 1))
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        except PermissionError:
+            raise Hidden("it closed a folder, whose size cannot be seen then") from None
+
+
+def deleted_bytes(pids: list[int]) -> tuple[int, set[int]]:
+    """Return the bytes of files that processes hold open after these were deleted, and who does not show its own."""
+    sizes, hidden = {}, set()
+    for pid in pids:
+        try:
+            names = os.listdir(f"/proc/{pid}/fd")
+        except PermissionError:
+            hidden.add(pid)
+            continue
+        except OSError:  # it has just ended
+            continue
+        for name in names:
+            with contextlib.suppress(OSError):
+                found = os.stat(f"/proc/{pid}/fd/{name}")
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                    sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(sizes.values()), hidden
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a stranger wrote: closed folders too, and such as are too deep for Python's own."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except (OSError, RecursionError):
+        for command in (["chmod", "-R", "u+rwX", "--"], ["rm", "-rf", "--"]):  # neither follows links
+            subprocess.run([*command, str(folder)], stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -1,0 +1,122 @@
+"""A sandboxed process and all that it started, seen from outside: what lives, what memory it has, its end."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+__all__ = ["born_at", "end", "interrupt", "memory_bytes", "own_processes", "tree"]
+
+_GRACE_S = 5.0
+_PROC = sys.platform.startswith("linux")
+"""Whether there is /proc; else psutil answers, slower."""
+_GONE = (OSError, psutil.Error)
+
+
+def tree(pid: int, born: str | None = None, most: int | None = None) -> list[int]:
+    """Return `pid` and all processes below it that live, parents first; empty where it is gone.
+
+    With `born`, also where the number has gone to another process. Looks for no more than `most`.
+    """
+    if born is not None and born_at(pid) != born:
+        return []
+    found, ahead = [], [pid]
+    while ahead and (most is None or len(found) < most):
+        next_pid = ahead.pop()
+        with contextlib.suppress(*_GONE):
+            if _lives(next_pid):
+                found.append(next_pid)
+            ahead += _children(next_pid)
+    return found
+
+
+def born_at(pid: int) -> str:
+    """Return when a process was started, as the system writes it; empty where there is none."""
+    with contextlib.suppress(*_GONE):
+        return _fields(pid)[19] if _PROC else str(psutil.Process(pid).create_time())
+    return ""
+
+
+def end(pid: int, born: str | None = None) -> None:
+    """End `pid` and all below it, and wait until they are gone.
+
+    It is asked first: a minder then ends what it minds, and with bwrap ends its namespace. A minder that is killed
+    would leave behind what is started meanwhile.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        ends = time.monotonic() + _GRACE_S
+        while tree(pid, born, 1) and time.monotonic() < ends:
+            for found in [pid] if number == signal.SIGTERM else tree(pid, born):
+                with contextlib.suppress(OSError):
+                    os.kill(found, number)
+            time.sleep(0.01)
+
+
+def interrupt(pid: int) -> None:
+    """Interrupt the command of a sandboxed process, as Ctrl-C does."""
+    with contextlib.suppress(*_GONE):
+        if own_processes(pid) == 2:
+            for _ in range(2):
+                pid = next(iter(_children(pid)), 0)
+        if pid:
+            os.kill(pid, signal.SIGINT)  # a minder passes it on
+
+
+def own_processes(pid: int) -> int:
+    """Return how many processes of ours stand before the command: bwrap and its namespace's first one, or a minder."""
+    with contextlib.suppress(*_GONE):
+        return 2 if psutil.Process(pid).name() == "bwrap" else 1
+    return 1
+
+
+def memory_bytes(pids: list[int], limit: int) -> int:
+    """Return the memory of processes; what they share is counted once where the sum would pass the limit."""
+    total = sum(_resident(pid) for pid in pids)
+    return total if total <= limit else min(total, sum(_proportional(pid) for pid in pids))
+
+
+def _resident(pid: int) -> int:
+    """Return a process's own and shared memory in bytes, without the files that it maps."""
+    with contextlib.suppress(*_GONE):
+        if not _PROC:
+            return psutil.Process(pid).memory_info().rss
+        return _kilobytes(_read(f"/proc/{pid}/status"), ("RssAnon:", "RssShmem:", "VmSwap:"))
+    return 0
+
+
+def _proportional(pid: int) -> int:
+    """Return a process's part of its memory, where shared pages are divided by those who share them."""
+    try:
+        return _kilobytes(_read(f"/proc/{pid}/smaps_rollup"), ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
+    except OSError:  # it hides itself, or is gone, or there is none
+        return _resident(pid)
+
+
+def _kilobytes(text: str, names: tuple[str, ...]) -> int:
+    return sum(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith(names))
+
+
+def _lives(pid: int) -> bool:
+    if _PROC:
+        return _fields(pid)[0] not in "ZX"
+    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def _children(pid: int) -> list[int]:
+    if not _PROC:
+        return [child.pid for child in psutil.Process(pid).children()]
+    tasks = os.listdir(f"/proc/{pid}/task")
+    return [int(word) for task in tasks for word in _read(f"/proc/{pid}/task/{task}/children").split()]
+
+
+def _fields(pid: int) -> list[str]:
+    """Return what stands behind the name in /proc/<pid>/stat: the state, …, and at 19 when it was started."""
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(errors="replace")  # a process chooses the bytes of its own name

@@ -1,0 +1,46 @@
+"""What restricts a process from within, as on kernels whose Landlock is older than this one's."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from solutions.sandbox import trouble
+from solutions.sandbox.room import INSIDE
+
+pytestmark = pytest.mark.skipif(bool(trouble("landlock")), reason="Landlock does not work here")
+CODE = """
+import ctypes, os, sys
+sys.path.insert(0, {inside!r})
+import landlock, seccomp
+landlock.version = lambda: {abi}
+assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0
+landlock.restrict(["/usr", "/lib", "/lib64", {inside!r}], [{scratch!r}], ["/dev/null"])
+seccomp.install(alone=False, own_signals={abi} < landlock.SCOPED)
+def tried(what):
+    try:
+        what()
+        return "done"
+    except OSError as error:
+        return type(error).__name__
+print(
+    tried(lambda: open({scratch!r} + "/mine", "w")),
+    tried(lambda: open({outside!r})),
+    tried(lambda: os.truncate({outside!r}, 0)),
+    tried(lambda: os.kill(os.getpid(), 0)),
+    tried(lambda: os.kill({other}, 0)),
+)
+"""
+
+
+@pytest.mark.parametrize("abi", [3, 4, 5, 6])
+def test_files_and_signals_are_held_with_each_version_of_landlock(abi: int, tmp_path: Path) -> None:
+    scratch, outside = tmp_path / "scratch", tmp_path / "outside"
+    scratch.mkdir()
+    outside.write_text("kept")
+    code = CODE.format(inside=str(INSIDE), abi=abi, scratch=str(scratch), outside=str(outside), other=os.getpid())
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (["done", *["PermissionError"] * 2, "done", "PermissionError"], "")
+    assert outside.read_text() == "kept"
