@@ -8,6 +8,7 @@ import dataclasses
 import json
 import math
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from typing import Any
 from nbformat import NotebookNode
 
 from solutions.checks.core import record
-from solutions.grading import execute, feedback, grade, kernel, saving, submissions
+from solutions.grading import execute, feedback, grade, saving, submissions
 from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.sandbox import Watch
+from solutions.sandbox import Watch, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
 
 __all__ = ["GUARDS", "Guard"]
@@ -39,7 +40,7 @@ def _no_sandbox() -> None:
     def command(kind: str, argv: list[str], room: Room, limits: Limits) -> tuple[list[str], dict[str, str]]:
         return argv, {**os.environ, **room.environment, "PYTHONPATH": str(ROOT)}
 
-    kernel.command = command
+    provisioner.command = command
     execute.chosen = lambda unsafe=False: "none"
 
 
@@ -71,6 +72,7 @@ def _no_time() -> None:
 def _no_watch() -> None:
     """Nothing ends what the kernel started."""
     Watch.start = Watch.stop = lambda self: None
+    provisioner.end = lambda pid: os.kill(pid, signal.SIGKILL)
 
 
 def _no_schema() -> None:

@@ -21,7 +21,7 @@ _COURSE = STAGE / "course"
 _WATCHED = (_COURSE, HOME, STAGE / "tmp", Path("/dev/shm"))
 _LARGEST = 8 << 20
 _GRADERS = re.compile(
-    r"course/((gradebook\.db|grades\.|students\.csv|\.\w*lock|\.exchange|backups|\.grading)|"
+    r"course/((gradebook\.db|grades\.|students\.csv|\.[\w.]*lock|\.exchange|backups|\.grading)|"
     r"(autograded|feedback)/([am z]_honest|m-[\w-]+)|downloaded/01_export/extracted|labs)"
 )
 """What grading a class writes; in the honest students' folders it must not hold MARK."""
