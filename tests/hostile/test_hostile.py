@@ -100,3 +100,9 @@ def test_what_a_browser_would_act_on_is_found(page: str) -> None:
 @pytest.mark.parametrize("page", [f"&lt;script&gt;{MARK}&lt;/script&gt;", f"<p title='{MARK}'>{MARK}</p>", ""])
 def test_what_a_browser_only_shows_is_not(page: str) -> None:
     assert not live_marks(page)
+
+
+def test_the_threat_model_names_every_guard_and_every_open_attack() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text()
+    assert [name for name in GUARDS if f"`{name}`" not in page] == []
+    assert [attack.name for attack in ATTACKS.values() if attack.open_in and f"`{attack.name}`" not in page] == []
