@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from tests.hostile.attack import MARK, Seen
@@ -174,14 +173,20 @@ class Listeners:
     def _hear(self, listener: socket.socket, kind: int, name: str) -> None:
         while True:
             try:
-                if kind == socket.SOCK_DGRAM:
-                    data = listener.recv(200)
-                else:
-                    with listener.accept()[0] as connection:
-                        connection.settimeout(2)
-                        data = b"".join(iter(partial(connection.recv, 200), b""))[-200:]
-            except TimeoutError:
-                continue
+                data = listener.recv(200) if kind == socket.SOCK_DGRAM else _received(listener.accept()[0])
             except OSError:
                 return
             self._seen.heard.append(f"{name.strip(chr(0))}: {data.decode(errors='replace')}")
+
+
+def _received(connection: socket.socket) -> bytes:
+    """Return the end of what a connection says within two seconds."""
+    data = b""
+    with connection:
+        connection.settimeout(2)
+        try:
+            while part := connection.recv(200):
+                data += part
+        except OSError:
+            pass  # who waits for an answer does not close
+    return data[-200:]
