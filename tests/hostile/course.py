@@ -58,8 +58,8 @@ def hand_in(template: Path, course: Path, attacks: Sequence[Attack], config: str
             path = course / "submitted" / attack.student / STEP / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-        if attack.place:
-            attack.place(course, attack.student)
+    for attack in filter(lambda attack: attack.place, attacks):
+        attack.place(course, attack.student)
 
 
 def attacked(lab: NotebookNode, attack: Attack) -> NotebookNode:

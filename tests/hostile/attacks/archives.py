@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.grading.tiny import STEP
 from tests.hostile.attack import MARK, Attack
-from tests.hostile.goals import disk, ended, gains, said, touches
+from tests.hostile.goals import disk, ended, gains, touches
 
 __all__ = ["ATTACKS"]
 
@@ -18,10 +18,12 @@ _NAME = f"{STEP}.ipynb"
 
 
 def _roster(course: Path, student: str) -> Path:
+    archive = course / "downloaded" / STEP / "archive"
+    if archive.is_dir():  # another attacker of the class has made it
+        return archive
+    archive.mkdir(parents=True)
     names = sorted({"a_honest", "z_honest", student, *(path.name for path in (course / "submitted").iterdir())})
     (course / "students.csv").write_text("id,first_name,last_name\n" + "".join(f"{name},{name},X\n" for name in names))
-    archive = course / "downloaded" / STEP / "archive"
-    archive.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive / "z_honest_late.zip", "w") as honest:
         honest.write(course / "submitted" / "z_honest" / STEP / _NAME, _NAME)
     (course / "submitted" / "z_honest" / STEP / _NAME).unlink()
@@ -67,12 +69,6 @@ def _bomb(file: zipfile.ZipFile, own: Path) -> None:
     file.write(own, _NAME)
     for number in range(6):
         file.writestr(f"{number}.bin", bytes(50 << 20))
-
-
-def _many(file: zipfile.ZipFile, own: Path) -> None:
-    file.write(own, _NAME)
-    for number in range(30_000):
-        file.writestr(f"{number}/a", "")
 
 
 def _tar(course: Path, student: str) -> None:
@@ -133,7 +129,6 @@ ATTACKS = [
     ),
     _attack("zip_of_two", about="Two notebooks for one step.", goal=ended, place=_zipped(_two), says="keep one"),
     _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb), says="MB|large|limit"),
-    _attack("zip_of_many", about="30,000 files.", goal=said("x" * 9), place=_zipped(_many)),
     _attack("tar_link", about="A link to the solution in a tar.", goal=gains, place=_tar),
     _attack(
         "tar_outside", about="A link out, and a file through it, in a tar.", goal=touches("tar.txt"), place=_tar_outside
