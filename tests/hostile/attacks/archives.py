@@ -128,7 +128,7 @@ ATTACKS = [
         "zip_neighbour", about="A name that leads into a neighbour's folder.", goal=ended, place=_zipped(_neighbour)
     ),
     _attack("zip_of_two", about="Two notebooks for one step.", goal=ended, place=_zipped(_two), says="keep one"),
-    _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb), says="MB|large|limit"),
+    _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb)),
     _attack("tar_link", about="A link to the solution in a tar.", goal=gains, place=_tar),
     _attack(
         "tar_outside", about="A link out, and a file through it, in a tar.", goal=touches("tar.txt"), place=_tar_outside
