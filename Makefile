@@ -38,6 +38,7 @@ help:
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
+	@echo "make hostile   attacks on the grader, each with its guard off and with all on, in both sandboxes → $(OUT)/hostile.json (ONLY=files: one group)"
 	@echo "make fuzz      what strangers send, changed at random: no reader of it crashes (CASES=10000: of each kind)"
 	@echo "make faults    grading killed, stopped, locked out, on a full disk: the same grades or one line → $(OUT)/faults.json (ONLY=killed)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
@@ -174,6 +175,11 @@ explicit: $(STAMP)
 models: $(STAMP)
 	@echo "A dozen models of many kinds through every stage; the table of docs/models.md comes from this"
 	@$(BIN)/python -m tests.tools.model_table >/dev/null
+
+# ONLY=files: one group of attacks, or one attack; it needs a machine on which user namespaces can be made.
+hostile: $(STAMP)
+	@echo "Attacks on the grader: with the guard off, and with all guards on in both sandboxes"
+	@$(BIN)/python -m tests.hostile --out $(OUT)/hostile.json $(if $(ONLY),--only $(ONLY))
 
 wheels: $(STAMP)
 	@echo "The pinned versions, for each Python and platform"

@@ -27,6 +27,9 @@ from solutions.sandbox.provisioner import SandboxedKernelManager
 
 __all__ = ["GradeExecute"]
 
+_ERROR_TEXT = 1000
+"""Characters of an error that does not fit a cell's outputs."""
+
 
 class GradeExecute(Execute):
     """nbgrader's Execute for this course: artifacts in place before, points from the records after.
@@ -186,6 +189,15 @@ class GradeExecute(Execute):
             if message["parent_header"].get("msg_id") == asked:
                 return True
         return False
+
+    def on_cell_executed(self, **told: Any) -> None:
+        """Shorten the error in the kernel's reply: nbgrader shows it where the output itself had no room."""
+        reply = told["execute_reply"]
+        if reply["content"].get("status") == "error":
+            short = {name: str(reply["content"].get(name, ""))[:_ERROR_TEXT] for name in ("ename", "evalue")}
+            shown = reply["content"].get("traceback") and [f"{short['ename']}: {short['evalue']}"]
+            told["execute_reply"] = {**reply, "content": {"status": "error", **short, "traceback": shown or []}}
+        super().on_cell_executed(**told)
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         """Keep a cell's outputs up to `output_limit` characters, and say where the rest was dropped."""

@@ -7,6 +7,7 @@ import pytest
 from nbformat import NotebookNode
 
 from solutions.grading.course import Course
+from solutions.grading.execute import GradeExecute
 from solutions.grading.grades import grades_of
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, index_of, solved
@@ -62,3 +63,10 @@ def test_a_flood_of_output_is_cut_and_costs_nothing(strict: Course, lab: Noteboo
     assert points == 5
     said = "".join(output.text for output in notebook.cells[index_of(notebook, "cube_todo")].outputs)
     assert len(said) < 300_000 and "the rest was dropped" in said
+
+
+def test_an_error_that_had_no_room_comes_back_short_from_the_kernels_reply() -> None:
+    cell = NotebookNode(outputs=[])
+    content = {"status": "error", "ename": "Long", "evalue": "y" * 3_000_000, "traceback": ["y" * 3_000_000]}
+    GradeExecute().on_cell_executed(cell=cell, cell_index=0, execute_reply={"content": content})
+    assert cell.outputs[0].ename == "Long" and len(str(cell.outputs)) < 5000

@@ -1,0 +1,88 @@
+"""`python -m tests.hostile`: every attack with its guard off, where it must reach its goal, and with all guards on.
+
+`make hostile` runs it. Classes are graded one after the other, each in a throw-away namespace.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the grader is imported
+
+from helpers.errors import EngineError, LabError
+from helpers.files import write_json
+from tests.hostile.attack import GROUPS, Attack
+from tests.hostile.attacks import ATTACKS
+from tests.hostile.course import make_template
+from tests.hostile.judged import Verdict, controls, guarded
+
+SANDBOXES = ("bubblewrap", "landlock")
+USERS = ("ordinary", "root")
+
+
+def main(
+    only: Annotated[str, typer.Option(help="One group of attacks, or one attack.")] = "",
+    sandbox: Annotated[str, typer.Option(help="bubblewrap, landlock, both, or none: the controls only.")] = "both",
+    user: Annotated[str, typer.Option(help="ordinary, root or both.")] = "both",
+    skip_controls: Annotated[bool, typer.Option("--skip-controls", help="With all guards on only.")] = False,
+    out: Annotated[Path, typer.Option(help="Where the results go.")] = Path("results/hostile.json"),
+) -> None:
+    """Run the attacks; exit 1 where one reached its goal, or a control did not."""
+    try:
+        chosen = [attack for attack in ATTACKS.values() if only in ("", attack.group, attack.name)]
+        if not chosen:
+            raise EngineError(f"no attack or group {only!r}; the groups are {', '.join(GROUPS)}")
+        with tempfile.TemporaryDirectory(prefix="hostile-", dir="/var/tmp") as folder:  # /tmp is another one inside
+            make_template(Path(folder))
+            sys.exit(_run(Path(folder), chosen, sandbox, user, skip_controls, out))
+    except LabError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
+
+
+def _run(folder: Path, chosen: list[Attack], sandbox: str, user: str, skip_controls: bool, out: Path) -> int:
+    started, results = time.monotonic(), {}
+    users = USERS if user == "both" else (user,)
+    dead: list[str] = []
+    if not skip_controls:
+        for verdict in controls(folder, chosen):
+            _say("guard off", verdict.attack, "reaches its goal" if verdict.reached else "DOES NOT REACH ITS GOAL")
+            dead += [] if verdict.reached else [verdict.attack.name]
+    for kind in {"both": SANDBOXES, "none": ()}.get(sandbox, (sandbox,)):
+        for who in users:
+            verdicts = list(guarded(folder, chosen, kind, ordinary=who == "ordinary"))
+            for verdict in verdicts:
+                _say(f"{kind}, {who}", verdict.attack, "; ".join(verdict.faults) or "held")
+            results[f"{kind}, {who}"] = _counts(verdicts)
+    minutes = round((time.monotonic() - started) / 60, 1)
+    write_json(out, {"attacks": len(chosen), "dead": dead, "minutes": minutes, "sandboxes": results})
+    failed = dead or any(counts["failed"] for counts in results.values())
+    print(f"{len(chosen)} attacks, {len(dead)} dead, {minutes} min → {out}")
+    for name, counts in results.items():
+        print(f"{name}: " + " · ".join(f"{key} {value}" for key, value in counts.items() if key != "failed"))
+    return 1 if failed else 0
+
+
+def _counts(verdicts: list[Verdict]) -> dict[str, Any]:
+    return {
+        "attacks": len(verdicts),
+        "gained": sum(verdict.gained for verdict in verdicts),
+        "touched": sum(verdict.touched for verdict in verdicts),
+        "unfinished": sum(verdict.unfinished for verdict in verdicts),
+        "without a line": sum(verdict.silent for verdict in verdicts),
+        "open": sorted(verdict.attack.name for verdict in verdicts if verdict.open),
+        "failed": {verdict.attack.name: verdict.faults for verdict in verdicts if verdict.faults},
+    }
+
+
+def _say(where: str, attack: Attack, what: str) -> None:
+    print(f"{where} · {attack.group} · {attack.name} · {what}", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

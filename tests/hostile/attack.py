@@ -1,0 +1,124 @@
+"""What an attack is, and what is seen of the class that it was graded in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+__all__ = ["BASE", "GROUPS", "MARK", "SECRET", "WHOLE", "Attack", "Seen", "Trial"]
+
+GROUPS = (
+    *("records", "patches", "files", "processes", "network"),
+    *("resources", "html", "archives", "limits", "evidence"),
+)
+BASE, WHOLE = 2.0, 5.0
+"""Points of the attacked notebook without the attack, whose square is wrong, and of everybody else's."""
+
+MARK = "PWNED"
+"""What an attack writes, so that it is found wherever it comes to lie."""
+
+SECRET = "correct-horse-battery"
+"""Stands in the grader's home, environment and neighbours' files; no output may hold it."""
+
+
+@dataclass
+class Seen:
+    """What was seen of one class from outside: plain data, since it comes out of the throw-away namespace as JSON.
+
+    `points` by student are those of grades.json; `touched` are files outside the attackers' own folders that were
+    made, changed or removed; `survivors` are the command lines of processes that outlived the grader; `heard` is what
+    reached the listeners; peaks are of the students' processes, one of the grader with its judges.
+    """
+
+    exit_code: int | None = None
+    said: str = ""
+    seconds: float = 0.0
+    points: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    touched: list[str] = field(default_factory=list)
+    survivors: list[str] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    notebooks: dict[str, str] = field(default_factory=dict)
+    pages: dict[str, str] = field(default_factory=dict)
+    records: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    peak_memory_mb: float = 0.0
+    peak_grader_mb: float = 0.0
+    peak_processes: int = 0
+    peak_disk_mb: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the class was graded to its end and the honest have their points."""
+        honest = {name: points for name, points in self.points.items() if name in ("a_honest", "z_honest")}
+        return self.exit_code == 0 and honest == {"a_honest": WHOLE, "z_honest": WHOLE}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attacker's part of what was seen."""
+
+    student: str
+    seen: Seen
+
+    @property
+    def points(self) -> float:
+        """The attacker's points; none where there are no grades."""
+        return self.seen.points.get(self.student, 0.0)
+
+    @property
+    def notebook(self) -> str:
+        """The text of the autograded notebook."""
+        return self.seen.notebooks.get(self.student, "")
+
+    @property
+    def page(self) -> str:
+        """The feedback page."""
+        return self.seen.pages.get(self.student, "")
+
+    @property
+    def lines(self) -> str:
+        """What the instructor reads of this student: the grader's lines, notes, and what stands in the test cells."""
+        said = [line for line in self.seen.said.splitlines() if self.student in line]
+        return "\n".join([*said, *self.seen.notes.get(self.student, []), self.notebook])
+
+
+Goal = Callable[[Trial], bool]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One submission that tries to reach `goal`.
+
+    Attributes:
+        code: stands in the TODO cell of `square`; where it defines none, the wrong one of the unattacked notebook
+            follows. {MARK}, {STUDENT}, {COURSE} and {HOME} stand for the mark, the folder's name and the places.
+        guards: what it aims at (tests/hostile/guards.py); its control runs with these off, and the others on.
+        notebook: changes the notebook, where the attack is no code.
+        files: other files of the submission, by their path in its folder.
+        place: does to the course what no notebook can: gets the course's folder and the student's name.
+        says: what the instructor must be able to read about it: a pattern of `Trial.lines`.
+        alone: its control is a class of its own, since it harms the others or its goal is the class's.
+        apart: it is graded in a class of its own with all guards on too, since its goal is the class's.
+        open_in: sandboxes in which it is known to reach its goal, with the reason (docs/threat-model.md).
+    """
+
+    name: str
+    group: str
+    about: str
+    goal: Goal
+    guards: tuple[str, ...]
+    code: str = ""
+    notebook: Callable[[NotebookNode], None] | None = None
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    place: Callable[[Path, str], None] | None = None
+    says: str = ""
+    alone: bool = False
+    apart: bool = False
+    open_in: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def student(self) -> str:
+        """The folder that it is handed in under; between the honest ones in order of names."""
+        return f"m-{self.name.replace('_', '-')}"

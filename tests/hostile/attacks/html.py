@@ -1,0 +1,85 @@
+"""What a browser would run or fetch when the feedback or formgrader shows a submission."""
+
+from collections.abc import Callable
+from functools import partial
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from tests.hostile.attack import MARK, Attack
+from tests.hostile.goals import rendered
+
+__all__ = ["ATTACKS"]
+
+_ON_ERROR = f"<img src=x onerror={MARK}>"
+_SVG = f"<svg xmlns='http://www.w3.org/2000/svg' onload=alert('{MARK}')><script>alert('{MARK}')</script></svg>"
+
+
+def _shows(kind: str, content: str) -> str:
+    return f"from IPython.display import display\ndisplay({{{kind!r}: {content!r}}}, raw=True)"
+
+
+def _markdown(text: str) -> Callable[[NotebookNode], None]:
+    return lambda notebook: notebook.cells.insert(0, new_markdown_cell(text))
+
+
+def _attached(notebook: NotebookNode) -> None:
+    cell = new_markdown_cell("![picture](attachment:a.svg)\n\n" + f"<img src='attachment:a.svg' onload={MARK}>")
+    cell["attachments"] = {"a.svg": {"image/svg+xml": _SVG}}
+    notebook.cells.insert(0, cell)
+
+
+_attack = partial(Attack, group="html", goal=rendered, guards=("sanitise",))
+ATTACKS = [
+    _attack(
+        "output_script", about="A script as output.", code=_shows("text/html", f"<script>alert('{MARK}')</script>")
+    ),
+    _attack("output_handler", about="A picture that fails, with a handler.", code=_shows("text/html", _ON_ERROR)),
+    _attack(
+        "output_javascript", about="JavaScript as output.", code=_shows("application/javascript", f"alert('{MARK}')")
+    ),
+    _attack(
+        "output_frame",
+        about="A frame whose page is a script.",
+        code=_shows("text/html", f"<iframe srcdoc=\"<script>alert('{MARK}')</script>\"></iframe>"),
+    ),
+    _attack(
+        "output_link",
+        about="A link that is a script.",
+        code=_shows("text/html", f"<a href=\"javascript:alert('{MARK}')\">full points</a>"),
+    ),
+    _attack(
+        "output_form",
+        about="A form that sends what is typed.",
+        code=_shows("text/html", f"<form action='https://example.org/{MARK}'><input name=score></form>"),
+    ),
+    _attack(
+        "output_style",
+        about="A style that hides the card and shows another.",
+        code=_shows("text/html", f"<style>.card::after {{ content: '{MARK}' }}</style>"),
+    ),
+    _attack(
+        "output_refresh",
+        about="The page leads elsewhere.",
+        code=_shows("text/html", f"<meta http-equiv=refresh content='0;url=https://example.org/{MARK}'>"),
+    ),
+    _attack(
+        "output_tracker",
+        about="A picture from elsewhere tells who reads.",
+        code=_shows("text/html", f"<img src='https://example.org/{MARK}.png'>"),
+    ),
+    _attack("output_markdown", about="A script in Markdown output.", code=_shows("text/markdown", _ON_ERROR)),
+    _attack(
+        "markdown_script", about="A script in a text cell.", notebook=_markdown(f"<script>alert('{MARK}')</script>")
+    ),
+    _attack("markdown_handler", about="A handler in a text cell.", notebook=_markdown(_ON_ERROR)),
+    _attack("markdown_heading", about="A handler in the title.", notebook=_markdown(f"# {_ON_ERROR}")),
+    _attack("markdown_link", about="A link that is a script.", notebook=_markdown(f"[x](javascript:alert('{MARK}'))")),
+    _attack("attachment", about="A drawing with a script, attached.", notebook=_attached),
+    _attack(
+        "display_update",
+        about="A later cell changes what an earlier one showed into a script.",
+        code="from IPython.display import HTML, display\nshown = display(HTML('nothing'), display_id='one')\n"
+        f"shown.update(HTML(\"<script>alert('{MARK}')</script>\"))",
+    ),
+]

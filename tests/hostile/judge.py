@@ -1,0 +1,70 @@
+"""`python -m tests.hostile.judge`: the fixture course's judge, which starts in a second; and the same in the kernel.
+
+`grade_here` decides as the grader did before there was a second process: it runs where the guard "judge" is off.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from helpers.files import write_json
+from helpers.missed import Missed
+from helpers.probes.student import Student
+from solutions.grading.judge.process import judge
+
+__all__ = ["grade_here"]
+
+_STEP, _POINTS = "01_export", {"export_model": 3.0, "simplify_model": 2.0}  # tests/grading/tiny.py loads the engine
+
+_CLAIMS = {
+    "export_model": [("square.two", "square", 2, 4, 2.0), ("square.three", "square", 3, 9, 1.0)],
+    "simplify_model": [("cube.two", "cube", 2, 8, 2.0)],
+}
+
+
+def _prepare(step: str, artifacts: Path) -> dict[str, Any]:
+    return {"notes": [], "environment": {}, "needs": [], "gpu": False}
+
+
+def _decide(cell: str, student: Student, sandbox: str) -> None:
+    results = []
+    for name, function, argument, expected, points in _CLAIMS[cell]:
+        try:
+            kept = student.call("called", name=function, argument=argument).value == expected
+        except Missed:
+            kept = False
+        results.append(_result(name, points, kept))
+        write_json(Path(os.environ["TRT_LAB_RECORDS"], f"{cell}.json"), {**_record(cell, results), "sandbox": sandbox})
+
+
+def grade_here(cell: str, namespace: Mapping[str, Any], records: str) -> float:
+    """Decide the cell's claims in this process, write the record after each, return the points."""
+    results = []
+    for name, function, argument, expected, points in _CLAIMS[cell]:
+        try:
+            kept = namespace[function](argument) == expected
+        except Exception:
+            kept = False
+        results.append(_result(name, points, bool(kept)))
+        path = Path(records, f"{cell}.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(_record(cell, results)))
+    return sum(result["earned"] for result in results)
+
+
+def _record(cell: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    about = {"cell": cell, "step": _STEP, "criterion": "correctness", "engine": "none", "points": _POINTS[cell]}
+    return {**about, "results": results}
+
+
+def _result(name: str, points: float, kept: bool) -> dict[str, Any]:
+    said = None if kept else {"expected": "the square", "found": "something else", "try_this": "multiply"}
+    earned = points if kept else 0.0
+    result = {"claim": name, "title": name, "points": points, "earned": earned, "missed": said}
+    return {**result, "status": "kept" if kept else "lost", "evidence": "", "seconds": 0.0}
+
+
+if __name__ == "__main__":
+    judge(_prepare, _decide)
