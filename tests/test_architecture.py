@@ -74,7 +74,7 @@ FLOORS = {
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
         *("__init__", "frames", "codec", "capture", "clock", "images", "image_folders", "listings"),
-        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "builds", "student"),
+        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "timed_calls", "builds", "student"),
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "pipeline", "checks", "grading"),

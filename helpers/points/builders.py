@@ -13,6 +13,7 @@ from helpers.backend import API, ENGINE, network_flags, trt
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.point import Reported
 from helpers.probes.answer import Probe
 from helpers.probes.builds import OLDER, build_engine, plan_facts
 from helpers.probes.networks import EDGE
@@ -20,9 +21,11 @@ from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
 from helpers.probes.student import Reply
 
 __all__ = [
+    "FAILURES",
     "HALF_SIZE",
     "INT8_SIZE",
     "LEAST_SPEEDUP",
+    "WORKSPACE",
     "WORKSPACE_BYTES",
     "WORKSPACE_GB",
     "asked_for",
@@ -42,6 +45,10 @@ __all__ = [
 ]
 
 Built = dict[str, Any]
+WORKSPACE = Reported("the limit that the build was given: no plan of TensorRT holds it")
+FAILURES = Reported(
+    "that it raises where a build is made to fail, and what files are left: the student's process says so"
+)
 Ends = tuple[tuple[str, ...], tuple[str, ...]]
 
 WORKSPACE_GB = 2

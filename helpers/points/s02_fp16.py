@@ -55,7 +55,7 @@ def half_precision(case: Case) -> str:
     return builders.in_half(built(case), network(case), FUNCTION)
 
 
-@point("The builder's workspace is limited to 2 GB")
+@point("The builder's workspace is limited to 2 GB", builders.WORKSPACE)
 def workspace(case: Case) -> str:
     return builders.workspace_limited(built(case))
 
@@ -66,7 +66,7 @@ def parser_errors(case: Case) -> str:
     return builders.names_parser_errors(case.call(build_engine, function=FUNCTION, onnx=unsupported_onnx()), FUNCTION)
 
 
-@point("A build that fails raises, and an earlier engine file stays")
+@point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)
 def failures(case: Case) -> str:
     said = builders.refuses(case, failing_build, FUNCTION, network(case), function=FUNCTION)
     builders.keeps_files(case, failing_build, FUNCTION, network(case), function=FUNCTION)

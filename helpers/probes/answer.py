@@ -20,9 +20,11 @@ from helpers.probes.capture import captured, time_limit
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.frames import said, where
 
-__all__ = ["MissingNameError", "Notebook", "Probe", "answer", "as_python", "probe"]
+__all__ = ["MissingNameError", "Notebook", "Probe", "Serve", "answer", "as_python", "probe"]
 
 Probe = Callable[..., Any]
+Serve = Callable[[bytes], bytes]
+"""Carries a probe's question to the side that judges, and what that answers back; both packed."""
 
 _PROBES: dict[str, Probe] = {}
 _ROOMS = ("helpers.probes", "helpers.points")
@@ -33,10 +35,23 @@ class MissingNameError(Exception):
 
 
 class Notebook:
-    """The student's functions and classes by name."""
+    """The student's functions and classes by name, and the way to ask the side that judges."""
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
-        self._namespace = namespace
+    def __init__(self, namespace: Mapping[str, Any], serve: Serve | None = None) -> None:
+        self._namespace, self._serve = namespace, serve
+
+    def ask(self, name: str, **data: Any) -> Any:
+        """Return what the object that the judge serves for this call answers: its method `name` on plain data.
+
+        Raises:
+            LookupError: nothing is served, or it has no such method or took no such data.
+        """
+        if self._serve is None:
+            raise LookupError("no object is served for this call")
+        found = unpack(self._serve(pack({"name": name, "data": data})))
+        if found["refused"]:
+            raise LookupError(found["refused"])
+        return found["value"]
 
     def __getitem__(self, name: str) -> Any:
         """Return what the student's notebook calls `name`.
@@ -114,11 +129,12 @@ def probe(function: Probe) -> Probe:
     return function
 
 
-def answer(namespace: Mapping[str, Any], request: bytes) -> bytes:
+def answer(namespace: Mapping[str, Any], request: bytes, serve: Serve | None = None) -> bytes:
     """Run the probe that `request` names on the notebook in `namespace` and return the packed reply.
 
-    The reply holds `value` or `error` ({"type", "message", "where"}), what was printed, and the seconds it took.
-    Whatever the student's code raises becomes the `error`; only an interrupt from outside passes.
+    `serve` is what the probe's `notebook.ask` goes through. The reply holds `value` or `error` ({"type", "message",
+    "where"}), what was printed, and the seconds it took. Whatever the student's code raises becomes the `error`; only
+    an interrupt from outside passes.
     """
     asked = unpack(request)
     reply: dict[str, Any] = {"value": None, "error": None}
@@ -126,7 +142,7 @@ def answer(namespace: Mapping[str, Any], request: bytes) -> bytes:
     with captured() as output:
         try:
             with time_limit(asked["limit_s"]):
-                value = _probe(asked["probe"])(Notebook(namespace), **asked["data"])
+                value = _probe(asked["probe"])(Notebook(namespace, serve), **asked["data"])
             pack(value)
             reply["value"] = value
         except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,23 +10,39 @@ from typing import Any
 from helpers.api_changes import replacement
 from helpers.lab import artifacts_folder
 from helpers.missed import SLIPS, Missed
-from helpers.probes.answer import Probe, answer
-from helpers.probes.codec import pack, unpack
+from helpers.probes.answer import Probe, Serve, answer
+from helpers.probes.codec import NotPlainDataError, pack, unpack
 
-__all__ = ["Reply", "Student"]
+__all__ = ["Reply", "Served", "Student"]
 
 DEFAULT_LIMIT_S = 300.0
 """Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
 
 
 @dataclass(frozen=True)
+class Served:
+    """An object that lives on the side that judges while a probe runs: its own counts and clock are evidence.
+
+    `make(**data)` makes it. A probe calls those of its methods that its `SERVED` names, through `notebook.ask`; the
+    student's side gets to know what they answer, and nothing else of `data`, which is plain.
+    """
+
+    make: Callable[..., Any]
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Reply:
-    """What came back: the probe's `value` or the student's `error`, what was printed, and its seconds."""
+    """What came back: the probe's `value` or the student's `error`, what was printed, and its seconds.
+
+    `served` is the object that was served meanwhile, None without one.
+    """
 
     value: Any
     error: dict[str, str] | None
     output: str
     seconds: float
+    served: Any = None
 
     @property
     def slipped(self) -> bool:
@@ -61,9 +77,12 @@ class Reply:
 
 
 class Student:
-    """A handle on one student's notebook. `send` carries packed bytes to the side where its functions are, and back."""
+    """A handle on one student's notebook. `send` carries packed bytes to the side where its functions are, and back.
 
-    def __init__(self, send: Callable[[bytes], bytes], artifacts: Path) -> None:
+    While it runs a probe, `send(request, serve)` hands that side's questions to `serve`.
+    """
+
+    def __init__(self, send: Callable[[bytes, Serve | None], bytes], artifacts: Path) -> None:
         self._send = send
         self._artifacts = artifacts
         self._replies: dict[str, Reply] = {}
@@ -73,16 +92,27 @@ class Student:
         """Return a handle on functions of this process (a notebook's globals) and its artifacts folder."""
         return cls(partial(answer, namespace), artifacts_folder())
 
-    def call(self, probe: Probe | str, *, fresh: bool = False, limit_s: float = DEFAULT_LIMIT_S, **data: Any) -> Reply:
-        """Run a probe (helpers.probes.answer) on the notebook.
+    def call(
+        self,
+        probe: Probe | str,
+        *,
+        fresh: bool = False,
+        limit_s: float = DEFAULT_LIMIT_S,
+        serves: Served | None = None,
+        **data: Any,
+    ) -> Reply:
+        """Run a probe (helpers.probes.answer) on the notebook, which may ask the object that `serves` makes.
 
         The same call is answered from memory, so that several points can look at one build; `fresh` runs it again.
         """
         name = probe if isinstance(probe, str) else probe.__name__
         request = pack({"probe": name, "data": data, "limit_s": limit_s})
-        key = hashlib.sha256(request).hexdigest()
+        secret = pack([serves.make.__qualname__, serves.data]) if serves else b""
+        key = hashlib.sha256(request + secret).hexdigest()
         if fresh or key not in self._replies:
-            self._replies[key] = Reply(**unpack(self._send(request)))
+            served = serves.make(**serves.data) if serves else None
+            found = self._send(request, partial(_served, served) if serves else None)
+            self._replies[key] = Reply(**unpack(found), served=served)
         return self._replies[key]
 
     def artifact(self, name: str) -> bytes | None:
@@ -92,3 +122,15 @@ class Student:
             return path.read_bytes() if path.is_file() and not path.is_symlink() else None
         except OSError:
             return None
+
+
+def _served(served: Any, question: bytes) -> bytes:
+    """Return what an object answers to a probe's question; one that it does not take is refused, whoever asked it."""
+    try:
+        asked = unpack(question)
+        name, data = asked["name"], asked["data"]
+        if name not in served.SERVED:
+            raise LookupError(f"{name!r} is none of {', '.join(served.SERVED)}")
+        return pack({"value": getattr(served, name)(**data), "refused": ""})
+    except (ArithmeticError, AttributeError, LookupError, NotPlainDataError, TypeError, ValueError) as error:
+        return pack({"value": None, "refused": f"{type(error).__name__}: {str(error)[:200]}"})

@@ -16,6 +16,7 @@ from helpers.missed import Missed
 from helpers.outputs import relative_error
 from helpers.points import builders
 from helpers.points.case import Case
+from helpers.points.point import Reported
 from helpers.points.s04_int8 import calibration, calibrator, dataset, engine
 from helpers.points.s04_int8.calibration import read_scales
 from helpers.probes.networks import EDGE
@@ -132,7 +133,10 @@ def artifact(case: Case) -> str:
     return calibration.is_int8(calibration.plan_of(case), reference().bytes("resnet50.onnx"))
 
 
-@claim("int8.images", cell=RUN_CELL, points=0.5, title=calibration.images.title)
+_LOADER = Reported("the images that the loader gives: the student's process says what they are")
+
+
+@claim("int8.images", cell=RUN_CELL, points=0.5, title=calibration.images.title, reported=_LOADER)
 def images(case: Case) -> str:
     fits, prints = calibration.loader_fits(case), calibration.loader_images(case)
     splits = [np.load(reference().path(f"{name}_prints.npy"), allow_pickle=False) for name in _SPLITS]

@@ -11,7 +11,7 @@ import numpy as np
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s04_int8.dataset import SHAPE
 from helpers.points.s04_int8.runs import file_bytes, loader_of, play_tensorrt
 from helpers.probes.answer import Notebook, probe
@@ -37,6 +37,7 @@ _LIMIT_S = 60.0  # the probe takes under a second; what runs longer waits for so
 _NO_TEXT = b"\xff\r\n"  # bytes that reading and writing text would change
 
 Run = dict[str, Any]
+_PLAYED = Reported("what the calibrator does when TensorRT's part is played: that happens in the student's process")
 
 
 @probe
@@ -156,7 +157,7 @@ def _batches(run: Run) -> list[np.ndarray | None]:
     return run["batches"]
 
 
-@point("The batches reach the device unchanged")
+@point("The batches reach the device unchanged", _PLAYED)
 def batches(case: Case) -> str:
     runs, images = _runs(case), _given_images(case)
     given = _batches(runs["first"])
@@ -199,7 +200,7 @@ def _difference(run: Run, given: list[np.ndarray | None], expected: np.ndarray, 
     return f"{np.mean(given[0] != expected):.0%} of the values differ"
 
 
-@point("A short last batch is left out or filled up with its own images")
+@point("A short last batch is left out or filled up with its own images", _PLAYED)
 def last_batch(case: Case) -> str:
     run, images = _runs(case)["first"], _given_images(case)
     given, short = _batches(run), images[_WHOLE * _BATCH :]
@@ -219,7 +220,7 @@ def last_batch(case: Case) -> str:
     return f"the last {len(short)} images are repeated to fill {len(rows)} places"
 
 
-@point("After the last batch comes None")
+@point("After the last batch comes None", _PLAYED)
 def end(case: Case) -> str:
     runs = _runs(case)
     given = _ended(runs["first"], _IMAGES)
@@ -239,7 +240,7 @@ def _ended(run: Run, images: int) -> int:
     return given
 
 
-@point("The same calibrator serves another build")
+@point("The same calibrator serves another build", _PLAYED)
 def again(case: Case) -> str:
     runs = _runs(case)
     first = _contents(_batches(runs["first"]))
@@ -256,7 +257,7 @@ def _contents(batches: list[np.ndarray | None]) -> list[bytes | None]:
     return [None if batch is None else batch.tobytes() for batch in batches]
 
 
-@point("The cache on disk is what TensorRT gave")
+@point("The cache on disk is what TensorRT gave", _PLAYED)
 def cache_written(case: Case) -> str:
     runs, caches = _runs(case), _caches(case)
     for file, run, given in (("written", "first", "first"), ("rewritten", "again", "second")):
@@ -273,7 +274,7 @@ def cache_written(case: Case) -> str:
     return f"{len(caches['first'])} bytes, then {len(caches['second'])} in their place"
 
 
-@point("A cache that is there is read, bytes for bytes")
+@point("A cache that is there is read, bytes for bytes", _PLAYED)
 def cache_read(case: Case) -> str:
     runs, caches = _runs(case), _caches(case)
     before = {name: {"cache": runs[name]["cache"], "raised": _read_fault(runs[name])} for name in ("first", "again")}

@@ -8,7 +8,7 @@ import numpy as np
 from helpers.api_changes import replacement
 from helpers.missed import SLIPS, Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s05_inference import probes
 from helpers.points.s05_inference.alive import Alive
 from helpers.points.s05_inference.engines import (
@@ -55,6 +55,9 @@ _BYTES_A_CYCLE = 50_000
 
 _BYTES_A_CALL = 8_000
 """The same for a call: its images take 45,000 bytes, its scores 82,000."""
+
+
+_ALIVE = Reported("buffers, contexts and bytes that are alive: counted in the student's process")
 
 
 def _infer(case: Case, small: Small, wanted: list[probes.Call], **how: bool) -> dict[str, Any]:
@@ -251,7 +254,7 @@ def _raised(reply: Reply, what: str) -> str:
     return said
 
 
-@point("It works as model(images) and in a with block, which ends like close()")
+@point("It works as model(images) and in a with block, which ends like close()", _ALIVE)
 def interface(case: Case) -> str:
     small, (call,) = usual(case), calls(case, "inference.interface", 7)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
@@ -276,7 +279,7 @@ def _buffers(alive: Alive) -> str:
     return f"{held}, {alive['torch']:,} bytes of tensors" if alive["torch"] else held
 
 
-@point("close() frees buffers, context and engine; infer raises from then on")
+@point("close() frees buffers, context and engine; infer raises from then on", _ALIVE)
 def closed(case: Case) -> str:
     largest = MOST + 1 + case.number("inference.largest") % 64
     small = usual(case, "inference.closing", largest)  # an engine, and buffers of a size, not seen before
@@ -299,7 +302,7 @@ def closed(case: Case) -> str:
     return said
 
 
-@point(f"{_CYCLES} instances made and ended leave nothing behind")
+@point(f"{_CYCLES} instances made and ended leave nothing behind", _ALIVE)
 def instances(case: Case) -> str:
     small, (call,) = _wide_or_usual(case), calls(case, "inference.memory", MOST)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
@@ -308,7 +311,7 @@ def instances(case: Case) -> str:
     return _nothing_left(found, _CYCLES * _BYTES_A_CYCLE, f"{_CYCLES} instances", advice)
 
 
-@point("One context serves all calls, and calls leave nothing behind")
+@point("One context serves all calls, and calls leave nothing behind", _ALIVE)
 def one_instance(case: Case) -> str:
     small = _wide_or_usual(case)
     seeds = [case.number(f"inference.call.{index}") for index in range(_WARM_UP + _CALLS)]

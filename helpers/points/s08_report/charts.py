@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.point import Reported
 from helpers.points.s08_report.figures import FUNCTION, charts_drawn
 from helpers.points.s08_report.runs import Part, Run
 from helpers.points.s08_report.text import NUMBER, half_a_unit, number
@@ -43,6 +44,8 @@ _BATCH = re.compile(
 )
 
 Facts = dict[str, Any]
+
+_DRAWN = Reported("what is drawn in a figure: it is read in the student's process, since no pickle is ever loaded")
 
 
 @dataclass(frozen=True)
@@ -336,7 +339,7 @@ def _part(title: str, check: Callable[[Facts, Run, str], str]) -> Part:
         replies = case.call(charts_drawn, reports=[run.report for run in runs]).require(FUNCTION)
         return [check(_figure(reply, chart), run, chart) for reply, run in zip(replies, runs, strict=True)][0]
 
-    return Part(title, CHARTS, judge, _EXAMPLES)
+    return Part(title, CHARTS, judge, _EXAMPLES, _DRAWN)
 
 
 PARTS = {

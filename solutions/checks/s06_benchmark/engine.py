@@ -10,6 +10,7 @@ import numpy as np
 
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.point import Reported
 from helpers.points.s06_benchmark import latency, throughput
 from helpers.points.s06_benchmark.engines import ENGINE_BATCH, QueuedEngine, engine_latency, engine_throughput
 from helpers.points.s06_benchmark.timing import images
@@ -30,6 +31,7 @@ _WARM_UP_SHARE = 0.7  # of the time: the calls of a warm-up may be queued in a m
 _LONG_GAP = 0.15  # of the time from one call to the next, by the least of each
 _COUNTS, _SECONDS = {"num_iterations": 15, "warmup": 3}, 0.2
 _LATENCY, _THROUGHPUT = "benchmark_latency", "benchmark_throughput"
+_LOG = Reported("when each call of the engine began and ended: the engine runs in the student's process")
 
 
 def _plan(case: Case) -> bytes:
@@ -86,7 +88,7 @@ award("latency.synchronized", 0.75, latency.synchronized, cell=_LATENCY)
 award("latency.warm_up_ends", 0.25, latency.warm_up_ends, cell=_LATENCY)
 
 
-@claim("latency.engine", cell=_LATENCY, points=0.75, title="On an engine it finds what its calls took")
+@claim("latency.engine", cell=_LATENCY, points=0.75, title="On an engine it finds what its calls took", reported=_LOG)
 def latency_of_an_engine(case: Case) -> str:
     plan = _plan(case)
 
@@ -131,7 +133,9 @@ award("throughput.warm_up", 0.5, throughput.warm_up, cell=_THROUGHPUT)
 award("throughput.synchronized", 0.75, throughput.synchronized, cell=_THROUGHPUT)
 
 
-@claim("throughput.engine", cell=_THROUGHPUT, points=0.75, title="On an engine it finds what its calls took")
+@claim(
+    "throughput.engine", cell=_THROUGHPUT, points=0.75, title="On an engine it finds what its calls took", reported=_LOG
+)
 def throughput_of_an_engine(case: Case) -> str:
     plan = _plan(case)
 
