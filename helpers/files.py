@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = [
     "atomic_write",
     "made_folders",
     "read_json",
+    "read_regular",
     "remove_temporaries",
     "sha256",
     "temporary_path",
@@ -116,6 +118,35 @@ def read_json(path: str | Path, what: str = "JSON file") -> Any:
         raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a valid {what}: {error}; write it again") from error
+
+
+def read_regular(folder: str | Path, name: str, most: int) -> bytes:
+    """Return the content of a file that lies in `folder` itself and that a stranger may have put there.
+
+    Raises:
+        InputError: it is missing, a link, no ordinary file, or larger than `most` bytes.
+    """
+    if name != os.path.basename(name) or name in ("", ".", ".."):
+        raise InputError(f"{name!r:.80} is no name of a file; give one without a folder")
+    try:
+        with open(_opened(folder, name), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+                raise InputError(f"{name} is no ordinary file of at most {most / 1e6:.0f} MB; write it again")
+            return file.read(about.st_size)
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror or error}; is it an ordinary file?") from error
+
+
+def _opened(folder: str | Path, name: str) -> int:
+    """Return the descriptor of a file in a folder; neither of them may be a link, where the system can tell."""
+    if os.open not in os.supports_dir_fd:  # Windows
+        return os.open(Path(folder) / name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    finally:
+        os.close(place)
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from helpers.probes.answer import Probe
-from helpers.probes.student import Reply, Served, Student
+from helpers.probes.student import Reply, Student
 
 __all__ = ["VISIBLE_SEED", "Case"]
 
@@ -28,9 +28,9 @@ class Case:
         """Return a seed for one purpose, below 2^31."""
         return int(self.random(purpose).integers(2**31))
 
-    def call(self, probe: Probe | str, *, serves: Served | None = None, **data: Any) -> Reply:
+    def call(self, probe: Probe | str, **data: Any) -> Reply:
         """Run a probe on the student's work; as `Student.call`."""
-        return self.student.call(probe, serves=serves, **data)
+        return self.student.call(probe, **data)
 
     def artifact(self, name: str) -> bytes | None:
         """Return a deliverable's bytes, None where the student did not make it."""

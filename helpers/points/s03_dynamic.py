@@ -17,7 +17,6 @@ from helpers.probes.builds import build_engine, failing_build
 from helpers.probes.clock import RealClock
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import unsupported_onnx
-from helpers.probes.student import Served
 from helpers.probes.timed_calls import ServedModel, StandIn
 
 __all__ = [
@@ -172,7 +171,7 @@ def _timed_rate(case: Case, made: dict[str, Any]) -> dict[str, Any]:
     """
     model = {"durations_ms": made["runs_ms"], "first_ms": [made["first_ms"]]}
     asked = {"batch": made["batch"], "seconds": made["seconds"], "limit_s": _RATE_LIMIT_S}
-    reply = case.call(timed_rate, serves=Served(ServedModel, {"model": model}), **asked)
+    reply = case.call(timed_rate, serves=partial(ServedModel, model=model), **asked)
     said, log = reply.require(RATE), reply.served.log()
     if reply.served.simulated:
         raise Missed("runs in real time", "a clock that was set", "measure with time.perf_counter")

@@ -11,7 +11,6 @@ import inspect
 import linecache
 import pkgutil
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,11 +19,22 @@ from helpers.probes.capture import captured, time_limit
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.frames import said, where
 
-__all__ = ["MissingNameError", "Notebook", "Probe", "Serve", "answer", "as_python", "probe"]
+__all__ = [
+    "MOST_CHARACTERS",
+    "AnswerError",
+    "Ask",
+    "MissingNameError",
+    "Notebook",
+    "Probe",
+    "answer",
+    "as_python",
+    "probe",
+]
 
 Probe = Callable[..., Any]
-Serve = Callable[[bytes], bytes]
-"""Carries a probe's question to the side that judges, and what that answers back; both packed."""
+
+MOST_CHARACTERS = 20_000
+"""Of each text of an error."""
 
 _PROBES: dict[str, Probe] = {}
 _ROOMS = ("helpers.probes", "helpers.points")
@@ -34,24 +44,32 @@ class MissingNameError(Exception):
     """The notebook does not define what it was asked to write."""
 
 
-class Notebook:
-    """The student's functions and classes by name, and the way to ask the side that judges."""
+Ask = Callable[[bytes], bytes]
+"""Carries a packed question to the judge's side, and its packed answer back."""
 
-    def __init__(self, namespace: Mapping[str, Any], serve: Serve | None = None) -> None:
-        self._namespace, self._serve = namespace, serve
+
+class AnswerError(Exception):
+    """The judge's side could not answer what it was asked; the text is its reason."""
+
+
+class Notebook:
+    """The student's functions and classes by name, and a way to ask what a call's `serves` answers."""
+
+    def __init__(self, namespace: Mapping[str, Any], ask: Ask | None = None) -> None:
+        self._namespace, self._ask = namespace, ask
 
     def ask(self, name: str, **data: Any) -> Any:
-        """Return what the object that the judge serves for this call answers: its method `name` on plain data.
+        """Return what the method `name` of the call's `serves` object, on the judge's side, answers to `data`.
 
         Raises:
-            LookupError: nothing is served, or it has no such method or took no such data.
+            AnswerError: it raised, or there is no such method.
         """
-        if self._serve is None:
-            raise LookupError("no object is served for this call")
-        found = unpack(self._serve(pack({"name": name, "data": data})))
-        if found["refused"]:
-            raise LookupError(found["refused"])
-        return found["value"]
+        if self._ask is None:
+            raise AnswerError("nobody answers questions here")
+        answered = unpack(self._ask(pack({"name": name, "data": data})))
+        if answered["error"] is not None:
+            raise AnswerError(answered["error"])
+        return answered["value"]
 
     def __getitem__(self, name: str) -> Any:
         """Return what the student's notebook calls `name`.
@@ -129,28 +147,26 @@ def probe(function: Probe) -> Probe:
     return function
 
 
-def answer(namespace: Mapping[str, Any], request: bytes, serve: Serve | None = None) -> bytes:
+def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None) -> bytes:
     """Run the probe that `request` names on the notebook in `namespace` and return the packed reply.
 
-    `serve` is what the probe's `notebook.ask` goes through. The reply holds `value` or `error` ({"type", "message",
-    "where"}), what was printed, and the seconds it took. Whatever the student's code raises becomes the `error`; only
-    an interrupt from outside passes.
+    The reply holds `value` or `error` ({"type", "message", "where"}), and what was printed.
+    Whatever the student's code raises becomes the `error`; only an interrupt from outside passes. What the probe asks
+    goes through `ask`.
     """
     asked = unpack(request)
     reply: dict[str, Any] = {"value": None, "error": None}
-    started = time.perf_counter()
     with captured() as output:
         try:
             with time_limit(asked["limit_s"]):
-                value = _probe(asked["probe"])(Notebook(namespace, serve), **asked["data"])
+                value = _probe(asked["probe"])(Notebook(namespace, ask), **asked["data"])
             pack(value)
             reply["value"] = value
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit and the student's own classes included
             reply["error"] = _described(error)
-    reply["seconds"] = time.perf_counter() - started
-    reply["output"] = output.text
+    reply["output"] = _printable(output.text)
     return pack(reply)
 
 
@@ -164,7 +180,8 @@ def _probe(name: str) -> Probe:
 
 def _described(error: BaseException) -> dict[str, str]:
     kind = "NotPlainData" if isinstance(error, NotPlainDataError) else type(error).__name__
-    return {"type": kind, "message": _text(error), "where": where(error)}
+    texts = {"type": kind, "message": _text(error), "where": where(error)}
+    return {name: _printable(text)[:MOST_CHARACTERS] for name, text in texts.items()}
 
 
 def _text(error: BaseException) -> str:
@@ -172,3 +189,8 @@ def _text(error: BaseException) -> str:
         return said(error)
     except Exception:  # a student's exception class may fail to print itself
         return "an exception that cannot be printed"
+
+
+def _printable(text: str) -> str:
+    """Return a text without the halves of characters that no file takes."""
+    return text.encode(errors="replace").decode()

@@ -14,10 +14,11 @@ import threading
 import warnings
 from collections.abc import Iterator
 
-__all__ = ["Output", "TimeLimitError", "captured", "time_limit"]
+__all__ = ["KEPT_BYTES", "Output", "TimeLimitError", "captured", "time_limit"]
 
 _STDOUT, _STDERR = 1, 2
-_KEPT_BYTES = 20_000
+KEPT_BYTES = 20_000
+"""Of what Python prints, and as much of what the process prints past it."""
 
 
 class TimeLimitError(Exception):
@@ -48,8 +49,8 @@ def captured() -> Iterator[Output]:
             sys.displayhook, sys.excepthook = hooks
             root.handlers = handlers
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _KEPT_BYTES))
-            output.text = printed.getvalue()[-_KEPT_BYTES:] + file.read().decode(errors="replace")
+            file.seek(max(0, size - KEPT_BYTES))
+            output.text = printed.getvalue()[-KEPT_BYTES:] + file.read().decode(errors="replace")
 
 
 @contextlib.contextmanager

@@ -1,41 +1,40 @@
 """The student's work as points and claims see it: probes that take and return plain data, and artifacts as bytes."""
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from helpers.api_changes import replacement
+from helpers.errors import InputError
+from helpers.files import read_regular
 from helpers.lab import artifacts_folder
 from helpers.missed import SLIPS, Missed
-from helpers.probes.answer import Probe, Serve, answer
+from helpers.probes.answer import MOST_CHARACTERS, Ask, Probe, answer
+from helpers.probes.capture import KEPT_BYTES
+from helpers.probes.channel import ChannelError
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 
-__all__ = ["Reply", "Served", "Student"]
+__all__ = ["Reply", "Send", "Student", "read_artifact"]
 
 DEFAULT_LIMIT_S = 300.0
 """Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
 
+Send = Callable[[bytes, Ask, float], bytes]
+"""Carries a packed request to the side of the student's functions, and the reply back: `send(request, ask, limit_s)`.
 
-@dataclass(frozen=True)
-class Served:
-    """An object that lives on the side that judges while a probe runs: its own counts and clock are evidence.
-
-    `make(**data)` makes it. A probe calls those of its methods that its `SERVED` names, through `notebook.ask`; the
-    student's side gets to know what they answer, and nothing else of `data`, which is plain.
-    """
-
-    make: Callable[..., Any]
-    data: dict[str, Any] = field(default_factory=dict)
+`ask` answers what the probe asks meanwhile; where nothing usable comes back in time, ChannelError says why.
+"""
 
 
 @dataclass(frozen=True)
 class Reply:
     """What came back: the probe's `value` or the student's `error`, what was printed, and its seconds.
 
-    `served` is the object that was served meanwhile, None without one.
+    The seconds are of the clock on the side that asked; `served` is the object that answered the probe's questions.
     """
 
     value: Any
@@ -77,20 +76,25 @@ class Reply:
 
 
 class Student:
-    """A handle on one student's notebook. `send` carries packed bytes to the side where its functions are, and back.
+    """A handle on one student's notebook.
 
-    While it runs a probe, `send(request, serve)` hands that side's questions to `serve`.
+    Args:
+        send: carries packed bytes to the side where the notebook's functions are, and back.
+        artifacts: returns a deliverable's bytes by its name, None where the student did not make it.
     """
 
-    def __init__(self, send: Callable[[bytes, Serve | None], bytes], artifacts: Path) -> None:
-        self._send = send
-        self._artifacts = artifacts
+    def __init__(self, send: Send, artifacts: Callable[[str], bytes | None]) -> None:
+        self._send, self.artifact = send, artifacts
         self._replies: dict[str, Reply] = {}
 
     @classmethod
     def in_process(cls, namespace: Mapping[str, Any]) -> "Student":
         """Return a handle on functions of this process (a notebook's globals) and its artifacts folder."""
-        return cls(partial(answer, namespace), artifacts_folder())
+
+        def send(request: bytes, ask: Ask, limit_s: float) -> bytes:
+            return answer(namespace, request, ask)
+
+        return cls(send, partial(read_artifact, artifacts_folder().resolve()))
 
     def call(
         self,
@@ -98,39 +102,89 @@ class Student:
         *,
         fresh: bool = False,
         limit_s: float = DEFAULT_LIMIT_S,
-        serves: Served | None = None,
+        serves: Callable[[], Any] | None = None,
         **data: Any,
     ) -> Reply:
-        """Run a probe (helpers.probes.answer) on the notebook, which may ask the object that `serves` makes.
+        """Run a probe (helpers.probes.answer) on the notebook.
 
         The same call is answered from memory, so that several points can look at one build; `fresh` runs it again.
+
+        `serves` makes the object that answers what the probe asks (`notebook.ask`) while it runs: a class or a
+        `functools.partial` of one and plain data. Its `ASKED` names the methods that can be asked; they take and return
+        plain data. It lives on this side, so what it counted and timed is evidence: the reply's `served`.
+
+        Raises:
+            Missed: no reply came, or none that can be read.
         """
         name = probe if isinstance(probe, str) else probe.__name__
         request = pack({"probe": name, "data": data, "limit_s": limit_s})
-        secret = pack([serves.make.__qualname__, serves.data]) if serves else b""
-        key = hashlib.sha256(request + secret).hexdigest()
+        key = hashlib.sha256(request + _named(serves)).hexdigest()
         if fresh or key not in self._replies:
-            served = serves.make(**serves.data) if serves else None
-            found = self._send(request, partial(_served, served) if serves else None)
-            self._replies[key] = Reply(**unpack(found), served=served)
+            served = serves() if serves is not None else None
+            self._replies[key] = self._asked(request, served, limit_s)
         return self._replies[key]
 
-    def artifact(self, name: str) -> bytes | None:
-        """Return a deliverable's bytes, None where the student did not make it."""
-        path = self._artifacts / name
+    def _asked(self, request: bytes, served: Any, limit_s: float) -> Reply:
+        started = time.perf_counter()
         try:
-            return path.read_bytes() if path.is_file() and not path.is_symlink() else None
-        except OSError:
-            return None
+            reply = unpack(self._send(request, partial(_answered, served), limit_s))
+            seconds = time.perf_counter() - started
+            return Reply(**_checked(reply), seconds=seconds, served=served)
+        except (ChannelError, NotPlainDataError) as error:
+            advice = "restart the kernel and run all cells: does one end it, or never come to an end?"
+            raise Missed("an answer of the notebook", str(error), advice) from error
 
 
-def _served(served: Any, question: bytes) -> bytes:
-    """Return what an object answers to a probe's question; one that it does not take is refused, whoever asked it."""
+def _named(serves: Callable[[], Any] | None) -> bytes:
+    """Return what tells one maker of answering objects from another."""
+    if serves is None:
+        return b""
+    made = serves if isinstance(serves, partial) else partial(serves)
+    return pack([f"{made.func.__module__}.{made.func.__qualname__}", list(made.args), made.keywords])
+
+
+def _answered(served: Any, question: bytes) -> bytes:
+    """Return the packed answer of an object to a question, which may be a stranger's: it harms nothing."""
     try:
         asked = unpack(question)
-        name, data = asked["name"], asked["data"]
-        if name not in served.SERVED:
-            raise LookupError(f"{name!r} is none of {', '.join(served.SERVED)}")
-        return pack({"value": getattr(served, name)(**data), "refused": ""})
-    except (ArithmeticError, AttributeError, LookupError, NotPlainDataError, TypeError, ValueError) as error:
-        return pack({"value": None, "refused": f"{type(error).__name__}: {str(error)[:200]}"})
+        if asked["name"] not in getattr(served, "ASKED", ()):
+            raise LookupError(f"nobody answers {asked['name']!r:.40}")
+        return pack({"value": getattr(served, asked["name"])(**asked["data"]), "error": None})
+    except Exception as error:  # of the arguments, which are the student's
+        return pack({"value": None, "error": f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]})
+
+
+def _checked(reply: Any) -> dict[str, Any]:
+    """Return a reply that has the form of one.
+
+    Raises:
+        NotPlainDataError: it has not.
+    """
+
+    def is_text(value: Any, most: int) -> bool:
+        return type(value) is str and len(value) <= most
+
+    if type(reply) is not dict or reply.keys() != {"value", "error", "output"}:
+        raise NotPlainDataError("the reply is none of this lab's")
+    error = reply["error"]
+    if error is not None and not (
+        type(error) is dict
+        and error.keys() == {"type", "message", "where"}
+        and all(is_text(text, MOST_CHARACTERS) for text in error.values())
+        and reply["value"] is None
+    ):
+        raise NotPlainDataError("the reply's error is none of this lab's")
+    if not is_text(reply["output"], 2 * KEPT_BYTES):
+        raise NotPlainDataError("the reply's output is none of this lab's")
+    return reply
+
+
+_LARGE, _SMALL_BYTES, _LARGE_BYTES = (".onnx", ".engine"), 16 << 20, 512 << 20
+
+
+def read_artifact(folder: Path, name: str) -> bytes | None:
+    """Return the content of a file of the lab, None where there is none: no link, no pipe, none too large."""
+    try:
+        return read_regular(folder, name, _LARGE_BYTES if name.endswith(_LARGE) else _SMALL_BYTES)
+    except InputError:
+        return None

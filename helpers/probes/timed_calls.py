@@ -48,7 +48,7 @@ class ServedModel:
         returned_s: when the student's function had answered, NaN before.
     """
 
-    SERVED = ("begin", "call", "wait", "finish")
+    ASKED = ("begin", "call", "wait", "finish")
 
     def __init__(self, model: dict[str, Any], limit_s: float = math.inf) -> None:
         self._arguments, self._limit_s = model, limit_s

@@ -1,6 +1,7 @@
 """Probes that call the student's functions with models of known timing, and how often a point looks at them."""
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from helpers.points.case import Case
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.clock import RealClock, SimulatedClock, StillRunningError
 from helpers.probes.networks import EDGE
-from helpers.probes.student import Reply, Served
+from helpers.probes.student import Reply
 from helpers.probes.timed_calls import ServedModel, StandIn
 
 __all__ = ["ATTEMPTS", "SHAPE", "images", "numbers", "settled", "time_latency", "time_throughput", "timed_reply"]
@@ -106,8 +107,8 @@ def timed_reply(
 
     Returns the reply, and what this side knows: `simulated`, `stopped`, `strangers` and the `log` of ServedModel.
     """
-    served = Served(ServedModel, {"model": model, "limit_s": patience_s})
-    reply = case.call(probe, serves=served, patience_s=patience_s, **asked)
+    serves = partial(ServedModel, model=model, limit_s=patience_s)
+    reply = case.call(probe, serves=serves, patience_s=patience_s, **asked)
     own = reply.served
     seen = {"simulated": own.simulated, "stopped": own.stopped, "strangers": own.strangers, "log": own.log()}
     return reply, seen
