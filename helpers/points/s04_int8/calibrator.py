@@ -37,7 +37,7 @@ _LIMIT_S = 60.0  # the probe takes under a second; what runs longer waits for so
 _NO_TEXT = b"\xff\r\n"  # bytes that reading and writing text would change
 
 Run = dict[str, Any]
-_PLAYED = Reported("what the calibrator does when TensorRT's part is played: that happens in the student's process")
+_PLAYED = Reported("what its methods read and write: the student's process is told the bytes, and tells them")
 
 
 @probe
@@ -157,7 +157,7 @@ def _batches(run: Run) -> list[np.ndarray | None]:
     return run["batches"]
 
 
-@point("The batches reach the device unchanged", _PLAYED)
+@point("The batches reach the device unchanged")
 def batches(case: Case) -> str:
     runs, images = _runs(case), _given_images(case)
     given = _batches(runs["first"])
@@ -200,7 +200,7 @@ def _difference(run: Run, given: list[np.ndarray | None], expected: np.ndarray, 
     return f"{np.mean(given[0] != expected):.0%} of the values differ"
 
 
-@point("A short last batch is left out or filled up with its own images", _PLAYED)
+@point("A short last batch is left out or filled up with its own images")
 def last_batch(case: Case) -> str:
     run, images = _runs(case)["first"], _given_images(case)
     given, short = _batches(run), images[_WHOLE * _BATCH :]
@@ -220,7 +220,7 @@ def last_batch(case: Case) -> str:
     return f"the last {len(short)} images are repeated to fill {len(rows)} places"
 
 
-@point("After the last batch comes None", _PLAYED)
+@point("After the last batch comes None")
 def end(case: Case) -> str:
     runs = _runs(case)
     given = _ended(runs["first"], _IMAGES)
@@ -240,7 +240,7 @@ def _ended(run: Run, images: int) -> int:
     return given
 
 
-@point("The same calibrator serves another build", _PLAYED)
+@point("The same calibrator serves another build")
 def again(case: Case) -> str:
     runs = _runs(case)
     first = _contents(_batches(runs["first"]))

@@ -15,7 +15,7 @@ from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.builders import Built
 from helpers.points.case import Case
-from helpers.points.point import Reported, point
+from helpers.points.point import point
 from helpers.points.s04_int8.calibrator import FUNCTION as CALIBRATOR
 from helpers.points.s04_int8.dataset import SHAPE
 from helpers.points.s04_int8.runs import file_bytes, is_end, loader_of
@@ -78,7 +78,6 @@ _STALE = {
     8: "the cache that a failed build of another file had calibrated",
     9: "a cache that was removed",
 }
-_NOTES = Reported("what TensorRT and the calibrator said to each other: noted in the student's process")
 _NEVER = ("the calibrator to be asked for its images", "no call of get_batch, and no cache that was read")
 
 
@@ -301,7 +300,7 @@ def _read_all(built: Built, number: int, batch: int) -> str:
     return f"{given} batches of {size}"
 
 
-@point("A second build reads the cache, and asks for no batch", _NOTES)
+@point("A second build reads the cache, and asks for no batch")
 def cache_reused(case: Case) -> str:
     first(case)
     for index in _REUSED:
@@ -337,7 +336,7 @@ def _why(built: Built) -> str:
     return "TensorRT could not use what was read" if built["read"] else "read_calibration_cache did not give it"
 
 
-@point("Another model's cache is not used", _NOTES)
+@point("Another model's cache is not used")
 def stale_cache(case: Case) -> str:
     first(case)
     said = [_calibrated_anew(case, index, whose) for index, whose in _STALE.items()]
