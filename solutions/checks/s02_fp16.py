@@ -22,10 +22,10 @@ def _images(case: Case, number: int) -> np.ndarray:
 award("fp16.plan", 0.75, s02_fp16.plan, cell=CELL)
 award("fp16.profile", 0.25, s02_fp16.profile, cell=CELL)
 award("fp16.half_precision", 1.5, s02_fp16.half_precision, cell=CELL)
-award("fp16.workspace", 0.75, s02_fp16.workspace, cell=CELL)
+award("fp16.workspace", 0.5, s02_fp16.workspace, cell=CELL)
 
 
-@claim("fp16.outputs", cell=CELL, points=1.5, title="It computes what the ONNX model computes")
+@claim("fp16.outputs", cell=CELL, points=1.75, title="It computes what the ONNX model computes")
 def outputs(case: Case) -> str:
     plan, model = builders.plan_of(s02_fp16.built(case), s02_fp16.FUNCTION), s02_fp16.network(case)
     batches = 1, largest_batch(plan)

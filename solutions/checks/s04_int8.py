@@ -100,7 +100,7 @@ _AT_THE_ADDRESS = Reported(
 @claim(
     "calibrator.batches",
     cell=CALIBRATOR_CELL,
-    points=1.25,
+    points=1.5,
     title=calibrator.batches.title,
     reported=_AT_THE_ADDRESS,
 )
@@ -121,10 +121,10 @@ def _calibrates(case: Case) -> str:
 
 
 award("calibrator.last_batch", 0.75, calibrator.last_batch, cell=CALIBRATOR_CELL)
-award("calibrator.end", 0.5, calibrator.end, cell=CALIBRATOR_CELL)
+award("calibrator.end", 0.75, calibrator.end, cell=CALIBRATOR_CELL)
 award("calibrator.again", 0.5, calibrator.again, cell=CALIBRATOR_CELL)
-award("calibrator.cache_written", 0.5, calibrator.cache_written, cell=CALIBRATOR_CELL)
-award("calibrator.cache_read", 0.5, calibrator.cache_read, cell=CALIBRATOR_CELL)
+award("calibrator.cache_written", 0.25, calibrator.cache_written, cell=CALIBRATOR_CELL)
+award("calibrator.cache_read", 0.25, calibrator.cache_read, cell=CALIBRATOR_CELL)
 
 award("int8.plan", 0.25, engine.plan, cell=ENGINE_CELL)
 award("int8.failures", 0.25, engine.failures, cell=ENGINE_CELL)

@@ -156,9 +156,9 @@ def _own_latency(timed: latency.Timed) -> float:
     return min(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
 
 
-award("throughput.images", 1, throughput.images, cell=_THROUGHPUT)
+award("throughput.images", 1.25, throughput.images, cell=_THROUGHPUT)
 award("throughput.duration", 0.75, throughput.duration, cell=_THROUGHPUT)
-award("throughput.batch", 0.5, throughput.batch_size, cell=_THROUGHPUT)
+award("throughput.batch", 0.25, throughput.batch_size, cell=_THROUGHPUT)
 award("throughput.warm_up", 0.5, throughput.warm_up, cell=_THROUGHPUT)
 award("throughput.synchronized", 0.75, throughput.synchronized, cell=_THROUGHPUT)
 
