@@ -23,7 +23,7 @@ from helpers.points.s04_int8.calibration import read_scales
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
-from solutions.checks.trusted.plans import largest_batch, run_plan
+from solutions.checks.trusted.plans import largest_batch, run_plan, small_on_a_gpu
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences
@@ -129,7 +129,12 @@ award("calibrator.cache_read", 0.25, calibrator.cache_read, cell=CALIBRATOR_CELL
 award("int8.plan", 0.25, engine.plan, cell=ENGINE_CELL)
 award("int8.failures", 0.25, engine.failures, cell=ENGINE_CELL)
 award("int8.profile", 0.5, engine.profile, cell=ENGINE_CELL)
-award("int8.precision", 0.5, engine.precision, cell=ENGINE_CELL)
+
+
+@claim("int8.precision", cell=ENGINE_CELL, points=0.5, title=engine.precision.title)
+def precision(case: Case) -> str:
+    said, model = engine.precision(case), reference().bytes("resnet50.onnx")
+    return f"{said}; {small_on_a_gpu(case.artifact(calibration.PLAN), model, builders.INT8_SIZE)}"
 
 
 @lru_cache(maxsize=4)
