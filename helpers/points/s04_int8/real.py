@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from helpers.backend import network_flags, trt
 from helpers.points.case import Case
 from helpers.points.s04_int8.calibrator import FUNCTION
-from helpers.points.s04_int8.dataset import SHAPE
 from helpers.points.s04_int8.engine import random_images
 from helpers.points.s04_int8.runs import is_end, loader_of
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import as_bytes
+from helpers.probes.engines import calibrate_with
 from helpers.probes.networks import tiny_onnx
 
 __all__ = ["BATCHES", "calibrated", "images", "network"]
@@ -37,7 +36,7 @@ def calibrate(notebook: Notebook, *, onnx: bytes, images: np.ndarray, batch: int
         calibrator = _asked_between(make, caches, most)(loader_of(images, batch), str(Path(folder) / "own.cache"))
         other = make(loader_of(images[::-1] * 3, batch), str(Path(folder) / "other.cache"))
         calibrator.__dict__["between"] = lambda: other.get_batch(["input"])
-        _build(onnx, calibrator)
+        calibrate_with(calibrator, onnx, BATCHES)
     return caches[-1] if caches else None
 
 
@@ -57,21 +56,6 @@ def _asked_between(make: Any, caches: list[bytes | None], most: int) -> Any:
 
     methods = {"get_batch": get_batch, "write_calibration_cache": write_calibration_cache}
     return type(make.__name__, (make,), methods)
-
-
-def _build(onnx: bytes, calibrator: Any) -> None:
-    logger = trt.Logger(trt.Logger.ERROR)
-    builder = trt.Builder(logger)
-    found = builder.create_network(network_flags())
-    parser = trt.OnnxParser(found, logger)
-    parser.parse(onnx)
-    config, profile = builder.create_builder_config(), builder.create_optimization_profile()
-    profile.set_shape("input", *((size, *SHAPE) for size in BATCHES))
-    config.add_optimization_profile(profile)
-    config.set_flag(trt.BuilderFlag.INT8)
-    config.builder_optimization_level = 0
-    config.int8_calibrator = calibrator
-    builder.build_serialized_network(found, config)
 
 
 def network(case: Case) -> bytes:
