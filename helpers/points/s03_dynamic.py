@@ -88,7 +88,7 @@ def _built_and_written(case: Case) -> str:
 
 @point(
     "A serialized engine is built at each call, returned and written to engine_path",
-    Reported(f"whether it was built anew, and {builders.WRITTEN}", 0.3, _built_and_written),
+    Reported(f"whether it was built at this call, and {builders.WRITTEN}", 0.3, _built_and_written),
 )
 def plan(case: Case) -> str:
     return builders.returned(built(case), FUNCTION)
