@@ -75,7 +75,8 @@ FLOORS = {
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
         *("__init__", "frames", "codec", "channel", "loads", "capture", "clock", "images", "image_folders", "listings"),
-        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "serve", "builds", "student"),
+        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "timed_calls", "builds", "student"),
+        "serve",
     ),
     "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "sandbox", "pipeline", "checks", "grading"),

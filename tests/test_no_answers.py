@@ -21,8 +21,8 @@ ALLOWED = {
     "helpers/points/s09_mixed_precision/layers.py": "configures a builder",
     "15_llm": "configures a builder",
 }
-"""An FP32 engine for the checks of steps 5, 6 and 10, and step 16's engines by their records; advice in words; a new
-configuration for step 9's students to set.
+"""An FP32 engine for the checks of steps 5, 6 and 10, step 16's engines by their records, a calibration for step 4's
+check; advice in words; a new configuration for step 9's students to set.
 
 Chapter 15 has no task and builds for itself; it shows no more than probe_engine and the second hints of steps 2 and 3.
 """

@@ -13,6 +13,7 @@ from helpers.backend import API, ENGINE, network_flags, trt
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.point import Reported
 from helpers.probes.answer import Probe
 from helpers.probes.builds import OLDER, build_engine, plan_facts
 from helpers.probes.networks import EDGE
@@ -20,11 +21,14 @@ from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
 from helpers.probes.student import Reply
 
 __all__ = [
+    "FAILURES",
     "HALF_SIZE",
     "INT8_SIZE",
     "LEAST_SPEEDUP",
+    "WORKSPACE",
     "WORKSPACE_BYTES",
     "WORKSPACE_GB",
+    "WRITTEN",
     "asked_for",
     "built_again",
     "facts_of",
@@ -35,13 +39,20 @@ __all__ = [
     "plan_of",
     "profile_is",
     "refuses",
+    "returned",
     "returned_and_written",
     "small_enough",
     "to_ask",
     "workspace_limited",
+    "written",
 ]
 
 Built = dict[str, Any]
+WRITTEN = "what lies at engine_path and at onnx_path afterwards: the student's process reads the files back"
+WORKSPACE = Reported("the limit that the build was given: no plan of TensorRT holds it")
+FAILURES = Reported(
+    "that it raises where a build is made to fail, and what files are left: the student's process says so"
+)
 Ends = tuple[tuple[str, ...], tuple[str, ...]]
 
 WORKSPACE_GB = 2
@@ -77,24 +88,32 @@ def facts_of(plan: bytes | None, what: str) -> dict[str, Any]:
 
 
 def returned_and_written(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
-    """Return evidence that the engine was returned, is in the file at engine_path, and the ONNX file is as it was.
+    """Return evidence of `returned` and of `written`."""
+    return f"{returned(built, function, ends)}, {written(built)}"
 
-    `ends` are the names of the ONNX file's inputs and outputs.
-    """
-    plan, file = built["returned"], built["file"]
+
+def returned(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
+    """Return evidence that an engine was returned whose inputs and outputs have the ONNX file's names, `ends`."""
+    plan = built["returned"]
     if plan is None:
         advice = "return what build_serialized_network gives; None is a failed build, whose log says why"
         raise Missed(f"{function} to return the serialized engine", _returned(built), advice)
     facts = facts_of(plan, f"what {function} returns")
     _ends_kept(facts, ends)
+    return f"{len(plan):,} bytes, {facts['layers']} layers"
+
+
+def written(built: Built) -> str:
+    """Return evidence that the engine that was returned is in the file at engine_path, and the ONNX file as it was."""
+    plan, file = built["returned"], built["file"]
     if file != plan:
         other = "no new file there" if file in (None, OLDER) else f"{len(file):,} other bytes in the file"
-        found = f"{other}, {len(plan):,} bytes returned"
+        found = f"{other}, {len(plan or b''):,} bytes returned"
         advice = "write what you return to engine_path, in binary mode, in the place of what is there"
         raise Missed("the same bytes at engine_path and returned", found, advice)
     if not built.get("onnx_kept", True):
         raise Missed("the ONNX file as it was", "another content, or no file", "read it only; others build from it too")
-    return f"{len(plan):,} bytes, {facts['layers']} layers, file and return value equal"
+    return "file and return value equal"
 
 
 def _ends_kept(facts: dict[str, Any], ends: Ends) -> None:

@@ -9,17 +9,34 @@ from dataclasses import dataclass
 
 from helpers.points.case import Case
 
-__all__ = ["Check", "Judge", "Point", "point"]
+__all__ = ["Check", "Judge", "Point", "Reported", "point"]
 
 Judge = Callable[[Case], str]
 
 
 @dataclass(frozen=True)
+class Reported:
+    """What of a point only the student's side can say of itself, so that who lies there keeps it.
+
+    `reason` says what that is and why it cannot be seen from outside, for a reader of docs/threat-model-claims.md;
+    `share` of the point's worth rests on it, 0 to 1; `judge` asks for it alone, None where it is the whole point.
+    """
+
+    reason: str
+    share: float = 1.0
+    judge: Judge | None = None
+
+
+@dataclass(frozen=True)
 class Point:
-    """One thing that is asked: its title, and the function that judges a case. Calling a point judges."""
+    """One thing that is asked: its title, and the function that judges a case. Calling a point judges all of it.
+
+    `judge` goes by what can be seen from outside the student's process, `reported` by what that says of itself.
+    """
 
     title: str
     judge: Judge
+    reported: Reported | None = None
 
     def __call__(self, case: Case) -> str:
         """Return the evidence.
@@ -27,12 +44,15 @@ class Point:
         Raises:
             Missed: the work does not do it.
         """
-        return self.judge(case)
+        evidence = self.judge(case)
+        if self.reported and self.reported.judge:
+            evidence = f"{evidence}; {self.reported.judge(case)}"
+        return evidence
 
 
-def point(title: str) -> Callable[[Judge], Point]:
+def point(title: str, reported: Reported | None = None) -> Callable[[Judge], Point]:
     """Turn the decorated function into a point."""
-    return lambda judge: Point(title, judge)
+    return lambda judge: Point(title, judge, reported)
 
 
 @dataclass(frozen=True)

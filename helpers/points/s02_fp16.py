@@ -2,7 +2,7 @@
 
 from helpers.points import builders
 from helpers.points.case import Case
-from helpers.points.point import Check, point
+from helpers.points.point import Check, Reported, point
 from helpers.probes.builds import build_engine, failing_build
 from helpers.probes.networks import tiny_onnx
 from helpers.probes.onnx_files import unsupported_onnx
@@ -40,9 +40,12 @@ def built(case: Case) -> builders.Built:
     return case.call(build_engine, function=FUNCTION, onnx=network(case)).require(FUNCTION)
 
 
-@point("A serialized engine is returned and written to engine_path")
+@point(
+    "A serialized engine is returned and written to engine_path",
+    Reported(builders.WRITTEN, 0.2, lambda case: builders.written(built(case))),
+)
 def plan(case: Case) -> str:
-    return builders.returned_and_written(built(case), FUNCTION)
+    return builders.returned(built(case), FUNCTION)
 
 
 @point("Its profile is the given one, batches 1 to 8")
@@ -55,7 +58,7 @@ def half_precision(case: Case) -> str:
     return builders.in_half(built(case), network(case), FUNCTION)
 
 
-@point("The builder's workspace is limited to 2 GB")
+@point("The builder's workspace is limited to 2 GB", builders.WORKSPACE)
 def workspace(case: Case) -> str:
     return builders.workspace_limited(built(case))
 
@@ -66,7 +69,7 @@ def parser_errors(case: Case) -> str:
     return builders.names_parser_errors(case.call(build_engine, function=FUNCTION, onnx=unsupported_onnx()), FUNCTION)
 
 
-@point("A build that fails raises, and an earlier engine file stays")
+@point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)
 def failures(case: Case) -> str:
     said = builders.refuses(case, failing_build, FUNCTION, network(case), function=FUNCTION)
     builders.keeps_files(case, failing_build, FUNCTION, network(case), function=FUNCTION)

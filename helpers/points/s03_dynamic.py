@@ -1,7 +1,6 @@
 """Step 3: an engine for batches 1 to 32, how many images per second it does, and where more batch is of no more use."""
 
 import math
-import time
 from functools import partial
 from typing import Any
 
@@ -12,13 +11,13 @@ from helpers.lab import PROFILE_BATCHES
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
-from helpers.points.point import Check, point
+from helpers.points.point import Check, Reported, point
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import build_engine, failing_build
 from helpers.probes.clock import RealClock
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import unsupported_onnx
-from helpers.probes.timed import TimedModel
+from helpers.probes.timed_calls import ServedModel, StandIn
 
 __all__ = [
     "CHECKS",
@@ -82,10 +81,17 @@ def twin(case: Case) -> builders.Built:
     return case.call(build_engine, function=FUNCTION, onnx=network(case), options={"fp16": False}).require(FUNCTION)
 
 
-@point("A serialized engine is built at each call, returned and written to engine_path")
-def plan(case: Case) -> str:
+def _built_and_written(case: Case) -> str:
     builders.built_again(case, tiny_onnx(case.number("dynamic.other")), network(case), FUNCTION)
-    return builders.returned_and_written(built(case), FUNCTION)
+    return builders.written(built(case))
+
+
+@point(
+    "A serialized engine is built at each call, returned and written to engine_path",
+    Reported(f"whether it was built at this call, and {builders.WRITTEN}", 0.3, _built_and_written),
+)
+def plan(case: Case) -> str:
+    return builders.returned(built(case), FUNCTION)
 
 
 @point("One profile: batch 1 to 32, tuned for 8")
@@ -115,7 +121,7 @@ def half_precision(case: Case) -> str:
     return builders.in_half(built(case), network(case), FUNCTION)
 
 
-@point("The builder's workspace is limited to 2 GB")
+@point("The builder's workspace is limited to 2 GB", builders.WORKSPACE)
 def workspace(case: Case) -> str:
     return builders.workspace_limited(built(case))
 
@@ -140,7 +146,7 @@ def parser_errors(case: Case) -> str:
     return builders.names_parser_errors(case.call(build_engine, function=FUNCTION, onnx=unsupported_onnx()), FUNCTION)
 
 
-@point("A build that fails raises, and an earlier engine file stays")
+@point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)
 def failures(case: Case) -> str:
     said = builders.refuses(case, failing_build, FUNCTION, network(case), function=FUNCTION)
     builders.keeps_files(case, failing_build, FUNCTION, network(case), function=FUNCTION)
@@ -148,23 +154,35 @@ def failures(case: Case) -> str:
 
 
 @probe
-def timed_rate(
-    notebook: Notebook, *, batch: int, seconds: float, first_ms: float, runs_ms: list[float]
-) -> dict[str, Any]:
-    """Call `images_per_second` with a run that sleeps `first_ms`, then `runs_ms` over and over.
+def timed_rate(notebook: Notebook, *, batch: int, seconds: float) -> float | str:
+    """Call `images_per_second` with a run of the model that is served, in real time.
 
-    Returns `rate` (a number, or a text that says what came instead), `start_s` and `end_s` [runs] as they really were,
-    and `returned_s`, when the function had answered; one clock.
+    Returns a number, or a text that says what came instead.
     """
-    measure, model = notebook[RATE], TimedModel(RealClock(math.inf), runs_ms, first_ms=[first_ms])
+    notebook.ask("begin", simulated=False)
+    measure, model = notebook[RATE], StandIn(notebook, RealClock(math.inf))
     images = np.zeros((batch, 1), np.float32)
 
     def run(alive: Any = (model, images)) -> None:  # looks as the notebook's own does
         model(images)
 
     found = measure(run, batch, seconds)
-    returned_s, log = time.perf_counter(), model.log()
-    return {"rate": _number(found), "start_s": log["start_s"], "end_s": log["end_s"], "returned_s": returned_s}
+    model.finish()
+    return _number(found)
+
+
+def _timed_rate(case: Case, made: dict[str, Any]) -> dict[str, Any]:
+    """Return `rate`, what came back for a model of known times, and what passed on our side while it was measured.
+
+    `start_s` and `end_s` [runs], and `returned_s`, when the function had answered; one clock.
+    """
+    model = {"durations_ms": made["runs_ms"], "first_ms": [made["first_ms"]]}
+    asked = {"batch": made["batch"], "seconds": made["seconds"], "limit_s": _RATE_LIMIT_S}
+    reply = case.call(timed_rate, serves=partial(ServedModel, model=model), **asked)
+    said, log = reply.require(RATE), reply.served.log()
+    if reply.served.simulated:
+        raise Missed("runs in real time", "a clock that was set", "measure with time.perf_counter")
+    return {"rate": said, **{key: log[key] for key in ("start_s", "end_s")}, "returned_s": reply.served.returned_s}
 
 
 def _number(value: Any) -> float | str:
@@ -183,7 +201,7 @@ def rate(case: Case) -> str:
     steady = (2, 4.0, [4.0], 0.4)  # a hundred runs: who stops after so many, or once the rate is steady, is seen
     for batch, first_ms, runs_ms, seconds in (slow, (int(draw.integers(3, 64)), 40.0, uneven, 0.25), steady):
         made = {"batch": batch, "seconds": seconds, "first_ms": first_ms, "runs_ms": runs_ms}
-        _check_rate(case.call(timed_rate, limit_s=_RATE_LIMIT_S, **made).require(RATE), made)
+        _check_rate(_timed_rate(case, made), made)
     return f"{min(uneven):.1f} to {max(uneven):.1f} ms a run, and one run that takes longer than the seconds asked for"
 
 
@@ -218,13 +236,15 @@ def _explains(found: dict[str, Any], batch: int, warm: int) -> bool:
 
 
 @probe
-def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[int | str]:
-    """Return `saturation_batch`'s answers for tables [[batch, images per second], …]; a text where it is no number."""
+def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[list[Any]]:
+    """Return for tables [[batch, images per second], …] what `saturation_batch` answers, a text where it is no number.
+
+    Beside each answer: whether the dictionary that it was given is still the same.
+    """
     rule, answers = notebook[SATURATION], []
     for table in tables:
         given = {int(batch): rate for batch, rate in table}
-        found, kept = _whole(rule(given)), list(given.values()) == [rate for _, rate in table]
-        answers.append(found if kept else f"{found}, and the dictionary given is another now")
+        answers.append([_whole(rule(given)), list(given.values()) == [rate for _, rate in table]])
     return answers
 
 
@@ -235,11 +255,28 @@ def _whole(value: Any) -> int | str:
         return repr(value)[:60]
 
 
-@point("saturation_batch follows the rule on made-up measurements")
-def saturation(case: Case) -> str:
+def _saturated(case: Case) -> list[tuple[list[list[float]], int, Any, bool]]:
+    """Return tables, the batch that the rule gives, what came back, and whether the dictionary was left alone."""
     made = _made_up(case)
     answers = case.call(saturations, tables=[table for table, _ in made]).require(SATURATION)
-    for (table, expected), found in zip(made, answers, strict=True):
+    return [(*one, *found) for one, found in zip(made, answers, strict=True)]
+
+
+def _left_alone(case: Case) -> str:
+    if not all(kept for *_, kept in _saturated(case)):
+        raise Missed("the dictionary given as it was", "another one afterwards", "sort a copy of it")
+    return "the dictionaries as they were"
+
+
+@point(
+    "saturation_batch follows the rule on made-up measurements",
+    Reported(
+        "whether the dictionary that it was given is as it was: it lives in the student's process", 0.1, _left_alone
+    ),
+)
+def saturation(case: Case) -> str:
+    made = _saturated(case)
+    for table, expected, found, _ in made:
         if found != expected:
             said = ", ".join(f"{batch}: {value:.4g}" for batch, value in table)
             advice = f"go up in size; stop at the first batch whose next larger one gains less than {GAIN_PERCENT} %"

@@ -1,4 +1,4 @@
-"""The engines that helpers build: in FP32, for checks whose tasks begin with one, and by a record, for step 16."""
+"""The engines that helpers build: in FP32, for checks whose tasks begin with one; by a record; with a calibrator."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import Any
 
 from helpers.backend import network_flags, trt
 
-__all__ = ["probe_engine", "recorded_engine"]
+__all__ = ["calibrate_with", "probe_engine", "recorded_engine"]
 
 Batches = tuple[int, int, int]
 
@@ -49,6 +49,14 @@ def recorded_engine(
     _hold(network, held, "int8" if "INT8" in flags else None)
     plan = builder.build_serialized_network(network, config)
     return None if plan is None else bytes(plan)
+
+
+def calibrate_with(calibrator: Any, onnx: bytes, batches: Batches) -> None:
+    """Have TensorRT 10 calibrate an ONNX model with one input; the engine is of no use."""
+    builder, network, config = _begun(onnx, [batches])
+    config.set_flag(trt.BuilderFlag.INT8)
+    config.int8_calibrator = calibrator
+    builder.build_serialized_network(network, config)
 
 
 def _begun(onnx: bytes, ranges: Sequence[Batches]) -> tuple[Any, Any, Any]:

@@ -55,8 +55,8 @@ class TimedModel:
         self._calls: list[list[float]] = []  # start, end, when it had been waited for (NaN: never)
         self._shapes: list[list[int]] = []
         self._types: set[str] = set()
-        self._inputs: list[int] = []
         self._waits: list[int] = []  # calls made before each wait
+        self._ended: tuple[list[list[float]], int] = ([], 1)  # whose time ended last, and its column
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         start = self._clock.now()
@@ -77,9 +77,9 @@ class TimedModel:
         shape = [int(size) for size in np.shape(batch)]
         self._shapes.append(shape)
         self._types.add(str(getattr(batch, "dtype", type(batch).__name__)))
-        self._inputs.append(id(batch))
         output = np.zeros((shape[0] if shape else 0, self._classes), np.float32)
         self._calls.append([start, self._clock.now(), np.nan])
+        self._ended = (self._calls[-1:], 1)
         return output
 
     def synchronize(self) -> None:
@@ -87,11 +87,19 @@ class TimedModel:
         if self._ready:
             self._clock.wait_until(self._ready[-1])
         self._waits.append(len(self._calls))
-        end = self._clock.now()
+        end, waited = self._clock.now(), []
         for call in reversed(self._calls):
             if not np.isnan(call[2]):
                 break
             call[2] = end
+            waited.append(call)
+        self._ended = (waited, 2)
+
+    def ended(self, moment: float) -> None:
+        """Note that the newest call or wait returned at `moment`: its caller is at the end of a way that takes time."""
+        calls, column = self._ended
+        for call in calls:
+            call[column] = moment
 
     def _duration_ms(self, number: int) -> float:
         if number < len(self._first_ms):
@@ -102,8 +110,8 @@ class TimedModel:
         """Return the log as plain data.
 
         Keys: `start_s`, `end_s` and `waited_s` [calls] (when a call came, when it returned, when the first wait after
-        it ended; NaN where nobody waited), `shapes`, `images` and `inputs` (`id`) of the calls, `dtypes`, and
-        `waits`: for each wait, the number of calls before it.
+        it ended; NaN where nobody waited), `shapes` and `images` of the calls, `dtypes`, and `waits`: for each wait,
+        the number of calls before it.
         """
         times = np.array(self._calls, dtype=np.float64).reshape(-1, 3)
         return {
@@ -112,7 +120,6 @@ class TimedModel:
             "waited_s": times[:, 2],
             "shapes": [list(shape) for shape in self._shapes],
             "images": [shape[0] if shape else 0 for shape in self._shapes],
-            "inputs": list(self._inputs),
             "dtypes": sorted(self._types),
             "waits": list(self._waits),
         }

@@ -8,7 +8,7 @@ from helpers.points.case import Case
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
-from solutions.checks.trusted.plans import HALF_TOLERANCE, as_exact_as, check_outputs, largest_batch
+from solutions.checks.trusted.plans import HALF_TOLERANCE, as_exact_as, check_outputs, largest_batch, small_on_a_gpu
 from solutions.checks.trusted.reference import reference
 
 CELL, SPEED_CELL = "fp16_engine", "fp16_speed"
@@ -21,11 +21,18 @@ def _images(case: Case, number: int) -> np.ndarray:
 
 award("fp16.plan", 0.75, s02_fp16.plan, cell=CELL)
 award("fp16.profile", 0.25, s02_fp16.profile, cell=CELL)
-award("fp16.half_precision", 1.5, s02_fp16.half_precision, cell=CELL)
-award("fp16.workspace", 0.75, s02_fp16.workspace, cell=CELL)
 
 
-@claim("fp16.outputs", cell=CELL, points=1.5, title="It computes what the ONNX model computes")
+@claim("fp16.half_precision", cell=CELL, points=1.5, title=s02_fp16.half_precision.title)
+def half_precision(case: Case) -> str:
+    said, model = s02_fp16.half_precision(case), reference().bytes("resnet50.onnx")
+    return f"{said}; {small_on_a_gpu(case.artifact(ARTIFACT), model, builders.HALF_SIZE)}"
+
+
+award("fp16.workspace", 0.5, s02_fp16.workspace, cell=CELL)
+
+
+@claim("fp16.outputs", cell=CELL, points=1.75, title="It computes what the ONNX model computes")
 def outputs(case: Case) -> str:
     plan, model = builders.plan_of(s02_fp16.built(case), s02_fp16.FUNCTION), s02_fp16.network(case)
     batches = 1, largest_batch(plan)

@@ -12,7 +12,14 @@ from helpers.points.case import Case
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim, shared
 from solutions.checks.trusted.engine_speed import against_reference
-from solutions.checks.trusted.plans import FP32_TOLERANCE, HALF_TOLERANCE, as_exact_as, check_outputs, same_network
+from solutions.checks.trusted.plans import (
+    FP32_TOLERANCE,
+    HALF_TOLERANCE,
+    as_exact_as,
+    check_outputs,
+    same_network,
+    small_on_a_gpu,
+)
 from solutions.checks.trusted.reference import reference
 from solutions.pipeline.engines.inference import InferenceEngine
 
@@ -35,7 +42,14 @@ def outputs(case: Case) -> Earned:
 
 
 award("dynamic.limits", 0.75, s03_dynamic.limits, cell=CELL)
-award("dynamic.half_precision", 0.75, s03_dynamic.half_precision, cell=CELL)
+
+
+@claim("dynamic.half_precision", cell=CELL, points=0.75, title=s03_dynamic.half_precision.title)
+def half_precision(case: Case) -> str:
+    said, model = s03_dynamic.half_precision(case), reference().bytes("resnet50.onnx")
+    return f"{said}; {small_on_a_gpu(case.artifact(ARTIFACT), model, builders.HALF_SIZE)}"
+
+
 award("dynamic.workspace", 0.25, s03_dynamic.workspace, cell=CELL)
 
 

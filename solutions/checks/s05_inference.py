@@ -5,7 +5,7 @@ from solutions.checks.core.claim import award
 
 CELL = "inference_class"
 
-award("inference.outputs", 1.75, points.outputs, cell=CELL)
+award("inference.outputs", 2.25, points.outputs, cell=CELL)
 award("inference.inputs", 1, points.inputs, cell=CELL)
 award("inference.copies", 1, points.copies, cell=CELL)
 award("inference.independent", 0.75, points.independent, cell=CELL)
@@ -16,5 +16,5 @@ award("inference.batches", 0.5, points.batches, cell=CELL)
 award("inference.loading", 0.25, points.loading, cell=CELL)
 award("inference.interface", 0.5, points.interface, cell=CELL)
 award("inference.closed", 0.5, points.closed, cell=CELL)
-award("inference.memory", 1, points.instances, cell=CELL)
-award("inference.calls", 0.5, points.one_instance, cell=CELL)
+award("inference.memory", 0.75, points.instances, cell=CELL)
+award("inference.calls", 0.25, points.one_instance, cell=CELL)

@@ -28,7 +28,7 @@ def _run(seed: int, kind: int) -> Run:
 def _award(name: str, points: float, cell: str, kinds: Sequence[int]) -> None:
     part = PARTS[name]
 
-    @claim(name, cell=cell, points=points, title=part.title)
+    @claim(name, cell=cell, points=points, title=part.title, reported=part.reported)
     def judge(case: Case) -> Earned:
         runs = [_run(case.number("report.runs"), kind) for kind in kinds]
         kept, missed = part.pieces_of(case, runs)

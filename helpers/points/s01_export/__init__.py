@@ -3,7 +3,7 @@
 Reading order: probes.py calls the student's functions, models.py judges an ONNX file, here are the points.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from helpers.lab import MODEL, ONNX_FILE
 from helpers.missed import Missed
 from helpers.models import load_model
 from helpers.points.case import Case
-from helpers.points.point import Check, point
+from helpers.points.point import Check, Reported, point
 from helpers.points.s01_export.classifier import probe_classifier
 from helpers.points.s01_export.models import (
     agreement,
@@ -31,6 +31,7 @@ from helpers.points.s01_export.probes import (
     ROUNDED,
     SIMPLIFIED,
     UNUSABLE,
+    Simplifier,
     export_model,
     refused_model,
     simplify_model,
@@ -122,7 +123,19 @@ def outputs(case: Case) -> str:
     return "; ".join(outputs_at(case, batch) for batch in BATCHES)
 
 
-@point("Exported for inference, and the model left as it was")
+def _model_kept(case: Case) -> str:
+    answer = _answer(case)
+    if answer["training"] or not answer["weights_kept"]:
+        found = "in training mode, whole or in part" if answer["training"] else "with other weights, or of another type"
+        expected = "a model handed over in evaluation mode as it was, when the export is done"
+        raise Missed(expected, found, "change no weight, and leave the model in evaluation mode")
+    return "the model as it was"
+
+
+_KEPT = Reported("whether the model that was handed over is as it was: it never leaves the process", 0.2, _model_kept)
+
+
+@point("Exported for inference, and the model left as it was", _KEPT)
 def inference(case: Case) -> str:
     files, facts = _exported_in_training(case)
     if facts["training"]:
@@ -130,22 +143,13 @@ def inference(case: Case) -> str:
         raise Missed("no node in training mode", found, "put the model into evaluation mode before you export it")
     images = images_of(case.random("export.training.images"), _usable_batch(facts))
     expected = torch_outputs(probe_classifier(case.number("export.training")), images)
-    said = agreement(run_model(files, EXPORTED, images), expected, "evaluation mode's")
-    _model_kept(_answer(case))
-    return said
+    return agreement(run_model(files, EXPORTED, images), expected, "evaluation mode's")
 
 
 def _usable_batch(facts: dict[str, Any]) -> int:
     """Return the batch that the input declares, 2 where that is no number of images: its faults are other points'."""
     declared = [size for value in facts["inputs"].values() for size in value["shape"][:1]]
     return declared[0] if declared and isinstance(declared[0], int) and declared[0] > 0 else 2
-
-
-def _model_kept(answer: dict[str, Any]) -> None:
-    if answer["training"] or not answer["weights_kept"]:
-        found = "in training mode, whole or in part" if answer["training"] else "with other weights, or of another type"
-        expected = "a model handed over in evaluation mode as it was, when the export is done"
-        raise Missed(expected, found, "change no weight, and leave the model in evaluation mode")
 
 
 @point("The opset is 18, or the one asked for")
@@ -178,11 +182,18 @@ def _simplified(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
     return answer, facts_of_file(answer["files"], SIMPLIFIED, SIMPLIFY)
 
 
-@point("Same names, same symbolic batch, same outputs")
+def _source_kept(case: Case) -> str:
+    if not _simplified(case)[0]["source_kept"]:
+        raise Missed("src as it was", "another content, or no file", "write the result to dst only")
+    return "src as it was"
+
+
+@point(
+    "Same names, same symbolic batch, same outputs",
+    Reported("whether the file that it read is as it was: the student's process says so", 0.2, _source_kept),
+)
 def same(case: Case) -> str:
     answer, facts = _simplified(case)
-    if not answer["source_kept"]:
-        raise Missed("src as it was", "another content, or no file", "write the result to dst only")
     files = {SIMPLIFIED: answer["files"][SIMPLIFIED]}  # what else lies there is no part of the result
     one_file(files, SIMPLIFIED, facts)
     checked(files, SIMPLIFIED)
@@ -216,8 +227,8 @@ def refuses(case: Case) -> str:
         expected = "an exception for a model whose outputs never repeat: its result cannot be compared"
         raise Missed(expected, "no exception", _ADVICE)
     said = _refusal(answer)
-    for fault in FAULTS:
-        _refused_or_right(case, fault)
+    for fault in case.random("simplify.faults").permutation(list(FAULTS)):  # which one comes when tells nothing
+        _refused_or_right(case, str(fault))
     return said
 
 
@@ -234,7 +245,9 @@ def _refused_or_right(case: Case, fault: str) -> None:
 
     Who uses another simplifier never sees the fault.
     """
-    answer = case.call(refused_model, onnx=_source(case)[0], fault=fault).require(SIMPLIFY)
+    source = _source(case)[0]
+    serves = partial(Simplifier, onnx=source, fault=fault)
+    answer = case.call(refused_model, onnx=source, served=True, serves=serves).require(SIMPLIFY)
     if answer["raised"] is not None:
         if fault == ROUNDED:
             advice = "allow for rounding: 1e-4 of the outputs' size is far more, and far less than a fault"

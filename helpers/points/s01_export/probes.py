@@ -3,7 +3,6 @@
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,11 +26,13 @@ __all__ = [
     "ROUNDED",
     "SIMPLIFIED",
     "UNUSABLE",
+    "Simplifier",
     "export_model",
     "refused_model",
     "simplify_model",
 ]
 
+_simplify = onnxsim.simplify  # where both sides are one process, the name in onnxsim is replaced meanwhile
 EXPORTED, SIMPLIFIED = "model.v1.onnx", "simplified.v1.onnx"
 _LARGEST_BYTES = 50 << 20  # of a file that is answered with; the probe classifier's takes a thousandth
 UNUSABLE = "unusable"
@@ -86,8 +87,8 @@ def simplify_model(notebook: Notebook, *, onnx: bytes) -> dict[str, Any]:
 
 
 @probe
-def refused_model(notebook: Notebook, *, onnx: bytes, fault: str = "") -> dict[str, Any]:
-    """Call `simplify_onnx(src, dst)` where it may have to refuse; with a `fault` onnxsim's result is changed by it.
+def refused_model(notebook: Notebook, *, onnx: bytes, served: bool = False) -> dict[str, Any]:
+    """Call `simplify_onnx(src, dst)` where it may have to refuse; what is `served` then takes onnxsim's part.
 
     Returns `files` as `simplify_model`, `raised` (the exception's type and message, None without one) and `slip`,
     whether that is an exception of a slip, not one that was raised on purpose.
@@ -97,7 +98,7 @@ def refused_model(notebook: Notebook, *, onnx: bytes, fault: str = "") -> dict[s
         source = Path(folder) / EXPORTED
         source.write_bytes(onnx)
         try:
-            with _faulty_simplifier(simplify, fault) if fault else contextlib.nullcontext():
+            with _served_simplifier(notebook, simplify) if served else contextlib.nullcontext():
                 simplify(source, Path(folder) / SIMPLIFIED)
         except (TimeLimitError, NotImplementedError):
             raise
@@ -163,19 +164,35 @@ def _change(tensor: onnx.TensorProto, change: Callable[[np.ndarray], np.ndarray]
     tensor.CopyFrom(numpy_helper.from_array(change(values).astype(values.dtype), tensor.name))
 
 
-def _spoiled(
-    simplify: Callable[..., Any], fault: str, model: Any, check_n: int = 0, *args: Any, **kwargs: Any
-) -> tuple[onnx.ModelProto, bool]:
-    """Return onnxsim's result with the fault, and what it says of it: all is well unless it was asked to compare."""
-    found, _ = simplify(model, 0, *args, **kwargs)
-    FAULTS[fault](found.graph)
-    return found, fault == ROUNDED or not check_n
+class Simplifier:
+    """onnxsim for the one model that the judge sent: its result with a fault, which nobody else knows.
+
+    Args:
+        onnx: that model; what the student's side would simplify is not looked at.
+        fault: a name of FAULTS.
+    """
+
+    ASKED = ("simplify",)
+
+    def __init__(self, onnx: bytes, fault: str) -> None:
+        self._onnx, self._fault = onnx, fault
+
+    def simplify(self, compared: bool) -> dict[str, Any]:
+        """Return the `model` with the fault, and `well`: all is well unless onnxsim was asked to compare."""
+        found, _ = _simplify(onnx.load_from_string(self._onnx), 0)
+        FAULTS[self._fault](found.graph)
+        return {"model": found.SerializeToString(), "well": self._fault == ROUNDED or not compared}
 
 
 @contextlib.contextmanager
-def _faulty_simplifier(function: Callable[..., Any], fault: str) -> Iterator[None]:
-    """Let `onnxsim.simplify` return a changed model, by whatever name the student's module calls it."""
-    names, spoiled = getattr(function, "__globals__", {}), partial(_spoiled, onnxsim.simplify, fault)
+def _served_simplifier(notebook: Notebook, function: Callable[..., Any]) -> Iterator[None]:
+    """Let `onnxsim.simplify` return what is served, by whatever name the student's module calls it."""
+
+    def spoiled(model: Any, check_n: int = 0, *args: Any, **kwargs: Any) -> tuple[onnx.ModelProto, bool]:
+        found = notebook.ask("simplify", compared=bool(check_n))
+        return onnx.load_from_string(found["model"]), found["well"]
+
+    names = getattr(function, "__globals__", {})
     own = {name: spoiled for name, value in names.items() if value is onnxsim.simplify}
     homes = [home for home in (onnxsim, getattr(onnxsim, "onnx_simplifier", None)) if hasattr(home, "simplify")]
     with mock.patch.dict(names, own), contextlib.ExitStack() as patches:

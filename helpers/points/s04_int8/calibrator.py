@@ -11,7 +11,7 @@ import numpy as np
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s04_int8.dataset import SHAPE
 from helpers.points.s04_int8.runs import file_bytes, loader_of, play_tensorrt
 from helpers.probes.answer import Notebook, probe
@@ -37,6 +37,7 @@ _LIMIT_S = 60.0  # the probe takes under a second; what runs longer waits for so
 _NO_TEXT = b"\xff\r\n"  # bytes that reading and writing text would change
 
 Run = dict[str, Any]
+_PLAYED = Reported("what its methods read and write: the student's process is told the bytes, and tells them")
 
 
 @probe
@@ -256,7 +257,7 @@ def _contents(batches: list[np.ndarray | None]) -> list[bytes | None]:
     return [None if batch is None else batch.tobytes() for batch in batches]
 
 
-@point("The cache on disk is what TensorRT gave")
+@point("The cache on disk is what TensorRT gave", _PLAYED)
 def cache_written(case: Case) -> str:
     runs, caches = _runs(case), _caches(case)
     for file, run, given in (("written", "first", "first"), ("rewritten", "again", "second")):
@@ -273,7 +274,7 @@ def cache_written(case: Case) -> str:
     return f"{len(caches['first'])} bytes, then {len(caches['second'])} in their place"
 
 
-@point("A cache that is there is read, bytes for bytes")
+@point("A cache that is there is read, bytes for bytes", _PLAYED)
 def cache_read(case: Case) -> str:
     runs, caches = _runs(case), _caches(case)
     before = {name: {"cache": runs[name]["cache"], "raised": _read_fault(runs[name])} for name in ("first", "again")}

@@ -15,7 +15,7 @@ from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.builders import Built
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s04_int8.calibrator import FUNCTION as CALIBRATOR
 from helpers.points.s04_int8.dataset import SHAPE
 from helpers.points.s04_int8.runs import file_bytes, is_end, loader_of
@@ -261,9 +261,12 @@ def used(built: Built) -> bytes:
     return scales
 
 
-@point("A serialized engine is returned and written to engine_path")
+@point(
+    "A serialized engine is returned and written to engine_path",
+    Reported(builders.WRITTEN, 0.2, lambda case: builders.written(first(case))),
+)
 def plan(case: Case) -> str:
-    return builders.returned_and_written(first(case), FUNCTION)
+    return builders.returned(first(case), FUNCTION)
 
 
 @point("The profile is (1, 8, 32)")
@@ -361,7 +364,7 @@ def _own_scales(case: Case, index: int) -> list[bytes]:
     return [built["handed"] for built, wanted in zip(made, _BUILDS, strict=False) if wanted["model"] == model]
 
 
-@point("A build that fails raises, and an earlier engine file stays")
+@point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)
 def failures(case: Case) -> str:
     model = networks(case)[0]
     said = [builders.refuses(case, failing_build_int8, FUNCTION, onnx) for onnx in (None, model)]

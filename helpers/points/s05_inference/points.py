@@ -8,7 +8,7 @@ import numpy as np
 from helpers.api_changes import replacement
 from helpers.missed import SLIPS, Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s05_inference import probes
 from helpers.points.s05_inference.alive import Alive
 from helpers.points.s05_inference.engines import (
@@ -57,6 +57,9 @@ _BYTES_A_CALL = 8_000
 """The same for a call: its images take 45,000 bytes, its scores 82,000."""
 
 
+_ALIVE = "buffers, contexts and bytes that are alive: counted in the student's process"
+
+
 def _infer(case: Case, small: Small, wanted: list[probes.Call], **how: bool) -> dict[str, Any]:
     return case.call(probes.infer, plan=small.plan, image=list(small.image), calls=wanted, **how).require(CLASS)
 
@@ -102,33 +105,46 @@ def outputs(case: Case) -> str:
     return f"{len(tried)} engines, relative error {worst:.0e}"
 
 
-@point("Arrays that are not contiguous, or float64, give the same, and stay as they were")
-def inputs(case: Case) -> str:
-    _first_outputs(case)
-    small = usual(case)
+def _infer_forms(case: Case) -> tuple[list[probes.Call], dict[str, Any]]:
     wanted = [call | {"form": form} for form in probes.FORMS for call in calls(case, f"inference.{form}", 5)]
     wanted += calls(case, "inference.even", 5, form="float64", even=True)
-    found = _infer(case, small, wanted)
-    for result, call in zip(found["outputs"], wanted, strict=True):
-        judge(result, small, call, f"images as {call['form']}")
+    return wanted, _infer(case, usual(case), wanted)
+
+
+def _untouched(case: Case) -> str:
+    wanted, found = _infer_forms(case)
     for call, untouched in zip(wanted, found["untouched"], strict=True):
         if not untouched:
             said = f"{call['form']}: its values or flags are others"
             raise Missed("the caller's array to stay as it was", said, "work on a copy of your own")
+    return "the caller's arrays as they were"
+
+
+@point(
+    "Arrays that are not contiguous, or float64, give the same, and stay as they were",
+    Reported("whether the array that it was given is as it was: it lives in the student's process", 0.1, _untouched),
+)
+def inputs(case: Case) -> str:
+    _first_outputs(case)
+    wanted, found = _infer_forms(case)
+    for result, call in zip(found["outputs"], wanted, strict=True):
+        judge(result, usual(case), call, f"images as {call['form']}")
     return ", ".join(probes.FORMS)
 
 
 @point("Results are float32 arrays of their own, which nothing changes later")
 def copies(case: Case) -> str:
-    wanted = calls(case, "inference.copies", 7, 7, MOST, *(7,) * _LATER)
+    wanted, right = calls(case, "inference.copies", 7, 7, MOST, *(7,) * _LATER), _computes(case)
     found = _infer(case, usual(case), wanted)
-    for result, later in zip(found["outputs"], found["later"], strict=True):
+    for call, result, later in zip(wanted, found["outputs"], found["later"], strict=True):
         if not isinstance(result, np.ndarray) or result.dtype != np.float32:
             kind = f"an array of {result.dtype}" if isinstance(result, np.ndarray) else f"a {result['type']}"
             raise Missed("results as NumPy arrays of float32", kind, "convert the outputs")
         if not np.array_equal(result, later, equal_nan=True):
             advice = "return a copy, not the buffer that the next call fills again"
             raise Missed("a result that stays as it was returned", "a later call changed it", advice)
+        if right:
+            judge(later, usual(case), call, "a result after the last call")
     return f"{len(wanted)} results unchanged after the last call and after close()"
 
 
@@ -251,12 +267,29 @@ def _raised(reply: Reply, what: str) -> str:
     return said
 
 
-@point("It works as model(images) and in a with block, which ends like close()")
-def interface(case: Case) -> str:
+def _used_in_blocks(case: Case) -> dict[str, Any]:
     small, (call,) = usual(case), calls(case, "inference.interface", 7)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
-    found = case.call(probes.use_as_context, **ask).require(CLASS)
+    return case.call(probes.use_as_context, **ask).require(CLASS)
+
+
+def _freed_by_blocks(case: Case) -> str:
+    found = _used_in_blocks(case)
+    for block, ended, done in (("", "ended", "closed"), (" that raises", "left", "left_closed")):
+        if _buffers(found[ended]) != _buffers(found[done]):
+            held = f"{_buffers(found[ended])}; after close() {_buffers(found[done])}"
+            raise Missed(f"a with block{block} to free what close() frees", held, "call close() in __exit__, always")
+    return "what close() frees is free after a with block, also where it raises"
+
+
+@point(
+    "It works as model(images) and in a with block, which ends like close()",
+    Reported(_ALIVE, 0.3, _freed_by_blocks),
+)
+def interface(case: Case) -> str:
+    found = _used_in_blocks(case)
     if _computes(case):
+        small, (call,) = usual(case), calls(case, "inference.interface", 7)
         judge(found["called"], small, call, "model(images) in a with block")
     for by_infer, by_call in zip(*found["ends"], strict=True):
         if by_infer != by_call:
@@ -264,11 +297,7 @@ def interface(case: Case) -> str:
     if found["swallowed"]:
         advice = "__exit__ that returns something true swallows the exception; return nothing"
         raise Missed("an exception in the block to go on", f"{found['swallowed'][0]} was swallowed", advice)
-    for block, ended, done in (("", "ended", "closed"), (" that raises", "left", "left_closed")):
-        if _buffers(found[ended]) != _buffers(found[done]):
-            held = f"{_buffers(found[ended])}; after close() {_buffers(found[done])}"
-            raise Missed(f"a with block{block} to free what close() frees", held, "call close() in __exit__, always")
-    return "called inside a with block; what close() frees is free after it, also where the block raises"
+    return "called inside a with block"
 
 
 def _buffers(alive: Alive) -> str:
@@ -276,17 +305,25 @@ def _buffers(alive: Alive) -> str:
     return f"{held}, {alive['torch']:,} bytes of tensors" if alive["torch"] else held
 
 
-@point("close() frees buffers, context and engine; infer raises from then on")
-def closed(case: Case) -> str:
+def _closed(case: Case) -> dict[str, Any]:
     largest = MOST + 1 + case.number("inference.largest") % 64
     small = usual(case, "inference.closing", largest)  # an engine, and buffers of a size, not seen before
     (call,) = calls(case, "inference.closed", 7)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
-    found = case.call(probes.close_instance, **ask).require(CLASS)
-    alive = found["alive"]
+    return case.call(probes.close_instance, **ask).require(CLASS)
+
+
+def _freed_by_close(case: Case) -> str:
+    alive = _closed(case)["alive"]
     if any(alive[kind] for kind in ("device", "torch", "engines", "contexts")):
         advice = "call free() on every device buffer; set context and engine to None"
         raise Missed("nothing of a closed instance on the device", _buffers(alive), advice)
+    return "nothing of it on the device"
+
+
+@point("close() frees buffers, context and engine; infer raises from then on", Reported(_ALIVE, 0.5, _freed_by_close))
+def closed(case: Case) -> str:
+    found = _closed(case)
     if found["again"]["error"]:
         said = f"{found['again']['error']}: {found['again']['message'][:100]}"
         raise Missed("a second close() to do nothing", said, "remember that it is closed")
@@ -299,7 +336,7 @@ def closed(case: Case) -> str:
     return said
 
 
-@point(f"{_CYCLES} instances made and ended leave nothing behind")
+@point(f"{_CYCLES} instances made and ended leave nothing behind", Reported(_ALIVE))
 def instances(case: Case) -> str:
     small, (call,) = _wide_or_usual(case), calls(case, "inference.memory", MOST)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
@@ -308,7 +345,7 @@ def instances(case: Case) -> str:
     return _nothing_left(found, _CYCLES * _BYTES_A_CYCLE, f"{_CYCLES} instances", advice)
 
 
-@point("One context serves all calls, and calls leave nothing behind")
+@point("One context serves all calls, and calls leave nothing behind", Reported(_ALIVE))
 def one_instance(case: Case) -> str:
     small = _wide_or_usual(case)
     seeds = [case.number(f"inference.call.{index}") for index in range(_WARM_UP + _CALLS)]

@@ -11,8 +11,8 @@ import numpy as np
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
-from helpers.points.s06_benchmark.timing import SHAPE, settled, time_latency
+from helpers.points.point import Reported, point
+from helpers.points.s06_benchmark.timing import SHAPE, settled, time_latency, timed_reply
 
 __all__ = [
     "FUNCTION",
@@ -72,7 +72,8 @@ _UNITS = {0: "milliseconds", 1: "seconds", -1: "microseconds", -2: "nanoseconds"
 class Timed:
     """What benchmark_latency returned, the model's log, and of which number of calls the statistics must be.
 
-    `simulated` tells a simulated clock; without `known`, the code read another one and nothing is known.
+    `simulated` tells a simulated clock; without `known`, the code read another one and nothing is known. `strangers`
+    counts the calls with another input than the one handed over.
     """
 
     numbers: dict[str, float]
@@ -81,6 +82,7 @@ class Timed:
     iterations: int
     simulated: bool = True
     known: bool = True
+    strangers: int = 0
 
     @property
     def calls(self) -> int:
@@ -126,13 +128,12 @@ def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int]
     """Return what benchmark_latency does with a TimedModel of these arguments; raise Missed where it gives nothing."""
     iterations, warmup = counts.get("num_iterations", ITERATIONS), counts.get("warmup", WARM_UP)
     most_s = (sum(model.get("first_ms", ())) + runs * (iterations + warmup) * max(model["durations_ms"])) / 1e3
-    asked = {"model": model, "batch": batch, "counts": counts, "patience_s": 1 + 5 * most_s, "long": most_s > 10}
-    reply = case.call(time_latency, **asked, runs=runs, attempt=attempt)
+    asked = {"batch": batch, "counts": counts, "long": most_s > 10, "runs": runs, "attempt": attempt}
+    reply, seen = timed_reply(case, time_latency, model, 1 + 5 * most_s, **asked)
     found = reply.require(FUNCTION if batch else f"{FUNCTION}(model, None, {_said(counts)})")
-    result = Timed(
-        **{key: found[key] for key in ("numbers", "others", "log", "simulated", "known")}, iterations=iterations
-    )
-    if found["known"] and found["stopped"]:
+    told = {key: found[key] for key in ("numbers", "others", "known")}
+    result = Timed(**told, **{key: seen[key] for key in ("log", "simulated", "strangers")}, iterations=iterations)
+    if found["known"] and (found["stopped"] or seen["stopped"]):
         expected = f"{FUNCTION} to return after {warmup} + {iterations} calls of the model ({_said(counts)})"
         raise Missed(expected, f"still running after {result.calls}", "let num_iterations end the timed loop")
     if found["known"] and "" in found["numbers"] | found["others"]:
@@ -259,36 +260,58 @@ def milliseconds(case: Case) -> str:
     return _judged(case, _FEW, _milliseconds)
 
 
-@point("The model runs warmup + num_iterations times, each time on input_data")
-def calls(case: Case) -> str:
+def _asked_calls(case: Case) -> list[tuple[dict[str, int], int | None]]:
+    """Return counts to ask for, each with the images of the input; the last are the defaults."""
     random = case.random("latency.calls")
     iterations, warmup, batch = (int(random.integers(*bounds)) for bounds in ((15, 30), (3, 9), (2, 5)))
     asked = ({"num_iterations": iterations, "warmup": warmup}, batch), ({"num_iterations": iterations, "warmup": 0}, 1)
-    evidence = [_counted(case, counts, size) for counts, size in asked]
-    evidence.append(_counted(case, {"num_iterations": 1, "warmup": 0}, None))
-    evidence.append(_counted(case, {}, batch))
+    return [*asked, ({"num_iterations": 1, "warmup": 0}, None), ({}, batch)]
+
+
+def _on_its_input(case: Case) -> str:
+    """Return evidence that each call got the input as it is; raise Missed where one did not."""
+    asked = _asked_calls(case)
+    for counts, batch in asked:
+        found = _called(case, counts, batch)
+        if not found.known:
+            continue
+        wrong = [shape for shape in found.log["shapes"] if shape != ([] if batch is None else [batch, *SHAPE])]
+        if wrong:
+            given = f"input_data {[batch, *SHAPE] if batch else None}"
+            raise Missed(f"each call to get {given}", f"an input of shape {wrong[0]}", "pass input_data as it is")
+        if found.strangers:
+            text = f"another object, such as a copy, in {found.strangers} of {found.calls} calls"
+            raise Missed("each call to get input_data, warm-up included", text, "pass input_data as it is")
+    return f"input_data itself, with {len(asked)} counts"
+
+
+@point(
+    "The model runs warmup + num_iterations times, each time on input_data",
+    Reported("which object the model is called with: an address of the student's process", 0.15, _on_its_input),
+)
+def calls(case: Case) -> str:
+    evidence = [_counted(case, counts, batch) for counts, batch in _asked_calls(case)]
     return "; ".join([*evidence, settled(partial(_outliers, case), _one_more_or_less)])
 
 
-def _counted(case: Case, counts: dict[str, int], batch: int | None) -> str:
-    """Return evidence that the calls are as many as asked for, each time, and each gets the input as it is."""
+def _called(case: Case, counts: dict[str, int], batch: int | None) -> Timed:
+    """Time a model whose calls are counted; with counts of ours several times in a row."""
     runs = _RUNS if counts else 1
-    found = timed(case, 0, batch=batch, counts=counts, runs=runs, durations_ms=[400.0 if not counts else 3.0])
+    return timed(case, 0, batch=batch, counts=counts, runs=runs, durations_ms=[400.0 if not counts else 3.0])
+
+
+def _counted(case: Case, counts: dict[str, int], batch: int | None) -> str:
+    """Return evidence that the calls are as many as asked for."""
+    found, runs = _called(case, counts, batch), _RUNS if counts else 1
     expected = runs * (counts.get("num_iterations", ITERATIONS) + counts.get("warmup", WARM_UP))
     if not found.known:
+        if _called(case, *_asked_calls(case)[0]).simulated:
+            raise Missed("the clock that it reads with other counts", "another one", "read time.perf_counter")
         return "the defaults were not tried: it reads a clock that cannot be simulated"
     if found.calls != expected:
         advice = f"warmup calls, then num_iterations timed ones; the defaults are {ITERATIONS} and {WARM_UP}"
         often = f", {runs} times in a row" if runs > 1 else ""
         raise Missed(f"{expected} calls of the model with {_said(counts)}{often}", f"{found.calls}", advice)
-    wrong = [shape for shape in found.log["shapes"] if shape != ([] if batch is None else [batch, *SHAPE])]
-    if wrong:
-        expected_input = f"input_data {[batch, *SHAPE] if batch else None}"
-        raise Missed(f"each call to get {expected_input}", f"an input of shape {wrong[0]}", "pass input_data as it is")
-    others = sum(one != found.log["given"] for one in found.log["inputs"])
-    if others:
-        text = f"another object, such as a copy, in {others} of {found.calls} calls"
-        raise Missed("each call to get input_data, warm-up included", text, "pass input_data as it is")
     found.figure("mean")
     return f"{found.calls} call{'s' * (found.calls != 1)} with {_said(counts)}{'' if batch else ', input_data=None'}"
 

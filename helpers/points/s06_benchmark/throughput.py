@@ -8,8 +8,8 @@ import numpy as np
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
-from helpers.points.s06_benchmark.timing import SHAPE, settled, time_throughput
+from helpers.points.point import Reported, point
+from helpers.points.s06_benchmark.timing import SHAPE, settled, time_throughput, timed_reply
 
 __all__ = [
     "DURATION_S",
@@ -107,10 +107,11 @@ def timed(case: Case, attempt: int, batch: int, seconds: float | None, runs: int
     """
     asked_s = DURATION_S if seconds is None else seconds
     patience_s = runs * (10 * asked_s + 5)
-    asked = {"model": model, "batch": batch, "seconds": seconds, "patience_s": patience_s, "long": asked_s > 10}
-    found = case.call(time_throughput, **asked, runs=runs, attempt=attempt).require(FUNCTION)
-    log, known = found["log"], found["known"]
-    if known and found["stopped"]:
+    asked = {"batch": batch, "seconds": seconds, "long": asked_s > 10, "runs": runs, "attempt": attempt}
+    reply, seen = timed_reply(case, time_throughput, model, patience_s, **asked)
+    found, log = reply.require(FUNCTION), seen["log"]
+    known = found["known"]
+    if known and (found["stopped"] or seen["stopped"]):
         text = f"still calling the model after {patience_s:g} s"
         advice = "end the loop when duration_sec seconds have passed on the clock, not a fixed number of seconds"
         raise Missed(f"{FUNCTION} to return after duration_sec={asked_s:g} seconds", text, advice)
@@ -118,7 +119,7 @@ def timed(case: Case, attempt: int, batch: int, seconds: float | None, runs: int
     if known and len(log["start_s"]) < 4:
         hint = "call the model until duration_sec is over"
         raise Missed(f"calls of the model for {asked_s:g} s, several at least", f"{len(log['start_s'])}", hint)
-    return Timed(rate, batch, log, found["simulated"], known)
+    return Timed(rate, batch, log, seen["simulated"], known)
 
 
 def rate_of(found: dict[str, Any]) -> float:
@@ -212,7 +213,10 @@ def duration(case: Case) -> str:
     return settled(lambda attempt: _spans(case, attempt), _judge_spans)
 
 
-@point("The model gets batches of batch_size, in float32")
+@point(
+    "The model gets batches of batch_size, in float32",
+    Reported("shape and type of what the model is called with: the arrays never leave the process"),
+)
 def batch_size(case: Case) -> str:
     found = timed(case, 0, int(case.random("throughput.large").integers(*_LARGE)), _SHORT_S, durations_ms=[90.0])
     shape = [found.batch, *SHAPE]
@@ -269,8 +273,7 @@ def synchronized(case: Case) -> str:
 def _failing(case: Case) -> str:
     """Return evidence that what a failing model did not do is not counted; raise Missed where it is."""
     batch, model = _batch(case, "failing"), {"durations_ms": [20.0], "fails_from": _FAILS_FROM}
-    ask = {"model": model, "batch": batch, "seconds": _SHORT_S, "patience_s": 10 * _SHORT_S + 5}
-    reply = case.call(time_throughput, **ask)
+    reply, _ = timed_reply(case, time_throughput, model, 10 * _SHORT_S + 5, batch=batch, seconds=_SHORT_S)
     if reply.error:
         return f"a model that fails ends it: {reply.error['type']}"
     rate, most = rate_of(reply.value), _FAILS_FROM * batch / _SHORT_S

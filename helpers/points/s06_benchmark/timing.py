@@ -1,18 +1,21 @@
 """Probes that call the student's functions with models of known timing, and how often a point looks at them."""
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 
 from helpers.missed import Missed
+from helpers.points.case import Case
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.clock import RealClock, SimulatedClock, StillRunningError
 from helpers.probes.networks import EDGE
-from helpers.probes.timed import TimedModel
+from helpers.probes.student import Reply
+from helpers.probes.timed_calls import ServedModel, StandIn
 
-__all__ = ["ATTEMPTS", "SHAPE", "images", "numbers", "settled", "time_latency", "time_throughput"]
+__all__ = ["ATTEMPTS", "SHAPE", "images", "numbers", "settled", "time_latency", "time_throughput", "timed_reply"]
 
 SHAPE = (3, EDGE, EDGE)
 """Channels, height and width of the images."""
@@ -27,7 +30,6 @@ Found = TypeVar("Found")
 def time_latency(
     notebook: Notebook,
     *,
-    model: dict[str, Any],
     batch: int | None,
     counts: dict[str, int],
     patience_s: float,
@@ -35,10 +37,9 @@ def time_latency(
     runs: int = 1,
     attempt: int = 0,
 ) -> dict[str, Any]:
-    """Call benchmark_latency with a TimedModel.
+    """Call benchmark_latency with the model that is served.
 
     Args:
-        model: TimedModel's arguments.
         batch: images in the input; without, the input is None.
         counts: `num_iterations` and `warmup`; what is not there is left to the function's defaults.
         patience_s: seconds of the model's clock after which it is stopped.
@@ -47,25 +48,21 @@ def time_latency(
         attempt: makes a repeated call another request.
 
     Returns:
-        `numbers` and `others` of what came back, its `type`, `stopped` (whether it went on beyond `patience_s`),
-        `simulated` (whether the clock was), `known` (False where a `long` call read another clock: nothing is known),
-        and `log`, whose `given` is the `id` of the input.
+        `numbers` and `others` of what came back, its `type`, `stopped` (whether it went on beyond `patience_s`), and
+        `known` (False where a `long` call read another clock: nothing is known).
     """
     benchmark, given = notebook["benchmark_latency"], None if batch is None else images(batch, attempt)
 
-    def run(timed: TimedModel) -> Any:
-        return [benchmark(timed, given, **counts) for _ in range(runs)][-1]
+    def run(model: StandIn) -> Any:
+        return [benchmark(model, given, **counts) for _ in range(runs)][-1]
 
-    found = _on_timed_model(benchmark, model, patience_s, long, run)
-    found["log"]["given"] = id(given)
-    return found
+    return _on_timed_model(notebook, benchmark, given, patience_s, long, run)
 
 
 @probe
 def time_throughput(
     notebook: Notebook,
     *,
-    model: dict[str, Any],
     batch: int,
     seconds: float | None,
     patience_s: float,
@@ -73,25 +70,26 @@ def time_throughput(
     runs: int = 1,
     attempt: int = 0,
 ) -> dict[str, Any]:
-    """Call benchmark_throughput with a TimedModel; `seconds` None leaves duration_sec to its default. As above."""
+    """Call benchmark_throughput with the served model; `seconds` None leaves duration_sec to its default. As above."""
     benchmark, given = notebook["benchmark_throughput"], {} if seconds is None else {"duration_sec": seconds}
 
-    def run(timed: TimedModel) -> Any:
-        return [benchmark(timed, batch, **given) for _ in range(runs)][-1]
+    def run(model: StandIn) -> Any:
+        return [benchmark(model, batch, **given) for _ in range(runs)][-1]
 
-    return _on_timed_model(benchmark, model, patience_s, long, run)
+    return _on_timed_model(notebook, benchmark, None, patience_s, long, run)
 
 
 def _on_timed_model(
-    function: Any, model: dict[str, Any], patience_s: float, long: bool, run: Callable[[TimedModel], Any]
+    notebook: Notebook, function: Any, given: Any, patience_s: float, long: bool, run: Callable[[StandIn], Any]
 ) -> dict[str, Any]:
     """Run on a simulated clock; where the code did not live by it, in real time."""
     for kind in (SimulatedClock,) if long else (SimulatedClock, RealClock):
-        clock = kind(patience_s)
-        timed, returned, stopped = TimedModel(clock, **model), None, False
+        clock, returned, stopped = kind(patience_s), None, False
+        notebook.ask("begin", simulated=kind is SimulatedClock)
         try:
             with clock.read_by(function):
-                returned = run(timed)
+                returned = run(model := StandIn(notebook, clock, given))
+            model.finish()
         except StillRunningError:
             stopped = True
         except Exception:
@@ -99,8 +97,21 @@ def _on_timed_model(
                 raise
         if clock.followed:
             break
-    about = {"stopped": stopped, "simulated": kind is SimulatedClock, "known": clock.followed}
-    return {**numbers(returned), **about, "log": timed.log()}
+    return {**numbers(returned), "stopped": stopped, "known": clock.followed}
+
+
+def timed_reply(
+    case: Case, probe: Callable[..., Any], model: dict[str, Any], patience_s: float, **asked: Any
+) -> tuple[Reply, dict[str, Any]]:
+    """Run a probe of this file on a TimedModel of these arguments, which lives on this side.
+
+    Returns the reply, and what this side knows: `simulated`, `stopped`, `strangers` and the `log` of ServedModel.
+    """
+    serves = partial(ServedModel, model=model, limit_s=patience_s)
+    reply = case.call(probe, serves=serves, patience_s=patience_s, **asked)
+    own = reply.served
+    seen = {"simulated": own.simulated, "stopped": own.stopped, "strangers": own.strangers, "log": own.log()}
+    return reply, seen
 
 
 def numbers(returned: Any) -> dict[str, Any]:

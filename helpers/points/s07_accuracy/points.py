@@ -9,7 +9,7 @@ import numpy as np
 from helpers.lab import NAMES, QUICK, VALIDATION_IMAGES
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s07_accuracy.known import FUNCTION, evaluate_known, ranked_scores
 from helpers.probes.student import Reply
 
@@ -240,13 +240,25 @@ def _nan_is_not_right(case: Case) -> None:
         raise Missed(expected, f"{rates[0]:.1f} % and {rates[1]:.1f} %", advice)
 
 
-@point("The model gets NumPy, and may answer in torch")
-def models(case: Case) -> str:
+def _asked_in_torch(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
     known = _known(case, "accuracy.models", {0: 16, 3: 7, 7: 1})
-    found = _evaluate(case, known, 8, 24, as_tensor=True)
+    return known, _evaluate(case, known, 8, 24, as_tensor=True)
+
+
+def _given_arrays(case: Case) -> str:
+    _, found = _asked_in_torch(case)
     if found["wrong_inputs"]:
         advice = "convert the loader's tensors before you call the model"
         raise Missed("the model to be given float32 NumPy arrays [N, 3, 224, 224]", found["wrong_inputs"][0], advice)
+    return "the model is given float32 NumPy arrays"
+
+
+@point(
+    "The model gets NumPy, and may answer in torch",
+    Reported("type and shape of what the model is called with: the arrays never leave the process", 0.1, _given_arrays),
+)
+def models(case: Case) -> str:
+    known, found = _asked_in_torch(case)
     said = _both(found, known["ranks"], "for a model that answers with torch tensors", "accept both kinds of scores")
     known = _known(case, "accuracy.again", {0: VALIDATION_IMAGES - 11, 3: 7, 7: 4})
     found = _evaluate(case, known, 10, VALIDATION_IMAGES, after_others=True, edge=_SMALL)

@@ -16,7 +16,9 @@ from scipy.optimize import linear_sum_assignment
 from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.point import Reported
 from helpers.points.s08_report.figures import FUNCTION, charts_drawn
+from helpers.points.s08_report.pictures import shapes, unseen
 from helpers.points.s08_report.runs import Part, Run
 from helpers.points.s08_report.text import NUMBER, half_a_unit, number
 
@@ -43,6 +45,10 @@ _BATCH = re.compile(
 )
 
 Facts = dict[str, Any]
+
+_DRAWN = Reported(
+    "where each mark of a figure stands: it is read in the student's process, since no pickle is ever loaded"
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,12 @@ def batch_in(text: str, run: Run) -> str:
     """Return the batch that a text says, as a number alone or after the word; "" where it says none of the run's."""
     match = _BATCH.search(text) if not name_in(text, run.names) or "batch" in text.lower() else None
     return match[1] if match and match[1] in run.batches else ""
+
+
+def _picture(reply: Facts, chart: str) -> bytes:
+    """Return the picture of that figure."""
+    _figure(reply, chart)
+    return reply["charts"][chart]["svg"]
 
 
 def _figure(reply: Facts, chart: str) -> Facts:
@@ -331,18 +343,42 @@ def _equal(found: float, right: float) -> bool:
     return abs(found - right) <= _RELATIVE * abs(right)
 
 
-def _part(title: str, check: Callable[[Facts, Run, str], str]) -> Part:
+def _see_shapes(svg: bytes, figure: Facts, chart: str) -> None:
+    if not shapes(svg):
+        raise Missed(f"lines, bars or points in the picture of {chart!r}", "nothing that can be seen", "draw them")
+
+
+def _see_labels(svg: bytes, figure: Facts, chart: str) -> None:
+    if lacking := unseen([*_labels(figure, "x"), *_labels(figure, "y")], svg):
+        raise Missed(f"the labels of {chart!r} in its picture", f"no {lacking[0]!r}", "label the axes that are drawn")
+
+
+def _see_texts(svg: bytes, figure: Facts, chart: str) -> None:
+    if lacking := unseen([text for text in figure["texts"] if len(text) > 8], svg):
+        raise Missed(f"the texts of {chart!r} in its picture", f"no {lacking[0]!r}", "write into the figure itself")
+
+
+def _part(
+    title: str,
+    check: Callable[[Facts, Run, str], str],
+    reported: Reported | None = None,
+    see: Callable[[bytes, Facts, str], None] = lambda svg, figure, chart: None,
+) -> Part:
     def judge(case: Case, runs: Sequence[Run], chart: str) -> str:
         replies = case.call(charts_drawn, reports=[run.report for run in runs]).require(FUNCTION)
-        return [check(_figure(reply, chart), run, chart) for reply, run in zip(replies, runs, strict=True)][0]
+        said = []
+        for reply, run in zip(replies, runs, strict=True):
+            said.append(check(_figure(reply, chart), run, chart))
+            see(_picture(reply, chart), _figure(reply, chart), chart)
+        return said[0]
 
-    return Part(title, CHARTS, judge, _EXAMPLES)
+    return Part(title, CHARTS, judge, _EXAMPLES, reported)
 
 
 PARTS = {
-    "charts.figures": _part("Four figures that show something", _check_exists),
-    "charts.labels": _part("The axes have labels with units", _check_labels),
-    "charts.device": _part("Each chart names the engine of its report", _check_device),
-    "charts.numbers": _part("Each number stands under its name, at its batch", _check_numbers),
-    "charts.limits": _part("Nothing is cut off, and bars start at 0", _check_limits),
+    "charts.figures": _part("Four figures that show something", _check_exists, see=_see_shapes),
+    "charts.labels": _part("The axes have labels with units", _check_labels, _DRAWN, _see_labels),
+    "charts.device": _part("Each chart names the engine of its report", _check_device, see=_see_texts),
+    "charts.numbers": _part("Each number stands under its name, at its batch", _check_numbers, _DRAWN),
+    "charts.limits": _part("Nothing is cut off, and bars start at 0", _check_limits, _DRAWN),
 }

@@ -4,9 +4,11 @@ A *mark* is a point of a line or a scatter, or a bar: its place in data units an
 and the text of the tick nearest to it on each axis. Marks, texts and ticks that cannot be seen are left out.
 """
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
@@ -32,8 +34,8 @@ Shape = tuple[str, str, Look, float, float, float, float]
 def charts_drawn(notebook: Notebook, *, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Call `draw_charts(report)` for each report; figures that it leaves open stay so meanwhile, then they are closed.
 
-    Returns for each `returned_type` and `charts`: for each name `type`, `figure` (`drawn`; None where it is no Figure)
-    and `same_as`, the first name that has the same Figure.
+    Returns for each `returned_type` and `charts`: for each name `type`, `figure` (`drawn`; None where it is no Figure),
+    `same_as`, the first name that has the same Figure, and `svg`, the picture that a reader gets.
     """
     import matplotlib.pyplot as plt
 
@@ -47,7 +49,22 @@ def charts_drawn(notebook: Notebook, *, reports: list[dict[str, Any]]) -> list[d
 
 def _charts(returned: Any) -> dict[str, Any]:
     found = {str(name): value for name, value in returned.items()} if isinstance(returned, dict) else {}
-    return {"returned_type": type(returned).__name__, "charts": {name: _chart(name, found) for name in found}}
+    charts = {name: _chart(name, found) for name in found}
+    pictures = {name: _picture(figure) if isinstance(figure, Figure) else b"" for name, figure in found.items()}
+    return {
+        "returned_type": type(returned).__name__,
+        "charts": {name: chart | {"svg": pictures[name]} for name, chart in charts.items()},
+    }
+
+
+def _picture(figure: Figure) -> bytes:
+    """Return a figure as SVG whose texts are texts; an effect would make a path of one."""
+    for text in figure.findobj(Text):
+        text.set_path_effects(None)
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(content, format="svg")
+    return content.getvalue()
 
 
 def _chart(name: str, found: dict[str, Any]) -> dict[str, Any]:

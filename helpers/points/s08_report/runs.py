@@ -14,7 +14,7 @@ from typing import Any
 from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import Point
+from helpers.points.point import Point, Reported
 
 __all__ = ["EXAMPLES", "MEASUREMENTS", "Part", "Report", "Run"]
 
@@ -61,6 +61,9 @@ class Part:
     judge: Callable[[Case, Sequence[Run], str], str]
     examples: int = len(EXAMPLES)
     """How many of the recorded runs the visible check takes, so that it answers within seconds."""
+
+    reported: Reported | None = None
+    """What of it only the student's side can say."""
 
     def point(self) -> Point:
         """Return the point of a visible check: every piece, on the first `examples` of the recorded runs."""

@@ -102,7 +102,7 @@ def precision(case: Case) -> str:
     return f"convolutions by precision: {dict(Counter(ran.values()))}"
 
 
-@point("A build that fails raises, and an earlier engine file stays")
+@point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)
 def failures(case: Case) -> str:
     model = network(case)
     cache = cache_of(case, model)

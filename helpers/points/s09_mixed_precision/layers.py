@@ -5,12 +5,14 @@ from typing import Any
 from helpers.backend import network_flags, trt
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s09_mixed_precision.networks import chosen_layers, network
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.frames import said
 
 __all__ = ["FUNCTION", "flags", "precisions", "types", "unknown"]
+
+_SET = Reported("what is set on a network before it is built: it lives in the student's process")
 
 FUNCTION = "keep_in_half"
 _FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
@@ -87,7 +89,7 @@ def _kept(case: Case) -> tuple[list[str], dict[str, Any]]:
     return found["names"], found
 
 
-@point("The named layers, and no others, are asked to run in FP16")
+@point("The named layers, and no others, are asked to run in FP16", _SET)
 def precisions(case: Case) -> str:
     names, found = _kept(case)
     wrong = {
@@ -103,7 +105,7 @@ def precisions(case: Case) -> str:
     return f"{len(names)} of {len(found['layers'])} layers"
 
 
-@point("Their outputs are FP16, except those of the network")
+@point("Their outputs are FP16, except those of the network", _SET)
 def types(case: Case) -> str:
     names, found = _kept(case)
     for name, layer in found["layers"].items():
@@ -116,7 +118,7 @@ def types(case: Case) -> str:
     return f"{len(names)} layers; the network's output keeps its type"
 
 
-@point("INT8 and FP16 are allowed, and precisions obeyed")
+@point("INT8 and FP16 are allowed, and precisions obeyed", _SET)
 def flags(case: Case) -> str:
     for names, what in ((chosen_layers(case), "four names"), ([], "no names")):
         found = _asked(case, names)
@@ -129,7 +131,7 @@ def flags(case: Case) -> str:
     return ", ".join(_FLAGS)
 
 
-@point("A name that no layer has is an error, and nothing is set")
+@point("A name that no layer has is an error, and nothing is set", _SET)
 def unknown(case: Case) -> str:
     typing_error, names = f"conv{case.number('mixed.typing') % 900 + 100}", chosen_layers(case)
     for wrong in ([*names, typing_error], [typing_error, *names]):

@@ -6,11 +6,13 @@ from typing import Any
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.frames import said
 
 __all__ = ["CHOICE", "FUNCTION", "alone", "fewest", "kept", "none_needed", "once", "parts", "unreachable"]
+
+_COUNTED = Reported("how often its functions build and measure: counted in the student's process")
 
 FUNCTION, CHOICE = "sensitivity", "choose_groups"
 _FLOAT = 1e-9
@@ -110,7 +112,7 @@ def alone(case: Case) -> str:
     return _right(case, "alone", expected, "keep the layers of all other groups")
 
 
-@point("Each engine is built once and measured once; groups stay in order")
+@point("Each engine is built once and measured once; groups stay in order", _COUNTED)
 def once(case: Case) -> str:
     found, (groups, _) = _studied(case), _known(case)
     builds = len(found["builds"])

@@ -90,7 +90,9 @@ def failing_profiles(notebook: Notebook, *, onnx: bytes, parsed: bool, shapes: l
     return failed_build(partial(notebook[BUILD], shapes=[tuple(triple) for triple in shapes]), onnx, parsed=parsed)
 
 
-@point("What cannot be parsed or built, or is out of order, raises, and an earlier engine file stays")
+@point(
+    "What cannot be parsed or built, or is out of order, raises, and an earlier engine file stays", builders.FAILURES
+)
 def failures(case: Case) -> str:
     asked = {"shapes": triples(case)}
     for onnx in (None, network(case)):

@@ -7,7 +7,7 @@ import numpy as np
 from helpers.missed import SLIPS, Missed
 from helpers.outputs import onnx_outputs
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s05_inference.engines import row_errors
 from helpers.points.s10_profiles_and_streams import probes
 from helpers.points.s10_profiles_and_streams.watch import NoProfileError, Row
@@ -15,6 +15,8 @@ from helpers.probes.engines import probe_engine
 from helpers.probes.networks import tiny_onnx
 
 __all__ = ["FUNCTION", "awaited", "copies", "ends", "errors", "outputs", "overlap", "pinned"]
+
+_WATCHED = Reported("copies, runs and waits by stream: noted in the student's process")
 
 FUNCTION = probes.FUNCTION
 _IMAGE = (2, 28, 36)
@@ -115,7 +117,7 @@ def _rows(log: list[Row], *what: str) -> list[Row]:
     return [row for row in log if row["what"] in what]
 
 
-@point("Every copy is asynchronous, in page-locked buffers that are allocated before the first run")
+@point("Every copy is asynchronous, in page-locked buffers that are allocated before the first run", _WATCHED)
 def pinned(case: Case) -> str:
     log = _in_two(case)["log"]
     moved, blocking = _rows(log, "in", "out"), _rows(log, "blocking")
@@ -137,7 +139,7 @@ def pinned(case: Case) -> str:
     return f"{len(moved)} asynchronous copies, all of page-locked memory; {len(_rows(log, 'alloc'))} buffers, made once"
 
 
-@point("Each lane has a context, a profile and a stream of its own, and they overlap")
+@point("Each lane has a context, a profile and a stream of its own, and they overlap", _WATCHED)
 def overlap(case: Case) -> str:
     said = [_overlaps(_in_two(case)["log"], 2), _overlaps(_run(case, "three", _VARIED, 3, strided=True)["log"], 3)]
     return "; ".join(said)
@@ -184,7 +186,7 @@ def _in_own_stream(log: list[Row], what: str) -> None:
             raise Missed(f"{what} copy in, run, copy out of each batch in one stream", said, advice)
 
 
-@point("Nothing is read, and no buffer filled again, before its stream was waited for")
+@point("Nothing is read, and no buffer filled again, before its stream was waited for", _WATCHED)
 def awaited(case: Case) -> str:
     waited = 0
     for purpose, numbers, streams, how in (("two", _RAGGED, 2, {}), ("three", _VARIED, 3, {"strided": True})):
@@ -228,7 +230,7 @@ def _ended(case: Case, what: str) -> dict[str, Any]:
     return case.call(probes.streams_end, **asked, streams=2, **how).require(FUNCTION)
 
 
-@point("However it ends, every stream was waited for and nothing stays allocated")
+@point("However it ends, every stream was waited for and nothing stays allocated", _WATCHED)
 def ends(case: Case) -> str:
     left = {"the last batch": _in_two(case)["unawaited"]}
     left |= {what: _ended(case, what)["unawaited"] for what in _ENDS}
@@ -248,7 +250,7 @@ def ends(case: Case) -> str:
     return f"{len(left)} ends with nothing under way; {_CYCLES} calls leave no buffer, context or stream"
 
 
-@point("What goes wrong raises: a batch, a run or a profile that is refused, an iterator, too few profiles")
+@point("What goes wrong raises: a batch, a run or a profile that is refused, an iterator, too few profiles", _WATCHED)
 def errors(case: Case) -> str:
     said = []
     for what, how in _ENDS.items():

@@ -10,13 +10,15 @@ from helpers.backend import cuda, trt
 from helpers.bert.encoder import INPUTS
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s11_bert.encoders import Text, text_of
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import as_bytes
 from helpers.probes.frames import said
 
 __all__ = ["FUNCTION", "batches", "cache"]
+
+_PLAYED = Reported("what the calibrator does when TensorRT's part is played: that happens in the student's process")
 
 FUNCTION = "TextCalibrator"
 _ROWS, _LENGTH = 5, 12
@@ -76,7 +78,7 @@ def _run(case: Case) -> tuple[list[Text], list[list[str]], bytes, Run]:
     return texts, orders, content, run
 
 
-@point("Each batch's three inputs reach the device as int32, in the order of the names")
+@point("Each batch's three inputs reach the device as int32, in the order of the names", _PLAYED)
 def batches(case: Case) -> str:
     texts, orders, _, run = _run(case)
     if run["size"] != _ROWS:
@@ -94,7 +96,7 @@ def batches(case: Case) -> str:
     return f"{len(texts)} batches of {_ROWS} × {_LENGTH} tokens, names in three orders, then None"
 
 
-@point("A min-max calibrator that keeps its scales in the file, and reads them back")
+@point("A min-max calibrator that keeps its scales in the file, and reads them back", _PLAYED)
 def cache(case: Case) -> str:
     _, _, content, run = _run(case)
     if not run["minmax"]:

@@ -11,7 +11,7 @@ from helpers.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s11_bert import calibrator
 from helpers.points.s11_bert.encoders import Text, text_of
 from helpers.probes.answer import Notebook, probe
@@ -21,6 +21,8 @@ from helpers.probes.frames import said
 from helpers.probes.onnx_files import unsupported_onnx
 
 __all__ = ["FUNCTION", "built", "failures", "half", "int8", "network", "plan", "profile"]
+
+_ASKED = Reported("what the build was asked for: noted in the student's process")
 
 FUNCTION = "build_engine_bert"
 _CALIBRATION = 3  # batches
@@ -122,7 +124,7 @@ def profile(case: Case) -> str:
     return f"{', '.join(INPUTS)}: {expected}"
 
 
-@point("fp16 allows half precision, fp32 nothing below it")
+@point("fp16 allows half precision, fp32 nothing below it", _ASKED)
 def half(case: Case) -> str:
     low, full = built(case, "fp16"), built(case, "fp32")
     for made, name, wanted in ((low, "fp16", {"FP16"}), (full, "fp32", set())):
@@ -139,7 +141,7 @@ def half(case: Case) -> str:
     return f"layers by precision: {layers}"
 
 
-@point("int8 calibrates on all the text, with softmax kept in FP16")
+@point("int8 calibrates on all the text, with softmax kept in FP16", _ASKED)
 def int8(case: Case) -> str:
     made = built(case, "int8")
     asked = builders.asked_for(made)
@@ -159,7 +161,7 @@ def int8(case: Case) -> str:
     return f"{made['given']} batches; layers by precision: {layers}"
 
 
-@point("What cannot be built raises, and an earlier engine file stays")
+@point("What cannot be built raises, and an earlier engine file stays", builders.FAILURES)
 def failures(case: Case) -> str:
     model = network(case)
     for onnx in (None, model):

@@ -7,10 +7,12 @@ import numpy as np
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import Point, point
+from helpers.points.point import Point, Reported, point
 from helpers.points.s12_layer_profiling.probes import PROFILE, SLOWEST, profile_known, rank_layers
 
 __all__ = ["POINTS", "RUNS", "WARM_UP", "agree", "counted", "medians", "names", "ranked"]
+
+_COUNTED = Reported("how often run is called: counted in the student's process")
 
 RUNS, WARM_UP = 50, 5
 _EXACT = 1e-9
@@ -68,7 +70,7 @@ def medians(case: Case) -> str:
     return "; ".join(said)
 
 
-@point("A warm-up does not count, and the runs are as many as asked for")
+@point("A warm-up does not count, and the runs are as many as asked for", _COUNTED)
 def counted(case: Case) -> str:
     said = []
     for options in ({"runs": 3, "warmup": 4}, {"runs": 1, "warmup": 0}, {}):

@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s06_benchmark.timing import settled
 from helpers.points.s13_compilers.probes import time_calls
 
@@ -25,6 +25,8 @@ __all__ = [
     "host_times",
     "host_waits",
 ]
+
+_SIMULATED = Reported("what passed on the simulated device: its log is made in the student's process")
 
 HOST, EVENTS = "time_with_host_clock", "time_with_events"
 TOLERANCE = 0.01
@@ -124,7 +126,7 @@ def _right(found: Timed, truth: np.ndarray, what: str) -> str:
     return f"median {found.figure('median'):.3f} ms, p95 {found.figure('p95'):.3f} ms of {len(truth)} calls"
 
 
-@point("By the host's clock: median and p95 are right, in milliseconds")
+@point("By the host's clock: median and p95 are right, in milliseconds", _SIMULATED)
 def host_times(case: Case) -> str:
     times = _spaced(case, "compilers.host")
 
@@ -162,7 +164,10 @@ def _only_later(found: Timed) -> str:
     return f"median {median:.2f} ms, though the warm-up's calls took {_SLOW_MS:.0f} ms"
 
 
-@point("By the host's clock: run is called warmup + iterations times; the warm-up is over before, and not counted")
+@point(
+    "By the host's clock: run is called warmup + iterations times; the warm-up is over before, and not counted",
+    _SIMULATED,
+)
 def host_calls(case: Case) -> str:
     said = settled(lambda attempt: _without_warm_up(case, HOST, attempt), _only_later)
     found = _time(case, HOST, 6, 4, host_ms=[_LAUNCH_MS], device_ms=[3.0])
@@ -173,7 +178,7 @@ def host_calls(case: Case) -> str:
     return f"{_counted(case, HOST)}; {said}; a wait after call {before}"
 
 
-@point("By the host's clock: each time ends when the call's work is done")
+@point("By the host's clock: each time ends when the call's work is done", _SIMULATED)
 def host_waits(case: Case) -> str:
     iterations, times = 12, case.random("compilers.waits").uniform(2.0, 5.0, 12).tolist()
 
@@ -207,7 +212,7 @@ def _slow_host(case: Case) -> Timed:
     return _time(case, EVENTS, _CALLS, 1, host_ms=times, device_ms=[0.5])
 
 
-@point("By events: median and p95 are right, in milliseconds")
+@point("By events: median and p95 are right, in milliseconds", _SIMULATED)
 def events_times(case: Case) -> str:
     said, hint = [], "the milliseconds from each call's first event to its second, read after the wait"
     for found in (_by_events(case), _slow_host(case)):
@@ -215,7 +220,7 @@ def events_times(case: Case) -> str:
     return "; ".join(said)
 
 
-@point("By events: one is recorded in the stream before and after each timed call")
+@point("By events: one is recorded in the stream before and after each timed call", _SIMULATED)
 def events_stream(case: Case) -> str:
     found = _by_events(case)
     marks = found.log["marks"]
@@ -233,7 +238,7 @@ def events_stream(case: Case) -> str:
     return f"{len(marks)} events in the stream around {_CALLS} calls"
 
 
-@point("By events: nobody waits from the first timed call to the last, and somebody does at the end")
+@point("By events: nobody waits from the first timed call to the last, and somebody does at the end", _SIMULATED)
 def events_fed(case: Case) -> str:
     found = _by_events(case)
     first = found.calls - _CALLS
@@ -247,7 +252,7 @@ def events_fed(case: Case) -> str:
     return f"{_CALLS} calls without a wait, and one at the end"
 
 
-@point("By events: run is called warmup + iterations times, and the warm-up is not in the statistics")
+@point("By events: run is called warmup + iterations times, and the warm-up is not in the statistics", _SIMULATED)
 def events_calls(case: Case) -> str:
     said = settled(lambda attempt: _without_warm_up(case, EVENTS, attempt), _only_later)
     return f"{_counted(case, EVENTS)}; {said}"

@@ -6,12 +6,14 @@ from typing import Any
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
-from helpers.points.point import point
+from helpers.points.point import Reported, point
 from helpers.points.s06_benchmark.timing import ATTEMPTS
 from helpers.points.s13_compilers.probes import answer_first, break_evens, build_plans
 from helpers.probes.networks import EDGE, tiny_onnx
 
 __all__ = ["BREAK_EVEN", "COMPILE", "PLAN", "first_answer", "made_once", "never", "paid_off", "plans"]
+
+_SIMULATED = Reported("when the simulated compiler works, and how often it is called: in the student's process")
 
 COMPILE, PLAN, BREAK_EVEN = "compile_seconds", "build_plan", "break_even"
 _TOLERANCE = 0.02
@@ -30,7 +32,7 @@ def _answered(case: Case, made_early: bool, attempt: int = 0) -> tuple[dict[str,
     return found, make_s + first_s
 
 
-@point("The seconds are those until the first answer, whenever the compiler works")
+@point("The seconds are those until the first answer, whenever the compiler works", _SIMULATED)
 def first_answer(case: Case) -> str:
     said = []
     for made_early in (True, False):
@@ -49,7 +51,7 @@ def first_answer(case: Case) -> str:
     return "; ".join(said)
 
 
-@point("The network is made once, called once with first_input, and returned")
+@point("The network is made once, called once with first_input, and returned", _SIMULATED)
 def made_once(case: Case) -> str:
     found, _ = _answered(case, False)
     if found["made"] != 1 or len(found["inputs"]) != 1:

@@ -57,7 +57,7 @@ def typed(case: Case) -> str:
     return f"{'strongly typed' if TYPED else 'INT8 allowed'}; convolutions ran in {sorted(set(ran.values()))}"
 
 
-@point("A build that fails raises, and an earlier engine file stays")
+@point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)
 def failures(case: Case) -> str:
     model = explicit_network(case)
     asked = {"function": FUNCTION}

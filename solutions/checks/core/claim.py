@@ -16,7 +16,7 @@ from pathlib import Path
 
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.point import Point
+from helpers.points.point import Point, Reported
 
 __all__ = ["BONUS", "CELLS", "COLUMNS", "CRITERIA", "Cell", "Claim", "Earned", "award", "claim", "claims_of", "shared"]
 
@@ -120,13 +120,19 @@ def _part(judge: Callable[[], "str | Earned"]) -> Earned:
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that is claimed of a submission, and what it is worth."""
+    """One thing that is claimed of a submission, and what it is worth; `reported` is what nobody else can see."""
 
     name: str
     cell: str
     points: float
     title: str
     judge: Judge
+    reported: Reported | None = None
+
+    @property
+    def self_reported(self) -> float:
+        """The points of it that the student's side decides by what it says of itself."""
+        return self.points * self.reported.share if self.reported else 0.0
 
 
 _ROOMS = Path(__file__).resolve().parents[1]
@@ -135,16 +141,18 @@ _CLAIMS: dict[str, Claim] = {}
 
 def award(name: str, points: float, point: Point, *, cell: str) -> None:
     """Register a step's point as a claim of `cell`, worth `points`; claims run in the order they are registered in."""
-    claim(name, cell=cell, points=points, title=point.title)(point.judge)
+    claim(name, cell=cell, points=points, title=point.title, reported=point.reported)(point.judge)
 
 
-def claim(name: str, *, cell: str, points: float, title: str) -> Callable[[Judge], Judge]:
-    """Register the decorated function as a claim of `cell`."""
+def claim(
+    name: str, *, cell: str, points: float, title: str, reported: Reported | None = None
+) -> Callable[[Judge], Judge]:
+    """Register the decorated function as a claim of `cell`; what it calls must not ask for what `reported` asks for."""
 
     def register(judge: Judge) -> Judge:
         if cell not in CELLS or name in _CLAIMS:
             raise ValueError(f"claim {name} of cell {cell}: the name is taken or the cell unknown")
-        _CLAIMS[name] = Claim(name, cell, points, title, judge)
+        _CLAIMS[name] = Claim(name, cell, points, title, judge, reported)
         return judge
 
     return register

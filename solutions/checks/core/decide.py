@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from helpers.backend import API, DEVICE
@@ -50,10 +51,9 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
     started = time.perf_counter()
     earned, evidence, missed, status = 0.0, "", None, "lost"
     try:
-        outcome = claim.judge(case)
-        share, evidence = (outcome.share, outcome.evidence) if isinstance(outcome, Earned) else (1.0, outcome)
-        missed = outcome.missed if isinstance(outcome, Earned) else None
-        share = min(1.0, max(0.0, share))
+        outcome = _with_report(claim, claim.judge(case), case)
+        evidence, missed = outcome.evidence, outcome.missed
+        share = min(1.0, max(0.0, outcome.share))
         earned = round(share * claim.points, 2)
         status = "kept" if share == 1 else "partial" if share > 0 else "lost"
     except Missed as found:
@@ -71,6 +71,17 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
         said = {"expected": missed.expected, "found": missed.found, "try_this": missed.try_this}
     seconds = round(time.perf_counter() - started, 3)
     return ClaimResult(claim.name, claim.title, claim.points, earned, status, evidence, said, seconds)
+
+
+def _with_report(claim: Claim, outcome: str | Earned, case: Case) -> Earned:
+    """Return what a claim earns; what only the student's side can tell costs no more than its share."""
+    found = outcome if isinstance(outcome, Earned) else Earned(1.0, outcome)
+    if claim.reported is None or claim.reported.judge is None or found.share <= 0:
+        return found
+    try:
+        return replace(found, evidence=f"{found.evidence}; {claim.reported.judge(case)}")
+    except Missed as missed:
+        return Earned(found.share * (1 - claim.reported.share), found.evidence, found.missed or missed)
 
 
 def fresh_seed() -> int:

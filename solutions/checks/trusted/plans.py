@@ -9,12 +9,13 @@ from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs, relative_error, shown_error
+from helpers.points import builders
 from solutions.pipeline.engines.served import batches_of, inferred
 
 if TYPE_CHECKING:
     from helpers.cpu_engine.plan import Plan
 
-__all__ = ["as_exact_as", "check_outputs", "largest_batch", "run_plan", "same_network"]
+__all__ = ["as_exact_as", "check_outputs", "largest_batch", "run_plan", "same_network", "small_on_a_gpu"]
 
 HALF_TOLERANCE = 0.02
 """For the probes' small networks, where right engines measured up to 0.1 % in FP16 and 0.6 % in BF16."""
@@ -23,6 +24,19 @@ FP32_TOLERANCE = 0.003
 _LEAST_TOLERANCE, _OWN_ERROR = 0.01, 2.0
 """An engine of the lab's model may be this far off, or so many times as far as the reference engine."""
 INT8_TOLERANCE = 0.25
+
+
+def small_on_a_gpu(plan: bytes | None, model: bytes, most: float) -> str:
+    """Return evidence that an engine of the lab's model has weights of a small type, where it was built by TensorRT.
+
+    TensorRT may find FP32 the fastest for a probe's small network, so that only what was asked for would tell: which
+    the student's side says. The CPU engine's plans tell their layers' precisions, whatever the network.
+    """
+    if ENGINE != "tensorrt":
+        return "read in the plan"
+    if not plan:
+        raise Missed("the lab's engine among the artifacts", "no such file", "run the cell that builds it")
+    return builders.small_enough(plan, model, most)
 
 
 def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:

@@ -1,0 +1,189 @@
+"""The student's side lies about itself, in ways that were once evidence: the claim is lost all the same.
+
+Each lie replaces a part of helpers/ in the student's process, as a submission can.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.missed import Missed
+from helpers.points import s01_export, s03_dynamic
+from helpers.points.case import Case
+from helpers.points.s01_export import probes as simplifying
+from helpers.points.s04_int8 import calibrator, engine
+from helpers.points.s06_benchmark import latency, throughput, timing
+from helpers.points.s08_report.charts import PARTS
+from helpers.points.s08_report.runs import EXAMPLES
+from helpers.probes import answer
+from helpers.probes.student import Student
+from helpers.probes.timed_calls import ServedModel
+from solutions.checks import s04_int8
+from solutions.checks.core.claim import Claim, claims_of
+from solutions.checks.core.decide import decide
+from solutions.checks.s06_benchmark.engine import in_reach
+
+TYPED = {"mean_ms": 3.0, "median_ms": 3.0, "p95_ms": 4.0, "p99_ms": 5.0, "std_ms": 0.5}
+
+
+def case_of(**names: Any) -> Case:
+    return Case(Student.in_process(names), 3)
+
+
+def claim_of(cell: str, name: str) -> Claim:
+    return next(claim for claim in claims_of(cell) if claim.name == name)
+
+
+def lies(monkeypatch: pytest.MonkeyPatch, name: str, reply: Any) -> None:
+    """Have the student's side answer a probe with what it likes."""
+    monkeypatch.setattr(answer, "_PROBES", {**answer._PROBES, name: lambda notebook, **data: reply(notebook, data)})
+
+
+def test_a_reply_with_typed_figures_is_held_to_the_calls_that_the_judge_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"numbers": TYPED, "others": {}, "type": "dict", "stopped": False, "known": True}
+    lies(monkeypatch, "time_latency", lambda notebook, data: told)
+    lies(monkeypatch, "time_throughput", lambda notebook, data: told | {"numbers": {"images_per_s": 900.0}})
+    case = case_of()
+    for point in (*latency.POINTS, *throughput.POINTS):
+        with pytest.raises(Missed):
+            point.judge(case)
+
+
+def test_the_defaults_are_not_spared_by_saying_that_another_clock_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_model = timing._on_timed_model
+
+    def unknown(notebook: Any, function: Any, given: Any, patience_s: float, long: bool, run: Any) -> dict[str, Any]:
+        found = on_model(notebook, function, given, patience_s, long, run)
+        return found | {"known": False} if long else found
+
+    def benchmark_latency(model: Any, input_data: Any, num_iterations: int = 5, warmup: int = 0) -> dict[str, float]:
+        times = []
+        for number in range(warmup + num_iterations):
+            start = time.perf_counter()
+            model(input_data)
+            model.synchronize()
+            times += [(time.perf_counter() - start) * 1e3] * (number >= warmup)
+        return dict.fromkeys(TYPED, float(np.mean(times)))
+
+    monkeypatch.setattr(timing, "_on_timed_model", unknown)
+    with pytest.raises(Missed, match="the clock that it reads with other counts"):
+        latency._counted(case_of(benchmark_latency=benchmark_latency), {}, 2)
+
+
+@pytest.mark.parametrize("stamp", [-1e6, 1e6])
+def test_stamps_of_the_student_s_side_move_no_time_beyond_what_was_seen(stamp: float) -> None:
+    model = ServedModel({"durations_ms": [2.0]}, 60)
+    before = time.perf_counter()
+    model.begin(simulated=False)
+    for _ in range(3):
+        model.call(now=stamp, ended=stamp, shape=[1, 3, 4, 4], dtype="float32", given=True)
+    model.finish(now=stamp, ended=stamp)
+    log, after = model.log(), time.perf_counter()
+    assert before <= log["start_s"][0] and log["end_s"][-1] <= model.returned_s <= after
+    assert (log["end_s"] - log["start_s"] >= 0.002 - 1e-6).all() and (log["start_s"][1:] >= log["end_s"][:-1]).all()
+    with pytest.raises(ValueError):
+        model.call(now=float("nan"), ended=0.0, shape=[1], dtype="float32", given=True)
+
+
+def test_images_per_second_cannot_choose_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    lies(monkeypatch, "timed_rate", lambda notebook, data: 1234.5)
+    with pytest.raises(Missed, match="in real time"):
+        s03_dynamic.rate(case_of())
+
+
+@pytest.mark.parametrize("raised", ["ValueError: they differ", None])
+def test_who_refuses_all_or_nothing_does_not_compare(monkeypatch: pytest.MonkeyPatch, raised: str | None) -> None:
+    def told(notebook: Any, data: dict[str, Any]) -> dict[str, Any]:
+        if data.get("served"):
+            notebook.ask("simplify", compared=False)
+        refused = raised or (None if data.get("served") else "ValueError: its outputs never repeat")
+        files = {} if refused else {simplifying.SIMPLIFIED: data["onnx"]}
+        return {"files": files, "raised": refused, "slip": False}
+
+    def simplify_onnx(src: Path, dst: Path) -> None:
+        Path(dst).write_bytes(simplifying._simplify(str(src))[0].SerializeToString())
+
+    lies(monkeypatch, "refused_model", told)
+    case = case_of(simplify_onnx=simplify_onnx)
+    if raised:
+        with pytest.raises(Missed, match="last digit to be written"):
+            s01_export.refuses(case)
+        return
+    lies(monkeypatch, "refused_model", lambda notebook, data: told(notebook, data) | {"files": _asked(notebook, data)})
+    with pytest.raises(Missed, match="computes something else"):
+        s01_export.refuses(case)
+
+
+def _asked(notebook: Any, data: dict[str, Any]) -> dict[str, bytes]:
+    """Return the file that a simplifier leaves which looks at nothing."""
+    return {simplifying.SIMPLIFIED: notebook.ask("simplify", compared=False)["model"]} if data.get("served") else {}
+
+
+def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at_its_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case, claim = case_of(), claim_of("calibrator", "calibrator.batches")
+    images = calibrator._given_images(case)
+    run = {"batch_size": 5, "cache": None, "ended": True, "faults": {}}
+    run["batches"] = [images[start : start + 5] for start in range(0, 20, 5)]
+    lies(
+        monkeypatch, "calibrator_runs", lambda notebook, data: dict.fromkeys(("first", "beside", "strided", "few"), run)
+    )
+    lies(monkeypatch, "calibrate", lambda notebook, data: b"TRT-101600-EntropyCalibration2\ninput: 3a000000\n")
+    monkeypatch.setattr(s04_int8, "_trusted", lambda model, images: {"input": 0.05, "conv0": 0.1, "output": 0.2})
+    assert claim.reported.judge(case).startswith("4 batches")
+    found = decide(claim, case)
+    assert found.earned == 0 and "0 of 3 within" in found.missed["found"]
+
+
+def test_a_cache_is_reused_where_the_engine_says_so_whatever_was_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = {index: np.full((2, 10), float(scale)) for index, scale in enumerate((1, 3, 2, 1, 2, 3, 2))}
+    monkeypatch.setattr(s04_int8, "_outputs_of", lambda case, index: outputs[index])
+    for point in ("cache_reused", "stale_cache"):
+        monkeypatch.setattr(engine, point, lambda case: "no batch asked for")
+    with pytest.raises(Missed, match="build 2 to have the scales of build 1"):
+        s04_int8._by_its_plans(None, ((1, 0, 2), (6, 2, 0)), engine.cache_reused)
+    assert "0%" in s04_int8._by_its_plans(None, ((3, 0, 2), (4, 2, 0)), engine.stale_cache)
+    outputs[4] = outputs[0]
+    with pytest.raises(Missed, match="build 5 to have the scales of build 3"):
+        s04_int8._by_its_plans(None, ((3, 0, 2), (4, 2, 0)), engine.stale_cache)
+
+
+@pytest.mark.parametrize(("found_ms", "kept"), [(0.9, True), (20.0, True), (0.5, False), (40.0, False)])
+def test_an_engine_s_time_is_one_that_the_grader_finds_too(found_ms: float, kept: bool) -> None:
+    def judged() -> str:
+        return in_reach(lambda attempt: (found_ms, 1.0), lambda: 1.0, "the latency")
+
+    if kept:
+        assert judged().startswith(f"{found_ms:.3f} ms")
+        return
+    with pytest.raises(Missed, match="as the grader finds it"):
+        judged()
+
+
+def test_labels_that_a_chart_is_said_to_have_stand_in_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
+    from helpers.points.s08_report import figures
+
+    def draw_charts(report: dict[str, Any], *labels: str) -> dict[str, Figure]:
+        charts = {}
+        for name in ("latency", "throughput", "speedup", "accuracy"):
+            charts[name] = Figure()
+            axes = charts[name].subplots()
+            axes.plot([1, 2], [3, 4])
+            if labels:
+                axes.set(xlabel=labels[0], ylabel=labels[1])
+        return charts
+
+    labels = ("speed-up (×)", "top-1 (%)")
+    truth = figures.drawn
+    monkeypatch.setattr(figures, "drawn", lambda figure: truth(draw_charts({}, *labels)["accuracy"]))
+    case, part = case_of(draw_charts=draw_charts), PARTS["charts.labels"]
+    with pytest.raises(Missed, match=r"the labels of 'accuracy' in its picture; found no 'speed-up"):
+        part.judge(case, EXAMPLES[:1], "accuracy")
+    honest = case_of(draw_charts=lambda report: draw_charts(report, *labels))
+    assert part.judge(honest, EXAMPLES[:1], "accuracy") == "accuracy: speed-up (×) and top-1 (%)"
