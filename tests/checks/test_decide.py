@@ -8,7 +8,7 @@ import pytest
 from helpers.errors import InputError
 from helpers.missed import Missed
 from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned, claims_of
-from solutions.checks.core.decide import SEED_VARIABLE, _seed, decide, run_claims
+from solutions.checks.core.decide import SEED_VARIABLE, decide, fresh_seed, run_claims
 from solutions.checks.core.record import read_record, record_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +97,7 @@ def test_every_test_cell_is_worth_its_claims_and_the_criteria_add_up_to_100() ->
 @pytest.mark.parametrize("wrong", ["abc", "-1", "1.5", "9" * 400, str(2**32)])
 def test_a_seed_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     monkeypatch.setenv(SEED_VARIABLE, "7")
-    assert _seed() == 7
+    assert fresh_seed() == 7
     monkeypatch.setenv(SEED_VARIABLE, wrong)
     with pytest.raises(InputError, match=f"{SEED_VARIABLE}=.* is no seed; give a whole number"):
-        _seed()
+        fresh_seed()
