@@ -45,7 +45,9 @@ def test_the_summary_has_the_points_by_criterion_and_what_was_lost_and_why(cours
 def test_a_cell_that_was_not_decided_says_what_kept_it(course: Course, lab: NotebookNode) -> None:
     dying = code_of(solved(lab), "cube", "def cube(x):\n    import os\n    os._exit(1)")
     said = _graded(course, "dies", dying)
-    assert re.search(r"Simplify the graph 0 of 2 No points for what could not be asked .*: the kernel died in cell \d+", said)
+    assert re.search(
+        r"Simplify the graph 0 of 2 No points for what could not be asked .*: the kernel died in cell \d+", said
+    )
 
 
 def test_points_that_a_person_changed_are_called_so(course: Course, lab: NotebookNode) -> None:
