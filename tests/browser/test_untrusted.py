@@ -8,7 +8,6 @@ import pytest
 from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Page, expect
 
-from solutions.grading import execute
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.layout import ROOT
@@ -33,9 +32,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Course:
     notebook.cells += [new_markdown_cell(WRITTEN), attached]
     path = hand_in(course, "eve", notebook)
     (path.parent / "evil.html").write_text("<script>alert('file'); fetch('/api/status')</script><p>a page</p>")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute, "prepared", lambda step, folder: ([], {}))
-        grade_class(course, [Submission("eve", [STEP])], [STEP], lambda *line: None)
+    grade_class(course, [Submission("eve", [STEP])], [STEP], lambda *line: None)
     return course
 
 
