@@ -34,7 +34,7 @@ def collect(course: Course) -> list[str]:
     lines: list[str] = []
     roster = read_roster(course.root)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for step in course.present:
+    for step in course.graded:
         archive = course.root / "downloaded" / step / "archive"
         if not archive.is_dir() or not any(archive.iterdir()):
             continue

@@ -24,7 +24,7 @@ from traitlets.config.loader import ConfigFileNotFound
 from helpers.errors import InputError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
-from helpers.lab import NOTEBOOKS
+from helpers.lab import CHAPTERS, NOTEBOOKS
 from solutions.grading.faults import CourseError, course_fault
 from solutions.grading.layout import course_config
 from solutions.grading.outcome import CLAIMS
@@ -60,6 +60,11 @@ class Course:
     def present(self) -> list[str]:
         """The steps whose notebook is there, in order."""
         return [step for step in self.steps if self.source(step).is_file()]
+
+    @property
+    def graded(self) -> list[str]:
+        """Those of the present that have points: a chapter is read, and nobody hands it in."""
+        return [step for step in self.present if step not in CHAPTERS]
 
     def source(self, step: str) -> Path:
         """Return the path of a step's source notebook."""

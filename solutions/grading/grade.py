@@ -29,7 +29,7 @@ class ClassGrades:
 
 def register_steps(course: Course) -> list[str]:
     """Put every step's notebook into the gradebook where it lacks it; return the steps."""
-    steps = course.present
+    steps = course.graded
     for step in steps:
         course.register(step)
     return steps
@@ -62,7 +62,7 @@ def _grade_student(
             if Journal(course, submission.student).settle(gradebook, step):
                 submission.notes.append(f"{step}: the gradebook lacked what the record has: put back")
         grades = grades_of(gradebook, submission.student, steps, graded)
-        if steps == course.present:  # of a part of the steps not all is known
+        if steps == course.graded:  # of a part of the steps not all is known
             write_notes(course.autograded(submission.student), submission.student, submission.notes)
     grades.notes = submission.notes
     return grades

@@ -21,7 +21,7 @@ def rebuilt(course: Course) -> ClassGrades:
     Raises:
         InputError: there are no records.
     """
-    steps = course.present
+    steps = course.graded
     folders = sorted(found.parent for found in course.autograded("").glob("*/grades") if found.is_dir())
     if not folders:
         raise InputError(f"no records to rebuild grades from: expected {course.autograded('<student>')}/grades/")

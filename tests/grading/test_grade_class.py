@@ -2,7 +2,9 @@
 
 import csv
 import json
+import shutil
 from copy import deepcopy
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -10,10 +12,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from solutions.grading.course import Course
-from solutions.grading.grade import ClassGrades, grade_class
-from solutions.grading.grades import write_grades
+from solutions.grading.grade import ClassGrades, grade_class, register_steps
+from solutions.grading.grades import maxima, write_grades
+from solutions.grading.layout import ROOT
 from solutions.grading.submissions import find_submissions
-from tests.grading.conftest import hand_in
+from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, code_of, index_of, solved
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
@@ -162,3 +165,12 @@ def test_the_environment_of_the_grader_is_as_before(course: Course, graded: Clas
     import os
 
     assert "TRT_LAB_RECORDS" not in os.environ and "NBGRADER_EXECUTION" not in os.environ
+
+
+def test_a_chapter_has_no_points_and_is_no_part_of_the_class(tmp_path: Path) -> None:
+    course = make_course(tmp_path)
+    shutil.copytree(ROOT / "solutions" / "15_llm", course.root / "solutions" / "15_llm")
+    assert course.present == [STEP, "15_llm"]
+    steps = register_steps(course)
+    with course.gradebook() as gradebook:
+        assert steps == [STEP] and sum(maxima(gradebook, steps).values()) == 5
