@@ -16,7 +16,7 @@ from helpers.errors import LabError
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
 from solutions.sandbox.disk import Hidden, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, tree
-from solutions.sandbox.room import ROOT, environment_of, visible
+from solutions.sandbox.room import ROOT, SITE, environment_of, visible
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
 MIB = 1 << 20
@@ -181,3 +181,11 @@ def test_a_folder_is_removed_whatever_was_made_in_it(tmp_path: Path) -> None:
     remove(folder)
     assert not folder.exists() and ROOT.is_dir()
     remove(folder)
+
+
+def test_a_sitecustomize_of_the_environment_runs_besides_the_sandbox_s_own(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.ran_too = __name__")
+    code = "import sys; print(sys.ran_too)\ntry: import debugpy\nexcept ModuleNotFoundError as error: print(error)"
+    path = {"PYTHONPATH": os.pathsep.join([str(SITE), str(tmp_path)])}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert done.stdout == "sitecustomize\ndebugpy needs a network\n"

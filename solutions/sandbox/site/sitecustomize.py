@@ -1,13 +1,14 @@
 """Python imports this as it starts in a sandbox: finds helpers/, and hides the debugger.
 
 Landlock lets nobody list the project's folder, which would show the names of all below it, and Python lists a folder
-to find a module. A kernel with debugpy opens a TCP port as it starts, and there is no network.
+to find a module. A kernel with debugpy opens a TCP port as it starts, and there is no network. A sitecustomize of the
+environment's own, which this one hides, runs after it.
 """
 
 import os
 import sys
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec, spec_from_file_location
 
 
 class _Finder:
@@ -25,4 +26,12 @@ class _Finder:
         return None
 
 
+def _run_hidden() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    hidden = PathFinder.find_spec(__name__, [folder for folder in sys.path if os.path.abspath(folder) != here])
+    if hidden is not None and hidden.loader is not None:
+        hidden.loader.exec_module(module_from_spec(hidden))
+
+
 sys.meta_path.insert(0, _Finder)
+_run_hidden()
