@@ -78,7 +78,7 @@ FLOORS = {
         *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "timed_calls", "builds", "student"),
         "serve",
     ),
-    "helpers.points": ("__init__", "case", "point", "builders", *STEPS, "rooms"),
+    "helpers.points": ("__init__", "case", "files", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "sandbox", "pipeline", "checks", "grading"),
     "solutions.pipeline": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),

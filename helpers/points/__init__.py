@@ -5,5 +5,5 @@ says what was expected, what was found and what to try. It sees plain data only:
 one student and one seed. The visible check judges its points on a case whose seed is known, so that it says the same
 each time; a hidden claim (solutions/checks) judges the same point on a fresh one, and adds what only the grader knows.
 
-Reading order: case.py, point.py, builders.py (what every engine builder is asked), then a step: s02_fp16.py.
+Reading order: case.py, files.py, point.py, builders.py (what every engine builder is asked), then a step: s02_fp16.py.
 """

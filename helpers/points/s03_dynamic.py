@@ -15,6 +15,7 @@ from helpers.points.point import Check, Reported, point
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import build_engine, failing_build
 from helpers.probes.clock import RealClock
+from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import unsupported_onnx
 from helpers.probes.timed_calls import ServedModel, StandIn
@@ -109,6 +110,7 @@ def limits(case: Case) -> str:
     return said
 
 
+@loads
 def _accepts(engine_plan: bytes, batch: int) -> bool:
     """Whether an execution context takes this batch, asked of TensorRT itself."""
     engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(engine_plan)

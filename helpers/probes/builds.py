@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "Build",
     "as_bytes",
     "build_engine",
+    "computes_as",
     "failed_build",
     "failing_build",
     "plan_facts",
@@ -243,6 +245,19 @@ def plan_facts(plan: bytes) -> dict[str, Any] | None:
         "precisions": count_precisions(layers),
         "convolutions": count_precisions([layer for layer in layers if "Conv" in str(layer.get("LayerType"))]),
     }
+
+
+@loads
+def computes_as(plan: bytes, other: bytes) -> bool:
+    """Return whether two plans of the CPU engine hold the same compiled network."""
+    return _cpu_plan(plan).computes_as(_cpu_plan(other))
+
+
+@lru_cache(maxsize=4)
+def _cpu_plan(plan: bytes) -> Any:
+    from helpers.cpu_engine.plan import Plan
+
+    return Plan.deserialize(plan)
 
 
 def _tensor(engine: Any, name: str) -> dict[str, Any]:

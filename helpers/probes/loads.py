@@ -3,6 +3,9 @@
     @loads
     def plan_facts(plan: bytes) -> dict[str, Any] | None: ...
 
+    @loads(seconds=600)
+    def built(model: bytes) -> bytes: ...
+
 Called, they run here; where a judge has named another place (`elsewhere`), they run there: in a sandboxed child that
 knows no secret, with limits on time and memory, since a file can be made to hang or to break what loads it.
 
@@ -18,17 +21,20 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from helpers.errors import LabError
 from helpers.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
 from helpers.probes.codec import pack, unpack
 
-__all__ = ["LoadError", "elsewhere", "loads"]
+__all__ = ["CALL_S", "LoadError", "elsewhere", "loads"]
+
+CALL_S = 120.0
+"""Seconds that one load or run of a student's file may take elsewhere, the child's start included."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Place = Callable[[str, str, tuple[Any, ...]], Any]
-"""Runs a function, by its module and name, on arguments."""
+Place = Callable[[str, str, tuple[Any, ...], float], Any]
+"""Runs a function, by its module and name, on arguments, within so many seconds."""
 
 _place: list[Place] = []
 _ERRORS = {error.__name__: error for error in (LabError, *LabError.__subclasses__())}
@@ -38,21 +44,31 @@ class LoadError(LabError):
     """A file could not be loaded where strangers' files are: it broke its loader, or took too long or too much."""
 
 
-def loads(function: Function) -> Function:
-    """Let the decorated function run where strangers' files are loaded."""
+@overload
+def loads(function: Function) -> Function: ...
+
+
+@overload
+def loads(*, seconds: float) -> Callable[[Function], Function]: ...
+
+
+def loads(function: Any = None, *, seconds: float = CALL_S) -> Any:
+    """Let the decorated function run where strangers' files are loaded, within `seconds`."""
+    if function is None:
+        return functools.partial(loads, seconds=seconds)
 
     @functools.wraps(function)
     def run(*given: Any) -> Any:
         if _place:
-            return _place[-1](function.__module__, function.__name__, given)
+            return _place[-1](function.__module__, function.__name__, given, seconds)
         return function(*given)
 
-    return run  # type: ignore[return-value]
+    return run
 
 
-def elsewhere(place: Place) -> None:
-    """Have every function of `loads` run at `place` from now on, in this process."""
-    _place[:] = [place]
+def elsewhere(place: Place | None) -> None:
+    """Have every function of `loads` run at `place` from now on; None: in this process again."""
+    _place[:] = [place] if place else []
 
 
 def asked_of(channel: socket.socket, ends: float | None, module: str, name: str, given: tuple[Any, ...]) -> Any:

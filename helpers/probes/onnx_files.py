@@ -1,23 +1,33 @@
 """Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from helpers.outputs import onnx_session
+from helpers.probes.loads import loads
 from helpers.probes.networks import tiny_onnx
 
-__all__ = ["UNHEARD", "onnx_facts", "redundant_onnx", "unrepeatable_onnx", "unsupported_onnx"]
+__all__ = [
+    "UNHEARD",
+    "onnx_facts",
+    "redundant_onnx",
+    "tensor_magnitudes",
+    "tensor_names",
+    "unrepeatable_onnx",
+    "unsupported_onnx",
+]
 
 _ML = ("", "ai.onnx")
 UNHEARD = ("Unheard", "Unseen")
 """The operators of `unsupported_onnx`."""
 
 
-def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
+@loads
+def onnx_facts(content: bytes) -> dict[str, Any]:
     """Return an ONNX model's own account, as plain data.
 
     Keys: `opset`; `inputs` and `outputs` (name → {"shape": numbers and the names of symbolic axes, "dtype"}; weights
@@ -28,9 +38,7 @@ def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
     Raises:
         onnx.onnx_cpp2py_export.checker.ValidationError, google.protobuf.message.DecodeError: not an ONNX model.
     """
-    model = (
-        onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(str(source), load_external_data=False)
-    )
+    model = onnx.load_from_string(content)
     graph = model.graph
     constants = _constants(graph)
     return {
@@ -42,6 +50,35 @@ def onnx_facts(source: str | Path | bytes) -> dict[str, Any]:
         "foldable": _foldable(graph, set(constants)),
         "external": [tensor.name for tensor in graph.initializer if tensor.data_location == TensorProto.EXTERNAL],
     }
+
+
+@loads
+def tensor_names(content: bytes) -> list[str]:
+    """Return the names of all tensors that a model is given or computes."""
+    graph = onnx.load_from_string(content).graph
+    return [*(value.name for value in graph.input), *(name for node in graph.node for name in node.output)]
+
+
+@loads
+def tensor_magnitudes(content: bytes, names: list[str], images: np.ndarray) -> dict[str, np.ndarray]:
+    """Return of each tensor of `names` that a model computes from images, or is given as `input`, its magnitudes.
+
+    An array of four: the number of values, their mean magnitude, norm (over the root of that number) and largest one.
+    """
+    network = onnx.load_from_string(content)
+    made = {name for node in network.graph.node for name in node.output}
+    known = {value.name for value in network.graph.output}
+    chosen = [name for name in names if name in made]
+    network.graph.output.extend([onnx.ValueInfoProto(name=name) for name in chosen if name not in known])
+    session = onnx_session(network.SerializeToString())
+    values = session.run(chosen, {session.get_inputs()[0].name: images}) if chosen else []  # no name means all
+    found = {name: _magnitudes(value) for name, value in zip(chosen, values, strict=True)}
+    return {"input": _magnitudes(images), **found} if "input" in names else found
+
+
+def _magnitudes(value: np.ndarray) -> np.ndarray:
+    sizes = np.abs(value.astype(np.float64))
+    return np.array([value.size, sizes.mean(), np.sqrt((sizes**2).mean()), sizes.max()])
 
 
 def _tensor(value: onnx.ValueInfoProto) -> dict[str, Any]:

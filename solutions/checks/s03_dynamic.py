@@ -21,7 +21,7 @@ from solutions.checks.trusted.plans import (
     small_on_a_gpu,
 )
 from solutions.checks.trusted.reference import reference
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.timed import opened
 
 CELL, SPEED_CELL = "dynamic_engine", "dynamic_speed"
 ARTIFACT = "resnet50_dynamic_fp16.engine"
@@ -116,9 +116,7 @@ def _images_per_second(plan: bytes | None) -> float | None:
     """Return what a plan gives here at the largest batch measured, None where it cannot run that."""
     batch = s03_dynamic.MEASURED[-1]
     try:
-        with InferenceEngine(plan or b"") as engine:
-            engine.bind(batch)
-            return batch / min(engine.execute_ms() for _ in range(2)) * 1e3
+        return batch / min(opened(plan or b"").executions(batch, 2)) * 1e3
     except LabError:
         return None
 

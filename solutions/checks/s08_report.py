@@ -1,14 +1,14 @@
 """Claims of step 8: its parts on runs that nobody has seen, a share of the points for each piece; this run's report."""
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from helpers.lab import ENGINES, ONNX_FILE
+from helpers.lab import ENGINES, ONNX_FILE, made_by
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.files import json_of
 from helpers.points.s08_report import PARTS
-from helpers.points.s08_report.contents import built, needed
+from helpers.points.s08_report.contents import built
 from helpers.points.s08_report.runs import MEASUREMENTS, Run
 from solutions.checks.core.claim import Earned, claim
 from solutions.checks.trusted.report_runs import KINDS, made_up
@@ -44,19 +44,12 @@ _award("report.accuracy", 0.75, NUMBERS, _FEW)
 
 @claim("report.this_run", cell=NUMBERS, points=0.5, title="The report among the artifacts is of this run")
 def this_run(case: Case) -> str:
-    contents = {name: _parsed(case, f"{name}.json") for name in MEASUREMENTS}
+    contents = {name: json_of(case, f"{name}.json", f"run step {made_by(f'{name}.json')}") for name in MEASUREMENTS}
     run = Run(**contents, files={"onnx": ONNX_FILE, **ENGINES}, report={}, figures={})
-    if _parsed(case, "report.json") != built(case, run):
+    if json_of(case, "report.json", "run the cell that writes it again") != built(case, run):
         expected = "report.json to hold what build_report makes of the files beside it"
         raise Missed(expected, "another content", "run the cell that writes it again, after build_report's")
     return "report.json is what build_report makes of this run's files"
-
-
-def _parsed(case: Case, name: str) -> dict:
-    try:
-        return json.loads(needed(case, name))
-    except (ValueError, RecursionError) as error:
-        raise Missed(f"{name} to be JSON", str(error)[:80], "run the cell that writes it again") from error
 
 
 _award("charts.figures", 0.5, CHARTS, _FEW)

@@ -1,8 +1,6 @@
 """Claims of step 9: its points on fresh networks and tables, and what the trusted side's own engines say."""
 
-import tempfile
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +8,7 @@ from helpers.backend import ENGINE
 from helpers.data import load_dataset
 from helpers.lab import ENGINES, ONNX_FILE
 from helpers.missed import Missed
-from helpers.outputs import onnx_outputs, relative_error
+from helpers.outputs import relative_error
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.s04_int8.calibration import CACHE
@@ -20,9 +18,8 @@ from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import run_plan
 from solutions.checks.trusted.reference_images import held_out_images
-from solutions.pipeline.building.build import build_engine
-from solutions.pipeline.building.build_options import BuildOptions
-from solutions.pipeline.engines.served import predicted
+from solutions.pipeline.building import served
+from solutions.pipeline.engines.served import model_outputs, predicted
 from solutions.pipeline.images.preprocessing import load_batch
 
 LAYERS_CELL, ENGINE_CELL, STUDY_CELL = "mixed_layers", "mixed_engine", "mixed_sensitivity"
@@ -52,14 +49,9 @@ award("mixed.read_back", 0.35, engine.precision, cell=ENGINE_CELL)
 @lru_cache(maxsize=4)
 def _trusted_plan(model: bytes, cache: bytes, keep: tuple[str, ...]) -> bytes:
     """Return the pipeline's engine from the same cache, with the same layers in FP16."""
-    with tempfile.TemporaryDirectory() as name:
-        onnx, scales, target = (Path(name) / file for file in ("model.onnx", "model.cache", "model.engine"))
-        onnx.write_bytes(model)
-        scales.write_bytes(cache)
-        sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), engine.BATCHES, strict=True))
-        kept = tuple(f"{layer}:fp16" for layer in keep)
-        build_engine(onnx, target, BuildOptions("int8+fp16", **sizes, calib_cache=scales, layer_precisions=kept))
-        return target.read_bytes()
+    sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), engine.BATCHES, strict=True))
+    kept = [f"{layer}:fp16" for layer in keep]
+    return served.built(model, {"precision": "int8+fp16", "layer_precisions": kept, **sizes}, cache)
 
 
 @claim("mixed.scales", cell=ENGINE_CELL, points=0.25, title="Its scales are the cache's, which stays as it is")
@@ -116,7 +108,7 @@ def _study_images(number: int) -> np.ndarray:
 
 def _drift(plan: bytes, model: bytes, images: np.ndarray) -> float:
     """Return how far an engine's outputs on images [N, 3, 224, 224] are from the FP32 model's."""
-    return relative_error(predicted(plan, images), onnx_outputs(model, images))
+    return relative_error(predicted(plan, images), model_outputs(model, images))
 
 
 @claim("mixed.drift", cell=RESULTS_CELL, points=0.5, title="On other images it drifts less than INT8, as it says")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from helpers.backend import cuda, trt
+from helpers.errors import EngineError
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.points import builders
@@ -23,37 +23,22 @@ award("profiles.half_precision", 0.25, profiles.half_precision, cell=CELL)
 def outputs(case: Case) -> str:
     plan, model = builders.plan_of(profiles.built(case), profiles.BUILD), profiles.network(case)
     facts, worst = builders.facts_of(plan, "the engine"), 0.0
-    engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     names = [*facts["inputs"], *facts["outputs"]][:2]
     for index, ranges in enumerate(facts["profiles"]):
         batch = ranges[names[0]][1][0]
         images = case.random(f"profiles.images.{index}").standard_normal((batch, 3, EDGE, EDGE)).astype(np.float32)
-        error = relative_error(_run_in(engine, index, names, images), onnx_outputs(model, images))
+        try:
+            found = profiles.outputs_in(plan, index, names, images)
+        except EngineError as refused:
+            asked = f"profile {index} to take and run a batch of shape {images.shape}"
+            raise Missed(asked, str(refused), "look at the profiles' shapes, and at its log") from refused
+        error = relative_error(found, onnx_outputs(model, images))
         if not error <= HALF_TOLERANCE:
             asked = f"the model's outputs within {HALF_TOLERANCE:.1%} at batch {batch} in profile {index}"
             advice = "build from the ONNX file that is passed in, with its weights unchanged"
             raise Missed(asked, f"a relative error of {shown_error(error)}", advice)
         worst = max(worst, error)
     return f"{len(facts['profiles'])} profiles, relative error up to {worst:.2%}"
-
-
-def _run_in(engine: trt.ICudaEngine, index: int, names: list[str], images: np.ndarray) -> np.ndarray:
-    """Return the outputs [N, classes] of a batch in one profile; raise Missed where it does not take it."""
-    context, stream = engine.create_execution_context(), cuda.Stream()
-    ready = context.set_optimization_profile_async(index, stream.handle)
-    if not (ready and context.set_input_shape(names[0], images.shape)):
-        asked = f"profile {index} to take a batch of shape {images.shape}"
-        raise Missed(asked, "TensorRT refused", "look at the profiles' shapes")
-    found = np.empty(tuple(context.get_tensor_shape(names[1])), np.float32)
-    buffers = [cuda.mem_alloc(array.nbytes) for array in (images, found)]
-    for name, buffer in zip(names, buffers, strict=True):
-        context.set_tensor_address(name, int(buffer))
-    cuda.memcpy_htod(buffers[0], images)
-    if not context.execute_async_v3(stream.handle):
-        raise Missed(f"profile {index} to run a batch of shape {images.shape}", "TensorRT refused", "look at its log")
-    stream.synchronize()
-    cuda.memcpy_dtoh(found, buffers[1])
-    return found
 
 
 award("profiles.failures", 0.25, profiles.failures, cell=CELL)

@@ -1,8 +1,6 @@
 """Claims of step 14: its points on fresh networks, and what the trusted side's own engine and other images say."""
 
-import tempfile
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +8,7 @@ from helpers.backend import ENGINE
 from helpers.errors import LabError
 from helpers.lab import ENGINES, ONNX_FILE
 from helpers.missed import Missed
-from helpers.outputs import onnx_outputs, relative_error
+from helpers.outputs import relative_error
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.s14_explicit_quantisation import engine, placement, results, weights
@@ -19,9 +17,8 @@ from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import check_outputs, run_plan, same_network
 from solutions.checks.trusted.reference_images import held_out_images
-from solutions.pipeline.building.build import build_engine
-from solutions.pipeline.building.build_options import BuildOptions
-from solutions.pipeline.engines.served import predicted
+from solutions.pipeline.building import served
+from solutions.pipeline.engines.served import model_outputs, predicted
 
 PAIR_CELL, INSERTION_CELL, SKIPS_CELL = "qdq_pair", "qdq_insertion", "qdq_skips"
 ENGINE_CELL, RESULTS_CELL = "qdq_engine", "qdq_results"
@@ -74,12 +71,8 @@ award("qdq.record", 0.2, results.record, cell=RESULTS_CELL)
 @lru_cache(maxsize=2)
 def _trusted_plan(model: bytes) -> bytes:
     """Return the pipeline's engine of a model that has its Q/DQ nodes."""
-    with tempfile.TemporaryDirectory() as name:
-        onnx, target = Path(name) / "model.onnx", Path(name) / "model.engine"
-        onnx.write_bytes(model)
-        sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), engine.BATCHES, strict=True))
-        build_engine(onnx, target, BuildOptions("int8", **sizes))
-        return target.read_bytes()
+    sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), engine.BATCHES, strict=True))
+    return served.built(model, {"precision": "int8", **sizes})
 
 
 @claim("qdq.of_the_file", cell=RESULTS_CELL, points=0.2, title="The engine is that of the file")
@@ -121,4 +114,4 @@ def drift(case: Case) -> str:
 
 def _drift(plan: bytes, model: bytes, images: np.ndarray) -> float:
     """Return how far an engine's outputs on images [N, 3, 224, 224] are from the FP32 model's."""
-    return relative_error(predicted(plan, images), onnx_outputs(model, images))
+    return relative_error(predicted(plan, images), model_outputs(model, images))

@@ -34,6 +34,7 @@ from solutions.grading.outcome import CLAIMS
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
 from tests.submissions.bank import Entry, patched_cells
+from tests.submissions.strangers import held
 
 __all__ = ["SETTINGS", "Outcome", "run_all", "run_entry", "speaking"]
 
@@ -244,7 +245,8 @@ def _test_cell(entry: Entry, source: str, grade_id: str, namespace: dict[str, An
     with contextlib.redirect_stdout(printed):
         _execute(source, f"visible {grade_id}", namespace, [])
     outcome.visible[grade_id] = printed.getvalue()
-    failed = _execute(CLAIMS.format(cell=grade_id), f"hidden {grade_id}", namespace, outcome.errors)
+    with held():
+        failed = _execute(CLAIMS.format(cell=grade_id), f"hidden {grade_id}", namespace, outcome.errors)
     record = Path(os.environ["TRT_LAB_RECORDS"]) / f"{grade_id}.json"
     if failed is not None or not record.is_file():
         outcome.died = f"the test cell {grade_id} failed: {failed}"

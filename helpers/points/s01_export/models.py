@@ -78,10 +78,15 @@ def one_file(files: Files, name: str, facts: Facts) -> str:
 def checked(files: Files, name: str) -> None:
     """Raise Missed where ONNX's checker finds something wrong."""
     try:
-        with _on_disk(files) as folder:
-            onnx.checker.check_model(str(folder / name), full_check=True)
+        _check(files, name)
     except Exception as error:
         raise Missed("a model that ONNX's checker accepts", str(error)[:300], "run onnx.checker on the file") from error
+
+
+@loads
+def _check(files: Files, name: str) -> None:
+    with _on_disk(files) as folder:
+        onnx.checker.check_model(str(folder / name), full_check=True)
 
 
 def ends_named(facts: Facts) -> str:

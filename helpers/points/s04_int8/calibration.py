@@ -19,6 +19,7 @@ from helpers.points.s04_int8.dataset import FUNCTION as DATASET
 from helpers.points.s04_int8.dataset import SHAPE
 from helpers.points.s04_int8.runs import play_tensorrt
 from helpers.probes.answer import Notebook, probe
+from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE
 
 __all__ = [
@@ -66,6 +67,7 @@ _MOST_IMAGES = 2000
 _ABSENT = "run the cell that calibrates, after those above it"
 
 
+@loads
 def read_scales(cache: bytes) -> dict[str, float]:
     """Return the scale of each tensor in a calibration cache; an empty dictionary where it is none."""
     try:

@@ -1,6 +1,5 @@
 """What is asked of latency.json and throughput.json: complete, in order, and fitting each other."""
 
-import json
 import math
 import statistics
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ from typing import Any
 from helpers.lab import BATCHES, ENGINES, NAMES
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.files import json_of
 from helpers.points.point import point
 from helpers.points.s06_benchmark.latency import STATISTICS
 
@@ -49,11 +49,9 @@ def throughput_rows(case: Case) -> Rows:
 
 
 def _rows(case: Case, file: str, keys: tuple[str, ...]) -> Rows:
-    content = case.artifact(file)
-    if content is None:
-        raise Missed(f"{file} among the artifacts", "no such file", "run the cell that writes it")
+    read = json_of(case, file, "run the cell that writes it")
     try:
-        rows = {(str(row["name"]), int(row["batch"])): row for row in json.loads(content)["rows"]}
+        rows = {(str(row["name"]), int(row["batch"])): row for row in read["rows"]}
     except (ValueError, KeyError, TypeError) as error:
         found = f"{type(error).__name__}: {error}"
         raise Missed(f'{file} to hold {{"rows": [{{"name", "batch", …}}]}}', found, "run the cell again") from error

@@ -1,6 +1,5 @@
 """Step 7's points: an accuracy loop that counts right, and the table that it makes."""
 
-import json
 import math
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from helpers.lab import NAMES, QUICK, VALIDATION_IMAGES
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.files import json_of
 from helpers.points.point import Reported, point
 from helpers.points.s07_accuracy.known import FUNCTION, evaluate_known, ranked_scores
 from helpers.probes.student import Reply
@@ -273,11 +273,8 @@ def models(case: Case) -> str:
 
 def rows(case: Case) -> dict[str, dict[str, float]]:
     """Return accuracy.json's rows by name; raise Missed where it is not as the notebook writes it."""
-    content = case.artifact(ARTIFACT)
-    if content is None:
-        raise Missed(f"{ARTIFACT} among the artifacts", "no such file", "run the cell that evaluates the engines")
+    read = json_of(case, ARTIFACT, "run the cell that evaluates the engines")
     try:
-        read = json.loads(content)
         found = {row["name"]: {key: float(row[key]) for key in ("top1", "top5")} for row in read["rows"]}
         counted = int(read["num_samples"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -10,11 +10,12 @@ from helpers.backend import trt
 from helpers.lab import BASELINE, artifact_path, made_by
 from helpers.missed import Missed
 from helpers.points.case import Case
+from helpers.points.files import needed
 from helpers.points.s08_report.runs import Part, Run
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.loads import loads
 
-__all__ = ["DECIMALS", "FUNCTION", "PARTS", "as_json", "built", "equal", "needed", "report_built"]
+__all__ = ["DECIMALS", "FUNCTION", "PARTS", "as_json", "built", "equal", "report_built"]
 
 FUNCTION = "build_report"
 DECIMALS = 3
@@ -59,20 +60,16 @@ def built(case: Case, run: Run) -> dict[str, Any]:
     return reply["content"]
 
 
-def needed(case: Case, name: str) -> bytes:
-    """Return an artifact's bytes; raise Missed, which names the step, where it is not there."""
-    content = case.artifact(name)
-    if content is None:
-        raise Missed(f"{name} among the artifacts", "no such file", f"run step {made_by(name)}, which makes it")
-    return content
+def _needed(case: Case, name: str) -> bytes:
+    return needed(case, name, f"run step {made_by(name)}, which makes it")
 
 
 def _expected(case: Case, run: Run, key: str) -> Any:
     """Return what a report of the run must hold under `key`; a set holds values of which any is right."""
     if key == "sizes_bytes":
-        return {name: len(needed(case, file)) for name, file in run.files.items()}
+        return {name: len(_needed(case, file)) for name, file in run.files.items()}
     if key == "memory_bytes":
-        return {name: _memory(needed(case, file)) for name, file in run.files.items() if name != "onnx"}
+        return {name: _memory(_needed(case, file)) for name, file in run.files.items() if name != "onnx"}
     return run.report[key]
 
 

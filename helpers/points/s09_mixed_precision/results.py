@@ -1,6 +1,5 @@
 """What the run on the lab's model left: sensitivity.json and resnet50_mixed.engine."""
 
-import json
 import math
 from typing import Any
 
@@ -10,9 +9,11 @@ from helpers.layer_groups import Group, ends, groups_of_model
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
+from helpers.points.files import json_of, needed
 from helpers.points.point import point
 from helpers.points.s09_mixed_precision.engine import BATCHES, precisions_of
 from helpers.points.s09_mixed_precision.study import parts
+from helpers.probes.loads import loads
 
 __all__ = ["PLAN", "TABLE", "engine", "groups_of_lab", "kept_by", "plan_of", "read_table", "table"]
 
@@ -23,19 +24,18 @@ _AGAIN = "run the cells of the last task in order"
 
 def groups_of_lab(case: Case) -> list[Group]:
     """Return the groups of the ONNX file that the step was given."""
-    model = case.artifact(ONNX_FILE)
-    if not model:
-        raise Missed(f"{ONNX_FILE} among the artifacts", "no such file", "run step 1")
-    return groups_of_model(model, ONNX_FILE)
+    return [Group(name, *map(tuple, layers)) for name, *layers in _groups(needed(case, ONNX_FILE, "run step 1"))]
+
+
+@loads
+def _groups(model: bytes) -> list[list[Any]]:
+    return [[group.name, group.layers, group.weighted] for group in groups_of_model(model, ONNX_FILE)]
 
 
 def read_table(case: Case) -> dict[str, Any]:
     """Return sensitivity.json; raise Missed where it is not as the notebook writes it."""
-    content = case.artifact(TABLE)
-    if content is None:
-        raise Missed(f"{TABLE} among the artifacts", "no such file", _AGAIN)
+    read = json_of(case, TABLE, _AGAIN)
     try:
-        read = json.loads(content)
         found: dict[str, Any] = {key: float(read[key]) for key in _DRIFTS}
         found["groups"] = {
             str(name): {way: float(row[way]) for way in ("kept", "alone")} for name, row in read["groups"].items()

@@ -3,7 +3,10 @@
 from functools import partial
 from typing import Any
 
-from helpers.backend import trt
+import numpy as np
+
+from helpers.backend import cuda, trt
+from helpers.errors import EngineError
 from helpers.missed import SLIPS, Missed
 from helpers.points import builders
 from helpers.points.case import Case
@@ -11,6 +14,7 @@ from helpers.points.point import point
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import build_engine, failed_build
 from helpers.probes.engines import probe_engine
+from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import unsupported_onnx
 
@@ -23,6 +27,7 @@ __all__ = [
     "half_precision",
     "nearest",
     "network",
+    "outputs_in",
     "outside",
     "plan",
     "profiles",
@@ -132,6 +137,30 @@ def picks(notebook: Notebook, *, plan: bytes, batches: list[int]) -> list[Any]:
             raise
         except Exception as error:
             found.append([type(error).__name__, str(error)])
+    return found
+
+
+@loads
+def outputs_in(plan: bytes, index: int, names: list[str], images: np.ndarray) -> np.ndarray:
+    """Return the outputs [N, classes] of a batch in one of a plan's profiles; `names` are input and output.
+
+    Raises:
+        EngineError: the profile does not take it, or the engine does not run.
+    """
+    engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
+    context, stream = engine.create_execution_context(), cuda.Stream()
+    ready = context.set_optimization_profile_async(index, stream.handle)
+    if not (ready and context.set_input_shape(names[0], images.shape)):
+        raise EngineError("TensorRT refused the shape")
+    found = np.empty(tuple(context.get_tensor_shape(names[1])), np.float32)
+    buffers = [cuda.mem_alloc(array.nbytes) for array in (images, found)]
+    for name, buffer in zip(names, buffers, strict=True):
+        context.set_tensor_address(name, int(buffer))
+    cuda.memcpy_htod(buffers[0], images)
+    if not context.execute_async_v3(stream.handle):
+        raise EngineError("TensorRT refused to run")
+    stream.synchronize()
+    cuda.memcpy_dtoh(found, buffers[1])
     return found
 
 

@@ -118,7 +118,7 @@ def places(case: Case) -> str:
 @point("Exactly these inputs are read through a pair, and the rest of the model is as it was")
 def through(case: Case) -> str:
     network, found, asked = _inserted(case)
-    compare(read_model(onnx.load_from_string(network.model)), found)
+    compare(read_model(network.model), found)
     for name, index in sorted({*asked} - {*found.pairs}):
         expected = f"input {index} of {name} through QuantizeLinear and DequantizeLinear"
         raise Missed(expected, "it is read in float", "every place in `places` gets its pair, whatever their order")

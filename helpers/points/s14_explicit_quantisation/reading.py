@@ -8,6 +8,7 @@ import onnx
 from onnx import numpy_helper
 
 from helpers.missed import Missed
+from helpers.probes.loads import loads
 
 __all__ = ["Pair", "Reading", "compare", "read_model", "read_quantised"]
 
@@ -45,32 +46,50 @@ class Reading:
 def read_quantised(content: bytes) -> Reading:
     """Return a reading of a serialized model; raise Missed where it is no sound ONNX model with its nodes in order."""
     try:
-        model = onnx.load_from_string(content)
-        onnx.checker.check_model(model)
+        _check(content)
     except Exception as error:  # the checker's and protobuf's errors have classes of their own
         found = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
         advice = "a node may only read what stands before it, or is stored; names are given once"
         raise Missed("an ONNX model that onnx.checker accepts", found, advice) from error
-    return read_model(model)
+    return read_model(content)
 
 
-def read_model(model: onnx.ModelProto) -> Reading:
+def read_model(content: bytes) -> Reading:
     """Return a reading of a sound model."""
+    nodes, pairs, count, stored, ends = _pieces(content)
+    return Reading(
+        nodes={name: (kind, about, tuple(inputs), tuple(outputs)) for name, kind, about, inputs, outputs in nodes},
+        pairs={(node, index): Pair(*names, *map(tuple, both)) for node, index, names, both in pairs},
+        count=count,
+        stored=stored,
+        ends=tuple(map(tuple, ends)),
+    )
+
+
+@loads
+def _check(content: bytes) -> None:
+    onnx.checker.check_model(onnx.load_from_string(content))
+
+
+@loads
+def _pieces(content: bytes) -> list[Any]:
+    """Return what a reading is made of, as plain data."""
+    model = onnx.load_from_string(content)
     stored = _stored(model.graph)
     producer = {name: node for node in model.graph.node for name in node.output}
     kept = [node for node in model.graph.node if node.op_type not in (_Q, _DQ, "Constant")]
-    pairs, nodes = {}, {}
+    pairs, nodes = [], []
     for node in kept:
         inputs = list(node.input)
         for index, name in enumerate(node.input):
-            pair = _pair(producer, stored, name)
-            if pair:
-                pairs[node.name, index], inputs[index] = pair, pair.tensor
+            if pair := _pair(producer, stored, name):
+                (_, inputs[index]), _ = pair
+                pairs.append([node.name, index, *pair])
         attributes = str(sorted(str(about) for about in node.attribute))
-        nodes[node.name] = node.op_type, attributes, tuple(inputs), tuple(node.output)
+        nodes.append([node.name, node.op_type, attributes, inputs, list(node.output)])
     count = sum(node.op_type in (_Q, _DQ) for node in model.graph.node)
-    ends = tuple(tuple(value.name for value in side) for side in (model.graph.input, model.graph.output))
-    return Reading(nodes, pairs, count, stored, ends)
+    ends = [[value.name for value in side] for side in (model.graph.input, model.graph.output)]
+    return [nodes, pairs, count, stored, ends]
 
 
 def _stored(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
@@ -83,19 +102,18 @@ def _stored(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     return found
 
 
-def _pair(producer: dict[str, onnx.NodeProto], stored: dict[str, np.ndarray], name: str) -> Pair | None:
+def _pair(
+    producer: dict[str, onnx.NodeProto], stored: dict[str, np.ndarray], name: str
+) -> tuple[list[str], list[list[Any]]] | None:
+    """Return the names and the numbers of the pair that makes a tensor, in `Pair`'s order; None where none does."""
     after = producer.get(name)
     before = producer.get(after.input[0]) if after is not None and after.op_type == _DQ else None
     if before is None or before.op_type != _Q:
         return None
     both = before, after
-    return Pair(
-        name=before.name or name,
-        tensor=before.input[0],
-        scales=tuple(stored.get(node.input[1], np.array(np.nan)) for node in both),
-        zeros=tuple(stored.get(node.input[2]) if len(node.input) > 2 else None for node in both),
-        axes=tuple(_axis(node) for node in both),
-    )
+    scales = [stored.get(node.input[1], np.array(np.nan)) for node in both]
+    zeros = [stored.get(node.input[2]) if len(node.input) > 2 else None for node in both]
+    return [before.name or name, before.input[0]], [scales, zeros, [_axis(node) for node in both]]
 
 
 def _axis(node: onnx.NodeProto) -> int:

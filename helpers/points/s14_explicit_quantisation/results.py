@@ -1,21 +1,18 @@
 """What the run on the lab's model left: resnet50_qdq.onnx, resnet50_qdq.engine and explicit.json."""
 
-import json
 import math
 from typing import Any
 
 import numpy as np
-import onnx
 
 from helpers.backend import ENGINE
-from helpers.calibration_cache import parse_cache
-from helpers.errors import LabError
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
+from helpers.points.files import json_of, needed
 from helpers.points.point import point
-from helpers.points.s04_int8.calibration import CACHE
+from helpers.points.s04_int8.calibration import CACHE, read_scales
 from helpers.points.s09_mixed_precision.engine import precisions_of
 from helpers.points.s14_explicit_quantisation.engine import BATCHES
 from helpers.points.s14_explicit_quantisation.placement import weight_scale_fault
@@ -43,10 +40,7 @@ _APART = 0.5
 
 
 def _given(case: Case, name: str) -> bytes:
-    content = case.artifact(name)
-    if not content:
-        raise Missed(f"{name} among the artifacts", "no such file", _AGAIN)
-    return content
+    return needed(case, name, _AGAIN)
 
 
 def model_of(case: Case) -> bytes:
@@ -84,7 +78,7 @@ def _branches(reading: Reading) -> dict[str, list[int]]:
 
 @point("The file is the lab's model with pairs at its weighted layers and its skip branches, and nowhere else")
 def file(case: Case) -> str:
-    original = read_model(onnx.load_from_string(_given(case, ONNX_FILE)))
+    original = read_model(_given(case, ONNX_FILE))
     found = read_quantised(model_of(case))
     compare(original, found)
     axes, sums = weighted_layers(original), _branches(original)
@@ -111,10 +105,9 @@ def _check_places(found: Reading, layers: list[str], sums: dict[str, list[int]])
 
 
 def _scales(case: Case, found: Reading, axes: dict[str, int]) -> None:
-    try:
-        scales = parse_cache(_given(case, CACHE)).scales
-    except LabError as error:
-        raise Missed(f"{CACHE} to be a calibration cache", str(error)[:120], "run step 4 again") from error
+    scales = read_scales(_given(case, CACHE))
+    if not scales:
+        raise Missed(f"{CACHE} to be a calibration cache", "no scale in it", "run step 4 again")
     for (name, index), pair in found.pairs.items():
         if pair.tensor in found.stored:
             fault = weight_scale_fault(found.stored[pair.tensor], pair, axes.get(name, 0))
@@ -132,7 +125,7 @@ def _scales(case: Case, found: Reading, axes: dict[str, int]) -> None:
 def engine(case: Case) -> str:
     plan = plan_of(case)
     builders.profile_is(plan, BATCHES)
-    ran = precisions_of(plan, [*weighted_layers(read_model(onnx.load_from_string(_given(case, ONNX_FILE))))])
+    ran = precisions_of(plan, [*weighted_layers(read_model(_given(case, ONNX_FILE)))])
     number = sum(precision == "int8" for precision in ran.values())
     if number < (len(ran) if ENGINE == "cpu" else len(ran) / 2):
         other = next(name for name, precision in ran.items() if precision != "int8")
@@ -142,9 +135,8 @@ def engine(case: Case) -> str:
 
 def read_record(case: Case) -> dict[str, Any]:
     """Return explicit.json; raise Missed where it is not as the notebook writes it."""
-    content = _given(case, RECORD)
+    read = json_of(case, RECORD, _AGAIN)
     try:
-        read = json.loads(content)
         found: dict[str, Any] = {
             "layers": {way: int(read["layers"][way]) for way in _WAYS},
             "ms": {way: float(read["ms"][way]) for way in _WAYS},

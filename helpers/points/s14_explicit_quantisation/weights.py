@@ -11,6 +11,7 @@ from helpers.outputs import onnx_session
 from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.probes.answer import Notebook, probe
+from helpers.probes.loads import loads
 
 __all__ = ["PAIR", "QUANTIZE", "codes", "pair", "scales", "silent"]
 
@@ -120,19 +121,17 @@ def pair(case: Case) -> str:
 def _judge_pair(case: Case, name: str, scale: np.ndarray, axis: int | None, random: np.random.Generator) -> None:
     what = "with one scale" if axis is None else f"with a scale a channel, axis {axis}"
     answer = case.call(pair_nodes, name=name, scale=scale, axis=axis).require(PAIR)
-    nodes = [onnx.NodeProto.FromString(content) for content in answer["nodes"]]
-    stored = [onnx.TensorProto.FromString(content) for content in answer["stored"]]
-    kinds = [node.op_type for node in nodes]
+    nodes, stored = _read(answer["nodes"], answer["stored"])
+    kinds, names = [kind for kind, _, _ in nodes], [name for _, name, _ in nodes]
     if kinds != ["QuantizeLinear", "DequantizeLinear"]:
         raise Missed(f"QuantizeLinear, then DequantizeLinear, {what}", ", ".join(kinds) or "no node", "two nodes")
-    names = [node.name for node in nodes]
     if len({*filter(None, names)}) != len(names):
         raise Missed("two nodes with names of their own", f"{names}", "builders and inspectors call layers by them")
     _types(nodes, stored, what)
     values = (random.standard_normal((5, 4, 5)) * 1.2).astype(np.float32)
     along = scale if axis is None else scale.reshape([-1 if one == axis else 1 for one in range(3)])
     expected = np.clip(np.rint(values / along), -128, 127) * along
-    off = np.abs(_run(nodes, stored, name, values, what) - expected) / along
+    off = np.abs(_run(answer, name, values, what) - expected) / along
     if not off.max() <= 1 + 1e-3 or (off > 1e-3).mean() > 0.02:  # a value on the edge of two steps may take either
         found = f"{(off > 1e-3).mean():.0%} of the values are others, by up to {off.max():.3g} steps"
         raise Missed(
@@ -140,14 +139,22 @@ def _judge_pair(case: Case, name: str, scale: np.ndarray, axis: int | None, rand
         )
 
 
-def _types(nodes: list[onnx.NodeProto], stored: list[onnx.TensorProto], what: str) -> None:
+@loads
+def _read(nodes: list[bytes], stored: list[bytes]) -> list[Any]:
+    """Return each node's operator, name and inputs, and the stored tensors by name."""
+    read = [onnx.NodeProto.FromString(content) for content in nodes]
+    tensors = [onnx.TensorProto.FromString(content) for content in stored]
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in tensors}
+    return [[[node.op_type, node.name, list(node.input)] for node in read], values]
+
+
+def _types(nodes: list[Any], found: dict[str, np.ndarray], what: str) -> None:
     """Raise Missed where a scale is not float32, or a zero point is not an int8 of 0: TensorRT takes no other."""
-    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in stored}
-    for node in nodes:
-        if len(node.input) < 3 or node.input[2] not in found:
+    for kind, _, inputs in nodes:
+        if len(inputs) < 3 or inputs[2] not in found:
             advice = "without a zero point QuantizeLinear makes uint8; store one with the scale"
-            raise Missed(f"{node.op_type} with a stored zero point, {what}", "none", advice)
-        scale, zero = found.get(node.input[1], np.zeros(0)), found[node.input[2]]
+            raise Missed(f"{kind} with a stored zero point, {what}", "none", advice)
+        scale, zero = found.get(inputs[1], np.zeros(0)), found[inputs[2]]
         if scale.dtype != np.float32 or zero.dtype != np.int8 or zero.any() or zero.shape != scale.shape:
             said = f"scale {scale.dtype} {list(scale.shape)}, zero point {zero.dtype} {list(zero.shape)}"
             expected = "a scale of float32, and zero points of 0, int8, of the scale's shape"
@@ -155,18 +162,22 @@ def _types(nodes: list[onnx.NodeProto], stored: list[onnx.TensorProto], what: st
             raise Missed(expected, f"{found_so} ({what})", "TensorRT takes symmetric INT8 alone")
 
 
-def _run(
-    nodes: list[onnx.NodeProto], stored: list[onnx.TensorProto], name: str, values: np.ndarray, what: str
-) -> np.ndarray:
-    """Return what ONNX Runtime makes of values by the two nodes."""
-    end = nodes[-1].output[0]
+def _run(answer: dict[str, Any], name: str, values: np.ndarray, what: str) -> np.ndarray:
+    """Return what ONNX Runtime makes of values by the two nodes; raise Missed where it can't."""
     try:
-        given = helper.make_tensor_value_info(name, TensorProto.FLOAT, list(values.shape))
-        made = helper.make_tensor_value_info(end, TensorProto.FLOAT, list(values.shape))
-        graph = helper.make_graph(nodes, "pair", [given], [made], stored)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
-        onnx.checker.check_model(model)
-        return onnx_session(model.SerializeToString()).run([end], {name: values})[0]
+        return _outputs(answer["nodes"], answer["stored"], name, values)
     except Exception as error:  # the checker's and the runtime's errors have classes of their own
         said = (str(error).strip().splitlines() or [type(error).__name__])[0][:140]
         raise Missed(f"two nodes that read {name}, {what}, and run", said, "compare with ONNX's operators") from error
+
+
+@loads
+def _outputs(nodes: list[bytes], stored: list[bytes], name: str, values: np.ndarray) -> np.ndarray:
+    read = [onnx.NodeProto.FromString(content) for content in nodes]
+    tensors = [onnx.TensorProto.FromString(content) for content in stored]
+    end, shape = read[-1].output[0], list(values.shape)
+    ends = [helper.make_tensor_value_info(each, TensorProto.FLOAT, shape) for each in (name, end)]
+    graph = helper.make_graph(read, "pair", ends[:1], ends[1:], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    onnx.checker.check_model(model)
+    return onnx_session(model.SerializeToString()).run([end], {name: values})[0]

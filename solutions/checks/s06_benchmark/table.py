@@ -21,7 +21,7 @@ from helpers.probes.builds import plan_facts
 from solutions.checks.core.claim import award, claim
 from solutions.checks.s06_benchmark.engine import FASTER
 from solutions.checks.trusted.reference import reference
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.pipeline.engines.timed import opened
 
 __all__ = ["Fresh", "measured"]
 
@@ -33,6 +33,7 @@ _FITS_FLATTERED = 2**-0.5  # half way from throughputs that fit latencies of hal
 _RUNS = {1: 8, 4: 4, 8: 4, 16: 2, 32: 2}
 
 Key = tuple[str, int]
+Take = Callable[[np.ndarray, int], list[float]]
 
 
 class Fresh:
@@ -114,7 +115,7 @@ def _take_again(saved: Mapping[Key, float], fresh: Fresh, key: Key, what: str) -
 @lru_cache(maxsize=1)
 def _fresh_times(case: Case) -> Fresh:
     """Return times of the engines that the submission measured and of PyTorch; the same for both claims."""
-    runs: dict[str, Callable[[np.ndarray], Any]] = {}
+    takes: dict[str, Take] = {}
     taken: set[Key] = set()
 
     def take(key: Key) -> list[float]:
@@ -122,11 +123,9 @@ def _fresh_times(case: Case) -> Fresh:
         if key in taken:
             time.sleep(_PAUSE_S)  # what disturbed it may be over
         taken.add(key)
-        if name not in runs:
-            runs[name] = _model(case, name)
-        given = images(batch, batch)
-        runs[name](given)
-        return [_ms(runs[name], given) for _ in range(_RUNS[batch])]
+        if name not in takes:
+            takes[name] = _model(case, name)
+        return takes[name](images(batch, batch), _RUNS[batch])
 
     return Fresh(take, _idle)
 
@@ -136,21 +135,16 @@ def _idle() -> bool:
     return psutil.cpu_percent(_IDLE_S) < _IDLE_PERCENT
 
 
-def _ms(run: Callable[[np.ndarray], Any], given: np.ndarray) -> float:
-    start = time.perf_counter()
-    run(given)
-    return (time.perf_counter() - start) * 1e3
-
-
-def _model(case: Case, name: str) -> Callable[[np.ndarray], Any]:
+def _model(case: Case, name: str) -> Take:
+    """Return what takes so many times (ms) of a name on some images, one after the other, after one that warms up."""
     if name not in ENGINES:
         return _pytorch()
     own = case.artifact(ENGINES[name])
     usable = own is not None and plan_facts(own) is not None
-    return InferenceEngine(own if usable else reference().path(ENGINES[name])).infer
+    return opened(own if usable else reference().bytes(ENGINES[name])).inferences
 
 
-def _pytorch() -> Callable[[np.ndarray], Any]:
+def _pytorch() -> Take:
     import torch
 
     device = "cuda" if ENGINE == "tensorrt" else "cpu"
@@ -161,7 +155,16 @@ def _pytorch() -> Callable[[np.ndarray], Any]:
         with torch.no_grad():
             return model(torch.from_numpy(given).to(device)).cpu()
 
-    return run
+    def take(given: np.ndarray, number: int) -> list[float]:
+        run(given)
+        times = []
+        for _ in range(number):
+            start = time.perf_counter()
+            run(given)
+            times.append((time.perf_counter() - start) * 1e3)
+        return times
+
+    return take
 
 
 def _latencies(case: Case) -> dict[Key, float]:

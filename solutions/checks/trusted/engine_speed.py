@@ -1,5 +1,6 @@
 """The speed of a submission's plan, against the reference engine and against PyTorch, in one run with each."""
 
+import statistics
 from pathlib import Path
 
 from helpers.lab import MODEL
@@ -7,8 +8,8 @@ from helpers.missed import Missed
 from helpers.points.builders import LEAST_SPEEDUP
 from solutions.checks.core.claim import Earned
 from solutions.checks.trusted.plans import same_network
-from solutions.checks.trusted.speed import compare_speed, judge_ratio
-from solutions.pipeline.engines.inference import InferenceEngine
+from solutions.checks.trusted.speed import Turn, compare_speed, judge_ratio, timed
+from solutions.pipeline.engines.timed import Timed, opened
 from solutions.pipeline.timing.runners import RunnerSpec, load_runner
 
 __all__ = ["against_pytorch", "against_reference"]
@@ -21,11 +22,9 @@ def against_reference(plan: bytes, reference: Path, try_this: str, batch: int | 
     """
     if same_network(plan, reference.read_bytes()):
         return Earned(1.0, "the same compiled network as the reference engine")
-    with InferenceEngine(plan) as own, InferenceEngine(reference) as other:
-        size = batch or min(own.opt_batch, other.max_batch)
-        own.bind(size)
-        other.bind(size)
-        ratio = compare_speed(own.execute_ms, other.execute_ms)
+    own, other = opened(plan), opened(reference.read_bytes())
+    size = batch or min(own.opt_batch, other.max_batch)
+    ratio = compare_speed(_turn(own, size), _turn(other, size))
     return judge_ratio(ratio, f"batch {size}", try_this)
 
 
@@ -36,10 +35,13 @@ def against_pytorch(plan: bytes, try_this: str) -> str:
         Missed: it is not.
     """
     pytorch = load_runner(RunnerSpec("pytorch", MODEL))
-    with InferenceEngine(plan) as own:
-        own.bind(own.opt_batch)
-        pytorch.bind(own.opt_batch)
-        ratio = compare_speed(own.execute_ms, pytorch.run, (LEAST_SPEEDUP,))
+    own = opened(plan)
+    pytorch.bind(own.opt_batch)
+    ratio = compare_speed(_turn(own, own.opt_batch), timed(pytorch.run), (LEAST_SPEEDUP,))
     if ratio.high <= LEAST_SPEEDUP:
         raise Missed(f"more than {LEAST_SPEEDUP} times PyTorch FP32's throughput", str(ratio), try_this)
     return f"batch {own.opt_batch}: {ratio}"
+
+
+def _turn(engine: Timed, batch: int) -> Turn:
+    return lambda executions: statistics.median(engine.executions(batch, executions)) / 1e3

@@ -1,8 +1,5 @@
 """Runs plans and ONNX files on the trusted side, for claims that are settled from an artifact."""
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from helpers.backend import ENGINE
@@ -10,10 +7,8 @@ from helpers.errors import LabError
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.points import builders
+from helpers.probes.builds import computes_as
 from solutions.pipeline.engines.served import batches_of, inferred
-
-if TYPE_CHECKING:
-    from helpers.cpu_engine.plan import Plan
 
 __all__ = ["as_exact_as", "check_outputs", "largest_batch", "run_plan", "same_network", "small_on_a_gpu"]
 
@@ -61,14 +56,7 @@ def same_network(plan: bytes, other: bytes) -> bool:
     """
     if plan == other or ENGINE != "cpu":
         return plan == other
-    return _cpu_plan(plan).computes_as(_cpu_plan(other))
-
-
-@lru_cache(maxsize=4)
-def _cpu_plan(plan: bytes) -> "Plan":
-    from helpers.cpu_engine.plan import Plan
-
-    return Plan.deserialize(plan)
+    return computes_as(plan, other)
 
 
 def as_exact_as(trusted: bytes, plan: bytes, model: bytes, images: np.ndarray) -> str:

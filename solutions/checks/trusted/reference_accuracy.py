@@ -1,7 +1,6 @@
 """The trusted evaluation: scores of PyTorch and of engines on the lab's validation images, and what they amount to."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,12 +14,12 @@ from helpers.lab import BASELINE, ENGINES, MODEL, NAMES, VALIDATION_IMAGES
 from helpers.models import load_model
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
-from solutions.pipeline.engines.inference import InferenceEngine
-from solutions.pipeline.quality.accuracy import Accuracy, evaluate_all, score
+from solutions.pipeline.quality.accuracy import Accuracy, score
+from solutions.pipeline.quality.scores import plan_scores, scores
 
 __all__ = ["STAGES", "Evaluation", "evaluate_plans", "pytorch_evaluation"]
 
-_BATCH = 8
+_DATA, _BATCH = "digits", 8
 _CLOSE = 0.01
 
 
@@ -49,29 +48,9 @@ class Evaluation:
         return 100 * float((margin < _CLOSE).mean())
 
 
-class _Recorder:
-    """A predictor that keeps what it predicts."""
-
-    def __init__(self, predict: Callable[[np.ndarray], np.ndarray]) -> None:
-        self._predict, self.rows = predict, []
-
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        self.rows.append(self._predict(images))
-        return self.rows[-1]
-
-
 def _labels() -> np.ndarray:
-    images = load_dataset("digits", progress=False).images("validation", limit=VALIDATION_IMAGES)
+    images = load_dataset(_DATA, progress=False).images("validation", limit=VALIDATION_IMAGES)
     return np.array([label for _, label in images])
-
-
-def _evaluate(
-    predictors: Mapping[str, Callable[[np.ndarray], np.ndarray]], number: int = VALIDATION_IMAGES
-) -> dict[str, Evaluation]:
-    recorders = {name: _Recorder(predict) for name, predict in predictors.items()}
-    evaluate_all(recorders, load_dataset("digits", progress=False), number, _BATCH)
-    labels = _labels()[:number]
-    return {name: Evaluation(np.concatenate(found.rows), labels) for name, found in recorders.items()}
 
 
 def evaluate_plans(plans: Mapping[str, bytes], reference: Reference) -> dict[str, Evaluation]:
@@ -97,10 +76,9 @@ def _is_own(name: str, plan: bytes, reference: Reference) -> bool:
     return cheap and same_network(plan, reference.bytes(ENGINES[name]))
 
 
-def _run(plans: Mapping[str, bytes]) -> dict[str, Evaluation]:
-    with ExitStack() as stack:
-        engines = {name: stack.enter_context(InferenceEngine(plan)) for name, plan in plans.items()}
-        return _evaluate({name: engine.predict for name, engine in engines.items()})
+def _run(plans: dict[str, bytes]) -> dict[str, Evaluation]:
+    found = plan_scores(plans, _DATA, VALIDATION_IMAGES, _BATCH)
+    return {name: Evaluation(rows, _labels()) for name, rows in found.items()}
 
 
 def _kept(reference: Reference, name: str) -> Evaluation:
@@ -134,7 +112,8 @@ def _score_engine(reference: Reference, folder: Path, *, name: str) -> None:
 
 
 def _score_pytorch(reference: Reference, folder: Path) -> None:
-    np.save(folder / _scores_file(BASELINE), _evaluate({BASELINE: _pytorch_predictor()})[BASELINE].scores)
+    found = scores({BASELINE: _pytorch_predictor()}, _DATA, VALIDATION_IMAGES, _BATCH)
+    np.save(folder / _scores_file(BASELINE), found[BASELINE])
 
 
 def _accuracy(reference: Reference, folder: Path) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
-import onnx
 
 from helpers.missed import Missed
-from helpers.outputs import onnx_session
+from helpers.probes.onnx_files import tensor_magnitudes
 
 __all__ = ["scale_differences"]
 
@@ -55,19 +54,4 @@ def _signatures(model: bytes, names: tuple[str, ...], images: np.ndarray) -> dic
 
 @lru_cache(maxsize=4)
 def _computed(model: bytes, names: tuple[str, ...], pixels: bytes, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-    network = onnx.load_from_string(model)
-    made = {name for node in network.graph.node for name in node.output}
-    known = {value.name for value in network.graph.output}
-    chosen = [name for name in names if name in made]
-    empty = [onnx.ValueInfoProto(name=name) for name in chosen if name not in known]
-    network.graph.output.extend(empty)
-    session = onnx_session(network.SerializeToString())
-    images = np.frombuffer(pixels, np.float32).reshape(shape)
-    values = session.run(chosen, {session.get_inputs()[0].name: images}) if chosen else []  # no name means all
-    signatures = {name: _signature(value) for name, value in zip(chosen, values, strict=True)}
-    return {"input": _signature(images), **signatures} if "input" in names else signatures
-
-
-def _signature(value: np.ndarray) -> np.ndarray:
-    magnitudes = np.abs(value.astype(np.float64))
-    return np.array([value.size, magnitudes.mean(), np.sqrt((magnitudes**2).mean()), magnitudes.max()])
+    return tensor_magnitudes(model, list(names), np.frombuffer(pixels, np.float32).reshape(shape))

@@ -14,7 +14,10 @@ from scipy import stats
 from helpers.missed import Missed
 from solutions.checks.core.claim import Earned
 
-__all__ = ["FULL", "NONE", "Ratio", "compare_speed", "judge_ratio"]
+__all__ = ["FULL", "NONE", "Ratio", "Turn", "compare_speed", "judge_ratio", "timed"]
+
+Turn = Callable[[int], float]
+"""Runs something so many times, one after the other; returns the median seconds of an execution."""
 
 FULL, NONE = 0.9, 0.6
 _FEWEST_PAIRS, _LEAST_PAIRS, _MOST_PAIRS = 3, 5, 20
@@ -35,10 +38,22 @@ class Ratio:
         return f"{self.median:.2f} (95 % interval {self.low:.2f} to {self.high:.2f}, {self.pairs} pairs)"
 
 
-def compare_speed(
-    ours: Callable[[], object], other: Callable[[], object], bounds: tuple[float, ...] = (NONE, FULL)
-) -> Ratio:
-    """Return how many times as fast `ours` is as `other`; both run one execution and wait for its end.
+def timed(function: Callable[[], object]) -> Turn:
+    """Return the turns of a function that runs one execution and waits for its end."""
+
+    def turn(executions: int) -> float:
+        times = []
+        for _ in range(executions):
+            start = time.perf_counter()
+            function()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+    return turn
+
+
+def compare_speed(ours: Turn, other: Turn, bounds: tuple[float, ...] = (NONE, FULL)) -> Ratio:
+    """Return how many times as fast `ours` is as `other`.
 
     Three pairs do where their median lies clear above every bound and none far below. Else at least five, and more
     until the interval is within 5 % either way, or lies clear of every bound, or the mean is so far above them all that
@@ -46,11 +61,11 @@ def compare_speed(
     processor hits both.
     """
     executions = _executions(other)
-    _seconds(ours, executions)
+    ours(executions)
     logs: list[float] = []
     while len(logs) < _MOST_PAIRS and not _settled(logs, bounds):
         first, second = (ours, other) if len(logs) % 2 else (other, ours)
-        times = {id(function): _seconds(function, executions) for function in (first, second)}
+        times = {id(turn): turn(executions) for turn in (first, second)}
         logs.append(math.log(times[id(other)] / times[id(ours)]))
     mean, half = statistics.fmean(logs), _half_width(logs)
     return Ratio(math.exp(statistics.median(logs)), math.exp(mean - half), math.exp(mean + half), len(logs))
@@ -79,20 +94,10 @@ def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:
     return Earned(round(min(1.0, max(0.0, share)), 2), f"{what}: {ratio}", missed)
 
 
-def _executions(function: Callable[[], object]) -> int:
+def _executions(turn: Turn) -> int:
     """Return how many executions fill one turn; the first one warms up."""
-    function()
-    return max(1, min(200, round(_PAIR_SECONDS / 2 / max(_seconds(function, 1), 1e-5))))
-
-
-def _seconds(function: Callable[[], object], executions: int) -> float:
-    """Return the median seconds of an execution in one turn."""
-    times = []
-    for _ in range(executions):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    turn(1)
+    return max(1, min(200, round(_PAIR_SECONDS / 2 / max(turn(1), 1e-5))))
 
 
 def _half_width(logs: list[float]) -> float:

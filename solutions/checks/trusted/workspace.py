@@ -2,7 +2,6 @@
 reference's, so that one missed step does not sink the rest.
 """
 
-import io
 import json
 import shutil
 import subprocess
@@ -15,13 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from helpers.backend import ENGINE
-from helpers.calibration_cache import parse_cache
 from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, read_regular, write_json
 from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES, made_by
 from helpers.outputs import onnx_outputs, relative_error, shown_error
-from helpers.points.s04_int8.calibration import CACHE
+from helpers.points.files import array_of, parsed
+from helpers.points.s04_int8.calibration import CACHE, read_scales
 from helpers.probes.networks import EDGE
+from helpers.probes.onnx_files import tensor_names
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
 from solutions.pipeline.engines.served import batches_of, inferred, model_outputs
@@ -141,11 +141,8 @@ def _engine_fault(path: Path, ours: Reference) -> str | None:
 
 def _cache_fault(path: Path, ours: Reference) -> str | None:
     """Compare the tensors with those of the ONNX file that the step is given."""
-    import onnx
-
-    graph = onnx.load_from_string((path.parent / ONNX_FILE).read_bytes()).graph
-    tensors = {value.name for value in graph.input} | {name for node in graph.node for name in node.output}
-    known = len(tensors & set(parse_cache(path.read_bytes()).scales))
+    tensors = set(tensor_names((path.parent / ONNX_FILE).read_bytes()))
+    known = len(tensors & set(read_scales(path.read_bytes())))
     return None if known >= len(tensors) / 2 else f"of another network ({known} of {len(tensors)} tensors)"
 
 
@@ -159,7 +156,7 @@ def _inference_fault(path: Path, ours: Reference, sandbox: str) -> str | None:
         files = [scratch, engine, scratch / "images.npy", scratch / "outputs.npy"]
         if said := _tried([sys.executable, "-c", _TRY, *map(str, files)], scratch, engine, sandbox):
             return said
-        outputs = np.load(io.BytesIO(read_regular(scratch, "outputs.npy", _MOST_OUTPUT_BYTES)), allow_pickle=False)
+        outputs = array_of(read_regular(scratch, "outputs.npy", _MOST_OUTPUT_BYTES))
     expected = onnx_outputs(ours.bytes("resnet50.onnx"), images)
     error = relative_error(outputs, np.concatenate([expected[:1], expected]))
     return None if error < 1e-2 else f"wrong (its outputs differ by {shown_error(error)})"
@@ -183,7 +180,7 @@ def _tried(command: list[str], scratch: Path, engine: Path, sandbox: str) -> str
 
 def _json_fault(path: Path, ours: Reference) -> str | None:
     """Compare the rows with the reference's: the same names, batches and keys, all of them numbers."""
-    found, expected = read_json(path), json.loads(ours.bytes(path.name))
+    found, expected = parsed(path.read_bytes()), json.loads(ours.bytes(path.name))
 
     def outline(content: dict) -> set[tuple]:
         return {(row["name"], row.get("batch"), *sorted(row)) for row in content["rows"]}

@@ -17,8 +17,6 @@ from solutions.sandbox import Limits, Room, Watch, command
 __all__ = ["LoadingChild"]
 
 LIMITS = Limits(memory_bytes=6 << 30, processes=32, scratch_bytes=1 << 30, seconds=3600.0)
-CALL_S = 120.0
-"""Seconds that one load or run of a student's file may take, the child's start included."""
 
 _PIPELINE = ROOT / "solutions" / "pipeline"  # how engines are run; of the rest of solutions/ the child sees nothing
 
@@ -30,11 +28,10 @@ class LoadingChild:
         sandbox: the name of the sandbox.
         scratch: an empty folder for it.
         gpu: whether the child needs the GPU.
-        call_s: seconds that one call may take.
     """
 
-    def __init__(self, sandbox: str, scratch: Path, gpu: bool, call_s: float = CALL_S) -> None:
-        self._sandbox, self._call_s = sandbox, call_s
+    def __init__(self, sandbox: str, scratch: Path, gpu: bool) -> None:
+        self._sandbox = sandbox
         self._room = Room(scratch.resolve(), reads=(_PIPELINE,), gpu=gpu)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -45,10 +42,11 @@ class LoadingChild:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        elsewhere(None)
         self._end()
 
-    def run(self, module: str, name: str, given: tuple[Any, ...]) -> Any:
-        """Run a function in the child.
+    def run(self, module: str, name: str, given: tuple[Any, ...], seconds: float) -> Any:
+        """Run a function in the child, within so many seconds.
 
         Raises:
             LabError: as the function raised it; LoadError where the child broke or passed a limit.
@@ -56,9 +54,9 @@ class LoadingChild:
         if self._process is None:
             self._start()
         try:
-            return asked_of(self._channel, time.monotonic() + self._call_s, module, name, given)
+            return asked_of(self._channel, time.monotonic() + seconds, module, name, given)
         except (ChannelError, NotPlainDataError) as error:
-            reason = self._watch.ended_by or f"it broke the process that loads it, or took over {self._call_s:g} s"
+            reason = self._watch.ended_by or f"it broke the process that loads it, or took over {seconds:g} s"
             self._end()
             raise LoadError(f"{name} of the file: {reason} ({error})") from error
 

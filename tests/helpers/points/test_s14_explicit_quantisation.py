@@ -125,7 +125,7 @@ def test_a_model_that_onnx_runtime_quantised_is_read_as_the_original_with_pairs(
     network = residual(case_of())
     layers = [name for name in WEIGHTED if name.startswith("conv")]
     found = read_quantised(by_onnxruntime(network.model, layers).SerializeToString())
-    original = read_model(onnx.load_from_string(network.model))
+    original = read_model(network.model)
     for name in layers:
         for index in (0, 1):
             assert found.pairs[name, index].tensor == original.nodes[name][2][index]
@@ -144,7 +144,7 @@ def test_another_weight_in_a_quantised_model_is_seen() -> None:
     values[0, 0, 0, 0] += 1
     tensor.CopyFrom(numpy_helper.from_array(values, "w4"))
     with pytest.raises(Missed, match="w4 as it was stored"):
-        compare(read_model(onnx.load_from_string(network.model)), read_model(changed))
+        compare(read_model(network.model), read_model(changed.SerializeToString()))
 
 
 def test_the_explicit_network_has_int8_in_front_of_both_convolutions() -> None:
@@ -221,7 +221,7 @@ def test_numbers_that_do_not_agree_are_told(
 def with_pairs(model: bytes, scales: dict[str, float], places: Places, change: float = 1.0) -> bytes:
     """Return a model with pairs at places; `change` multiplies the activations' scales."""
     copy = onnx.load_from_string(model)
-    graph, reading = copy.graph, read_model(copy)
+    graph, reading = copy.graph, read_model(model)
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         for index in [index for name, index in places if name == node.name]:

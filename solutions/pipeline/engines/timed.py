@@ -1,0 +1,96 @@
+"""Engines that stay open to be timed, asked for in calls, so that strangers' run where strangers' files are loaded."""
+
+import hashlib
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+
+from helpers.errors import EngineError
+from helpers.memory import keep_freed_memory
+from helpers.probes.loads import loads
+from solutions.pipeline.engines.inference import InferenceEngine
+
+__all__ = ["Timed", "opened"]
+
+_MOST_OPEN = 4
+
+_open: "OrderedDict[str, InferenceEngine]" = OrderedDict()
+_bound: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An engine that is open, and its profile's batches."""
+
+    key: str
+    min_batch: int
+    opt_batch: int
+    max_batch: int
+
+    def executions(self, batch: int, number: int) -> list[float]:
+        """Return the milliseconds of each of `number` executions, the buffers being on the device.
+
+        Raises:
+            LabError: it cannot take the batch, or has been closed since.
+        """
+        return _executions(self.key, batch, number)
+
+    def inferences(self, images: np.ndarray, number: int) -> list[float]:
+        """Return the milliseconds of each of `number` inferences on images [N, …], copies included; one warms up.
+
+        Raises:
+            LabError: as `executions`.
+        """
+        return _inferences(self.key, images, number)
+
+
+def opened(plan: bytes) -> Timed:
+    """Open a plan; the last few that were opened stay so.
+
+    Raises:
+        LabError: it cannot be loaded.
+    """
+    return Timed(*_opened(plan))
+
+
+@loads
+def _opened(plan: bytes) -> list[str | int]:
+    key = hashlib.sha256(plan).hexdigest()
+    if key not in _open:
+        while len(_open) >= _MOST_OPEN:
+            closed, engine = _open.popitem(last=False)
+            _bound.pop(closed, None)
+            engine.close()
+        _open[key] = InferenceEngine(plan)
+    _open.move_to_end(key)
+    engine = _open[key]
+    return [key, engine.min_batch, engine.opt_batch, engine.max_batch]
+
+
+def _engine(key: str) -> InferenceEngine:
+    if key not in _open:
+        raise EngineError("the engine was closed, since too many others were opened or their process broke")
+    return _open[key]
+
+
+@loads
+def _executions(key: str, batch: int, number: int) -> list[float]:
+    engine = _engine(key)
+    if _bound.get(key) != batch:
+        engine.bind(batch)
+        _bound[key] = batch
+    return [engine.execute_ms() for _ in range(number)]
+
+
+@loads
+def _inferences(key: str, images: np.ndarray, number: int) -> list[float]:
+    keep_freed_memory()
+    engine, times = _engine(key), []
+    _bound.pop(key, None)
+    for _ in range(number + 1):
+        start = time.perf_counter()
+        engine.infer(images)
+        times.append((time.perf_counter() - start) * 1e3)
+    return times[1:]

@@ -1,0 +1,142 @@
+"""The process in which strangers' files are loaded: what it gives is what this process gives, and what breaks it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from helpers.errors import InputError
+from helpers.points.case import Case
+from helpers.points.files import array_of, parsed
+from helpers.points.s14_explicit_quantisation.networks import explicit_network
+from helpers.points.s14_explicit_quantisation.reading import read_model
+from helpers.probes.builds import computes_as, plan_facts
+from helpers.probes.loads import LoadError
+from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.probes.onnx_files import onnx_facts, tensor_magnitudes, tensor_names
+from helpers.probes.student import Student
+from solutions.grading.judge import child as room
+from solutions.grading.judge.child import LoadingChild
+from solutions.pipeline.building.served import built
+from solutions.pipeline.engines.served import inferred, model_outputs
+from solutions.pipeline.engines.timed import opened
+from solutions.sandbox import KINDS, Limits, trouble
+
+WORKS = [kind for kind in KINDS if not trouble(kind)]
+OPTIONS = {"precision": "fp32", "min_batch": 1, "opt_batch": 2, "max_batch": 4}
+IMAGES = np.random.default_rng(0).standard_normal((2, 3, EDGE, EDGE)).astype(np.float32)
+
+pytestmark = pytest.mark.skipif(not WORKS, reason="no sandbox works here")
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Iterator[LoadingChild]:
+    with LoadingChild(WORKS[0], tmp_path / "scratch", gpu=False) as started:
+        yield started
+
+
+@pytest.fixture
+def called(child: LoadingChild) -> list[str]:
+    """The names of the functions that the child was asked for."""
+    names: list[str] = []
+
+    def noting(module: str, name: str, given: tuple[Any, ...], seconds: float) -> Any:
+        names.append(name)
+        return child.run(module, name, given, seconds)
+
+    room.elsewhere(noting)
+    return names
+
+
+def test_it_gives_what_this_process_gives(called: list[str]) -> None:
+    model, quantised = tiny_onnx(3), explicit_network(Case(Student.in_process({}), 5))
+    plan = built(model, OPTIONS)
+    assert called == ["built"]
+    there = [inferred(plan, IMAGES), model_outputs(model, IMAGES), tensor_magnitudes(model, ["input"], IMAGES)["input"]]
+    facts = [plan_facts(plan), onnx_facts(model), tensor_names(model), computes_as(plan, plan)]
+    reading = read_model(quantised)
+    assert len(called) == 9
+    room.elsewhere(None)
+    here = [inferred(plan, IMAGES), model_outputs(model, IMAGES), tensor_magnitudes(model, ["input"], IMAGES)["input"]]
+    for one, other in zip(there, here, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert facts == [plan_facts(plan), onnx_facts(model), tensor_names(model), computes_as(plan, plan)]
+    again = read_model(quantised)
+    assert (reading.nodes, reading.count, reading.ends) == (again.nodes, again.count, again.ends)
+    assert reading.pairs.keys() == again.pairs.keys() and reading.stored.keys() == again.stored.keys()
+
+
+def test_engines_are_timed_there(called: list[str]) -> None:
+    engine = opened(built(tiny_onnx(3), OPTIONS))
+    assert (engine.min_batch, engine.opt_batch, engine.max_batch) == (1, 2, 4)
+    times = [*engine.executions(2, 3), *engine.inferences(IMAGES, 2)]
+    assert len(times) == 5 and min(times) > 0 and called == ["built", "_opened", "_executions", "_inferences"]
+    with pytest.raises(InputError, match="outside the profile"):
+        engine.executions(9, 1)
+
+
+def test_what_cannot_be_read_is_an_error_of_the_file(called: list[str]) -> None:
+    with pytest.raises(InputError, match="JSONDecodeError|ValueError"):
+        parsed(b"{")
+    with pytest.raises(InputError, match="at most"):
+        parsed(b" " * (5 << 20))
+    for broken in (lambda: onnx_facts(b"garbage"), lambda: array_of(b"garbage"), lambda: read_model(b"\xff" * 9)):
+        with pytest.raises(LoadError):
+            broken()
+    assert len(called) == 5
+    assert parsed(b'{"a": [1, 2.5]}') == {"a": [1, 2.5]}  # it goes on
+
+
+def endless() -> bytes:
+    """An ONNX model whose Loop does not end."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Identity", ["state"], ["next"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, None),
+        ],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["", "true", "input"], ["output"], body=body)],
+        "endless",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["n", 3, EDGE, EDGE])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, None)],
+        [helper.make_tensor("true", TensorProto.BOOL, [], [True])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def test_a_model_that_never_ends_costs_its_limit_and_the_next_file_is_loaded(child: LoadingChild) -> None:
+    with pytest.raises(LoadError, match="took over 4 s"):
+        child.run("solutions.pipeline.engines.served", "model_outputs", (endless(), IMAGES), 4)
+    assert tensor_names(tiny_onnx(0))[0] == "input"
+
+
+def vast() -> bytes:
+    """An ONNX model of a few bytes that makes two gigabytes."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+            helper.make_node("Add", ["zeros", "zeros"], ["output"]),
+        ],
+        "vast",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["n", 3, EDGE, EDGE])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, None)],
+        [helper.make_tensor("shape", TensorProto.INT64, [1], [1 << 29])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def test_one_that_takes_too_much_is_ended_by_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "LIMITS", Limits(memory_bytes=900 << 20, processes=32, scratch_bytes=1 << 30, seconds=60))
+    with LoadingChild(WORKS[0], tmp_path / "scratch", gpu=False), pytest.raises(LoadError, match="memory"):
+        model_outputs(vast(), IMAGES)
