@@ -179,7 +179,7 @@ def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None)
 def _probe(name: str) -> Probe:
     if name not in _PROBES:  # a process that was started to answer has imported none of them
         for room in _ROOMS:
-            for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
+            for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):
                 importlib.import_module(module.name)
     return _PROBES[name]
 

@@ -1,5 +1,7 @@
 """Claims of step 2: its points on fresh networks, the engine's answers, and the speed of the lab's engine."""
 
+from functools import partial
+
 import numpy as np
 
 from helpers.missed import Missed
@@ -26,7 +28,8 @@ award("fp16.profile", 0.25, s02_fp16.profile, cell=CELL)
 @claim("fp16.half_precision", cell=CELL, points=1.5, title=s02_fp16.half_precision.title)
 def half_precision(case: Case) -> str:
     said, model = s02_fp16.half_precision(case), reference().bytes("resnet50.onnx")
-    return f"{said}; {small_on_a_gpu(case.artifact(ARTIFACT), model, builders.HALF_SIZE)}"
+    build = partial(s02_fp16.built, case)
+    return f"{said}; {small_on_a_gpu(build, s02_fp16.FUNCTION, model, builders.HALF_SIZE)}"
 
 
 award("fp16.workspace", 0.5, s02_fp16.workspace, cell=CELL)

@@ -47,7 +47,8 @@ award("dynamic.limits", 0.75, s03_dynamic.limits, cell=CELL)
 @claim("dynamic.half_precision", cell=CELL, points=0.75, title=s03_dynamic.half_precision.title)
 def half_precision(case: Case) -> str:
     said, model = s03_dynamic.half_precision(case), reference().bytes("resnet50.onnx")
-    return f"{said}; {small_on_a_gpu(case.artifact(ARTIFACT), model, builders.HALF_SIZE)}"
+    build = partial(s03_dynamic.built, case)
+    return f"{said}; {small_on_a_gpu(build, s03_dynamic.FUNCTION, model, builders.HALF_SIZE)}"
 
 
 award("dynamic.workspace", 0.25, s03_dynamic.workspace, cell=CELL)

@@ -2,8 +2,7 @@
 
 import io
 import math
-import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from helpers.points.case import Case
 from helpers.points.point import Point, Reported
 from helpers.points.s04_int8 import calibration, calibrator, dataset, engine, real
 from helpers.points.s04_int8.calibration import read_scales
+from helpers.probes.engines import calibrate_with
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
@@ -27,8 +27,7 @@ from solutions.checks.trusted.plans import largest_batch, run_plan, small_on_a_g
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences
-from solutions.pipeline.building.build import build_engine
-from solutions.pipeline.building.build_options import BuildOptions
+from solutions.pipeline.building.calibration_data import CalibrationBatches
 from solutions.pipeline.engines.served import predicted
 from solutions.pipeline.images.preprocessing import MEAN, STD
 
@@ -116,7 +115,9 @@ def _calibrates(case: Case) -> str:
     """Return evidence that TensorRT, calibrating with the student's class, reads the loader's images."""
     if API == 11:
         return "not tried: TensorRT 11 has no calibrators"
-    said = _close_scales(read_scales(real.calibrated(case) or b""), _trusted(real.network(case), real.images(case)))
+    cache = real.calibrated(case) or b""
+    kind = "minmax" if b"MinMaxCalibration" in cache.partition(b"\n")[0] else "entropy"  # which it is, is asked below
+    said = _close_scales(read_scales(cache), _trusted(real.network(case), real.images(case), kind=kind))
     return f"a real calibration on its batches: {said}"
 
 
@@ -134,7 +135,7 @@ award("int8.profile", 0.5, engine.profile, cell=ENGINE_CELL)
 @claim("int8.precision", cell=ENGINE_CELL, points=0.5, title=engine.precision.title)
 def precision(case: Case) -> str:
     said, model = engine.precision(case), reference().bytes("resnet50.onnx")
-    return f"{said}; {small_on_a_gpu(case.artifact(calibration.PLAN), model, builders.INT8_SIZE)}"
+    return f"{said}; {small_on_a_gpu(partial(engine.built_of, case), engine.FUNCTION, model, builders.INT8_SIZE)}"
 
 
 @lru_cache(maxsize=4)
@@ -143,16 +144,20 @@ def trusted_scales(model: bytes, seed: int, number: int, strength: float) -> dic
     return _trusted(model, engine.random_images(seed, number, strength), engine.BATCHES)
 
 
-def _trusted(model: bytes, images: np.ndarray, batches: tuple[int, int, int] = real.BATCHES) -> dict[str, float]:
-    """Return the scales that the pipeline's calibration gives for a profile of these batches, by tensor name."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "model.onnx").write_bytes(model)
-        np.save(folder / "images.npy", images)
-        sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), batches, strict=True))
-        files = {"calib_npy": folder / "images.npy", "calib_cache": folder / "cache"}
-        build_engine(folder / "model.onnx", folder / "engine", BuildOptions("int8", **sizes, **files))
-        return read_scales((folder / "cache").read_bytes())
+def _trusted(
+    model: bytes, images: np.ndarray, batches: tuple[int, int, int] = real.BATCHES, kind: str = "entropy"
+) -> dict[str, float]:
+    """Return the scales that the pipeline's calibrator of a kind gives, in batches of the profile's middle."""
+    from solutions.pipeline.building.calibrate import CALIBRATORS  # TensorRT 11 has none
+
+    size, number = batches[1], len(images) // batches[1]
+    parts = ({"input": part} for part in np.split(images[: number * size], number))
+    calibrator = CALIBRATORS[kind]()
+    given = CalibrationBatches("the images", size, len(images), {"input": images.shape[1:]}, parts)
+    calibrator.start(given, None, size, lambda said: None)
+    calibrate_with(calibrator, model, batches)
+    calibrator.free()
+    return read_scales(calibrator.written or b"")
 
 
 @claim("int8.calibrated", cell=ENGINE_CELL, points=0.5, title="Its scales come from all the calibrator's images")
@@ -189,10 +194,13 @@ def _by_its_plans(case: Case, triples: tuple[tuple[int, int, int], ...], point: 
 def _nearer(case: Case, build: int, right: int, wrong: int) -> float:
     found, like, unlike = (_outputs_of(case, index) for index in (build, right, wrong))
     apart = relative_error(unlike, like)
-    ratio = relative_error(found, like) / apart if apart > 0 else math.inf
+    if not apart > 0:
+        expected = f"other scales in build {wrong + 1} than in build {right + 1}, whose networks and images are others"
+        raise Missed(expected, "no difference between them", "first mend what the points above say of the calibration")
+    ratio = relative_error(found, like) / apart
     if not ratio < NEARER:
         expected = f"build {build + 1} to have the scales of build {right + 1}, not those of build {wrong + 1}"
-        said = f"outputs {ratio:.0%} of the way from that one to the other" if apart else "no difference between them"
+        said = f"outputs {ratio:.0%} of the way from that one to the other"
         raise Missed(expected, said, "scales belong to one ONNX file: keep a digest of it beside each cache")
     return ratio
 

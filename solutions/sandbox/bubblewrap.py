@@ -44,6 +44,17 @@ def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
     ]
 
 
+def _closed_proc(gpu: bool) -> list[str]:
+    """Return the options that make /proc read-only: where root grades, sysctls would be the submission's to write.
+
+    CUDA gives its threads names, by /proc/self/task/N/comm: for it processes stay writable, and all else is closed.
+    """
+    if not gpu:
+        return ["--remount-ro", "/proc"]
+    others = [path for path in sorted(Path("/proc").iterdir()) if not path.name.isdigit() and not path.is_symlink()]
+    return [word for path in others for word in ("--ro-bind-try", str(path), str(path))]
+
+
 def _file_systems(room: Room, limits: Limits) -> list[str]:
     """Return the options that mount the system, /proc, devices, a small /tmp and a /dev/shm inside the memory limit."""
     # First /tmp, since what can be read may lie in it.
@@ -53,8 +64,7 @@ def _file_systems(room: Room, limits: Limits) -> list[str]:
             options += ["--symlink", str(path.readlink()), str(path)]
         else:
             options += ["--ro-bind", str(path), str(path)]
-    # Read-only, for where root grades: its sysctls would be the submission's to write, whatever the namespace.
-    options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
+    options += ["--proc", "/proc", *_closed_proc(room.gpu), "--dev", "/dev"]
     options += ["--size", str(limits.memory_bytes // 2), "--perms", "1777", "--tmpfs", "/dev/shm"]
     for name in ("/sys",) if room.gpu else _SYS:
         options += ["--ro-bind-try", name, name]

@@ -27,5 +27,6 @@ def command(kind: str, argv: list[str], room: Room, limits: Limits, environment:
         "reads": [*map(str, visible(room)), str(SITE), *_SYSTEM, *(_GPU if room.gpu else ())],
         "writes": [str(room.scratch), "/dev/shm"],
         "devices": [*_DEVICES, *gpu],
+        "names": room.gpu,  # which CUDA gives its threads
     }
     return [sys.executable, "-I", "-S", str(INSIDE), kind, json.dumps(asked), "--", *argv]

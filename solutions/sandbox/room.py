@@ -103,7 +103,8 @@ def visible(room: Room) -> list[Path]:
     data = [Path(os.environ["TRT_LAB_DATA"])] if os.environ.get("TRT_LAB_DATA") else []
     libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if room.gpu and name]
     paths = [*map(Path, _SYSTEM), *settings, *python, *project, *data, *libraries, *room.reads]
-    seen = list(dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists()))
+    found = dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists())
+    seen = [path for path in found if found.keys().isdisjoint(path.parents)]
     if above := [str(path) for path in seen if ROOT.is_relative_to(path.resolve())]:
         raise LabError(f"submissions could read {ROOT}, as it lies in {above[0]}, which they need; move the project")
     return seen

@@ -133,7 +133,7 @@ def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at
         monkeypatch, "calibrator_runs", lambda notebook, data: dict.fromkeys(("first", "beside", "strided", "few"), run)
     )
     lies(monkeypatch, "calibrate", lambda notebook, data: b"TRT-101600-EntropyCalibration2\ninput: 3a000000\n")
-    monkeypatch.setattr(s04_int8, "_trusted", lambda model, images: {"input": 0.05, "conv0": 0.1, "output": 0.2})
+    monkeypatch.setattr(s04_int8, "_trusted", lambda model, images, kind: {"input": 0.05, "conv0": 0.1, "output": 0.2})
     assert claim.reported.judge(case).startswith("4 batches")
     found = decide(claim, case)
     assert found.earned == 0 and "0 of 3 within" in found.missed["found"]

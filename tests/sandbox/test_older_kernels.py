@@ -17,7 +17,7 @@ sys.path.insert(0, {inside!r})
 import landlock, seccomp
 landlock.version = lambda: {abi}
 assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0
-landlock.restrict(["/usr", "/lib", "/lib64", {inside!r}], [{scratch!r}], ["/dev/null"])
+landlock.restrict(["/usr", "/lib", "/lib64", {inside!r}], [{scratch!r}], ["/dev/null"], f"/proc/{{os.getpid()}}", False)
 seccomp.install(alone=False, own_signals={abi} < landlock.SCOPED)
 def tried(what):
     try:

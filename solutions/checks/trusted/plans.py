@@ -1,5 +1,7 @@
 """Runs plans and ONNX files on the trusted side, for claims that are settled from an artifact."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from helpers.backend import ENGINE
@@ -21,17 +23,15 @@ _LEAST_TOLERANCE, _OWN_ERROR = 0.01, 2.0
 INT8_TOLERANCE = 0.25
 
 
-def small_on_a_gpu(plan: bytes | None, model: bytes, most: float) -> str:
-    """Return evidence that an engine of the lab's model has weights of a small type, where it was built by TensorRT.
+def small_on_a_gpu(build: Callable[[bytes], builders.Built], function: str, model: bytes, most: float) -> str:
+    """Return evidence that an engine that `build` makes of the lab's model has weights of a small type, on TensorRT.
 
     TensorRT may find FP32 the fastest for a probe's small network, so that only what was asked for would tell: which
     the student's side says. The CPU engine's plans tell their layers' precisions, whatever the network.
     """
     if ENGINE != "tensorrt":
         return "read in the plan"
-    if not plan:
-        raise Missed("the lab's engine among the artifacts", "no such file", "run the cell that builds it")
-    return builders.small_enough(plan, model, most)
+    return builders.small_enough(builders.plan_of(build(model), function), model, most)
 
 
 def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
     python -I -S inside KIND SPECIFICATION -- COMMAND …
 
-The specification is JSON: file_bytes, and where bubblewrap doesn't see to it environment, reads, writes and devices.
+The specification is JSON: file_bytes, and where bubblewrap doesn't see to it environment, reads, writes, devices, names.
 Imports nothing outside this folder, since a sandbox has no solutions/.
 """
 
@@ -71,7 +71,7 @@ def confine(asked: dict[str, Any]) -> None:
     abi = landlock.version()
     if abi < landlock.NEEDED:
         raise OSError(0, f"Landlock has version {abi} here, {landlock.NEEDED} is needed (Linux 6.2)")
-    landlock.restrict([*asked["reads"], f"/proc/{os.getpid()}"], asked["writes"], asked["devices"])
+    landlock.restrict(asked["reads"], asked["writes"], asked["devices"], f"/proc/{os.getpid()}", asked["names"])
     seccomp.install(alone=False, own_signals=abi < landlock.SCOPED)
 
 

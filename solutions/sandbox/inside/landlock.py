@@ -31,8 +31,10 @@ def version() -> int:
     return max(0, _libc.syscall(_CREATE, None, 0, 1))
 
 
-def restrict(reads: list[str], writes: list[str], devices: list[str]) -> None:
+def restrict(reads: list[str], writes: list[str], devices: list[str], own: str, names: bool) -> None:
     """Leave this process, for good, only files below `reads`, folders `writes` and `devices`; needs no_new_privs.
+
+    `own` is its entry of /proc; with `names` its files there can be written: by them threads get names.
 
     What does not exist is left out. No TCP. Signals and abstract sockets reach its descendants only, if the kernel can.
 
@@ -46,6 +48,7 @@ def restrict(reads: list[str], writes: list[str], devices: list[str]) -> None:
     ruleset = _call(_CREATE, attributes, size, 0)
     for path in reads:
         _allow(ruleset, path, _READ)
+    _allow(ruleset, own, _READ | (_WRITE_FILE | _TRUNCATE if names else 0))
     for path in writes:
         _allow(ruleset, path, handled & ~(_MAKE_CHAR | _MAKE_BLOCK))
     for path in devices:
