@@ -2,7 +2,7 @@
 
     python -I -S inside KIND SPECIFICATION -- COMMAND …
 
-The specification is JSON: file_bytes, and where bubblewrap doesn't see to it environment, reads, writes, devices, names.
+The specification is JSON: file_bytes, and without bubblewrap also environment, reads, writes, devices and names.
 Imports nothing outside this folder, since a sandbox has no solutions/.
 """
 
