@@ -13,6 +13,7 @@ from helpers.probes.networks import tiny_onnx
 
 __all__ = [
     "UNHEARD",
+    "nodes_of",
     "onnx_facts",
     "redundant_onnx",
     "tensor_magnitudes",
@@ -57,6 +58,12 @@ def tensor_names(content: bytes) -> list[str]:
     """Return the names of all tensors that a model is given or computes."""
     graph = onnx.load_from_string(content).graph
     return [*(value.name for value in graph.input), *(name for node in graph.node for name in node.output)]
+
+
+@loads
+def nodes_of(content: bytes, kind: str) -> list[str]:
+    """Return the names of a model's nodes of one operator."""
+    return [node.name for node in onnx.load_from_string(content).graph.node if node.op_type == kind]
 
 
 @loads

@@ -15,6 +15,7 @@ from helpers.points.s04_int8.calibration import CACHE
 from helpers.points.s09_mixed_precision import engine, layers, results, study
 from helpers.points.s09_mixed_precision.networks import cache_of, chosen_layers, network
 from helpers.probes.networks import EDGE
+from helpers.probes.onnx_files import nodes_of
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import run_plan
 from solutions.checks.trusted.reference_images import held_out_images
@@ -48,10 +49,11 @@ award("mixed.read_back", 0.35, engine.precision, cell=ENGINE_CELL)
 
 @lru_cache(maxsize=4)
 def _trusted_plan(model: bytes, cache: bytes, keep: tuple[str, ...]) -> bytes:
-    """Return the pipeline's engine from the same cache, with the same layers in FP16."""
+    """Return the pipeline's engine from the same cache, with these layers in FP16 and other convolutions in INT8."""
     sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), engine.BATCHES, strict=True))
-    kept = [f"{layer}:fp16" for layer in keep]
-    return served.built(model, {"precision": "int8+fp16", "layer_precisions": kept, **sizes}, cache)
+    asked = dict.fromkeys(nodes_of(model, "Conv"), "int8") | dict.fromkeys(keep, "fp16")
+    pairs = [f"{layer}:{precision}" for layer, precision in asked.items()]
+    return served.built(model, {"precision": "int8+fp16", "layer_precisions": pairs, **sizes}, cache)
 
 
 @claim("mixed.scales", cell=ENGINE_CELL, points=0.25, title="Its scales are the cache's, which stays as it is")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import ENGINE, trt
+from helpers.backend import trt
 from helpers.lab import PROFILE_BATCHES
 from helpers.layers import engine_layers, ran_in
 from helpers.missed import Missed
@@ -85,16 +85,17 @@ def precision(case: Case) -> str:
     found, kept = built(case), chosen_layers(case)
     asked = builders.asked_for(found)
     held = sum(name in kept for name in _CONVOLUTIONS)
-    if asked["held"] != {"HALF": held} or not all(asked["flags"][name] for name in ("INT8", "FP16")):
-        said = (
-            f"{asked['held'] or 'no'} precisions set, flags {[name for name, there in asked['flags'].items() if there]}"
-        )
-        raise Missed(f"{held} convolutions held in FP16 (HALF), INT8 allowed", said, "give `keep` to keep_in_half")
+    wanted = {"HALF": held, "INT8": len(_CONVOLUTIONS) - held}
+    if asked["held"] != wanted or not all(asked["flags"][name] for name in ("INT8", "FP16")):
+        set_flags = [name for name, there in asked["flags"].items() if there]
+        said = f"{asked['held'] or 'no'} precisions set, flags {set_flags}"
+        expected = f"{held} convolutions held in FP16 (HALF), the others in INT8"
+        raise Missed(expected, said, "give `keep` to keep_in_half")
     if asked["verbosity"] != "DETAILED":
         raise Missed("the profiling verbosity DETAILED", asked["verbosity"], "without it no layer tells its precision")
     ran = precisions_of(builders.plan_of(found, FUNCTION), list(_CONVOLUTIONS))
     for name, runs in ran.items():
-        if (name in kept) == (runs == "int8") and (ENGINE == "cpu" or name in kept):
+        if (name in kept) == (runs == "int8"):
             expected = f"{name} {'not in INT8: it was to be kept' if name in kept else 'in INT8: it was not kept'}"
             raise Missed(
                 expected, f"it runs in {runs}", "are the calibrator and all three flags on this configuration?"

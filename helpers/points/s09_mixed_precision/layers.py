@@ -22,9 +22,9 @@ _FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
 def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], ends: bool = False) -> dict[str, Any]:
     """Call keep_in_half on an ONNX model's network and a new configuration; with `ends` for its first and last layer.
 
-    Returns `names`, `error` (type and message, None without one), `flags` (name → set), the network's `outputs` and
-    `layers`, {name: {"precision": its name or None, "types": {output: its name or None}}}; None where the function
-    set nothing.
+    Returns `names`, `error` (type and message, None without one), `flags` (name → set), the network's `outputs`, the
+    names of its `convolutions`, and `layers`, {name: {"precision": its name or None, "types": {output: its name or
+    None}}}; None where the function set nothing.
     """
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
@@ -49,16 +49,21 @@ def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], ends: bool
         "error": error,
         "flags": {name: config.get_flag(getattr(trt.BuilderFlag, name)) for name in _FLAGS},
         "outputs": [found.get_output(index).name for index in range(found.num_outputs)],
+        "convolutions": [layer.name for layer in _each(found) if layer.type == trt.LayerType.CONVOLUTION],
         "layers": {name: _changed(before[name], layer) for name, layer in _layers(found).items()},
     }
 
 
+def _each(found: Any) -> list[Any]:
+    return [found.get_layer(index) for index in range(found.num_layers)]
+
+
 def _names(found: Any) -> set[str]:
-    return {found.get_layer(index).name for index in range(found.num_layers)}
+    return {layer.name for layer in _each(found)}
 
 
 def _layers(found: Any) -> dict[str, dict[str, Any]]:
-    return {layer.name: _set_on(layer) for layer in map(found.get_layer, range(found.num_layers))}
+    return {layer.name: _set_on(layer) for layer in _each(found)}
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -89,20 +94,21 @@ def _kept(case: Case) -> tuple[list[str], dict[str, Any]]:
     return found["names"], found
 
 
-@point("The named layers, and no others, are asked to run in FP16", _SET)
+@point("The named layers are asked to run in FP16, the other convolutions in INT8", _SET)
 def precisions(case: Case) -> str:
     names, found = _kept(case)
-    wrong = {
-        name: layer["precision"]
-        for name, layer in found["layers"].items()
-        if layer["precision"] != ("HALF" if name in names else None)
-    }
+    others = [name for name in found["convolutions"] if name not in names]
+    wanted = dict.fromkeys(names, "HALF") | dict.fromkeys(others, "INT8")
+    set_on = {name: layer["precision"] for name, layer in found["layers"].items()}
+    wrong = [name for name, precision in set_on.items() if precision != wanted.get(name)]
     if wrong:
-        name, precision = next(iter(wrong.items()))
-        expected = f"{name} in FP16 (HALF)" if name in names else f"no precision set on {name}, which was not named"
-        found_text = f"{precision or 'no precision'}; {len(wrong)} layers are otherwise than asked"
-        raise Missed(expected, found_text, "set `precision` on the layers in `names`, all of them and only them")
-    return f"{len(names)} of {len(found['layers'])} layers"
+        asked = wanted.get(wrong[0])
+        expected = (
+            f"{asked} on {wrong[0]}" if asked else f"no precision set on {wrong[0]}, no convolution and not named"
+        )
+        found_text = f"{set_on[wrong[0]] or 'no precision'}; {len(wrong)} layers are otherwise than asked"
+        raise Missed(expected, found_text, "HALF on the layers in `names`, INT8 on all other convolutions, no more")
+    return f"{len(names)} of {len(found['layers'])} layers in FP16, {len(others)} convolutions in INT8"
 
 
 @point("Their outputs are FP16, except those of the network", _SET)

@@ -68,6 +68,9 @@ def keep_all(network: Any, config: Any, names: list[str], *, layers_from: int = 
         raise ValueError(f"no such layer among {names}")
     for flag in ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS"):
         config.set_flag(getattr(trt.BuilderFlag, flag))
+    for layer in layers.values():
+        if layer.type == trt.LayerType.CONVOLUTION:
+            layer.precision = trt.int8
     for layer in map(layers.get, names):
         layer.precision = trt.float16
         if layer.get_output(0).name != network.get_output(0).name:
