@@ -24,7 +24,7 @@ _CLAIMS = {
 }
 
 
-def _prepare(step: str, artifacts: Path) -> dict[str, Any]:
+def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
     return {"notes": [], "environment": {}, "needs": [], "gpu": False}
 
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import tarfile
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from tests.grading.tiny import STEP
 from tests.hostile.attack import MARK, Attack
-from tests.hostile.goals import disk, ended, gains, touches
+from tests.hostile.goals import disk, ended, touches
 
 __all__ = ["ATTACKS"]
 
@@ -71,25 +70,6 @@ def _bomb(file: zipfile.ZipFile, own: Path) -> None:
         file.writestr(f"{number}.bin", bytes(50 << 20))
 
 
-def _tar(course: Path, student: str) -> None:
-    archive = _roster(course, student)
-    with tarfile.open(archive / f"{student}_late.tar.gz", "w:gz") as file:
-        link = tarfile.TarInfo(_NAME)
-        link.type, link.linkname = tarfile.SYMTYPE, f"../../../../solutions/{STEP}/{STEP}.ipynb"
-        file.addfile(link)
-
-
-def _tar_outside(course: Path, student: str) -> None:
-    archive = _roster(course, student)
-    with tarfile.open(archive / f"{student}_late.tar.gz", "w:gz") as file:
-        link = tarfile.TarInfo("out")
-        link.type, link.linkname = tarfile.SYMTYPE, "/mnt/home"
-        file.addfile(link)
-        inside = tarfile.TarInfo("out/tar.txt")
-        inside.size = len(MARK)
-        file.addfile(inside, io.BytesIO(MARK.encode()))
-
-
 def _impersonates(course: Path, student: str) -> None:
     archive = _roster(course, student)
     (archive / f"z_honest_{_NAME}").write_text(
@@ -129,9 +109,5 @@ ATTACKS = [
     ),
     _attack("zip_of_two", about="Two notebooks for one step.", goal=ended, place=_zipped(_two), says="keep one"),
     _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb)),
-    _attack("tar_link", about="A link to the solution in a tar.", goal=gains, place=_tar),
-    _attack(
-        "tar_outside", about="A link out, and a file through it, in a tar.", goal=touches("tar.txt"), place=_tar_outside
-    ),
     _attack("zip_under_a_neighbours_name", about="A file under a neighbour's name.", goal=ended, place=_impersonates),
 ]

@@ -115,7 +115,7 @@ ATTACKS = [
         about="3 MB in the metadata of an output.",
         code=_METADATA,
         goal=size("notebook", 2_500_000),
-        guards=("outputs",),
+        guards=("outputs", "sanitise"),
     ),
     _attack(
         "error_text",
@@ -153,7 +153,7 @@ ATTACKS = [
         about="20 MB of metadata.",
         notebook=_metadata,
         goal=size("notebook", 19_000_000),
-        guards=("reader",),
+        guards=("reader", "sanitise"),
         says="MB|characters|bytes",
     ),
     _attack(

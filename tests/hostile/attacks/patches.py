@@ -32,8 +32,8 @@ _TRACE = """
 import sys, threading
 def square(x):
     def local(frame, event, argument):
-        if event == "line" and "earned" in frame.f_locals and "results" in frame.f_locals:
-            for result in frame.f_locals["results"]:
+        for result in frame.f_locals.get("results", []) if event == "line" else []:
+            if type(result) is dict and "earned" in result:
                 result["earned"] = result["points"]
         return local
     sys.settrace(local)
@@ -47,7 +47,7 @@ _FAKE_MODULE = """
 import sys, types
 for name in ("tests.hostile.judge", "solutions.checks"):
     module = types.ModuleType(name)
-    module.grade_here = module.grade_cell = lambda cell, namespace: forge()
+    module.grade_here = module.grade_cell = lambda *_: forge()
     sys.modules[name] = module
 """
 _PATCHED_MODULE = """
@@ -118,7 +118,7 @@ real = type(shell).run_cell_async
 async def run_cell_async(self, source, *args, **named):
     if "grade_" not in source:
         return await real(self, source, *args, **named)
-    return await real(self, "forge()", cell_id=named.get("cell_id"))
+    return await real(self, "forge()", transformed_cell="forge()", cell_id=named.get("cell_id"))
 type(shell).run_cell_async = run_cell_async
 """
 _IMPORTS = """
@@ -134,7 +134,7 @@ builtins.__import__ = imported
 """
 
 
-_attack = partial(Attack, group="patches", goal=gains, guards=("judge",))
+_attack = partial(Attack, group="patches", goal=gains, guards=("judge", "sandbox"))
 ATTACKS = [
     _attack("stack_walk", about="Walks the stack for the expected value.", code=_WITH_ANSWERS),
     _attack("gc_walk", about="Looks for the expected value among all objects.", code=_GC),
