@@ -26,15 +26,17 @@ SECRET = "correct-horse-battery"
 class Seen:
     """What was seen of one class from outside: plain data, since it comes out of the throw-away namespace as JSON.
 
-    `points` by student are those of grades.json; `touched` are files outside the attackers' own folders that were
-    made, changed or removed; `survivors` are the command lines of processes that outlived the grader; `heard` is what
-    reached the listeners; peaks are of the students' processes, one of the grader with its judges.
+    `points` by student are those of grades.json, `booked` those of the gradebook; `touched` are files outside the
+    attackers' own folders that were made, changed or removed; `survivors` are the command lines of processes that
+    outlived the grader; `heard` is what reached the listeners; peaks are of the students' processes, one of the grader
+    with its judges.
     """
 
     exit_code: int | None = None
     said: str = ""
     seconds: float = 0.0
     points: dict[str, float] = field(default_factory=dict)
+    booked: dict[str, float] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)
     survivors: list[str] = field(default_factory=list)
@@ -50,9 +52,9 @@ class Seen:
 
     @property
     def finished(self) -> bool:
-        """Whether the class was graded to its end and the honest have their points."""
-        honest = {name: points for name, points in self.points.items() if name in ("a_honest", "z_honest")}
-        return self.exit_code == 0 and honest == {"a_honest": WHOLE, "z_honest": WHOLE}
+        """Whether the class was graded to its end and the honest have their points, in the gradebook too."""
+        kept = (self.points.get(name) == self.booked.get(name) == WHOLE for name in ("a_honest", "z_honest"))
+        return self.exit_code == 0 and all(kept)
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Trial:
 
     @property
     def points(self) -> float:
-        """The attacker's points; none where there are no grades."""
-        return self.seen.points.get(self.student, 0.0)
+        """The attacker's points, in the grades or the gradebook, where it has more; none where there are no grades."""
+        return max(kept.get(self.student, 0.0) for kept in (self.seen.points, self.seen.booked))
 
     @property
     def notebook(self) -> str:

@@ -83,6 +83,7 @@ def _links_followed() -> None:
     for room in (grade, saving):
         room.remove_links = lambda *_: []
     grade.check_files = lambda *_: None
+    execute._remove = lambda path: path.unlink(missing_ok=True)
     limits.read_regular = lambda path, *_: Path(path).read_bytes()
     real = Path.is_symlink
     submissions.Path.is_symlink = lambda path: "submitted" not in path.parts and real(path)

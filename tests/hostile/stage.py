@@ -1,5 +1,6 @@
 """Grades one class in the throw-away namespace, as process 1 there, and tells what it saw."""
 
+import contextlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import typer
 
 from helpers.signals import clean_ends
 from solutions.grading import __main__ as grading
+from solutions.grading.course import Course
 from tests.grading.tiny import STEP
 from tests.hostile.attack import SECRET, Attack, Seen
 from tests.hostile.course import HONEST, hand_in
@@ -79,6 +81,7 @@ class Class:
         try:
             os.setpgid(0, 0)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup had it ignored
             nothing, out = os.open(os.devnull, os.O_RDONLY), os.open(said, os.O_WRONLY)
             for old, new in ((nothing, 0), (out, 1), (out, 2)):
                 os.dup2(old, new)
@@ -95,8 +98,9 @@ class Class:
             traceback.print_exc()
             code = 1
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            with contextlib.suppress(OSError):  # an attack may have limited what can be written
+                sys.stdout.flush()
+                sys.stderr.flush()
             os._exit(code)
 
     def _environment(self) -> None:
@@ -118,6 +122,15 @@ def _stopped(pid: int) -> bool:
         return False
 
 
+def _booked() -> dict[str, float]:
+    """Return each student's score as the gradebook has it; empty where it cannot be read."""
+    try:
+        with Course.at(_COURSE).gradebook() as gradebook:
+            return {row["student"]: row["score"] for row in gradebook.submission_dicts(STEP)}
+    except Exception:  # whatever an attack made of it
+        return {}
+
+
 def _read(seen: Seen, students: list[str]) -> None:
     try:
         grades = json.loads((_COURSE / "grades.json").read_text())["students"]
@@ -125,6 +138,7 @@ def _read(seen: Seen, students: list[str]) -> None:
         seen.notes = {row["student"]: row["notes"] for row in grades}
     except (OSError, ValueError, KeyError, TypeError):
         return
+    seen.booked = _booked()
     for student in (*students, *HONEST):
         notebook = _COURSE / "autograded" / student / STEP / f"{STEP}.ipynb"
         page = _COURSE / "feedback" / student / STEP / f"{STEP}.html"

@@ -1,25 +1,33 @@
 """The harness itself: attacks are well-formed, what is observed is told apart. `make hostile` runs the attacks."""
 
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from solutions.sandbox import trouble
 from tests.grading.tiny import POINTS, index_of, source_notebook
 from tests.hostile import judge
 from tests.hostile.attack import BASE, GROUPS, MARK, WHOLE, Attack, Seen, Trial
 from tests.hostile.attacks import ATTACKS
-from tests.hostile.course import attacked
+from tests.hostile.course import attacked, make_template
 from tests.hostile.goals import ended, gains, heard, leaks, live_marks, rendered, touches
 from tests.hostile.guards import GUARDS
-from tests.hostile.judged import Verdict
+from tests.hostile.judged import Verdict, controls, guarded
 
 HONEST = {"a_honest": WHOLE, "z_honest": WHOLE}
 
 
 def _trial(**seen: object) -> Trial:
     student = ATTACKS["tcp"].student
-    points = {"points": {**HONEST, student: BASE}, "exit_code": 0, "said": f"{student} · 01_export · graded"}
+    said = f"{student} · 01_export · graded"
+    points = {"points": {**HONEST, student: BASE}, "booked": HONEST, "exit_code": 0, "said": said}
+        "points": {**HONEST, student: BASE},
+        "booked": HONEST,
+        "exit_code": 0,
+        "said": f"{student} · 01_export · graded",
+    }
     return Trial(student, Seen(**{**points, **seen}))
 
 
@@ -64,6 +72,8 @@ def test_an_attack_that_changed_nothing_has_no_faults() -> None:
         ({"survivors": ["sleep 600"]}, "left behind"),
         ({"exit_code": -9}, "the class ended with -9"),
         ({"points": {"a_honest": 5.0, "z_honest": 0.0}}, "the class ended"),
+        ({"booked": {"z_honest": 5.0}}, "the class ended"),
+        ({"booked": {**HONEST, ATTACKS["tcp"].student: 12.0}}, "12 points"),
         ({"heard": [f"('127.0.0.1', 45450): {ATTACKS['tcp'].student}"]}, "reached its goal"),
         ({"said": "Traceback (most recent call last)"}, "no clear line"),
     ],
@@ -100,6 +110,16 @@ def test_what_a_browser_would_act_on_is_found(page: str) -> None:
 @pytest.mark.parametrize("page", [f"&lt;script&gt;{MARK}&lt;/script&gt;", f"<p title='{MARK}'>{MARK}</p>", ""])
 def test_what_a_browser_only_shows_is_not(page: str) -> None:
     assert not live_marks(page)
+
+
+@pytest.mark.skipif(bool(trouble("bubblewrap")), reason="no namespace can be made here")
+def test_a_class_is_graded_in_its_namespace() -> None:
+    with tempfile.TemporaryDirectory(prefix="hostile-", dir="/var/tmp") as folder:
+        make_template(Path(folder))
+        attack = ATTACKS["record_at_the_end_of_a_cell"]
+        (control,) = controls(Path(folder), [attack])
+        (held,) = guarded(Path(folder), [attack], "bubblewrap", ordinary=True)
+    assert control.reached and held.faults == []
 
 
 def test_the_threat_model_names_every_guard_and_every_open_attack() -> None:

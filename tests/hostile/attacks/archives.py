@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.grading.tiny import STEP
 from tests.hostile.attack import MARK, Attack
-from tests.hostile.goals import disk, ended, touches
+from tests.hostile.goals import disk, ended
 
 __all__ = ["ATTACKS"]
 
@@ -59,11 +59,6 @@ def _neighbour(file: zipfile.ZipFile, own: Path) -> None:
     file.writestr(f"../z_honest_late/{_NAME}", MARK)
 
 
-def _two(file: zipfile.ZipFile, own: Path) -> None:
-    file.write(own, _NAME)
-    file.write(own, f"second_{_NAME}")
-
-
 def _bomb(file: zipfile.ZipFile, own: Path) -> None:
     file.write(own, _NAME)
     for number in range(6):
@@ -101,13 +96,12 @@ ATTACKS = [
     _attack(
         "zip_traversal",
         about="Names that lead out of the folder.",
-        goal=touches("zip|grades_final"),
+        goal=ended,  # the class is not collected; with all guards on it also may touch nothing
         place=_zipped(_traversal),
     ),
     _attack(
         "zip_neighbour", about="A name that leads into a neighbour's folder.", goal=ended, place=_zipped(_neighbour)
     ),
-    _attack("zip_of_two", about="Two notebooks for one step.", goal=ended, place=_zipped(_two), says="keep one"),
     _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb)),
     _attack("zip_under_a_neighbours_name", about="A file under a neighbour's name.", goal=ended, place=_impersonates),
 ]

@@ -13,7 +13,7 @@ __all__ = ["ATTACKS"]
 _GRADEBOOK = 'import sqlite3\nbase = sqlite3.connect("{COURSE}/gradebook.db", timeout=5)\n'
 _TRIGGERS = """
 for event in ("INSERT", "UPDATE"):
-    base.execute(f"CREATE TRIGGER t{event} AFTER {event} ON grade WHEN NEW.extra_credit = 0 "
+    base.execute(f"CREATE TRIGGER t{event} AFTER {event} ON grade WHEN coalesce(NEW.extra_credit, 0) = 0 "
                  "BEGIN UPDATE grade SET extra_credit = 10 WHERE id = NEW.id; END")
 base.commit()
 """
@@ -92,10 +92,10 @@ ATTACKS = [
     ),
     _attack(
         "gradebook_emptied",
-        about="SQL deletes every grade.",
+        about="SQL drops the table of grades.",
         goal=ended,
         alone=True,
-        code=_GRADEBOOK + "base.execute('DELETE FROM grade')\nbase.commit()",
+        code=_GRADEBOOK + "base.execute('DROP TABLE grade')\nbase.commit()",
     ),
     _attack(
         "gradebook_garbage",

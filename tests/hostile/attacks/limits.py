@@ -78,8 +78,6 @@ def _sparse(course: Path, student: str) -> None:
 _DEEP = (
     b'{"cells": [], "metadata": {"a": ' + b"[" * 200_000 + b"]" * 200_000 + b'}, "nbformat": 4, "nbformat_minor": 5}'
 )
-_NUMBER = b'{"cells": [], "metadata": {"a": ' + b"9" * 100_000 + b'}, "nbformat": 4, "nbformat_minor": 5}'
-_VERSION = b'{"cells": [], "metadata": {}, "nbformat": 4e400, "nbformat_minor": {}}'
 _LIST = b"[1, 2, 3]"
 _CELLS = b'{"cells": {"a": 1}, "metadata": [], "nbformat": 4, "nbformat_minor": 5}'
 _TYPES = (
@@ -175,22 +173,6 @@ ATTACKS = [
     ),
     _attack(
         "json_deep", about="200,000 lists in lists.", place=_text(_DEEP), goal=_unclear, alone=True, guards=("reader",)
-    ),
-    _attack(
-        "json_number",
-        about="A number of 100,000 digits.",
-        place=_text(_NUMBER),
-        goal=_unclear,
-        alone=True,
-        guards=("reader",),
-    ),
-    _attack(
-        "json_version",
-        about="A version that is no number.",
-        place=_text(_VERSION),
-        goal=_unclear,
-        alone=True,
-        guards=("reader",),
     ),
     _attack(
         "json_list",

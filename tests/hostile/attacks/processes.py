@@ -35,7 +35,7 @@ def found(pid):
             return hit.group().decode()
 print(found(os.getppid()))
 """
-_ENVIRON = "import os\nprint(open(f'/proc/{os.getppid()}/environ').read())"
+_ENVIRON = "import os\nprint(dict(os.environ))\nprint(open(f'/proc/{os.getppid()}/environ').read())"
 _STARVED = (
     "import resource\nfor pid in parents():\n    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, 3))\n    break"
 )
@@ -95,7 +95,7 @@ ATTACKS = [
         code=_PARENTS + _STARVED.replace("NOFILE, (3, 3)", "FSIZE, (100, 100)"),
     ),
     _attack("grader_memory_read", about="Reads the grader's memory.", goal=leaks, code=_MEMORY),
-    _attack("grader_environment_read", about="Reads the grader's environment.", goal=leaks, code=_ENVIRON),
+    _attack("grader_environment_read", about="Reads its environment and the grader's.", goal=leaks, code=_ENVIRON),
     _attack(
         "daemon",
         about="A process of a session of its own stays.",

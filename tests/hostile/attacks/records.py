@@ -23,7 +23,7 @@ def forge(points={"export_model": 3, "simplify_model": 2}, **changed):
 """
 _SPARSE = """import os, pathlib
 def square(x):
-    for place in filter(None, (os.environ.get("TRT_LAB_RECORDS"), "../records")):
+    for place in ("{COURSE}/autograded/{STUDENT}/records", "../records"):
         try:
             pathlib.Path(place).mkdir(parents=True, exist_ok=True)
             with open(pathlib.Path(place, "export_model.json"), "w") as file:
@@ -90,7 +90,7 @@ ATTACKS = [
     _attack(
         "record_of_200_megabytes",
         about="A sparse file in the place of a record, which the grader would read whole.",
-        goal=grader_memory(1500),
+        goal=grader_memory(800),
         alone=True,
         guards=("judge", "sandbox", "schema"),
         code=_SPARSE,
