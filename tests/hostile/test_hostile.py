@@ -23,11 +23,6 @@ def _trial(**seen: object) -> Trial:
     student = ATTACKS["tcp"].student
     said = f"{student} · 01_export · graded"
     points = {"points": {**HONEST, student: BASE}, "booked": HONEST, "exit_code": 0, "said": said}
-        "points": {**HONEST, student: BASE},
-        "booked": HONEST,
-        "exit_code": 0,
-        "said": f"{student} · 01_export · graded",
-    }
     return Trial(student, Seen(**{**points, **seen}))
 
 
