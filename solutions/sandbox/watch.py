@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from solutions.sandbox.cgroup import Group
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, tree
 from solutions.sandbox.room import Limits, Room
@@ -22,8 +23,8 @@ _FREE_BYTES = 256 << 20
 class Watch:
     """Ends the process `pid` and all that it started where they pass `limits`; used as a context manager.
 
-    Ten times a second a thread adds up memory, processes, the scratch folder and the time. When the block ends, so does
-    the process.
+    Ten times a second a thread adds up memory, processes, the scratch folder and the time; where a control group can be
+    had, the kernel holds memory and tasks besides. When the block ends, so does the process.
     """
 
     def __init__(self, pid: int, room: Room, limits: Limits) -> None:
@@ -39,6 +40,7 @@ class Watch:
         self._ours = own_processes(pid)
         self._shared = _shared_names()
         self._started = time.monotonic()
+        self._group = Group.made(limits)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
 
@@ -46,6 +48,7 @@ class Watch:
         """Begin to watch."""
         with contextlib.suppress(OSError):  # where the machine's memory ends, it goes before the grader
             Path(f"/proc/{self._pid}/oom_score_adj").write_text("1000")
+        self._gather(tree(self._pid, self._born))
         self._thread.start()
 
     def stop(self) -> None:
@@ -54,6 +57,10 @@ class Watch:
         if self._thread.is_alive():
             self._thread.join()
         end(self._pid, self._born)
+        if self._group is not None:
+            self._ask_the_kernel()
+            self._group.close()
+            self._group = None
 
     def __enter__(self) -> "Watch":
         self.start()
@@ -76,6 +83,7 @@ class Watch:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -20)  # which only root may ask for
         while not self._over.wait(POLL_S) and (pids := tree(self._pid, self._born, most)):
             now = time.monotonic()
+            self._gather(pids)
             if len(pids) == most:  # at once: meanwhile they become more
                 self._pass(f"it started more than its limit of {self._limits.processes} processes")
                 return
@@ -91,6 +99,16 @@ class Watch:
             if passed := self._passed(used, now):
                 self._pass(passed)
                 return
+        self._ask_the_kernel()
+
+    def _ask_the_kernel(self) -> None:
+        """Note where it was the kernel that ended the process, for its memory."""
+        if not self.ended_by and self._group is not None and self._group.out_of_memory:
+            self.ended_by = _over_memory(self._limits)
+
+    def _gather(self, pids: list[int]) -> None:
+        if self._group is not None:
+            self._group.take(pids)
 
     def _deleted_bytes(self, pids: list[int]) -> int:
         """Return the bytes of deleted files; Hidden where a process stays as one that runs an unreadable program."""
@@ -115,13 +133,17 @@ class Watch:
         if now - self._started > limits.seconds:
             return f"it took longer than its limit of {limits.seconds:g} s"
         if self.memory_bytes > limits.memory_bytes:
-            return f"it used more than its limit of {_size(limits.memory_bytes)} of memory"
+            return _over_memory(limits)
         if used > limits.scratch_bytes:
             return f"it wrote more than its limit of {_size(limits.scratch_bytes)}"
         disk = os.statvfs(self._room.scratch)
         if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
             return f"it was ended since the disk is full: less than {_size(_FREE_BYTES)} are left"
         return ""
+
+
+def _over_memory(limits: Limits) -> str:
+    return f"it used more than its limit of {_size(limits.memory_bytes)} of memory"
 
 
 def _shared_names() -> set[str]:
