@@ -93,7 +93,8 @@ release: $(STAMP)
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
-	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) --messages docs/messages.md
+	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) \
+	  $(if $(SANDBOX),--sandbox,--messages docs/messages.md)
 
 mutants: $(STAMP)
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"

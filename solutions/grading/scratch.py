@@ -1,6 +1,5 @@
 """The one folder that a submission's kernel can write: made before it starts, read once after it is gone, removed."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from helpers.errors import InputError
 from helpers.files import atomic_write, read_within
 from helpers.lab import ARTIFACTS
 from helpers.probes.student import read_artifact
+from solutions.sandbox import remove
 
 __all__ = ["Scratch", "made_scratch"]
 
@@ -50,15 +50,4 @@ def made_scratch() -> Iterator[Scratch]:
         scratch.artifacts.mkdir()
         yield scratch
     finally:
-        _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, and folders in it that a stranger closed."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for path, names, _ in os.walk(folder):  # from the top: what is opened is walked next
-            for name in names:
-                with suppress(OSError):
-                    os.chmod(os.path.join(path, name), 0o700, follow_symlinks=False)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)

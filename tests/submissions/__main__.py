@@ -5,6 +5,7 @@ Exit code 1 where a wrong entry is accepted, a right one rejected, or a claim lo
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,17 +25,19 @@ def main(
         Path | None, typer.Option(help="A document whose messages of these steps are written again.")
     ] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
+    sandbox: Annotated[bool, typer.Option(help="Grade each in the sandbox, by a judge, as a class is.")] = False,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
-    if messages and (name or quick):
-        typer.echo("error: a part of a step's entries has not all its messages; leave out --name and --quick", err=True)
+    if messages and (name or quick or sandbox):
+        wanted = "all of a step's entries and what visible checks said"
+        typer.echo(f"error: messages need {wanted}; leave out --name, --quick and --sandbox", err=True)
         raise typer.Exit(2)
     os.environ.update(SETTINGS)
     from helpers.files import write_json
     from solutions.checks.trusted.reference import offered_environment
     from tests.submissions.bank import covering, load_bank
-    from tests.submissions.execution import run_all
+    from tests.submissions.execution import run_all, run_entry
     from tests.submissions.verdict import Verdict, judge, summary
 
     console = Console(soft_wrap=True)
@@ -46,7 +49,7 @@ def main(
     os.environ.update(offered_environment({one.step for one in chosen}))
     started = time.perf_counter()
     verdicts: dict[str, Verdict] = {}
-    for entry, outcome in run_all(chosen, workers):
+    for entry, outcome in run_all(chosen, workers, partial(run_entry, sandboxed=sandbox)):
         verdicts[entry.title] = judge(entry, outcome)
         # After each one: what was decided survives when the run is stopped.
         in_order = [verdicts[one.title] for one in chosen if one.title in verdicts]

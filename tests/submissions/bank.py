@@ -146,8 +146,8 @@ def notebook_cells(step: str, *, filled: bool = True) -> list[nbformat.NotebookN
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def patched_cells(entry: Entry) -> list[nbformat.NotebookNode]:
-    """Return the step's code cells with the entry's patch.
+def patched_cells(entry: Entry, *, lent: bool = True) -> list[nbformat.NotebookNode]:
+    """Return the step's code cells with the entry's patch; with `lent`, without what builds an engine that is lent.
 
     Raises:
         ValueError: the cell, or a text to replace, is not there.
@@ -158,7 +158,7 @@ def patched_cells(entry: Entry) -> list[nbformat.NotebookNode]:
         if cell is None:
             raise ValueError(f"{entry.title}: no cell {entry.cell} in {entry.step}")
         cell.source = entry.code or _replaced(entry, cell.source)
-    if entry.lent_its_engine:
+    if lent and entry.lent_its_engine:
         for cell in cells:
             cell.source = cell.source.removesuffix(_BUILDING)
     return cells

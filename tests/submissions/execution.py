@@ -34,6 +34,7 @@ from solutions.grading.outcome import CLAIMS
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
 from tests.submissions.bank import Entry, patched_cells
+from tests.submissions.sandboxed import grade
 from tests.submissions.strangers import held
 
 __all__ = ["SETTINGS", "Outcome", "run_all", "run_entry", "speaking"]
@@ -94,20 +95,23 @@ def run_all(
             yield entry, run(entry)
 
 
-def run_entry(entry: Entry, limit_s: float = LIMIT_S, *, stop_at_loss: bool = False) -> Outcome:
+def run_entry(
+    entry: Entry, limit_s: float = LIMIT_S, *, stop_at_loss: bool = False, sandboxed: bool = False
+) -> Outcome:
     """Run an entry in a fresh process and return its outcome; one that dies or hangs says so in `died`.
 
+    With `sandboxed` its kernel is in the sandbox and a judge decides: slower, and without what visible checks said.
     With `stop_at_loss` it is ended at the first claim that it does not keep, and the outcome holds the claims so far.
     The environment must hold SETTINGS before the first call, since helpers.lab reads them when it is imported.
     """
     with tempfile.TemporaryDirectory() as folder:
-        return _run_in(Path(folder), entry, limit_s, stop_at_loss)
+        return _run_in(Path(folder), entry, limit_s, stop_at_loss, sandboxed)
 
 
-def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool) -> Outcome:
+def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool, sandboxed: bool) -> Outcome:
     receiver, sender = multiprocessing.Pipe(duplex=False)
     started = time.perf_counter()
-    process = _started(entry, folder, sender)
+    process = _started(entry, folder, sender, sandboxed)
     sender.close()
     outcome = _answer(receiver, folder / _RECORDS, started + limit_s, stop_at_loss)
     if outcome is None:
@@ -122,12 +126,12 @@ def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool) -> O
     return outcome
 
 
-def _started(entry: Entry, folder: Path, sender: Any) -> BaseProcess:
+def _started(entry: Entry, folder: Path, sender: Any, sandboxed: bool) -> BaseProcess:
     """Start an entry's process: a fork with what every entry imports, or a new one where the API is another."""
     context = multiprocessing.get_context("forkserver" if entry.api == API else "spawn")
     if entry.api == API:
         context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
-    process = context.Process(target=_child, args=(entry, folder, sender), daemon=False)
+    process = context.Process(target=_child, args=(entry, folder, sender, sandboxed), daemon=False)
     with _STARTING, speaking(entry.api):
         process.start()
     return process
@@ -168,7 +172,7 @@ def _decided(records: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _child(entry: Entry, folder: Path, sender: Any) -> None:
+def _child(entry: Entry, folder: Path, sender: Any, sandboxed: bool) -> None:
     outcome = Outcome()
     if not entry.timed:
         torch.set_num_threads(1)  # another runs beside it, and threads that wait for a taken core spin
@@ -178,7 +182,7 @@ def _child(entry: Entry, folder: Path, sender: Any) -> None:
     for stream in (1, 2):
         os.dup2(silence, stream)
     try:
-        _run(entry, folder, outcome)
+        (_run_sandboxed if sandboxed else _run)(entry, folder, outcome)
     except BaseException:
         outcome.died = traceback.format_exc()
     sender.send(outcome)
@@ -207,6 +211,16 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
             _test_cell(entry, cell.source, about["grade_id"], namespace, outcome)
         elif _execute(source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
             namespace["In"].append(source)
+
+
+def _run_sandboxed(entry: Entry, folder: Path, outcome: Outcome) -> None:
+    cells = _up_to_the_last_test(entry, patched_cells(entry, lent=False))
+    wanted = [cell for cell in cells if "explore" not in cell.metadata.get("tags", [])]
+    kept = [cell for cell in wanted if _graded_as(cell) is None or _graded_as(cell) in entry.graded]
+    records, outcome.errors = grade(entry.step, kept, folder, entry.timed)
+    outcome.claims = _decided(records)
+    if lacking := [cell for cell in entry.graded if not (records / f"{cell}.json").is_file()]:
+        outcome.died = f"without a record: {', '.join(lacking)}"
 
 
 def _lend_small_networks(artifacts: Path) -> None:

@@ -70,5 +70,5 @@ def test_the_page_has_every_claim_of_every_step() -> None:
 def test_a_part_of_a_step_writes_no_messages(tmp_path: Path, part: list[str]) -> None:
     command = [sys.executable, "-m", "tests.submissions", *part, "--messages", str(tmp_path / "page.md")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "leave out --name and --quick" in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and "leave out --name, --quick" in done.stderr and done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
