@@ -189,3 +189,24 @@ def test_a_sitecustomize_of_the_environment_runs_besides_the_sandbox_s_own(tmp_p
     path = {"PYTHONPATH": os.pathsep.join([str(SITE), str(tmp_path)])}
     done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
     assert done.stdout == "sitecustomize\ndebugpy needs a network\n"
+
+
+def test_what_lies_in_a_folder_that_is_seen_is_not_named_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cuda").mkdir()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/usr/lib:{tmp_path}/cuda")
+    paths = visible(Room(tmp_path / "scratch", gpu=True))
+    assert Path("/usr") in paths and tmp_path / "cuda" in paths and Path("/usr/lib") not in paths
+
+
+def test_with_a_gpu_threads_can_be_named_and_nothing_else_of_the_machine_changed(kind: str, tmp_path: Path) -> None:
+    code = """
+for path in ("/proc/self/comm", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger"):
+    try:
+        open(path, "w").write("x")
+        print("done")
+    except OSError as error:
+        print(type(error).__name__)
+"""
+    done = run(python(code), Room(tmp_path / "scratch", gpu=True), kind=kind)
+    said = done.stdout.decode().split()
+    assert said[0] == "done" and set(said[1:]) <= {"PermissionError", "OSError", "FileNotFoundError"} and len(said) == 3
