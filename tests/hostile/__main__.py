@@ -55,9 +55,10 @@ def _run(folder: Path, chosen: list[Attack], sandbox: str, user: str, skip_contr
             dead += [] if verdict.reached else [verdict.attack.name]
     for kind in {"both": SANDBOXES, "none": ()}.get(sandbox, (sandbox,)):
         for who in users:
-            verdicts = list(guarded(folder, chosen, kind, ordinary=who == "ordinary"))
-            for verdict in verdicts:
+            verdicts = []
+            for verdict in guarded(folder, chosen, kind, ordinary=who == "ordinary"):
                 _say(f"{kind}, {who}", verdict.attack, "; ".join(verdict.faults) or "held")
+                verdicts.append(verdict)
             results[f"{kind}, {who}"] = _counts(verdicts)
     minutes = round((time.monotonic() - started) / 60, 1)
     write_json(out, {"attacks": len(chosen), "dead": dead, "minutes": minutes, "sandboxes": results})

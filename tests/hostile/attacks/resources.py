@@ -137,7 +137,12 @@ ATTACKS = [
     ),
     _disk("one_file", about="A file that grows to 400 MB.", code=_ONE_FILE),
     _disk("removed_files", about="400 MB in files that no folder lists.", code=_REMOVED),
-    _disk("shared_memory", about="200 MB and more in shared memory.", code=_FILES.replace("PLACE", "'/dev/shm'")),
+    _disk(
+        "shared_memory",
+        about="200 MB and more in shared memory.",
+        code=_FILES.replace("PLACE", "'/dev/shm'"),
+        guards=("scratch", "sandbox"),
+    ),
     _time("endless", about="A loop that passes over interrupts.", code=_STUBBORN),
     _time("stops_itself", about="The kernel is stopped while a claim waits.", code=_STOPPED),
     _time("deaf", about="A loop in the notebook, with every signal blocked.", code=_NO_SIGNALS),
