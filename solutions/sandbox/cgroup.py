@@ -17,8 +17,6 @@ from solutions.sandbox.room import Limits
 
 __all__ = ["Group", "place"]
 
-_TASKS = 4096
-"""Processes and their threads; of processes alone the watch holds a smaller number."""
 _CONTROLLERS = frozenset({"memory", "pids"})
 _PATIENCE_S = 2.0
 
@@ -67,7 +65,7 @@ class Group:
             "memory.max": limits.memory_bytes,
             "memory.swap.max": 0,
             "memory.oom.group": 1,
-            "pids.max": _TASKS,
+            "pids.max": limits.threads,
         }.items():
             if (self._folder / name).exists():
                 (self._folder / name).write_text(str(value))

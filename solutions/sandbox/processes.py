@@ -79,6 +79,15 @@ def memory_bytes(pids: list[int], limit: int) -> int:
     return total if total <= limit else min(total, sum(_proportional(pid) for pid in pids))
 
 
+def threads(pids: list[int]) -> int:
+    """Return how many threads processes have together."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(*_GONE):
+            total += int(_fields(pid)[17]) if _PROC else psutil.Process(pid).num_threads()
+    return total
+
+
 def _resident(pid: int) -> int:
     """Return a process's own and shared memory in bytes, without the files that it maps."""
     with contextlib.suppress(*_GONE):

@@ -69,6 +69,8 @@ class Limits:
     scratch_bytes: int = 4 << 30
     """Of the scratch folder with deleted files that are still open; no file can be larger."""
     seconds: float = 3600.0
+    threads: int = 4096
+    """Of all processes."""
 
 
 STANDARD = Limits()

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from solutions.sandbox.cgroup import Group
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
-from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, tree
+from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, threads, tree
 from solutions.sandbox.room import Limits, Room
 
 __all__ = ["Watch"]
@@ -96,7 +96,7 @@ class Watch:
                 walk_at = now + 10 * (time.monotonic() - now)  # a folder of many files is looked at less often
             self.memory_bytes = memory_bytes(pids, self._limits.memory_bytes)
             self.peak_bytes = max(self.peak_bytes, self.memory_bytes)
-            if passed := self._passed(used, now):
+            if passed := self._passed(used, threads(pids), now):
                 self._pass(passed)
                 return
         self._ask_the_kernel()
@@ -128,12 +128,14 @@ class Watch:
         self.ended_by = passed
         end(self._pid, self._born)
 
-    def _passed(self, used: int, now: float) -> str:
+    def _passed(self, used: int, count: int, now: float) -> str:
         limits = self._limits
         if now - self._started > limits.seconds:
             return f"it took longer than its limit of {limits.seconds:g} s"
         if self.memory_bytes > limits.memory_bytes:
             return _over_memory(limits)
+        if count > limits.threads:
+            return f"it started more than its limit of {limits.threads} threads"
         if used > limits.scratch_bytes:
             return f"it wrote more than its limit of {_size(limits.scratch_bytes)}"
         disk = os.statvfs(self._room.scratch)

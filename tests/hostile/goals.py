@@ -41,7 +41,7 @@ def traceback(trial: Trial) -> bool:
     """The instructor reads a traceback, or the name or the words of a Python exception, instead of a clear line."""
     names = r"Traceback|\b(Type|Attribute|Key|Unicode\w*|Recursion|Memory|Index)Error\b"
     words = "unsupported operand|not supported between|object is not|unhashable type|has no attribute"
-    return bool(re.search(f"{names}|{words}", trial.seen.said))
+    return bool(re.search(f"{names}|{words}", trial.lines)) or "Traceback" in trial.seen.said
 
 
 def touches(pattern: str) -> Callable[[Trial], bool]:

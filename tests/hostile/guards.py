@@ -119,7 +119,9 @@ GUARDS: dict[str, Guard] = {
     "judge": Guard("claims, expected values and records in a process of their own", _no_judge),
     "watch": Guard("whatever the kernel started is ended with it", _no_watch),
     "memory": Guard("the memory of the kernel's processes is watched", _unlimited(memory_bytes=1 << 50)),
-    "processes": Guard("the number of the kernel's processes is watched", _unlimited(processes=1 << 30)),
+    "processes": Guard(
+        "the number of the kernel's processes and threads is watched", _unlimited(processes=1 << 30, threads=1 << 30)
+    ),
     "scratch": Guard("what the kernel writes is watched", _unlimited(scratch_bytes=1 << 50)),
     "time": Guard("a cell and a notebook have a time limit", _no_time),
     "schema": Guard("a record has a schema and a largest size", _no_schema),

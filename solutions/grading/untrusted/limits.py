@@ -42,13 +42,17 @@ def check_notebook_file(path: str | Path) -> None:
         raise InputError(f"{path.name} is not graded: {error}") from error
     if not isinstance(notebook, dict):
         raise InputError(f"{path.name} is not a notebook (it holds a {type(notebook).__name__})")
+    if not isinstance(notebook.get("metadata", {}), dict):
+        raise InputError(f"{path.name} is not a notebook (its metadata are no object)")
     _check_size(path, "its metadata", notebook.get("metadata"), LARGEST_METADATA)
-    cells = list(_cells(notebook))
+    cells = list(_cells(path, notebook))
     if len(cells) > MOST_CELLS:
         raise InputError(_too_much(path, f"{len(cells):,} cells", f"{MOST_CELLS:,} are graded"))
     for number, cell in enumerate(cells, 1):
+        if not _is_cell(cell):
+            raise InputError(f"{path.name} is not a notebook (what stands in the place of cell {number} is none)")
         for part, largest in _PARTS.items():
-            _check_size(path, f"the {part} of cell {number}", cell.get(part) if isinstance(cell, dict) else 0, largest)
+            _check_size(path, f"the {part} of cell {number}", cell.get(part), largest)
 
 
 class BoundedExporter(NotebookExporter):
@@ -62,12 +66,23 @@ class BoundedExporter(NotebookExporter):
         return super().from_filename(filename, resources=resources, **kw)
 
 
-def _cells(notebook: dict[str, Any]) -> Iterator[Any]:
-    """Yield the cells, those in the worksheets of old formats included; what is no cell is nbformat's to refuse."""
-    sheets = notebook.get("worksheets")
-    for holder in [notebook, *(sheets if isinstance(sheets, list) else [])]:
-        cells = holder.get("cells") if isinstance(holder, dict) else None
-        yield from cells if isinstance(cells, list) else []
+def _cells(path: Path, notebook: dict[str, Any]) -> Iterator[Any]:
+    """Yield the cells, those in the worksheets of old formats included."""
+    sheets = notebook.get("worksheets", [])
+    for holder in [notebook, *(sheets if isinstance(sheets, list) else [sheets])]:
+        cells = holder.get("cells", []) if isinstance(holder, dict) else None
+        if not isinstance(cells, list):
+            raise InputError(f"{path.name} is not a notebook (it has no list of cells)")
+        yield from cells
+
+
+def _is_cell(cell: Any) -> bool:
+    """Whether what nbformat and nbgrader look at has the type that they take for granted."""
+    if not (isinstance(cell, dict) and isinstance(cell.get("cell_type"), str)):
+        return False
+    text = cell.get("source", cell.get("input", ""))
+    lines = text if isinstance(text, list) else [text]
+    return isinstance(cell.get("metadata", {}), dict) and all(isinstance(line, str) for line in lines)
 
 
 def _check_size(path: Path, what: str, value: Any, largest: int) -> None:

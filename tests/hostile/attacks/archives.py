@@ -1,7 +1,6 @@
 """What a learning platform gave: archives that are broken, swollen, or named to land elsewhere."""
 
 import io
-import json
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -65,13 +64,6 @@ def _bomb(file: zipfile.ZipFile, own: Path) -> None:
         file.writestr(f"{number}.bin", bytes(50 << 20))
 
 
-def _impersonates(course: Path, student: str) -> None:
-    archive = _roster(course, student)
-    (archive / f"z_honest_{_NAME}").write_text(
-        json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    )
-
-
 def _encrypted(content: bytes) -> bytes:
     changed = bytearray(content)
     changed[6] |= 1  # the flag of the local header, and the directory's
@@ -103,5 +95,4 @@ ATTACKS = [
         "zip_neighbour", about="A name that leads into a neighbour's folder.", goal=ended, place=_zipped(_neighbour)
     ),
     _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb)),
-    _attack("zip_under_a_neighbours_name", about="A file under a neighbour's name.", goal=ended, place=_impersonates),
 ]

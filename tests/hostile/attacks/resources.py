@@ -10,14 +10,14 @@ __all__ = ["ATTACKS"]
 _HELD = """
 import time
 held = []
-for _ in range(12):
+for _ in range(16):
     held.append(bytearray(b"y") * (100 << 20))
     time.sleep(0.2)
 time.sleep(3)
 """
 _CHILDREN = """
 import os, time
-for _ in range(6):
+for _ in range(8):
     if os.fork() == 0:
         held = bytearray(b"y") * (200 << 20)
         time.sleep(6)
@@ -27,7 +27,7 @@ time.sleep(5)
 _MAPPED = """
 import mmap, time
 held = []
-for _ in range(12):
+for _ in range(16):
     held.append(mmap.mmap(-1, 100 << 20))
     for start in range(0, 100 << 20, 4096):
         held[-1][start] = 1
@@ -62,7 +62,7 @@ time.sleep(4)
 """
 _THREADS = """
 import threading, time
-for _ in range(900):
+for _ in range(6000):
     try:
         threading.Thread(target=time.sleep, args=(8,), daemon=True).start()
     except RuntimeError:
@@ -114,20 +114,26 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 while True:
     pass
 """
-_MEMORY, _PROCESSES, _DISK = 1000, 300, 250
+_MEMORY, _PROCESSES, _THREAD_COUNT, _DISK = 1350, 300, 4600, 250
 
-_attack = partial(Attack, group="resources", alone=True)
+_attack = partial(Attack, group="resources", alone=True, apart=True)  # peaks are of a class
 _memory = partial(_attack, goal=memory(_MEMORY), guards=("memory",), says="memory|kernel died")
 _processes = partial(_attack, goal=processes(_PROCESSES), guards=("processes",))
 _disk = partial(_attack, goal=disk(_DISK), guards=("scratch",))
 _time = partial(_attack, goal=ended, guards=("time",), says="time limit|did not end")
 ATTACKS = [
-    _memory("memory_held", about="1.2 GB in one process.", code=_HELD),
-    _memory("memory_of_children", about="1.2 GB in six processes.", code=_CHILDREN),
-    _memory("memory_mapped", about="1.2 GB of shared pages.", code=_MAPPED),
+    _memory("memory_held", about="1.6 GB in one process.", code=_HELD),
+    _memory("memory_of_children", about="1.6 GB in eight processes.", code=_CHILDREN),
+    _memory("memory_mapped", about="1.6 GB of shared pages.", code=_MAPPED),
     _processes("processes_in_a_row", about="400 processes.", code=_FORKS),
     _processes("fork_bomb", about="Processes that start processes, to a depth of eight.", code=_BOMB),
-    _processes("threads", about="900 threads.", code=_THREADS),
+    _processes(
+        "threads",
+        about="6,000 threads.",
+        code=_THREADS,
+        goal=processes(_THREAD_COUNT),
+        guards=("processes", "sandbox"),
+    ),
     _disk("files_in_the_folder", about="400 MB beside the notebook.", code=_FILES.replace("PLACE", "'.'")),
     _disk("files_in_the_home", about="400 MB in the home.", code=_FILES.replace("PLACE", "os.path.expanduser('~')")),
     _disk(
