@@ -1,7 +1,9 @@
 """The harness itself: attacks are well-formed, what is observed is told apart. `make hostile` runs the attacks."""
 
+import json
 import re
-import tempfile
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,12 @@ from tests.grading.tiny import POINTS, index_of, source_notebook
 from tests.hostile import judge
 from tests.hostile.attack import BASE, GROUPS, MARK, WHOLE, Attack, Seen, Trial
 from tests.hostile.attacks import ATTACKS
-from tests.hostile.course import attacked, make_template
+from tests.hostile.course import attacked
 from tests.hostile.goals import ended, gains, heard, leaks, live_marks, rendered, touches
 from tests.hostile.guards import GUARDS
-from tests.hostile.judged import Verdict, controls, guarded
+from tests.hostile.judged import Verdict
 
+ROOT = Path(__file__).resolve().parents[2]
 HONEST = {"a_honest": WHOLE, "z_honest": WHOLE}
 
 
@@ -108,16 +111,16 @@ def test_what_a_browser_only_shows_is_not(page: str) -> None:
 
 
 @pytest.mark.skipif(bool(trouble("bubblewrap")), reason="no namespace can be made here")
-def test_a_class_is_graded_in_its_namespace() -> None:
-    with tempfile.TemporaryDirectory(prefix="hostile-", dir="/var/tmp") as folder:
-        make_template(Path(folder))
-        attack = ATTACKS["record_at_the_end_of_a_cell"]
-        (control,) = controls(Path(folder), [attack])
-        (held,) = guarded(Path(folder), [attack], "bubblewrap", ordinary=True)
-    assert control.reached and held.faults == []
+def test_a_class_is_graded_in_its_namespace(tmp_path: Path) -> None:
+    asked = ["--only", "record_at_the_end_of_a_cell", "--sandbox", "bubblewrap", "--user", "ordinary"]
+    command = [sys.executable, "-m", "tests.hostile", *asked, "--out", str(tmp_path / "hostile.json")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)  # it forks: not from here
+    said = json.loads((tmp_path / "hostile.json").read_text())
+    assert (done.returncode, said["dead"]) == (0, [])
+    assert said["sandboxes"]["bubblewrap, ordinary"]["attacks"] == 1
 
 
 def test_the_threat_model_names_every_guard_and_every_open_attack() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text()
+    page = (ROOT / "docs" / "threat-model.md").read_text()
     assert [name for name in GUARDS if f"`{name}`" not in page] == []
     assert [attack.name for attack in ATTACKS.values() if attack.open_in and f"`{attack.name}`" not in page] == []

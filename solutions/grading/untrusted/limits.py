@@ -78,7 +78,7 @@ def _cells(path: Path, notebook: dict[str, Any]) -> Iterator[Any]:
 
 def _is_cell(cell: Any) -> bool:
     """Whether what nbformat and nbgrader look at has the type that they take for granted."""
-    if not (isinstance(cell, dict) and isinstance(cell.get("cell_type"), str)):
+    if not (isinstance(cell, dict) and isinstance(cell.get("cell_type", ""), str)):
         return False
     text = cell.get("source", cell.get("input", ""))
     lines = text if isinstance(text, list) else [text]
