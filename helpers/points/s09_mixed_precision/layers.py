@@ -97,6 +97,13 @@ def _kept(case: Case) -> tuple[list[str], dict[str, Any]]:
 @point("The named layers are asked to run in FP16, the other convolutions in INT8", _SET)
 def precisions(case: Case) -> str:
     names, found = _kept(case)
+    others = _compare_precisions(names, found)
+    _compare_precisions([], _asked(case, []))
+    return f"{len(names)} of {len(found['layers'])} layers in FP16, {len(others)} convolutions in INT8"
+
+
+def _compare_precisions(names: list[str], found: dict[str, Any]) -> list[str]:
+    """Return the convolutions that are not among `names`; each of them must have been asked to run in INT8."""
     others = [name for name in found["convolutions"] if name not in names]
     wanted = dict.fromkeys(names, "HALF") | dict.fromkeys(others, "INT8")
     set_on = {name: layer["precision"] for name, layer in found["layers"].items()}
@@ -108,7 +115,7 @@ def precisions(case: Case) -> str:
         )
         found_text = f"{set_on[wrong[0]] or 'no precision'}; {len(wrong)} layers are otherwise than asked"
         raise Missed(expected, found_text, "HALF on the layers in `names`, INT8 on all other convolutions, no more")
-    return f"{len(names)} of {len(found['layers'])} layers in FP16, {len(others)} convolutions in INT8"
+    return others
 
 
 @point("Their outputs are FP16, except those of the network", _SET)
