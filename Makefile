@@ -120,7 +120,7 @@ faults: $(STAMP)
 
 grade: $(STAMP)
 	@echo "Grading submitted/"
-	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(WAIT),--wait) $(if $(UNSAFE),--unsafe-no-sandbox) $(if $(REBUILD),--rebuild)
+	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait) $(if $(UNSAFE),--unsafe-no-sandbox) $(if $(REBUILD),--rebuild)
 
 formgrader: $(STAMP)
 	@echo "Formgrader; end it with Ctrl-C"

@@ -2,34 +2,51 @@
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from helpers.errors import LabError
 from helpers.signals import clean_ends
 from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
-from solutions.grading.grade import ClassGrades, grade_class, register_steps
+from solutions.grading.grade import TO_GRADE, ClassGrades, foretold, grade_class, register_steps
 from solutions.grading.gradebook import back_up, check_gradebook
 from solutions.grading.grades import table, write_grades
 from solutions.grading.lock import course_lock
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.work.pool import HERE, Beside, Pool, jobs_here
 from solutions.sandbox import chosen
 
 
 def main(
     course: Annotated[Path, typer.Option(help="The folder with nbgrader_config.py and submitted/.")] = Path("."),
-    student: Annotated[str, typer.Option(help="Grade this student only.")] = "",
-    step: Annotated[str, typer.Option(help="Grade this step only, such as 02_fp16.")] = "",
-    again: Annotated[bool, typer.Option("--again", help="Grade unchanged submissions again too.")] = False,
+    students: Annotated[list[str] | None, typer.Option(help="Grade these only; once for each.")] = None,
+    steps: Annotated[list[str] | None, typer.Option(help="Grade these only, such as 02_fp16; once for each.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Submissions at a time; without it one a core, or one a GPU.")
+    ] = None,
+    scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask, tcp://…:8786.")] = "",
+    slurm: Annotated[bool, typer.Option("--slurm", help="Grade in this SLURM job, under srun.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume/--again", help="Leave what was graded from the same files, or grade it again.")
+    ] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be graded, and write nothing.")] = False,
     unsafe: Annotated[
         bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox where none works here.")
     ] = False,
@@ -51,6 +68,8 @@ def main(
     try:
         with course_faults():
             found = Course.at(course)
+            if dry_run:
+                return _foretold(found, students, steps, resume, say)
             with course_lock(found.root, wait=wait, say=say):
                 if rebuild:
                     _rebuild(found, console, say)
@@ -60,7 +79,8 @@ def main(
                     sandbox = chosen(unsafe)
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {sandbox}")
-                    _run(found, student, step, again, console, say)
+                    with _pool(found, jobs, scheduler, slurm, say) as pool:
+                        _run(found, students, steps, resume, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
         sys.exit(2)
@@ -76,50 +96,102 @@ def _rebuild(course: Course, console: Console, say: Callable[[str], None]) -> No
     say("grades.csv · grades.json, from the records alone")
 
 
-def _run(course: Course, student: str, step: str, again: bool, console: Console, say: Callable[[str], None]) -> None:
+@contextmanager
+def _pool(
+    course: Course, jobs: int | None, scheduler: str, slurm: bool, say: Callable[[str], None]
+) -> Iterator[Pool]:
+    if scheduler or slurm:
+        from solutions.grading.work.cluster import on_dask, on_slurm
+
+        with on_slurm(course) if slurm else on_dask(scheduler, course) as pool:
+            say(f"on Dask's workers, {pool.at_once} at a time")
+            yield pool
+    elif len(here := jobs_here(jobs)) == 1:
+        yield HERE
+    else:
+        with Beside(here) as pool:
+            say(f"{pool.at_once} at a time")
+            yield pool
+
+
+def _chosen(
+    everybody: list[Submission], all_steps: list[str], students: list[str] | None, steps: list[str] | None
+) -> tuple[list[Submission], list[str]]:
+    """Return the submissions and steps that were asked for."""
+    names = {found.student for found in everybody}
+    if unknown := [name for name in students or [] if name not in names]:
+        raise LabError(f"submitted/ has no folder {unknown[0]!r}")
+    if unknown := [name for name in steps or [] if name not in all_steps]:
+        raise LabError(f"there is no step {unknown[0]!r}; the steps are {', '.join(all_steps)}")
+    chosen = [found for found in everybody if not students or found.student in students]
+    for submission in chosen:
+        submission.steps = [name for name in submission.steps if not steps or name in steps]
+    return chosen, [name for name in all_steps if not steps or name in steps]
+
+
+def _foretold(
+    course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Callable[[str], None]
+) -> None:
+    everybody = find_submissions(course, course.graded)
+    submissions, _ = _chosen(everybody, course.graded, students, steps)
+    count = 0
+    for submission in submissions:
+        for note in submission.notes:
+            say(f"{submission.student} · {note}")
+        for step in submission.steps:
+            line = foretold(course, submission.student, step, again=not resume)
+            count += line == TO_GRADE
+            say(f"{submission.student} · {step} · {line}")
+    say(f"{count} to grade; what is in downloaded/ is not among them")
+
+
+def _run(
+    course: Course,
+    students: list[str] | None,
+    steps: list[str] | None,
+    resume: bool,
+    pool: Pool,
+    console: Console,
+    say: Callable[[str], None],
+) -> None:
     for line in collect(course):
         say(line)
-    steps = register_steps(course)
-    everybody = find_submissions(course, steps)
+    all_steps = register_steps(course)
+    everybody = find_submissions(course, all_steps)
     with course.gradebook() as gradebook:
         absent = enrol(gradebook, read_roster(course.root), everybody)
     if absent:
         say(f"nothing handed in by {', '.join(absent)}")
-    submissions = [found for found in everybody if student in ("", found.student)]
-    if not submissions:
-        raise LabError(f"submitted/ has no folder {student!r}")
-    if step and step not in steps:
-        raise LabError(f"there is no step {step!r}; the steps are {', '.join(steps)}")
-    result = _with_progress(course, submissions, steps, step, again, console)
+    submissions, chosen = _chosen(everybody, all_steps, students, steps)
+    result = _with_progress(course, submissions, chosen, not resume, pool, console)
     for row in result.students:
         for note in (note for note in row.notes if ": refused: " not in note):  # those were said above
             say(f"{row.student} · {note}")
     console.print(table(result.students, result.worth))
-    if student or step:
+    if students or steps:
         there = (course.root / "grades.csv").is_file()
         rest = "grades.csv was left as it is" if there else "grades.csv comes when the whole class is graded"
         say(f"A part of the class: {rest}")
         return
-    write_grades(course.root, result.students, result.worth, steps)
+    write_grades(course.root, result.students, result.worth, chosen)
     say("grades.csv · grades.json · feedback/<student>/<step>/")
 
 
 def _with_progress(
-    course: Course, submissions: list[Submission], steps: list[str], step: str, again: bool, console: Console
+    course: Course, submissions: list[Submission], steps: list[str], again: bool, pool: Pool, console: Console
 ) -> ClassGrades:
-    if step:
-        for submission in submissions:
-            submission.steps = [name for name in submission.steps if name == step]
-        steps = [step]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+        *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
         task = progress.add_task("grading", total=sum(len(submission.steps) for submission in submissions))
 
         def report(student: str, name: str, line: str) -> None:
             progress.console.print(f"{student} · {name} · {line}", markup=False, highlight=False)
             progress.advance(task)
 
-        return grade_class(course, submissions, steps, report, again=again)
+        return grade_class(course, submissions, steps, report, again=again, pool=pool)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,13 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
 from helpers.errors import EngineError
+from solutions.checks.core.claim import CELLS
 from solutions.grading.environment import artifacts_of, judge_environment, kernel_environment, records_of
 from solutions.grading.judge.handle import Judge
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
 from solutions.grading.scratch import made_scratch
 from solutions.grading.untrusted.output_room import OutputRoom
+from solutions.grading.work.gate import Gate
 from solutions.sandbox import Limits, Room, chosen
 from solutions.sandbox.provisioner import SandboxedKernelManager
 
@@ -64,6 +66,8 @@ class GradeExecute(Execute):
         self._stopped: str | None = None
         self._timed_out = False
         self._room = OutputRoom(self.output_limit)
+        self._timed = _timed(nb)
+        self._gate = Gate()
         sandbox, artifacts = chosen(self.unsafe), artifacts_of(self._student)
         with ExitStack() as stack:
             self._scratch = stack.enter_context(made_scratch())
@@ -104,7 +108,19 @@ class GradeExecute(Execute):
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run one cell; behind a test cell the kernel answers the judge, whose record decides its points."""
+        """Run one cell; behind a test cell the kernel answers the judge, whose record decides its points.
+
+        Where time is measured nobody else grades on this machine meanwhile; waiting for that is not the cell's time.
+        """
+        came = time.monotonic()
+        with self._gate.passed(alone=index in self._timed):
+            waited = time.monotonic() - came
+            self._ends += waited
+            if self.km.watch is not None:
+                self.km.watch.grant(waited)
+            return self._graded(cell, resources, index)
+
+    def _graded(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
         if not is_test_cell(cell):
             return self._run(cell, resources, index)
         name, shown = cell.metadata.nbgrader.grade_id, cell.source
@@ -208,6 +224,18 @@ class GradeExecute(Execute):
             return None if kept is None else super().process_message(kept, cell, cell_index)
         except (AttributeError, KeyError, TypeError, ValueError):  # no kernel sends such a message, the cell's code did
             return None
+
+
+def _timed(notebook: NotebookNode) -> set[int]:
+    """Return the indices of the cells that lead to a test cell for which time is measured, and of that one."""
+    found, since = set(), []
+    for index, cell in enumerate(notebook.cells):
+        since.append(index)
+        if is_test_cell(cell):
+            known = CELLS.get(cell.metadata.nbgrader.grade_id)
+            found |= set(since) if known and known.timed else set()
+            since = []
+    return found
 
 
 def _remove(path: Path) -> None:

@@ -15,7 +15,9 @@ from solutions.grading.submissions import Submission, check_files, check_noteboo
 from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_feedback
 from solutions.grading.work.pool import HERE, Pool, drive
 
-__all__ = ["ClassGrades", "grade_class", "register_steps"]
+__all__ = ["TO_GRADE", "ClassGrades", "foretold", "grade_class", "register_steps"]
+
+TO_GRADE = "to grade"
 
 Report = Callable[[str, str, str], None]
 """Called with student, step and a line: "graded", "unchanged", or why it was refused."""
@@ -62,6 +64,16 @@ def grade_class(
         grading = _Grading(course, steps, report, again, empty_gradebook(course))
     result.students = drive(map(grading.student, submissions), pool)
     return result
+
+
+def foretold(course: Course, student: str, step: str, *, again: bool = False) -> str:
+    """Return what grading would say of a submitted step: TO_GRADE, "unchanged", or why it would be refused."""
+    try:
+        check_files(course, student, step)
+        check_notebook(course, student, step)
+    except InputError as error:
+        return _refusal(str(error))
+    return "unchanged" if Journal(course, student).done(step) and not again else TO_GRADE
 
 
 @dataclass
@@ -118,12 +130,16 @@ class _Grading:
         return True
 
     def _refused(self, journal: Journal, submission: Submission, step: str, reason: str) -> bool:
-        line = f"refused: {' '.join(reason.split())}"
+        line = _refusal(reason)
         with course_faults():
             journal.refuse(step)
         _note(submission, step, [line])
         self.report(submission.student, step, line)
         return False
+
+
+def _refusal(reason: str) -> str:
+    return f"refused: {' '.join(reason.split())}"
 
 
 def _note(submission: Submission, step: str, lines: list[str]) -> None:

@@ -13,10 +13,11 @@ from solutions.grading.layout import ROOT
 from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
 
-__all__ = ["Journal"]
+__all__ = ["SETTINGS", "Journal", "code_digest"]
 
 _CODE = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline", "solutions/sandbox")
-_SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
+SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
+"""The variables that decide what is graded, and how."""
 
 
 class Journal:
@@ -81,8 +82,8 @@ class Journal:
         return StepRecord.known(self._folder, self._student, step)
 
     def _key(self, step: str) -> str:
-        digest = hashlib.sha256(_code_digest().encode())
-        for name in _SETTINGS:
+        digest = hashlib.sha256(code_digest().encode())
+        for name in SETTINGS:
             digest.update(f"{name}={os.environ.get(name, '')};".encode())
         digest.update(sha256(self._course.source(step)).encode())
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
@@ -110,7 +111,8 @@ def _take_by_hand(record: StepRecord, found: StepRecord, *, over: bool) -> None:
 
 
 @lru_cache(maxsize=1)
-def _code_digest() -> str:
+def code_digest() -> str:
+    """Return a digest of all code that decides points."""
     digest = hashlib.sha256()
     for folder in _CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -1,13 +1,22 @@
 """Where pieces of work are done: here one after the other, in places beside each other, or on Dask's workers."""
 
-from collections.abc import Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 from typing import Any, Protocol
 
+import psutil
+
+from helpers.backend import ENGINE
 from solutions.grading.grades import StudentGrades
 from solutions.grading.work.piece import Done, Piece, grade
+from solutions.grading.work.place import Places
 
-__all__ = ["HERE", "Pool", "drive"]
+__all__ = ["HERE", "Beside", "Pool", "drive", "jobs_here"]
+
+_MEMORY_BYTES = 6 << 30
+"""Of a piece: what its kernel, its judge and the judge's child hold together at most."""
 
 Work = Generator[Piece, Done, StudentGrades]
 """Yields the pieces of work on one student, one after the other, and is sent what became of each."""
@@ -38,6 +47,64 @@ class _Here:
 
 
 HERE = _Here()
+
+
+class Beside:
+    """Does pieces beside each other, each in a process started ahead; used as a context manager.
+
+    Args:
+        jobs: for each piece that is done at a time, the variables that its process has besides this one's.
+    """
+
+    def __init__(self, jobs: Sequence[Mapping[str, str]]) -> None:
+        self.at_once = len(jobs)
+        self._places = [Places(one) for one in _distinct(jobs)]
+        self._free: SimpleQueue[Places] = SimpleQueue()
+        for one in jobs:
+            self._free.put(self._places[_distinct(jobs).index(dict(one))])
+        self._threads = ThreadPoolExecutor(len(jobs), "place")
+
+    def __enter__(self) -> "Beside":
+        for places in self._places:
+            places.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for places in self._places:
+            places.__exit__()  # what is still graded is not wanted any more
+        self._threads.shutdown()
+
+    def submit(self, piece: Piece) -> "Future[Done]":
+        """Begin a piece in the next free place."""
+        return self._threads.submit(self._graded, piece)
+
+    def _graded(self, piece: Piece) -> Done:
+        places = self._free.get()
+        try:
+            return places.grade(piece)
+        finally:
+            self._free.put(places)
+
+
+def jobs_here(number: int | None = None) -> list[dict[str, str]]:
+    """Return the variables of so many jobs on this machine.
+
+    Without a number: on real TensorRT one a GPU; else one a core, as far as the memory goes.
+    """
+    if ENGINE == "tensorrt":
+        import torch
+
+        seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        devices = seen or [str(index) for index in range(torch.cuda.device_count())]
+        count = number or max(1, len(devices))
+        return [{"CUDA_VISIBLE_DEVICES": devices[index % len(devices)]} if devices else {} for index in range(count)]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    fit = int(psutil.virtual_memory().total // _MEMORY_BYTES)
+    return [{} for _ in range(number or max(1, min(cores, fit)))]
+
+
+def _distinct(jobs: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    return list({tuple(sorted(one.items())): dict(one) for one in jobs}.values())
 
 
 def drive(works: Iterable[Work], pool: Pool) -> list[StudentGrades]:

@@ -1,0 +1,170 @@
+"""A place of work: a process started ahead, which grades one piece and is gone; `python -m` runs its inside.
+
+Nothing of one submission is left in the process that grades the next, and its imports are done before it is needed.
+"""
+
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import BinaryIO
+
+from helpers.errors import EngineError
+from solutions.grading.layout import ROOT
+from solutions.grading.work.piece import Done, Piece, grade
+
+__all__ = ["Places"]
+
+_TRIES = 3
+"""Of a piece whose process was killed: by somebody, or for the machine's memory."""
+
+_END_S = 30
+_LENGTH = "<q"
+
+
+class Places:
+    """Does pieces in processes of their own; used as a context manager, from as many threads as work at once.
+
+    Args:
+        environment: what the processes have besides this one's variables.
+        ahead: how many wait, started, for the next piece.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = {}, *, ahead: int = 1) -> None:  # noqa: B006 - not written
+        self._environment = {**os.environ, **environment}
+        self._ahead, self._lock = ahead, Lock()
+        self._ready: list[subprocess.Popen[bytes]] = []
+        self._working: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    def __enter__(self) -> "Places":
+        self._refill()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._closed = True
+            left = [*self._ready, *self._working]
+        for process in left:
+            _end(process)
+
+    def grade(self, piece: Piece) -> Done:
+        """Grade a piece in a place.
+
+        Raises:
+            CourseError: the course's disk failed.
+            EngineError: the place's process was killed, again and again.
+        """
+        for _ in range(_TRIES):
+            process = self._taken()
+            try:
+                answer = _asked(process, piece)
+            finally:
+                self._left(process)
+            if isinstance(answer, Exception):
+                raise answer
+            if answer is not None:
+                return answer
+            if self._closed:
+                break
+        raise EngineError(f"the process that grades was killed {_TRIES} times (code {process.returncode})")
+
+    def _taken(self) -> "subprocess.Popen[bytes]":
+        with self._lock:
+            if self._closed:
+                raise EngineError("grading was stopped")
+            process = self._ready.pop() if self._ready else self._started()
+            self._working.add(process)
+        self._refill()
+        return process
+
+    def _left(self, process: "subprocess.Popen[bytes]") -> None:
+        _end(process)
+        with self._lock:
+            self._working.discard(process)
+
+    def _refill(self) -> None:
+        with self._lock:
+            while not self._closed and len(self._ready) < self._ahead:
+                self._ready.append(self._started())
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "solutions.grading.work.place"],
+            cwd=ROOT,
+            env=self._environment | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search(self._environment)])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is the coordinator's
+        )
+
+
+def _search(environment: Mapping[str, str]) -> list[str]:
+    return [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part and part != str(ROOT)]
+
+
+def _asked(process: "subprocess.Popen[bytes]", piece: Piece) -> Done | Exception | None:
+    """Return what a place answers to a piece; None where it was killed."""
+    told = pickle.dumps(piece)
+    try:
+        process.stdin.write(struct.pack(_LENGTH, len(told)) + told)
+        process.stdin.flush()
+    except OSError:
+        return None
+    said = process.stdout.read()  # stdin stays open: where it ends, this process has
+    return pickle.loads(said) if process.wait() == 0 and said else None
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a place: told by SIGTERM, it removes what it made; one that does not is killed."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    with suppress(OSError):
+        process.stdin.close()
+    process.stdout.close()
+
+
+def _inside(given: BinaryIO, answers: BinaryIO) -> None:
+    if len(head := given.read(struct.calcsize(_LENGTH))) < struct.calcsize(_LENGTH):
+        return  # not needed
+    piece = pickle.loads(given.read(*struct.unpack(_LENGTH, head)))
+    Thread(target=_ends_with, args=(given,), daemon=True).start()
+    try:
+        answer: Done | Exception = grade(piece)
+    except Exception as error:
+        answer = error
+    answers.write(pickle.dumps(answer))
+    answers.flush()
+
+
+def _ends_with(given: BinaryIO) -> None:
+    """End this process when the one that started it is gone: another may grade the same course then."""
+    os.read(given.fileno(), 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _ready() -> tuple[BinaryIO, BinaryIO]:
+    """Return stdin, and what was stdout: what libraries print goes to stderr."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return sys.stdin.buffer, answers
+
+
+if __name__ == "__main__":
+    import warnings
+
+    from helpers.signals import clean_ends
+
+    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
+    with clean_ends():
+        _inside(*_ready())
