@@ -2,8 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -27,10 +26,12 @@ from solutions.grading.grade import TO_GRADE, ClassGrades, foretold, grade_class
 from solutions.grading.gradebook import back_up, check_gradebook
 from solutions.grading.grades import table, write_grades
 from solutions.grading.lock import course_lock
+from solutions.grading.parts import chosen_part
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.submissions import Submission, find_submissions
-from solutions.grading.work.pool import HERE, Beside, Pool, jobs_here
+from solutions.grading.work.choice import chosen_pool
+from solutions.grading.work.pool import Pool
 from solutions.sandbox import chosen
 
 
@@ -79,7 +80,7 @@ def main(
                     sandbox = chosen(unsafe)
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {sandbox}")
-                    with _pool(found, jobs, scheduler, slurm, say) as pool:
+                    with chosen_pool(found, jobs, scheduler, slurm, say) as pool:
                         _run(found, students, steps, resume, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
@@ -96,44 +97,11 @@ def _rebuild(course: Course, console: Console, say: Callable[[str], None]) -> No
     say("grades.csv · grades.json, from the records alone")
 
 
-@contextmanager
-def _pool(
-    course: Course, jobs: int | None, scheduler: str, slurm: bool, say: Callable[[str], None]
-) -> Iterator[Pool]:
-    if scheduler or slurm:
-        from solutions.grading.work.cluster import on_dask, on_slurm
-
-        with on_slurm(course) if slurm else on_dask(scheduler, course) as pool:
-            say(f"on Dask's workers, {pool.at_once} at a time")
-            yield pool
-    elif len(here := jobs_here(jobs)) == 1:
-        yield HERE
-    else:
-        with Beside(here) as pool:
-            say(f"{pool.at_once} at a time")
-            yield pool
-
-
-def _chosen(
-    everybody: list[Submission], all_steps: list[str], students: list[str] | None, steps: list[str] | None
-) -> tuple[list[Submission], list[str]]:
-    """Return the submissions and steps that were asked for."""
-    names = {found.student for found in everybody}
-    if unknown := [name for name in students or [] if name not in names]:
-        raise LabError(f"submitted/ has no folder {unknown[0]!r}")
-    if unknown := [name for name in steps or [] if name not in all_steps]:
-        raise LabError(f"there is no step {unknown[0]!r}; the steps are {', '.join(all_steps)}")
-    chosen = [found for found in everybody if not students or found.student in students]
-    for submission in chosen:
-        submission.steps = [name for name in submission.steps if not steps or name in steps]
-    return chosen, [name for name in all_steps if not steps or name in steps]
-
-
 def _foretold(
     course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Callable[[str], None]
 ) -> None:
     everybody = find_submissions(course, course.graded)
-    submissions, _ = _chosen(everybody, course.graded, students, steps)
+    submissions, _ = chosen_part(everybody, course.graded, students, steps)
     count = 0
     for submission in submissions:
         for note in submission.notes:
@@ -162,7 +130,7 @@ def _run(
         absent = enrol(gradebook, read_roster(course.root), everybody)
     if absent:
         say(f"nothing handed in by {', '.join(absent)}")
-    submissions, chosen = _chosen(everybody, all_steps, students, steps)
+    submissions, chosen = chosen_part(everybody, all_steps, students, steps)
     result = _with_progress(course, submissions, chosen, not resume, pool, console)
     for row in result.students:
         for note in (note for note in row.notes if ": refused: " not in note):  # those were said above

@@ -112,7 +112,12 @@ def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, flo
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["student", *CRITERIA, "pending", "late", "total", BONUS, *steps, "notes"])
     for row in grades:
-        numbers = [row.points[criterion] for criterion in CRITERIA] + [row.pending, row.late, row.total, row.points[BONUS]]
+        numbers = [row.points[criterion] for criterion in CRITERIA] + [
+            row.pending,
+            row.late,
+            row.total,
+            row.points[BONUS],
+        ]
         numbers += [row.steps[step] for step in steps]
         writer.writerow([_text(row.student), *(f"{number:g}" for number in numbers), _text("; ".join(row.notes))])
     whole = [{**asdict(row), "total": row.total} for row in grades]

@@ -25,7 +25,7 @@ __all__ = ["OnDask", "on_dask", "on_slurm"]
 _RETRIES = 3
 """Of a piece whose worker is gone."""
 
-_MISSING = "Dask is not installed here; install it with  pip install 'trt-lab[dask]'"
+_MISSING = "Dask is not installed here; install it with  pip install -e '.[dask]'"
 
 
 class OnDask:
@@ -84,7 +84,9 @@ def on_slurm(course: Course) -> Iterator[OnDask]:
         from dask_jobqueue.slurm import SLURMRunner
         from distributed import Client
     except ImportError as error:
-        raise InputError("dask-jobqueue is not installed here; install it with  pip install 'trt-lab[slurm]'") from error
+        raise InputError(
+            "dask-jobqueue is not installed here; install it with  pip install 'trt-lab[slurm]'"
+        ) from error
     if int(os.environ.get("SLURM_NTASKS", "0")) < 3:
         found = os.environ.get("SLURM_NTASKS", "no SLURM job")
         raise InputError(f"--slurm runs under srun with 3 tasks or more (scheduler, this, workers); found {found}")

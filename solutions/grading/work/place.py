@@ -35,7 +35,7 @@ class Places:
         ahead: how many wait, started, for the next piece.
     """
 
-    def __init__(self, environment: Mapping[str, str] = {}, *, ahead: int = 1) -> None:  # noqa: B006 - not written
+    def __init__(self, environment: Mapping[str, str] = {}, *, ahead: int = 1) -> None:
         self._environment = {**os.environ, **environment}
         self._ahead, self._lock = ahead, Lock()
         self._ready: list[subprocess.Popen[bytes]] = []
