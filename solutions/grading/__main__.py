@@ -19,6 +19,8 @@ from rich.progress import (
 
 from helpers.errors import LabError
 from helpers.signals import clean_ends
+from solutions.grading.class_figures import class_figures
+from solutions.grading.class_page import write_class_page
 from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
@@ -27,6 +29,7 @@ from solutions.grading.gradebook import back_up, check_gradebook
 from solutions.grading.grades import table, write_grades
 from solutions.grading.lock import course_lock
 from solutions.grading.parts import chosen_part
+from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.submissions import Submission, find_submissions
@@ -48,6 +51,9 @@ def main(
         bool, typer.Option("--resume/--again", help="Leave what was graded from the same files, or grade it again.")
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be graded, and write nothing.")] = False,
+    export: Annotated[
+        list[str] | None, typer.Option(help=f"Write grades-….csv for a platform too: {', '.join(PLATFORMS)}.")
+    ] = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox where none works here.")
     ] = False,
@@ -67,13 +73,15 @@ def main(
         console.print(line, markup=False, highlight=False)
 
     try:
+        if unknown := [name for name in export or [] if name not in PLATFORMS]:
+            raise LabError(f"no export for {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
         with course_faults():
             found = Course.at(course)
             if dry_run:
                 return _foretold(found, students, steps, resume, say)
             with course_lock(found.root, wait=wait, say=say):
                 if rebuild:
-                    _rebuild(found, console, say)
+                    _rebuild(found, export, console, say)
                 else:
                     check_gradebook(found, new=new_gradebook)
                     back_up(found)
@@ -81,20 +89,29 @@ def main(
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {sandbox}")
                     with chosen_pool(found, jobs, scheduler, slurm, say) as pool:
-                        _run(found, students, steps, resume, pool, console, say)
+                        _run(found, students, steps, resume, export, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
         sys.exit(2)
 
 
-def _rebuild(course: Course, console: Console, say: Callable[[str], None]) -> None:
+def _rebuild(course: Course, export: list[str] | None, console: Console, say: Callable[[str], None]) -> None:
     result = rebuilt(course)
     for row in result.students:
         for note in row.notes:
             say(f"{row.student} · {note}")
     console.print(table(result.students, result.worth))
+    say(f"{' · '.join(_written(course, result, export))}, from the records alone")
+
+
+def _written(course: Course, result: ClassGrades, export: list[str] | None) -> list[str]:
+    """Write what is read of a class; return the files' names."""
     write_grades(course.root, result.students, result.worth, result.steps)
-    say("grades.csv · grades.json, from the records alone")
+    figures = class_figures(course, result.students, result.worth, result.steps)
+    files = [write_class_page(course.root, figures)]
+    roster = read_roster(course.root) if export else []
+    files += [write_export(name, course.root, result.students, result.worth, roster) for name in export or []]
+    return ["grades.csv", "grades.json", *(path.name for path in files)]
 
 
 def _foretold(
@@ -118,6 +135,7 @@ def _run(
     students: list[str] | None,
     steps: list[str] | None,
     resume: bool,
+    export: list[str] | None,
     pool: Pool,
     console: Console,
     say: Callable[[str], None],
@@ -141,8 +159,7 @@ def _run(
         rest = "grades.csv was left as it is" if there else "grades.csv comes when the whole class is graded"
         say(f"A part of the class: {rest}")
         return
-    write_grades(course.root, result.students, result.worth, chosen)
-    say("grades.csv · grades.json · feedback/<student>/<step>/")
+    say(f"{' · '.join(_written(course, result, export))} · feedback/<student>/<step>/")
 
 
 def _with_progress(

@@ -17,7 +17,7 @@ from solutions.grading.faults import CourseError
 from solutions.grading.saving import held
 from solutions.grading.step_record import StepRecord
 
-__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "write_grades"]
+__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "text_cell", "write_grades"]
 
 MANUAL = "documentation"
 """The criterion that a person's part belongs to; it is pending until it is read."""
@@ -119,7 +119,9 @@ def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, flo
             row.points[BONUS],
         ]
         numbers += [row.steps[step] for step in steps]
-        writer.writerow([_text(row.student), *(f"{number:g}" for number in numbers), _text("; ".join(row.notes))])
+        writer.writerow(
+            [text_cell(row.student), *(f"{number:g}" for number in numbers), text_cell("; ".join(row.notes))]
+        )
     whole = [{**asdict(row), "total": row.total} for row in grades]
     with atomic_path(folder / "grades.csv") as lines, atomic_path(folder / "grades.json") as notes:
         lines.write_text(text.getvalue(), encoding="utf-8")
@@ -131,7 +133,8 @@ def _cell(row: StudentGrades, criterion: str) -> str:
     return f"{row.points[criterion]:g}{pending}"
 
 
-def _text(value: str) -> str:
+def text_cell(value: str) -> str:
+    """Return a cell's text such that no spreadsheet takes it for a formula."""
     return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t")) else value
 
 

@@ -194,9 +194,8 @@ def _compare(
     found = list(moves(course, other, [one.student for one in part], names))
     if found:
         console.print(_table(found))
-    say(
-        f"{len({one.student for one in found})} students' points would move; --publish takes them, nothing is changed yet"
-    )
+    moved = len({one.student for one in found})
+    say(f"points of {moved} students would move; --publish takes them, nothing is changed yet")
 
 
 def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Callable[[str], None]) -> None:

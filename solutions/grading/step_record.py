@@ -41,6 +41,7 @@ SCHEMA: dict[str, Any] = {
         "comments": {"type": "object", "additionalProperties": _COMMENT, "maxProperties": 200},
         "submitted": {"type": ["string", "null"], "maxLength": 40},
         "penalty": {"type": ["number", "null"], "minimum": 0, "maximum": 1000},
+        "seconds": {"type": ["number", "null"], "minimum": 0},
     },
     "required": ["student", "step", "state", "key", "cells", "comments"],
     "additionalProperties": False,
@@ -80,6 +81,7 @@ class StepRecord:
 
     `key` is a digest of all that it was graded from, empty where that is not known. `submitted` is when it was handed
     in, as timestamp.txt beside it says (ISO 8601, UTC), and `penalty` what being late costs, as nbgrader's plugin says.
+    `seconds` are those that grading it took.
     """
 
     student: str
@@ -90,6 +92,7 @@ class StepRecord:
     comments: dict[str, dict[str, str | None]] = field(default_factory=dict)
     submitted: str | None = None
     penalty: float | None = None
+    seconds: float | None = None
 
     @property
     def by_hand(self) -> bool:

@@ -37,12 +37,11 @@ class Piece:
 
 @dataclass
 class Done:
-    """What became of a piece: its record, or why it was `refused`. `seconds` are those that it took."""
+    """What became of a piece: its record, or why it was `refused`, and notes for the student's line."""
 
     record: StepRecord
     refused: str = ""
     notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
 
 def empty_gradebook(course: Course) -> bytes:
@@ -82,7 +81,7 @@ def grade(piece: Piece) -> Done:
             done.notes += write_feedback(course, student, step)
             with course.gradebook() as gradebook:
                 done.record = held(gradebook, piece.record)
-    done.seconds = time.monotonic() - started
+    done.record.seconds = round(time.monotonic() - started, 1)
     return done
 
 
