@@ -95,10 +95,9 @@ class StepRecord:
     seconds: float | None = None
 
     @property
-    def by_hand(self) -> bool:
-        """Whether a person gave points or a comment."""
-        given = [points for cell in self.cells.values() for points in (cell.manual, cell.extra)]
-        return any(value is not None for value in (*given, *(said.get("manual") for said in self.comments.values())))
+    def given(self) -> dict[str, float | None]:
+        """The points that the checks gave, by cell."""
+        return {name: cell.auto for name, cell in self.cells.items()}
 
     @classmethod
     def read(cls, folder: Path, student: str, step: str) -> "StepRecord":
