@@ -40,7 +40,7 @@ def _totals(course: Course, pool: object = HERE) -> dict[str, float]:
 
 
 def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
-    with Beside([{}, {}]) as pool:
+    with Beside(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
         assert all(four.feedback_page(student, STEP).is_file() for student in EXPECTED)
         assert _totals(four, pool) == EXPECTED  # nothing is graded again
@@ -57,7 +57,7 @@ def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.Mo
         return asked(process, piece)
 
     monkeypatch.setattr(place, "_asked", killing)
-    with Beside([{}, {}]) as pool:
+    with Beside(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
     assert killed
 
@@ -88,5 +88,5 @@ def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.Mo
         raise CourseError("the disk is full")
 
     monkeypatch.setattr(place.Places, "grade", broken)
-    with Beside([{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
+    with Beside(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
         _totals(four, pool)

@@ -23,6 +23,6 @@ def chosen_pool(
     elif len(here := jobs_here(jobs)) == 1:
         yield HERE
     else:
-        with Beside(here) as pool:
+        with Beside(course, here) as pool:
             say(f"{pool.at_once} at a time")
             yield pool

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +120,17 @@ def _seen(notebook: str) -> tuple[str, bool]:
 def _graded(piece: Piece, settings: dict[str, str]) -> Done:
     """Grade a piece on a worker, in a place of its own."""
     try:
-        return _places(tuple(sorted(settings.items()))).grade(piece)
+        return _places(piece.course, settings).grade(piece)
     except Exception as error:
         raise type(error)(str(error)) from None  # what it came from may be something that cannot be sent
 
 
-@cache
-def _places(settings: tuple[tuple[str, str], ...]) -> Places:
-    return Places(dict(settings)).__enter__()  # they end with this process
+_PLACES: dict[tuple[str, ...], Places] = {}
+"""This worker's, by course and settings; they end with its process."""
+
+
+def _places(course: Course, settings: dict[str, str]) -> Places:
+    key = (str(course.root), *(f"{name}={settings[name]}" for name in sorted(settings)))
+    if key not in _PLACES:
+        _PLACES[key] = Places(course, settings).__enter__()
+    return _PLACES[key]

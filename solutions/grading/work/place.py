@@ -12,10 +12,14 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock, Thread
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from helpers.errors import EngineError
+from solutions.grading.ahead import Ahead
+from solutions.grading.course import Course
+from solutions.grading.execute import GradeExecute
 from solutions.grading.layout import ROOT
+from solutions.grading.work.gate import Gate
 from solutions.grading.work.piece import Done, Piece, grade
 
 __all__ = ["Places"]
@@ -31,13 +35,14 @@ class Places:
     """Does pieces in processes of their own; used as a context manager, from as many threads as work at once.
 
     Args:
+        course: whose pieces they will be.
         environment: what the processes have besides this one's variables.
         ahead: how many wait, started, for the next piece.
     """
 
-    def __init__(self, environment: Mapping[str, str] = {}, *, ahead: int = 1) -> None:
+    def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int = 1) -> None:
         self._environment = {**os.environ, **environment}
-        self._ahead, self._lock = ahead, Lock()
+        self._course, self._ahead, self._lock = _packed(course), ahead, Lock()
         self._ready: list[subprocess.Popen[bytes]] = []
         self._working: set[subprocess.Popen[bytes]] = set()
         self._closed = False
@@ -94,7 +99,7 @@ class Places:
                 self._ready.append(self._started())
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "solutions.grading.work.place"],
             cwd=ROOT,
             env=self._environment | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search(self._environment)])},
@@ -102,6 +107,10 @@ class Places:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is the coordinator's
         )
+        with suppress(OSError):  # one that is dead already is seen when it is asked
+            process.stdin.write(self._course)
+            process.stdin.flush()
+        return process
 
 
 def _search(environment: Mapping[str, str]) -> list[str]:
@@ -110,9 +119,8 @@ def _search(environment: Mapping[str, str]) -> list[str]:
 
 def _asked(process: "subprocess.Popen[bytes]", piece: Piece) -> Done | Exception | None:
     """Return what a place answers to a piece; None where it was killed."""
-    told = pickle.dumps(piece)
     try:
-        process.stdin.write(struct.pack(_LENGTH, len(told)) + told)
+        process.stdin.write(_packed(piece))
         process.stdin.flush()
     except OSError:
         return None
@@ -134,17 +142,52 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.stdout.close()
 
 
+def _packed(what: object) -> bytes:
+    told = pickle.dumps(what)
+    return struct.pack(_LENGTH, len(told)) + told
+
+
+def _read(given: BinaryIO) -> Any:
+    """Return what came next; None where there is nothing more."""
+    size = struct.calcsize(_LENGTH)
+    head = given.read(size)
+    return pickle.loads(given.read(*struct.unpack(_LENGTH, head))) if len(head) == size else None
+
+
 def _inside(given: BinaryIO, answers: BinaryIO) -> None:
-    if len(head := given.read(struct.calcsize(_LENGTH))) < struct.calcsize(_LENGTH):
-        return  # not needed
-    piece = pickle.loads(given.read(*struct.unpack(_LENGTH, head)))
-    Thread(target=_ends_with, args=(given,), daemon=True).start()
+    course = _read(given)
+    if course is None:
+        return
+    ahead = _started(course)
     try:
-        answer: Done | Exception = grade(piece)
-    except Exception as error:
-        answer = error
-    answers.write(pickle.dumps(answer))
-    answers.flush()
+        piece = _read(given)
+        if piece is None:
+            return  # not needed
+        Thread(target=_ends_with, args=(given,), daemon=True).start()
+        try:
+            answer: Done | Exception = grade(piece)
+        except Exception as error:
+            answer = error
+        answers.write(pickle.dumps(answer))
+        answers.flush()
+    finally:
+        if ahead is not None and GradeExecute.started_ahead is ahead:  # not taken
+            ahead.close()
+
+
+def _started(course: Course) -> Ahead | None:
+    """Start what the piece to come will need; None where that fails, which is then the piece's to say."""
+    ahead = None
+    try:
+        with Gate().passed(alone=False):  # not while somebody measures time
+            ahead = GradeExecute(config=course.config).ahead()
+            ahead.start()
+    except Exception:
+        if ahead is not None:
+            ahead.close()
+        return None
+    GradeExecute.started_ahead = ahead
+    return ahead
 
 
 def _ends_with(given: BinaryIO) -> None:

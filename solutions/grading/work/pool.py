@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import psutil
 
 from helpers.backend import ENGINE
+from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.grading.work.place import Places
@@ -53,12 +54,13 @@ class Beside:
     """Does pieces beside each other, each in a process started ahead; used as a context manager.
 
     Args:
+        course: whose pieces they will be.
         jobs: for each piece that is done at a time, the variables that its process has besides this one's.
     """
 
-    def __init__(self, jobs: Sequence[Mapping[str, str]]) -> None:
+    def __init__(self, course: Course, jobs: Sequence[Mapping[str, str]]) -> None:
         self.at_once = len(jobs)
-        self._places = [Places(one) for one in _distinct(jobs)]
+        self._places = [Places(course, one) for one in _distinct(jobs)]
         self._free: SimpleQueue[Places] = SimpleQueue()
         for one in jobs:
             self._free.put(self._places[_distinct(jobs).index(dict(one))])
