@@ -105,6 +105,7 @@ class Places:
             env=self._environment | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search(self._environment)])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what is wrong with a piece is in its answer
             start_new_session=True,  # Ctrl-C is the coordinator's
         )
         with suppress(OSError):  # one that is dead already is seen when it is asked
