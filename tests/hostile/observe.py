@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,7 +100,10 @@ def others() -> list[tuple[int, str]]:
 
 
 class Peaks:
-    """Samples memory, threads and disk ten times a second: of the grader with its judges, and of everything else."""
+    """Samples memory, threads and disk ten times a second: of the grader with its judges, and of everything else.
+
+    Of threads it keeps what lasted for half a second: thousands can be started before anybody looks.
+    """
 
     def __init__(self, seen: Seen, grader: int) -> None:
         self._seen, self._grader, self._ended = seen, grader, threading.Event()
@@ -113,12 +117,14 @@ class Peaks:
         self._thread.join()
 
     def _watch(self) -> None:
-        seen = self._seen
+        seen, recent = self._seen, deque(maxlen=5)
         while not self._ended.wait(0.1):
             memory, grader, threads = self._held()
             seen.peak_memory_mb = max(seen.peak_memory_mb, memory)
             seen.peak_grader_mb = max(seen.peak_grader_mb, grader)
-            seen.peak_processes = max(seen.peak_processes, threads)
+            recent.append(threads)
+            if len(recent) == recent.maxlen:
+                seen.peak_processes = max(seen.peak_processes, min(recent))
             seen.peak_disk_mb = max(seen.peak_disk_mb, _used() - self._before)
 
     def _held(self) -> tuple[float, float, int]:

@@ -112,7 +112,7 @@ def _compare_precisions(names: list[str], found: dict[str, Any]) -> list[str]:
         asked = wanted.get(wrong[0])
         expected = (
             f"{asked} on {wrong[0]}" if asked else f"no precision set on {wrong[0]}, no convolution and not named"
-        )
+        ) + ("" if names else ", where no layer is named")
         found_text = f"{set_on[wrong[0]] or 'no precision'}; {len(wrong)} layers are otherwise than asked"
         raise Missed(expected, found_text, "HALF on the layers in `names`, INT8 on all other convolutions, no more")
     return others
