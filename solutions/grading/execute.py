@@ -20,10 +20,10 @@ from helpers.errors import EngineError
 from solutions.checks.core.claim import CELLS
 from solutions.grading.ahead import Ahead
 from solutions.grading.environment import artifacts_of, records_of, student_environment
+from solutions.grading.gate import Gate
 from solutions.grading.judge.handle import Judge
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
 from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.grading.work.gate import Gate
 from solutions.sandbox import Limits, chosen
 from solutions.sandbox.provisioner import SandboxedKernelManager
 

@@ -11,10 +11,10 @@ from nbformat import NotebookNode
 
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
+from solutions.grading.gate import Gate
 from solutions.grading.grade import grade_class
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
-from solutions.grading.work.gate import Gate
 from solutions.grading.work.pool import HERE, Beside
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, solved

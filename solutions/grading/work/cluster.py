@@ -69,7 +69,7 @@ def on_dask(address: str, course: Course) -> Iterator[OnDask]:
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"no scheduler of Dask answers at {address}: {error}") from error
     with client:
-        yield OnDask(client, course)
+        yield from _worked(client, course)
 
 
 @contextmanager
@@ -96,7 +96,17 @@ def on_slurm(course: Course) -> Iterator[OnDask]:
         runner = stack.enter_context(SLURMRunner(scheduler_file=str(place), worker_options=options))
         client = stack.enter_context(Client(runner))
         client.wait_for_workers(runner.n_workers)
+        yield from _worked(client, course)
+
+
+def _worked(client: Any, course: Course) -> Iterator[OnDask]:
+    """Yield the pool; end what workers still do for this course before, of a run that was killed, and afterwards."""
+    root = str(course.root)
+    client.run(_end_places, root)
+    try:
         yield OnDask(client, course)
+    finally:
+        client.run(_end_places, root)
 
 
 def _checked(client: Any, course: Course, needed: str) -> dict[str, Any]:
@@ -127,6 +137,12 @@ def _graded(piece: Piece, settings: dict[str, str]) -> Done:
 
 _PLACES: dict[tuple[str, ...], Places] = {}
 """This worker's, by course and settings; they end with its process."""
+
+
+def _end_places(root: str) -> None:
+    """End this worker's places of a course."""
+    for key in [key for key in _PLACES if key[0] == root]:
+        _PLACES.pop(key).__exit__()
 
 
 def _places(course: Course, settings: dict[str, str]) -> Places:

@@ -18,8 +18,8 @@ from helpers.errors import EngineError
 from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
 from solutions.grading.execute import GradeExecute
+from solutions.grading.gate import Gate
 from solutions.grading.layout import ROOT
-from solutions.grading.work.gate import Gate
 from solutions.grading.work.piece import Done, Piece, grade
 
 __all__ = ["Places"]

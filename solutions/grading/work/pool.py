@@ -113,7 +113,7 @@ def drive(works: Iterable[Work], pool: Pool) -> list[StudentGrades]:
     """Work on everybody in the pool; return what each returned, in the order of `works`.
 
     Raises:
-        CourseError: as a piece raised it; nothing more is begun then, and what is under way is waited for.
+        CourseError: as a piece raised it; nothing more is begun then.
     """
     waiting, under_way = iter(enumerate(works)), {}
     returned: dict[int, StudentGrades] = {}
@@ -133,7 +133,7 @@ def drive(works: Iterable[Work], pool: Pool) -> list[StudentGrades]:
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
                 number, work = under_way.pop(future)
                 go_on(number, work, future.result())
-    finally:
-        for future in under_way:
+    except BaseException:
+        for future in under_way:  # what is being done is the pool's to end
             future.cancel()
-        wait(under_way)
+        raise
