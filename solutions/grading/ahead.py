@@ -16,9 +16,6 @@ from solutions.sandbox.provisioner import SandboxedKernelManager
 
 __all__ = ["Ahead"]
 
-_IMPORTS = "import numpy, onnx, torch, torchvision; from helpers.backend import trt"
-"""What notebooks import first; in a namespace of its own, so that none finds a name that it has not made itself."""
-
 _WARM_S = 120
 
 
@@ -30,10 +27,13 @@ class Ahead:
         sandbox: the name of the sandbox.
         limits: the kernel's.
         arguments: the kernel's own.
+        imports: what notebooks import first. The kernel does so in a namespace of its own, so that no notebook finds a
+            name that it has not made itself.
     """
 
-    def __init__(self, judge: str, sandbox: str, limits: Limits, arguments: list[str]) -> None:
+    def __init__(self, judge: str, sandbox: str, limits: Limits, arguments: list[str], imports: str) -> None:
         self._judge, self._sandbox, self._limits, self._arguments = judge, sandbox, limits, arguments
+        self._imports = imports
         self._process: Process | None = None
         self._kernel: SandboxedKernelManager | None = None
         self._room: Room | None = None
@@ -83,7 +83,7 @@ class Ahead:
         try:
             await client.wait_for_ready(timeout=_WARM_S)
             await client.execute_interactive(
-                f"exec({_IMPORTS!r}, {{}})", silent=True, store_history=False, timeout=_WARM_S, output_hook=_drop
+                f"exec({self._imports!r}, {{}})", silent=True, store_history=False, timeout=_WARM_S, output_hook=_drop
             )
         finally:
             client.stop_channels()

@@ -53,6 +53,10 @@ class GradeExecute(Execute):
     unsafe = Bool(False, help="Grade without a sandbox where none works.").tag(config=True)
     memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
     disk_gb = Float(4.0, help="What a submission may write.").tag(config=True)
+    imports = Unicode(
+        "import numpy, onnx, torch, torchvision; from helpers.backend import trt",
+        help="What a kernel that is started ahead imports meanwhile.",
+    ).tag(config=True)
     output_limit = Integer(2_000_000, help="Characters of output that are kept of one cell.").tag(config=True)
 
     def preprocess(
@@ -96,7 +100,7 @@ class GradeExecute(Execute):
             scratch_bytes=round(self.disk_gb * 2**30),
             seconds=self.notebook_timeout + 2.0 * self.grace,
         )
-        return Ahead(self.judge, chosen(self.unsafe), limits, self.extra_arguments or [_NO_HISTORY])
+        return Ahead(self.judge, chosen(self.unsafe), limits, self.extra_arguments or [_NO_HISTORY], self.imports)
 
     def create_kernel_manager(self) -> SandboxedKernelManager:
         """Return the kernel that was started ahead, where there is one for this submission."""
