@@ -34,7 +34,7 @@ help:
 	@echo "make charts    the same, naming charts whose labels overlap (STEP=02_fp16: only that one)"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
 	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
-	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv (AGAIN=1: all again; WAIT=1; REBUILD=1: from the records alone; UNSAFE=1: without a sandbox where none works)"
+	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv, class.html (JOBS=2: at a time; AGAIN=1: all again; WAIT=1; REBUILD=1: from the records alone; UNSAFE=1: without a sandbox where none works)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
@@ -120,7 +120,7 @@ faults: $(STAMP)
 
 grade: $(STAMP)
 	@echo "Grading submitted/"
-	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(WAIT),--wait) $(if $(UNSAFE),--unsafe-no-sandbox) $(if $(REBUILD),--rebuild)
+	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait) $(if $(UNSAFE),--unsafe-no-sandbox) $(if $(REBUILD),--rebuild)
 
 formgrader: $(STAMP)
 	@echo "Formgrader; end it with Ctrl-C"

@@ -24,6 +24,7 @@ FLOORS = {
             "errors",
             "bounded_json",
             "missed",
+            "card",
             "timings",
             "digits",
             "imagenet",

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from helpers.feedback.card import Card, Line, show
+from helpers.card import Card, Line, show
 from helpers.feedback.progress import remember
 from helpers.missed import Missed
 from helpers.points.case import VISIBLE_SEED, Case

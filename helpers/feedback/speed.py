@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from helpers.backend import ENGINE, trt
+from helpers.card import Card, Line, show
 from helpers.errors import InputError
-from helpers.feedback.card import Card, Line, show
 from helpers.lab import MODEL, label
 from helpers.memory import keep_freed_memory
 from helpers.missed import Missed

@@ -14,8 +14,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from helpers.card import Card, Line, show
 from helpers.errors import InputError
-from helpers.feedback.card import Card, Line, show
 from helpers.files import atomic_write
 from helpers.handout import cell_name, read_notebook
 from helpers.lab import NOTEBOOKS, progress

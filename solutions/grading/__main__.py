@@ -8,28 +8,52 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from helpers.errors import LabError
 from helpers.signals import clean_ends
+from solutions.grading.class_figures import class_figures
+from solutions.grading.class_page import write_class_page
 from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
-from solutions.grading.grade import ClassGrades, grade_class, register_steps
+from solutions.grading.grade import TO_GRADE, ClassGrades, foretold, grade_class, register_steps
 from solutions.grading.gradebook import back_up, check_gradebook
 from solutions.grading.grades import table, write_grades
 from solutions.grading.lock import course_lock
+from solutions.grading.parts import chosen_part
+from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.work.choice import chosen_pool
+from solutions.grading.work.pool import Pool
 from solutions.sandbox import chosen
 
 
 def main(
     course: Annotated[Path, typer.Option(help="The folder with nbgrader_config.py and submitted/.")] = Path("."),
-    student: Annotated[str, typer.Option(help="Grade this student only.")] = "",
-    step: Annotated[str, typer.Option(help="Grade this step only, such as 02_fp16.")] = "",
-    again: Annotated[bool, typer.Option("--again", help="Grade unchanged submissions again too.")] = False,
+    students: Annotated[list[str] | None, typer.Option(help="Grade these only; once for each.")] = None,
+    steps: Annotated[list[str] | None, typer.Option(help="Grade these only, such as 02_fp16; once for each.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Submissions at a time; without it one a core, or one a GPU.")
+    ] = None,
+    scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask, tcp://…:8786.")] = "",
+    slurm: Annotated[bool, typer.Option("--slurm", help="Grade in this SLURM job, under srun.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume/--again", help="Leave what was graded from the same files, or grade it again.")
+    ] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be graded, and write nothing.")] = False,
+    export: Annotated[
+        list[str] | None, typer.Option(help=f"Write grades-….csv for a platform too: {', '.join(PLATFORMS)}.")
+    ] = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox where none works here.")
     ] = False,
@@ -49,77 +73,110 @@ def main(
         console.print(line, markup=False, highlight=False)
 
     try:
+        if unknown := [name for name in export or [] if name not in PLATFORMS]:
+            raise LabError(f"no export for {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
         with course_faults():
             found = Course.at(course)
+            if dry_run:
+                return _foretold(found, students, steps, resume, say)
             with course_lock(found.root, wait=wait, say=say):
                 if rebuild:
-                    _rebuild(found, console, say)
+                    _rebuild(found, export, console, say)
                 else:
                     check_gradebook(found, new=new_gradebook)
                     back_up(found)
                     sandbox = chosen(unsafe)
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {sandbox}")
-                    _run(found, student, step, again, console, say)
+                    with chosen_pool(found, jobs, scheduler, slurm, say) as pool:
+                        _run(found, students, steps, resume, export, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
         sys.exit(2)
 
 
-def _rebuild(course: Course, console: Console, say: Callable[[str], None]) -> None:
+def _rebuild(course: Course, export: list[str] | None, console: Console, say: Callable[[str], None]) -> None:
     result = rebuilt(course)
     for row in result.students:
         for note in row.notes:
             say(f"{row.student} · {note}")
     console.print(table(result.students, result.worth))
+    say(f"{' · '.join(_written(course, result, export))}, from the records alone")
+
+
+def _written(course: Course, result: ClassGrades, export: list[str] | None) -> list[str]:
+    """Write what is read of a class; return the files' names."""
     write_grades(course.root, result.students, result.worth, result.steps)
-    say("grades.csv · grades.json, from the records alone")
+    figures = class_figures(course, result.students, result.worth, result.steps)
+    files = [write_class_page(course.root, figures)]
+    roster = read_roster(course.root) if export else []
+    files += [write_export(name, course.root, result.students, result.worth, roster) for name in export or []]
+    return ["grades.csv", "grades.json", *(path.name for path in files)]
 
 
-def _run(course: Course, student: str, step: str, again: bool, console: Console, say: Callable[[str], None]) -> None:
+def _foretold(
+    course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Callable[[str], None]
+) -> None:
+    everybody = find_submissions(course, course.graded)
+    submissions, _ = chosen_part(everybody, course.graded, students, steps)
+    count = 0
+    for submission in submissions:
+        for note in submission.notes:
+            say(f"{submission.student} · {note}")
+        for step in submission.steps:
+            line = foretold(course, submission.student, step, again=not resume)
+            count += line == TO_GRADE
+            say(f"{submission.student} · {step} · {line}")
+    say(f"{count} to grade; what is in downloaded/ is not among them")
+
+
+def _run(
+    course: Course,
+    students: list[str] | None,
+    steps: list[str] | None,
+    resume: bool,
+    export: list[str] | None,
+    pool: Pool,
+    console: Console,
+    say: Callable[[str], None],
+) -> None:
     for line in collect(course):
         say(line)
-    steps = register_steps(course)
-    everybody = find_submissions(course, steps)
+    all_steps = register_steps(course)
+    everybody = find_submissions(course, all_steps)
     with course.gradebook() as gradebook:
         absent = enrol(gradebook, read_roster(course.root), everybody)
     if absent:
         say(f"nothing handed in by {', '.join(absent)}")
-    submissions = [found for found in everybody if student in ("", found.student)]
-    if not submissions:
-        raise LabError(f"submitted/ has no folder {student!r}")
-    if step and step not in steps:
-        raise LabError(f"there is no step {step!r}; the steps are {', '.join(steps)}")
-    result = _with_progress(course, submissions, steps, step, again, console)
+    submissions, chosen = chosen_part(everybody, all_steps, students, steps)
+    result = _with_progress(course, submissions, chosen, not resume, pool, console)
     for row in result.students:
         for note in (note for note in row.notes if ": refused: " not in note):  # those were said above
             say(f"{row.student} · {note}")
     console.print(table(result.students, result.worth))
-    if student or step:
+    if students or steps:
         there = (course.root / "grades.csv").is_file()
         rest = "grades.csv was left as it is" if there else "grades.csv comes when the whole class is graded"
         say(f"A part of the class: {rest}")
         return
-    write_grades(course.root, result.students, result.worth, steps)
-    say("grades.csv · grades.json · feedback/<student>/<step>/")
+    say(f"{' · '.join(_written(course, result, export))} · feedback/<student>/<step>/")
 
 
 def _with_progress(
-    course: Course, submissions: list[Submission], steps: list[str], step: str, again: bool, console: Console
+    course: Course, submissions: list[Submission], steps: list[str], again: bool, pool: Pool, console: Console
 ) -> ClassGrades:
-    if step:
-        for submission in submissions:
-            submission.steps = [name for name in submission.steps if name == step]
-        steps = [step]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+        *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
         task = progress.add_task("grading", total=sum(len(submission.steps) for submission in submissions))
 
         def report(student: str, name: str, line: str) -> None:
             progress.console.print(f"{student} · {name} · {line}", markup=False, highlight=False)
             progress.advance(task)
 
-        return grade_class(course, submissions, steps, report, again=again)
+        return grade_class(course, submissions, steps, report, again=again, pool=pool)
 
 
 if __name__ == "__main__":

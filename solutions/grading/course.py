@@ -78,6 +78,10 @@ class Course:
         """Return the folder of a student's graded notebooks, artifacts and records."""
         return self.root / "autograded" / student
 
+    def feedback_page(self, student: str, step: str) -> Path:
+        """Return the page that a student reads about a step."""
+        return self.root / "feedback" / student / step / f"{step}.html"
+
     @property
     def claims(self) -> str:
         """The code that decides the points of the test cell {cell} where a notebook of our own is executed."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from solutions.grading.layout import ROOT
 
-__all__ = ["artifacts_of", "judge_environment", "kernel_environment", "records_of"]
+__all__ = ["artifacts_of", "judge_environment", "kernel_environment", "records_of", "student_environment"]
 
 
 def artifacts_of(student_folder: Path) -> Path:
@@ -19,15 +19,17 @@ def records_of(student_folder: Path) -> Path:
     return student_folder / "records"
 
 
-def judge_environment(student_folder: Path) -> dict[str, str]:
-    """Return the environment of the judge: this process's, with the student's folders and quick settings."""
+def judge_environment() -> dict[str, str]:
+    """Return the environment that a judge is started with: this process's, and quick settings."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "TRT_LAB_QUICK": "1", "PYTHONPATH": os.pathsep.join(path)}
+
+
+def student_environment(student_folder: Path) -> dict[str, str]:
+    """Return what a judge is told of a student: where the artifacts and the records are."""
     return {
-        **os.environ,
         "TRT_LAB_ARTIFACTS": str(artifacts_of(student_folder)),
         "TRT_LAB_RECORDS": str(records_of(student_folder)),
-        "TRT_LAB_QUICK": "1",
-        "PYTHONPATH": os.pathsep.join(path),
     }
 
 

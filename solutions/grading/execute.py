@@ -3,11 +3,11 @@
 import asyncio
 import shutil
 import time
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 from queue import Empty
 from subprocess import DEVNULL
-from typing import Any
+from typing import Any, ClassVar
 
 from jupyter_core.utils import run_sync
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -17,16 +17,19 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
 from helpers.errors import EngineError
-from solutions.grading.environment import artifacts_of, judge_environment, kernel_environment, records_of
+from solutions.checks.core.claim import CELLS
+from solutions.grading.ahead import Ahead
+from solutions.grading.environment import artifacts_of, records_of, student_environment
+from solutions.grading.gate import Gate
 from solutions.grading.judge.handle import Judge
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
-from solutions.grading.scratch import made_scratch
 from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.sandbox import Limits, Room, chosen
+from solutions.sandbox import Limits, chosen
 from solutions.sandbox.provisioner import SandboxedKernelManager
 
 __all__ = ["GradeExecute"]
 
+_NO_HISTORY = "--HistoryManager.hist_file=:memory:"  # nbclient's for a Python kernel
 _ERROR_TEXT = 1000
 """Characters of an error that does not fit a cell's outputs."""
 
@@ -38,6 +41,9 @@ class GradeExecute(Execute):
     keeps its points, and each cell that was not reached says why.
     """
 
+    started_ahead: ClassVar[Ahead | None] = None
+    """What the next submission of this process takes, where somebody has started it."""
+
     record_timing = False
     shutdown_kernel = "immediate"
     kernel_manager_class = SandboxedKernelManager
@@ -47,6 +53,10 @@ class GradeExecute(Execute):
     unsafe = Bool(False, help="Grade without a sandbox where none works.").tag(config=True)
     memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
     disk_gb = Float(4.0, help="What a submission may write.").tag(config=True)
+    imports = Unicode(
+        "import numpy, onnx, torch, torchvision; from helpers.backend import trt",
+        help="What a kernel that is started ahead imports meanwhile.",
+    ).tag(config=True)
     output_limit = Integer(2_000_000, help="Characters of output that are kept of one cell.").tag(config=True)
 
     def preprocess(
@@ -64,47 +74,62 @@ class GradeExecute(Execute):
         self._stopped: str | None = None
         self._timed_out = False
         self._room = OutputRoom(self.output_limit)
-        sandbox, artifacts = chosen(self.unsafe), artifacts_of(self._student)
-        with ExitStack() as stack:
-            self._scratch = stack.enter_context(made_scratch())
-            environment = judge_environment(self._student)
-            judge = Judge(self.judge, environment, step, artifacts, self._scratch.artifacts, sandbox)
-            self._judge = stack.enter_context(judge)
-            self._scratch.fill(folder, artifacts, judge.prepared["needs"])
-            self._kernel = self._started_with(sandbox, judge.prepared)
-            self._ends = time.monotonic() + self.notebook_timeout
-            nb, resources = super().preprocess(nb, resources, **kwargs)
-            self._scratch.keep(step, artifacts)
+        self._timed = _timed(nb)
+        self._gate = Gate()
+        artifacts = artifacts_of(self._student)
+        with closing(self.started_ahead or self.ahead()) as ahead:
+            type(self).started_ahead, self._scratch = None, ahead.scratch
+            told = student_environment(self._student), step, artifacts, self._scratch.artifacts, chosen(self.unsafe)
+            with Judge(ahead.judge, *told) as self._judge:
+                prepared = self._judge.prepared
+                self._scratch.fill(folder, artifacts, prepared["needs"])
+                self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])
+                self._ends = time.monotonic() + self.notebook_timeout
+                nb, resources = super().preprocess(nb, resources, **kwargs)
+                self._scratch.keep(step, artifacts)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
             nb.cells[index].outputs = outputs
-        if notes := judge.prepared["notes"]:
+        if notes := prepared["notes"]:
             nb.cells.insert(0, _note(notes))
         return nb, resources
 
-    def _started_with(self, sandbox: str, prepared: dict[str, Any]) -> dict[str, Any]:
-        """Return what the kernel manager is told: the sandbox, what can be seen and what can be used in it."""
-        offered, scratch = prepared["environment"], self._scratch
-        reads = tuple(path for path in map(Path, offered.values()) if path.is_file())
-        environment = kernel_environment(scratch.artifacts, offered)
+    def ahead(self) -> Ahead:
+        """Return what a submission needs besides itself, nothing of it started yet."""
         limits = Limits(
             memory_bytes=round(self.memory_gb * 2**30),
             scratch_bytes=round(self.disk_gb * 2**30),
             seconds=self.notebook_timeout + 2.0 * self.grace,
         )
-        room = Room(scratch.folder, reads=reads, environment=environment, gpu=prepared["gpu"])
-        return {"kind": sandbox, "room": room, "limits": limits}
+        return Ahead(self.judge, chosen(self.unsafe), limits, self.extra_arguments or [_NO_HISTORY], self.imports)
+
+    def create_kernel_manager(self) -> SandboxedKernelManager:
+        """Return the kernel that was started ahead, where there is one for this submission."""
+        self.km = self._kernel[0] or super().create_kernel_manager()
+        return self.km
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
         """Start the kernel in its sandbox; this process's environment stays as it is."""
         kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # what escapes the cells' outputs is nobody's terminal's
-        await super().async_start_new_kernel(**kwargs, **self._kernel)
+        await super().async_start_new_kernel(**kwargs, **self._kernel[1])
 
     start_new_kernel = run_sync(async_start_new_kernel)  # the one that nbconvert calls
 
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run one cell; behind a test cell the kernel answers the judge, whose record decides its points."""
+        """Run one cell; behind a test cell the kernel answers the judge, whose record decides its points.
+
+        Where time is measured nobody else grades on this machine meanwhile; waiting for that is not the cell's time.
+        """
+        came = time.monotonic()
+        with self._gate.passed(alone=index in self._timed):
+            waited = time.monotonic() - came
+            self._ends += waited
+            if self.km.watch is not None:
+                self.km.watch.grant(waited)
+            return self._graded(cell, resources, index)
+
+    def _graded(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
         if not is_test_cell(cell):
             return self._run(cell, resources, index)
         name, shown = cell.metadata.nbgrader.grade_id, cell.source
@@ -208,6 +233,18 @@ class GradeExecute(Execute):
             return None if kept is None else super().process_message(kept, cell, cell_index)
         except (AttributeError, KeyError, TypeError, ValueError):  # no kernel sends such a message, the cell's code did
             return None
+
+
+def _timed(notebook: NotebookNode) -> set[int]:
+    """Return the indices of the cells that lead to a test cell for which time is measured, and of that one."""
+    found, since = set(), []
+    for index, cell in enumerate(notebook.cells):
+        since.append(index)
+        if is_test_cell(cell):
+            known = CELLS.get(cell.metadata.nbgrader.grade_id)
+            found |= set(since) if known and known.timed else set()
+            since = []
+    return found
 
 
 def _remove(path: Path) -> None:

@@ -1,18 +1,23 @@
 """Grades a class: each submission on its own, so that one that fails harms no other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 
-from helpers.errors import InputError, LabError
+from helpers.errors import InputError
 from solutions.grading.course import Course
-from solutions.grading.faults import CourseError, course_faults
+from solutions.grading.faults import course_faults
 from solutions.grading.grades import StudentGrades, grades_of, maxima
 from solutions.grading.journal import Journal
 from solutions.grading.links import remove_links
 from solutions.grading.step_record import write_notes
 from solutions.grading.submissions import Submission, check_files, check_notebook
+from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_feedback
+from solutions.grading.work.pool import HERE, Pool, drive
 
-__all__ = ["ClassGrades", "grade_class", "register_steps"]
+__all__ = ["TO_GRADE", "ClassGrades", "foretold", "grade_class", "register_steps"]
+
+TO_GRADE = "to grade"
 
 Report = Callable[[str, str, str], None]
 """Called with student, step and a line: "graded", "unchanged", or why it was refused."""
@@ -36,72 +41,106 @@ def register_steps(course: Course) -> list[str]:
 
 
 def grade_class(
-    course: Course, submissions: list[Submission], steps: list[str], report: Report, *, again: bool = False
+    course: Course,
+    submissions: list[Submission],
+    steps: list[str],
+    report: Report,
+    *,
+    again: bool = False,
+    pool: Pool = HERE,
 ) -> ClassGrades:
     """Grade every submission, step by step, write its feedback, and return the grades.
 
     What cannot be graded is refused with a line in the student's notes and gives no points. With `again`, what was
-    graded before from the same files is graded anew.
+    graded before from the same files is graded anew. The pieces of work are done in the `pool`; a student's one after
+    the other, since a step takes what earlier ones made.
 
     Raises:
         CourseError: the course's disk or gradebook failed; what was graded until then is kept.
     """
     with course.gradebook() as gradebook:
         result = ClassGrades(steps, maxima(gradebook, steps))
-    for submission in submissions:
-        result.students.append(_grade_student(course, submission, steps, report, again))
+    with course_faults():
+        grading = _Grading(course, steps, report, again, empty_gradebook(course))
+    result.students = drive(map(grading.student, submissions), pool)
     return result
 
 
-def _grade_student(
-    course: Course, submission: Submission, steps: list[str], report: Report, again: bool
-) -> StudentGrades:
-    graded = [step for step in submission.steps if _grade(course, submission, step, report, again)]
-    with course_faults(), course.gradebook() as gradebook:
-        for step in graded:
-            if Journal(course, submission.student).settle(gradebook, step):
-                submission.notes.append(f"{step}: the gradebook lacked what the record has: put back")
-        grades = grades_of(gradebook, submission.student, steps, graded)
-        if steps == course.graded:  # of a part of the steps not all is known
-            write_notes(course.autograded(submission.student), submission.student, submission.notes)
-    grades.notes = submission.notes
-    return grades
-
-
-def _grade(course: Course, submission: Submission, step: str, report: Report, again: bool) -> bool:
-    student, journal = submission.student, Journal(course, submission.student)
-    submission.notes += [f"{step}: {note}" for note in remove_links(course.root, student, step)]
+def foretold(course: Course, student: str, step: str, *, again: bool = False) -> str:
+    """Return what grading would say of a submitted step: TO_GRADE, "unchanged", or why it would be refused."""
     try:
         check_files(course, student, step)
-        notes = check_notebook(course, student, step)
+        check_notebook(course, student, step)
     except InputError as error:
-        return _refused(journal, submission, step, report, error)
-    try:
+        return _refusal(str(error))
+    return "unchanged" if Journal(course, student).done(step) and not again else TO_GRADE
+
+
+@dataclass
+class _Grading:
+    """What is the same for everybody."""
+
+    course: Course
+    steps: list[str]
+    report: Report
+    again: bool
+    gradebook: bytes
+
+    def student(self, submission: Submission) -> Generator[Piece, Done, StudentGrades]:
+        """Yield the pieces of work on a submission, take what became of each, and return the grades."""
+        graded = []
+        for step in submission.steps:
+            if (yield from self._step(submission, step)):
+                graded.append(step)
+        course, student = self.course, submission.student
+        with course_faults(), course.gradebook() as gradebook:
+            for step in graded:
+                mended, changed = Journal(course, student).settle(gradebook, step)
+                if mended:
+                    submission.notes.append(f"{step}: the gradebook lacked what the record has: put back")
+                if changed or not course.feedback_page(student, step).is_file():
+                    submission.notes += [f"{step}: {note}" for note in write_feedback(course, student, step)]
+            grades = grades_of(gradebook, student, self.steps, graded)
+            if self.steps == course.graded:  # of a part of the steps not all is known
+                write_notes(course.autograded(student), student, submission.notes)
+        grades.notes = submission.notes
+        return grades
+
+    def _step(self, submission: Submission, step: str) -> Generator[Piece, Done, bool]:
+        course, student = self.course, submission.student
+        note = partial(_note, submission, step)
+        note(remove_links(course.root, student, step))
+        journal = Journal(course, student)
+        try:
+            check_files(course, student, step)
+            found = check_notebook(course, student, step)
+        except InputError as error:
+            return self._refused(journal, submission, step, str(error))
         with course_faults():
-            unchanged = journal.done(step) and not again
+            unchanged = journal.done(step) and not self.again
             if not unchanged:
-                before = journal.begin(step)
-                course.autograde(student, step)
-                journal.end(step, before)
-    except CourseError:
-        raise
-    except LabError as error:
-        return _refused(journal, submission, step, report, error)
-    submission.notes += [f"{step}: {note}" for note in notes]
-    try:
-        course.feedback(student, step)
-    except CourseError:
-        raise
-    except LabError as error:
-        submission.notes.append(f"{step}: {error}")
-    report(student, step, "unchanged" if unchanged else "graded")
-    return True
+                done = yield Piece(course, journal.begin(step), self.gradebook)
+                if done.refused:
+                    return self._refused(journal, submission, step, done.refused)
+                journal.end(done.record)
+        note(found)
+        if not unchanged:
+            note(done.notes)
+        self.report(student, step, "unchanged" if unchanged else "graded")
+        return True
+
+    def _refused(self, journal: Journal, submission: Submission, step: str, reason: str) -> bool:
+        line = _refusal(reason)
+        with course_faults():
+            journal.refuse(step)
+        _note(submission, step, [line])
+        self.report(submission.student, step, line)
+        return False
 
 
-def _refused(journal: Journal, submission: Submission, step: str, report: Report, error: LabError) -> bool:
-    line = f"refused: {' '.join(str(error).split())}"
-    with course_faults():
-        journal.refuse(step)
-    submission.notes.append(f"{step}: {line}")
-    report(submission.student, step, line)
-    return False
+def _refusal(reason: str) -> str:
+    return f"refused: {' '.join(reason.split())}"
+
+
+def _note(submission: Submission, step: str, lines: list[str]) -> None:
+    submission.notes += [f"{step}: {line}" for line in lines]

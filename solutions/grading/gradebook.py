@@ -12,7 +12,7 @@ from helpers.files import atomic_path
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 
-__all__ = ["BACKUPS", "KEPT", "back_up", "check_gradebook", "newest_good"]
+__all__ = ["BACKUPS", "KEPT", "back_up", "check_gradebook", "copy_gradebook", "newest_good"]
 
 BACKUPS, KEPT = "backups", 10
 LOCK_WAIT_S = 5.0
@@ -58,14 +58,24 @@ def back_up(course: Course) -> Path | None:
     while target.exists():
         target, number = folder / f"gradebook-{stamp}-{number}.db", number + 1
     try:
-        with atomic_path(target) as temporary, closing(_open(path)) as ours, closing(_open(temporary)) as copy:
-            ours.backup(copy)
+        with atomic_path(target) as temporary:
+            copy_gradebook(path, temporary)
     except (sqlite3.Error, InputError, OSError) as error:
         raise CourseError(f"{path.name} could not be copied to {BACKUPS}/: {error}; nothing was graded") from error
     for old in _backups(folder)[KEPT:]:
         with suppress(OSError):
             old.unlink()
     return target
+
+
+def copy_gradebook(path: Path, target: Path) -> None:
+    """Copy a gradebook, whole even while somebody writes into it.
+
+    Raises:
+        sqlite3.Error: it cannot be read, or the copy not be written.
+    """
+    with closing(_open(path)) as ours, closing(sqlite3.connect(target)) as copy:
+        ours.backup(copy)
 
 
 def newest_good(folder: Path) -> Path | None:

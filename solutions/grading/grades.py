@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from nbgrader.api import Gradebook
 from rich.table import Table
 
 from helpers.files import atomic_path
+from helpers.lab import STEPS
 from solutions.checks.core.claim import BONUS, CELLS, COLUMNS, CRITERIA
 from solutions.grading.faults import CourseError
 from solutions.grading.saving import held
-from solutions.grading.step_record import CellGrade, StepRecord
+from solutions.grading.step_record import StepRecord
 
-__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "write_grades"]
+__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "text_cell", "write_grades"]
 
 MANUAL = "documentation"
 """The criterion that a person's part belongs to; it is pending until it is read."""
@@ -29,12 +31,13 @@ class StudentGrades:
     points: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0.0))
     steps: dict[str, float] = field(default_factory=dict)
     pending: float = 0.0
+    late: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> float:
-        """The points of the 100 so far, to a hundredth; a bonus is none of them."""
-        return round(sum(self.points[criterion] for criterion in CRITERIA), 2)
+        """The points of the 100 so far, to a hundredth, less what being late costs; a bonus is none of them."""
+        return round(max(0.0, sum(self.points[criterion] for criterion in CRITERIA) - self.late), 2)
 
 
 def maxima(gradebook: Gradebook, steps: list[str]) -> dict[str, float]:
@@ -52,23 +55,34 @@ def grades_of(gradebook: Gradebook, student: str, steps: list[str], graded: list
     Raises:
         CourseError: the gradebook has nothing about a step that was graded.
     """
-    cells = {step: held(gradebook, StepRecord(student, step)) for step in graded}
-    for step, found in cells.items():
+    records = {step: held(gradebook, StepRecord(student, step)) for step in graded}
+    for step, found in records.items():
         if found is None:
             raise CourseError(f"the gradebook has lost {step} of {student}: run the same command again")
-    return summed(student, steps, {step: found[0] for step, found in cells.items() if found})
+    return summed(student, steps, records)
 
 
-def summed(student: str, steps: list[str], cells: dict[str, dict[str, CellGrade]]) -> StudentGrades:
-    """Return a student's grades from the cells of their graded steps, by step and cell."""
+def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) -> StudentGrades:
+    """Return a student's grades from the records of their graded steps.
+
+    As nbgrader's export has it, a late step costs no more than it earned. Being late with an optional one costs its own
+    points, and none of the 100.
+    """
     grades = StudentGrades(student, steps=dict.fromkeys(steps, 0.0))
-    for step, found in cells.items():
-        for name, cell in found.items():
+    for step, record in records.items():
+        for name, cell in record.cells.items():
             grades.points[CELLS[name].criterion] += cell.score
             grades.steps[step] += cell.score
             grades.pending += cell.points if cell.pending else 0.0
+        penalty = min(record.penalty or 0.0, grades.steps[step])
+        grades.steps[step] -= penalty
+        if step in STEPS:
+            grades.late += penalty
+        else:
+            grades.points[BONUS] -= penalty
     grades.points = {criterion: round(points, 2) for criterion, points in grades.points.items()}
     grades.steps = {step: round(points, 2) for step, points in grades.steps.items()}
+    grades.late = round(grades.late, 2)
     return grades
 
 
@@ -96,11 +110,18 @@ def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, flo
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["student", *CRITERIA, "pending", "total", BONUS, *steps, "notes"])
+    writer.writerow(["student", *CRITERIA, "pending", "late", "total", BONUS, *steps, "notes"])
     for row in grades:
-        numbers = [row.points[criterion] for criterion in CRITERIA] + [row.pending, row.total, row.points[BONUS]]
+        numbers = [row.points[criterion] for criterion in CRITERIA] + [
+            row.pending,
+            row.late,
+            row.total,
+            row.points[BONUS],
+        ]
         numbers += [row.steps[step] for step in steps]
-        writer.writerow([_text(row.student), *(f"{number:g}" for number in numbers), _text("; ".join(row.notes))])
+        writer.writerow(
+            [text_cell(row.student), *(f"{number:g}" for number in numbers), text_cell("; ".join(row.notes))]
+        )
     whole = [{**asdict(row), "total": row.total} for row in grades]
     with atomic_path(folder / "grades.csv") as lines, atomic_path(folder / "grades.json") as notes:
         lines.write_text(text.getvalue(), encoding="utf-8")
@@ -112,7 +133,8 @@ def _cell(row: StudentGrades, criterion: str) -> str:
     return f"{row.points[criterion]:g}{pending}"
 
 
-def _text(value: str) -> str:
+def text_cell(value: str) -> str:
+    """Return a cell's text such that no spreadsheet takes it for a formula."""
     return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t")) else value
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from copy import deepcopy
 from functools import lru_cache
 
 from nbgrader.api import Gradebook
@@ -12,10 +13,11 @@ from solutions.grading.layout import ROOT
 from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
 
-__all__ = ["Journal"]
+__all__ = ["SETTINGS", "Journal", "code_digest"]
 
 _CODE = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline", "solutions/sandbox")
-_SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
+SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
+"""The variables that decide what is graded, and how."""
 
 
 class Journal:
@@ -35,31 +37,19 @@ class Journal:
         return notebook.is_file() and (record.state, record.key) == (GRADED, self._key(step))
 
     def begin(self, step: str) -> StepRecord:
-        """Note that the step is being graded, with what a person gave so far; return the record of before."""
+        """Note that the step is being graded; return its record with what a person gave so far."""
         record = self._record(step)
         with self._course.gradebook() as gradebook:
-            record.cells, record.comments = held(gradebook, record) or (record.cells, record.comments)
+            record = held(gradebook, record) or record
         record.state, record.key = UNDER_WAY, ""
         record.write(self._folder)
         return record
 
-    def end(self, step: str, before: StepRecord) -> None:
-        """Note that the step has been graded.
-
-        What a person gave is taken over from the record of before where the gradebook knew nothing of it: a new one.
-        """
-        record = self._record(step)
-        if _by_hand(before) and not _by_hand(record):
-            for name in record.cells.keys() & before.cells.keys():
-                record.cells[name].manual, record.cells[name].extra = (
-                    before.cells[name].manual,
-                    before.cells[name].extra,
-                )
-            for name in record.comments.keys() & before.comments.keys():
-                record.comments[name]["manual"] = before.comments[name].get("manual")
-            with self._course.gradebook() as gradebook:
-                save(gradebook, record, graded_now=True)
-        record.state, record.key = GRADED, self._key(step)
+    def end(self, record: StepRecord) -> None:
+        """Put the record of a step that has just been graded into the gradebook, and note that it is graded."""
+        with self._course.gradebook() as gradebook:
+            save(gradebook, record, graded_now=True)
+        record.state, record.key = GRADED, self._key(record.step)
         record.write(self._folder)
 
     def refuse(self, step: str) -> None:
@@ -68,28 +58,32 @@ class Journal:
         record.state, record.key = REFUSED, ""
         record.write(self._folder)
 
-    def settle(self, gradebook: Gradebook, step: str) -> bool:
-        """Make the record of a graded step and the gradebook say the same; return whether the gradebook was mended.
+    def settle(self, gradebook: Gradebook, step: str) -> tuple[bool, bool]:
+        """Make the record of a graded step and the gradebook say the same.
 
-        A person's points are the gradebook's to know. The checks' are the record's: a gradebook that has others, or
-        none, is an older copy, a new one, or was tampered with.
+        A person's points, and what being late costs, are the gradebook's to know. The checks' points are the record's:
+        a gradebook that has others, or none, is an older copy, a new one, or was tampered with.
+
+        Returns:
+            Whether the gradebook was mended, and whether the record was.
         """
         record = self._record(step)
-        found = held(gradebook, record)
-        mend = found is None or any(cell.auto != _auto(record, name) for name, cell in found[0].items())
+        before, found = deepcopy(record), held(gradebook, record)
+        mend = found is None or any(cell.auto != _auto(record, name) for name, cell in found.cells.items())
         if found is not None:
-            _take_by_hand(record, *found, over=not mend)
+            _take_by_hand(record, found, over=not mend)
         if mend:
             save(gradebook, record)
-        record.write(self._folder)
-        return mend
+        if record != before:
+            record.write(self._folder)
+        return mend, record != before
 
     def _record(self, step: str) -> StepRecord:
         return StepRecord.known(self._folder, self._student, step)
 
     def _key(self, step: str) -> str:
-        digest = hashlib.sha256(_code_digest().encode())
-        for name in _SETTINGS:
+        digest = hashlib.sha256(code_digest().encode())
+        for name in SETTINGS:
             digest.update(f"{name}={os.environ.get(name, '')};".encode())
         digest.update(sha256(self._course.source(step)).encode())
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
@@ -102,25 +96,23 @@ def _auto(record: StepRecord, name: str) -> float | None:
     return record.cells[name].auto if name in record.cells else None
 
 
-def _by_hand(record: StepRecord) -> bool:
-    given = [points for cell in record.cells.values() for points in (cell.manual, cell.extra)]
-    return any(value is not None for value in (*given, *(said.get("manual") for said in record.comments.values())))
-
-
-def _take_by_hand(record: StepRecord, cells: dict, comments: dict, *, over: bool) -> None:
-    """Take a person's points and comments into the record: all, or without `over` only those that are there."""
-    for name, cell in cells.items():
+def _take_by_hand(record: StepRecord, found: StepRecord, *, over: bool) -> None:
+    """Take what a person gave into the record: all, or without `over` only what is there."""
+    for name, cell in found.cells.items():
         own = record.cells.setdefault(name, cell)
         own.points = cell.points
         if over or cell.manual is not None or cell.extra is not None:
             own.manual, own.extra = cell.manual, cell.extra
-    for name, said in comments.items():
+    for name, said in found.comments.items():
         if over or said["manual"] is not None:
             record.comments[name] = {**record.comments.get(name, said), "manual": said["manual"]}
+    if over:
+        record.submitted, record.penalty = found.submitted, found.penalty
 
 
 @lru_cache(maxsize=1)
-def _code_digest() -> str:
+def code_digest() -> str:
+    """Return a digest of all code that decides points."""
     digest = hashlib.sha256()
     for folder in _CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -8,7 +8,7 @@ from solutions.checks.core.claim import CELLS, COLUMNS
 from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades
 from solutions.grading.grades import StudentGrades, summed
-from solutions.grading.step_record import GRADED, REFUSED, CellGrade, StepRecord, grades_folder, read_notes
+from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder, read_notes
 
 __all__ = ["rebuilt"]
 
@@ -30,7 +30,7 @@ def rebuilt(course: Course) -> ClassGrades:
 
 def _student(course: Course, student: str, steps: list[str]) -> StudentGrades:
     folder, notes = course.autograded(student), []
-    cells: dict[str, dict[str, CellGrade]] = {}
+    records: dict[str, StepRecord] = {}
     for step in steps:
         if not (grades_folder(folder) / f"{step}.json").exists():
             continue
@@ -40,14 +40,15 @@ def _student(course: Course, student: str, steps: list[str]) -> StudentGrades:
             notes.append(f"{step}: no points: {error}")
             continue
         if record.state == GRADED:
-            cells[step] = {name: cell for name, cell in record.cells.items() if name in CELLS}
+            record.cells = {name: cell for name, cell in record.cells.items() if name in CELLS}
+            records[step] = record
         elif record.state != REFUSED:
             notes.append(f"{step}: no points: it was being graded when grading stopped; grade the step again")
     try:
         notes = read_notes(folder) + notes
     except InputError as error:
         notes.append(str(error))
-    grades = summed(student, steps, cells)
+    grades = summed(student, steps, records)
     grades.notes = notes
     return grades
 

@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, upgrade
 from nbformat.validator import normalize
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_locked, is_solution
+from traitlets import Bool
 
 from helpers.errors import InputError
 from helpers.handout import cell_name, read_notebook
@@ -27,11 +28,13 @@ EXPLORE, SKIP = "explore", "skip-execution"
 class RestoreCells(NbGraderPreprocessor):
     """nbgrader's step before all others of `autograde`: `restore` with the course's source notebook."""
 
+    locked_by_us = Bool(False, help="Whether who started this holds the course's lock.").tag(config=True)
+
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """Mend `nb`, a notebook of `resources["nbgrader"]`'s assignment."""
         about = resources["nbgrader"]
         course = self.parent.parent.coursedir  # preprocessor, exporter, converter
-        if holder := other_holder(Path(course.root)):
+        if not self.locked_by_us and (holder := other_holder(Path(course.root))):
             raise CourseError(f"{holder}; wait until it has ended")
         folder = Path(course.format_path(course.source_directory, ".", about["assignment"]))
         tidy(nb)

@@ -1,6 +1,8 @@
 """Grades go into a step's record first, and from it into the gradebook in one transaction."""
 
+import datetime
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ class SaveGrades(SaveAutoGrades):
             self.log.warning(note)
         record = StepRecord.known(folder, about["student"], about["assignment"])
         with Gradebook(about["db_url"]) as gradebook:
-            record.cells, record.comments = held(gradebook, record) or ({}, {})
+            record = held(gradebook, record) or record
             for cell in nb.cells:
                 name = cell.metadata.get("nbgrader", {}).get("grade_id")
                 if is_grade(cell):
@@ -40,8 +42,8 @@ class SaveGrades(SaveAutoGrades):
         return nb, resources
 
 
-def held(gradebook: Gradebook, record: StepRecord) -> tuple[dict[str, CellGrade], dict[str, dict[str, Any]]] | None:
-    """Return the points and the comments that the gradebook has for a record's step; None where it has none."""
+def held(gradebook: Gradebook, record: StepRecord) -> StepRecord | None:
+    """Return a record with all that the gradebook has for its student and step; None where it has nothing."""
     try:
         found = gradebook.find_submission_notebook(record.step, record.step, record.student)
     except MissingEntry:
@@ -51,7 +53,14 @@ def held(gradebook: Gradebook, record: StepRecord) -> tuple[dict[str, CellGrade]
         for grade in found.grades
     }
     comments = {note.name: {"auto": note.auto_comment, "manual": note.manual_comment} for note in found.comments}
-    return cells, comments
+    when = found.assignment.timestamp
+    return replace(
+        record,
+        cells=cells,
+        comments=comments,
+        submitted=when and when.isoformat(),
+        penalty=found.late_submission_penalty,
+    )
 
 
 def save(gradebook: Gradebook, record: StepRecord, *, graded_now: bool = False) -> None:
@@ -60,7 +69,8 @@ def save(gradebook: Gradebook, record: StepRecord, *, graded_now: bool = False) 
     As with nbgrader, points that a person gave are marked for another look where the checks have just graded again.
     """
     gradebook.update_or_create_student(record.student)
-    gradebook.update_or_create_submission(record.step, record.student)
+    when = record.submitted and datetime.datetime.fromisoformat(record.submitted)
+    gradebook.update_or_create_submission(record.step, record.student, **({"timestamp": when} if when else {}))
     found = gradebook.find_submission_notebook(record.step, record.step, record.student)
     for grade in found.grades:
         cell = record.cells.get(grade.name, CellGrade(grade.max_score))
@@ -69,6 +79,7 @@ def save(gradebook: Gradebook, record: StepRecord, *, graded_now: bool = False) 
     for comment in found.comments:
         said = record.comments.get(comment.name, {})
         comment.auto_comment, comment.manual_comment = said.get("auto"), said.get("manual")
+    found.late_submission_penalty = record.penalty
     gradebook.db.commit()
 
 

@@ -2,8 +2,8 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from helpers.errors import InputError
@@ -12,7 +12,7 @@ from helpers.lab import ARTIFACTS
 from helpers.probes.student import read_artifact
 from solutions.sandbox import remove
 
-__all__ = ["Scratch", "made_scratch"]
+__all__ = ["Scratch"]
 
 _MOST_FILE_BYTES = 64 << 20
 
@@ -22,6 +22,17 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.artifacts = folder, folder / "artifacts"
+
+    @classmethod
+    def made(cls) -> "Scratch":
+        """Make one in the folder for temporary files."""
+        scratch = cls(Path(tempfile.mkdtemp(prefix="trt-lab-")).resolve())
+        scratch.artifacts.mkdir()
+        return scratch
+
+    def remove(self) -> None:
+        """Remove it with all that is in it."""
+        remove(self.folder)
 
     def fill(self, notebook_folder: Path, artifacts: Path, needs: Sequence[str]) -> None:
         """Copy what was handed in beside the notebook, and the artifacts of earlier steps that this one takes."""
@@ -39,15 +50,3 @@ class Scratch:
             content = read_artifact(self.artifacts, name)
             if content is not None:
                 atomic_write(artifacts / name, content)
-
-
-@contextmanager
-def made_scratch() -> Iterator[Scratch]:
-    """Make a scratch for the block."""
-    folder = Path(tempfile.mkdtemp(prefix="trt-lab-")).resolve()
-    scratch = Scratch(folder)
-    try:
-        scratch.artifacts.mkdir()
-        yield scratch
-    finally:
-        remove(folder)

@@ -39,6 +39,9 @@ SCHEMA: dict[str, Any] = {
         "key": {"type": "string", "maxLength": 64},
         "cells": {"type": "object", "additionalProperties": _CELL, "maxProperties": 200},
         "comments": {"type": "object", "additionalProperties": _COMMENT, "maxProperties": 200},
+        "submitted": {"type": ["string", "null"], "maxLength": 40},
+        "penalty": {"type": ["number", "null"], "minimum": 0, "maximum": 1000},
+        "seconds": {"type": ["number", "null"], "minimum": 0},
     },
     "required": ["student", "step", "state", "key", "cells", "comments"],
     "additionalProperties": False,
@@ -74,7 +77,12 @@ class CellGrade:
 
 @dataclass
 class StepRecord:
-    """A graded step. `key` is a digest of all that it was graded from, empty where that is not known."""
+    """A graded step.
+
+    `key` is a digest of all that it was graded from, empty where that is not known. `submitted` is when it was handed
+    in, as timestamp.txt beside it says (ISO 8601, UTC), and `penalty` what being late costs, as nbgrader's plugin says.
+    `seconds` are those that grading it took.
+    """
 
     student: str
     step: str
@@ -82,6 +90,14 @@ class StepRecord:
     key: str = ""
     cells: dict[str, CellGrade] = field(default_factory=dict)
     comments: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    submitted: str | None = None
+    penalty: float | None = None
+    seconds: float | None = None
+
+    @property
+    def given(self) -> dict[str, float | None]:
+        """The points that the checks gave, by cell."""
+        return {name: cell.auto for name, cell in self.cells.items()}
 
     @classmethod
     def read(cls, folder: Path, student: str, step: str) -> "StepRecord":

@@ -51,6 +51,10 @@ class Watch:
         self._gather(tree(self._pid, self._born))
         self._thread.start()
 
+    def grant(self, seconds: float) -> None:
+        """Let the process have so many seconds more: those that it had to wait for others."""
+        self._started += seconds
+
     def stop(self) -> None:
         """Stop watching, and end the process where it still runs."""
         self._over.set()

@@ -87,7 +87,7 @@ class Course:
 
     def grade(self) -> None:
         """Grade what was handed in, as `make grade` does."""
-        self._run("solutions.grading", "--course", str(self.root), "--step", STEP)
+        self._run("solutions.grading", "--course", str(self.root), "--steps", STEP)
 
     def scores(self) -> dict[str, tuple[float, float]]:
         """Return each student's points in the gradebook, and how many there are."""

@@ -104,7 +104,7 @@ def test_the_command_prints_the_class_and_writes_the_grades(course: Course, lab:
     path = course.submitted("Ada B", STEP)
     path.parent.mkdir(parents=True)
     nbformat.write(solved(lab, "square"), path)
-    done = _grade(course.root, "--student", "Ada B")
+    done = _grade(course.root, "--students", "Ada B")
     assert done.returncode == 0, done.stderr
     assert "Ada B · 01_export · graded" in done.stdout and "correctness" in done.stdout
     assert "Traceback" not in done.stderr

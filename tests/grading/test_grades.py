@@ -34,7 +34,7 @@ def test_a_course_without_optional_steps_has_no_column_for_them() -> None:
 def test_the_bonus_has_a_column_behind_the_total(tmp_path: Path) -> None:
     write_grades(tmp_path, [ADA], WORTH, ["02_fp16"])
     row = next(csv.DictReader((tmp_path / "grades.csv").read_text().splitlines()))
-    assert list(row) == ["student", *CRITERIA, "pending", "total", BONUS, "02_fp16", "notes"]
+    assert list(row) == ["student", *CRITERIA, "pending", "late", "total", BONUS, "02_fp16", "notes"]
     assert (row["total"], row[BONUS], row["02_fp16"]) == ("68.5", "7.25", "11")
     kept = json.loads((tmp_path / "grades.json").read_text())
     assert kept["maximum"][BONUS] == 24 and kept["students"][0]["total"] == 68.5

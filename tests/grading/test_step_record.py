@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -68,7 +69,7 @@ def test_a_records_points_and_comments_come_back_from_the_gradebook(course: Cour
         assert held(gradebook, _record()) is None
         save(gradebook, _record())
     with course.gradebook() as gradebook:
-        assert held(gradebook, _record()) == (CELLS, COMMENTS)
+        assert held(gradebook, _record()) == _record()
         grades = grades_of(gradebook, "ada", [STEP], [STEP])
     assert (grades.total, grades.pending) == (4.75, 0.0)
 
@@ -93,9 +94,9 @@ def test_a_graded_step_that_the_gradebook_lost_is_put_back_with_what_a_person_ga
     journal = Journal(course, "ada")
     _record().write(course.autograded("ada"))
     with course.gradebook() as gradebook:
-        assert journal.settle(gradebook, STEP)
-        assert held(gradebook, _record()) == (CELLS, COMMENTS)
-        assert not journal.settle(gradebook, STEP)
+        assert journal.settle(gradebook, STEP) == (True, False)
+        assert held(gradebook, _record()) == _record()
+        assert journal.settle(gradebook, STEP) == (False, False)
 
 
 def test_points_that_were_tampered_with_are_the_records_again_and_a_persons_are_taken_over(course: Course) -> None:
@@ -104,11 +105,11 @@ def test_points_that_were_tampered_with_are_the_records_again_and_a_persons_are_
         save(gradebook, _record())
         given = {**CELLS, "simplify_model": CellGrade(2.0, None, 2.0, None)}
         save(gradebook, _record(cells=given))
-        assert not Journal(course, "ada").settle(gradebook, STEP)
+        assert Journal(course, "ada").settle(gradebook, STEP) == (False, True)
         assert StepRecord.read(course.autograded("ada"), "ada", STEP).cells == given
         save(gradebook, _record(cells={**given, "export_model": CellGrade(3.0, 15.0)}))
-        assert Journal(course, "ada").settle(gradebook, STEP)
-        assert held(gradebook, _record())[0] == given
+        assert Journal(course, "ada").settle(gradebook, STEP) == (True, False)
+        assert held(gradebook, _record()).cells == given
 
 
 def test_grading_again_keeps_a_persons_points_although_the_gradebook_is_new(course: Course) -> None:
@@ -116,23 +117,35 @@ def test_grading_again_keeps_a_persons_points_although_the_gradebook_is_new(cour
     _record(key="old").write(folder)
     (course.submitted("ada", STEP).parent).mkdir(parents=True)
     course.submitted("ada", STEP).write_text("{}")
-    before = journal.begin(STEP)
+    begun = journal.begin(STEP)
     assert StepRecord.read(folder, "ada", STEP).state == UNDER_WAY
-    with course.gradebook() as gradebook:  # what SaveGrades does
-        fresh = _record(state=UNDER_WAY, cells={"export_model": CellGrade(3.0, 1.0), "simplify_model": CellGrade(2.0)})
-        fresh.comments = {name: {"auto": None, "manual": None} for name in COMMENTS}
-        fresh.write(folder)
-        save(gradebook, fresh)
-    journal.end(STEP, before)
+    assert (begun.cells, begun.comments) == (CELLS, COMMENTS)  # what a person gave is in the piece's own gradebook
+    journal.end(replace(begun, cells={**CELLS, "export_model": CellGrade(3.0, 1.0)}))
     with course.gradebook() as gradebook:
-        cells, comments = held(gradebook, _record())
-    assert cells == {"export_model": CellGrade(3.0, 1.0), "simplify_model": CellGrade(2.0, None, 1.5, 0.25)}
-    assert comments["square_todo"]["manual"] == "neat"
+        found = held(gradebook, _record())
+    assert found.cells == {"export_model": CellGrade(3.0, 1.0), "simplify_model": CellGrade(2.0, None, 1.5, 0.25)}
+    assert found.comments["square_todo"]["manual"] == "neat"
     (folder / STEP).mkdir()
     (folder / STEP / f"{STEP}.ipynb").write_text("{}")
     assert journal.done(STEP)
     course.submitted("ada", STEP).write_text("{} ")
     assert not journal.done(STEP)
+
+
+def test_when_it_was_handed_in_and_what_that_costs_go_with_the_record(course: Course) -> None:
+    late = _record(submitted="2026-11-01T12:00:00", penalty=1.5)
+    with course.gradebook() as gradebook:
+        save(gradebook, late)
+        assert held(gradebook, _record()) == late
+        grades = grades_of(gradebook, "ada", [STEP], [STEP])
+    assert (grades.total, grades.late, grades.steps[STEP]) == (3.25, 1.5, 3.25)
+
+
+def test_being_late_costs_no_more_than_the_step_earned(course: Course) -> None:
+    with course.gradebook() as gradebook:
+        save(gradebook, _record(penalty=50.0))
+        grades = grades_of(gradebook, "ada", [STEP], [STEP])
+    assert (grades.total, grades.late) == (0.0, 4.75)
 
 
 def test_the_gradebook_that_lost_a_step_gives_nobody_nothing(course: Course) -> None:

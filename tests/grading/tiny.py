@@ -24,6 +24,7 @@ _CLAIMS = {
 }
 CONFIG = """
 c.GradeExecute.judge = "tests.grading.tiny"
+c.GradeExecute.imports = ""
 c.GradeExecute.unsafe = True  # only where no sandbox works
 c.Solve.claims = "from tests.grading.tiny import grade_tiny\\n\\ngrade_tiny({cell!r}, globals())"
 """

@@ -21,16 +21,16 @@ _COURSE = STAGE / "course"
 _WATCHED = (_COURSE, HOME, STAGE / "tmp", Path("/dev/shm"))
 _LARGEST = 8 << 20
 _GRADERS = re.compile(
-    r"course/((gradebook\.db|grades\.|students\.csv|\.[\w.]*lock|\.exchange|backups|\.grading)|"
+    r"course/((gradebook\.db|grades\.|class\.html|students\.csv|\.[\w.]*lock|\.exchange|backups|\.grading)|"
     r"(autograded|feedback)/([am z]_honest|m-[\w-]+)|downloaded/01_export/extracted|labs|"
     r"submitted/z_honest/01_export/01_export.ipynb$)"
 )
 """What grading a class writes; in the honest students' folders it must not hold MARK."""
 
 _CACHES = re.compile(
-    r"home/(\.cache/|intel/|\.ipython/profile_default/startup/README|\.local/share/jupyter/runtime)|tmp/\.ses$"
+    r"home/(\.cache/|intel/|\.ipython/profile_default/startup/README|\.local/share/jupyter/runtime)|tmp/(\.ses$|trt-lab-gate-)"
 )
-"""What libraries of the grader itself leave in a home."""
+"""What the grader and its libraries leave in a home and among temporary files."""
 
 Snapshot = dict[str, str]
 

@@ -62,7 +62,7 @@ def test_cells_after(step: str, cell: str) -> list[str]:
 def rounds(step: str, cell: str) -> list[tuple[str, ...]]:
     """Return the test cells that judge a TODO cell, cheap ones first: the nearest, then the others, timed ones last."""
     nearest, *others = test_cells_after(step, cell)
-    timed = [name for name in others if CELLS[name].criterion == "performance"]
+    timed = [name for name in others if CELLS[name].timed]
     parts = ((nearest,), tuple(name for name in others if name not in timed), tuple(timed))
     return [part for part in parts if part]
 

@@ -63,7 +63,7 @@ class Entry:
         """Whether a test cell measures time, so that nothing may run beside it."""
         if self.lent_its_engine:
             return False
-        return any(CELLS[cell].criterion == "performance" for cell in self.graded)
+        return any(CELLS[cell].timed for cell in self.graded)
 
     @property
     def lent_its_engine(self) -> bool:

@@ -29,7 +29,7 @@ PLATFORMS = {
 CONSTRAINTS = ROOT / "constraints.txt"
 _HEADER = "# Exact versions that the project is tested with, for every supported Python; made by `make constraints`.\n"
 _COMPILE = ("-m", "uv", "pip", "compile", "--quiet", "--no-config", "--only-binary", ":all:", "--no-annotate")
-_EXTRAS = ("--no-header", "--extra", "bonus", "--extra", "dev", "--extra", "site")
+_EXTRAS = ("--no-header", "--extra", "bonus", "--extra", "dev", "--extra", "site", "--extra", "slurm")
 _MACOS = {"MACOSX_DEPLOYMENT_TARGET": "14.0"}  # torch and ONNX Runtime have no wheels for an older one
 
 

@@ -37,6 +37,11 @@ class Cell:
     criterion: str
     title: str
 
+    @property
+    def timed(self) -> bool:
+        """Whether its claims, or what the notebook does for them, measure time: nothing may run beside it then."""
+        return self.criterion == "performance"
+
 
 CELLS: dict[str, Cell] = {
     "export_model": Cell("01_export", "correctness", "Export to ONNX"),

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from helpers.backend import API, DEVICE
+from helpers.card import show
 from helpers.errors import InputError
-from helpers.feedback.card import show
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.probes.loads import LoadError

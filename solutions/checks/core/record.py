@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers.feedback.card import Card, Line
+from helpers.card import Card, Line
 from helpers.files import write_json
 from helpers.lab import artifacts_folder
 from helpers.missed import Missed

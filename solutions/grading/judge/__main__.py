@@ -26,10 +26,14 @@ def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[st
     return {"notes": notes, "environment": environment, "needs": list(NEEDS[step]), "gpu": ENGINE == "tensorrt"}
 
 
+def _offers() -> dict[str, Any]:
+    return {"environment": offered_environment([]), "gpu": ENGINE == "tensorrt"}
+
+
 def _decide(cell: str, student: Student, sandbox: str) -> None:
     run_claims(cell, Case(student, fresh_seed()), sandbox)
 
 
 if __name__ == "__main__":
     with ExitStack() as _child:
-        judge(_prepare, _decide)
+        judge(_prepare, _decide, _offers)

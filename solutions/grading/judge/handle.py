@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,18 +17,88 @@ from typing import Any
 from helpers.errors import EngineError
 from solutions.grading.layout import ROOT
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "Process"]
 
 START_S = 120.0
 """Seconds within which a judge says that it listens."""
+
+
+class Process:
+    """A judge's process, which may be started before anybody knows what it will judge.
+
+    Args:
+        module: what `python -m` runs as the judge.
+        environment: its whole environment.
+    """
+
+    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+
+    @cached_property
+    def offers(self) -> dict[str, Any]:
+        """What any kernel may have: variables, `environment`, and whether it needs the `gpu`.
+
+        Raises:
+            EngineError: it has ended.
+        """
+        return self.heard(None)
+
+    def tell(self, line: Mapping[str, Any]) -> None:
+        """Write a line.
+
+        Raises:
+            EngineError: it has ended.
+        """
+        try:
+            self._process.stdin.write(json.dumps(line) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise self._gone() from error
+
+    def heard(self, seconds: float | None) -> dict[str, Any]:
+        """Return its next answer; one that does not come within `seconds` ends it.
+
+        Raises:
+            EngineError: there was none.
+        """
+        started = time.monotonic()
+        if not select.select([self._process.stdout], [], [], seconds)[0]:
+            self.end()
+            raise EngineError(f"the check was not done {time.monotonic() - started:.0f} s after the cell had ended")
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._gone()
+        return json.loads(line)
+
+    def end(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+        self.errors.close()
+
+    def _gone(self) -> EngineError:
+        code = self._process.wait()
+        self.errors.seek(0)
+        said = self.errors.read().strip().splitlines() or [f"it ended with {code}"]
+        self.end()
+        return EngineError(f"the check itself failed, tell your instructor: {said[-1][:200]}")
 
 
 class Judge:
     """One notebook's judge; used as a context manager. One that ended is started again for the next cell.
 
     Args:
-        module: what `python -m` runs as the judge.
-        environment: its whole environment.
+        start: starts a judge's process.
+        environment: the variables that it has besides those of its start: where the student's files are.
         step: the notebook's step.
         artifacts: the trusted folder with the artifacts of earlier steps.
         scratch: the folder that the kernel hands its deliverables over in.
@@ -34,16 +106,22 @@ class Judge:
     """
 
     def __init__(
-        self, module: str, environment: Mapping[str, str], step: str, artifacts: Path, scratch: Path, sandbox: str
+        self,
+        start: Callable[[], Process],
+        environment: Mapping[str, str],
+        step: str,
+        artifacts: Path,
+        scratch: Path,
+        sandbox: str,
     ) -> None:
-        self._module, self._environment = module, environment
+        self._begin = start
         self._told = {"step": step, "artifacts": str(artifacts), "scratch": str(scratch), "sandbox": sandbox}
-        self._process: subprocess.Popen[str] | None = None
+        self._told["environment"] = dict(environment)
+        self._process: Process | None = None
         self.prepared: dict[str, Any] = {}
         """What it said when the artifacts were ready."""
 
     def __enter__(self) -> "Judge":
-        self._errors = tempfile.TemporaryFile("w+", errors="replace")
         self._loading = tempfile.TemporaryDirectory(prefix="trt-lab-load-", ignore_cleanup_errors=True)
         self._told["loading"] = self._loading.name
         try:
@@ -56,8 +134,8 @@ class Judge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
-        self._errors.close()
+        if self._process is not None:
+            self._process.end()
         self._loading.cleanup()
 
     def begin(self, cell: str, folder: Path) -> str:
@@ -69,8 +147,9 @@ class Judge:
         if self._process is None:
             self._start()
         door = str(folder / f"{secrets.token_hex(4)}.sock")
-        self._tell({"cell": cell, "door": door})
-        self._heard(START_S)
+        with self._kept() as process:
+            process.tell({"cell": cell, "door": door})
+            process.heard(START_S)
         return door
 
     def end(self, cell: str, seconds: float) -> str | None:
@@ -78,54 +157,27 @@ class Judge:
         if self._process is None:
             return "the check ended before"
         try:
-            self._tell({"over": cell})
-            self._heard(seconds)
+            with self._kept() as process:
+                process.tell({"over": cell})
+                process.heard(seconds)
         except EngineError as error:
             return str(error)
         return None
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", self._module],
-            cwd=ROOT,
-            env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        self._tell(self._told)
-        self.prepared = self._heard(None)
+        self._process = self._begin()
+        with self._kept() as process:
+            process.offers  # noqa: B018 - its first line
+            process.tell(self._told)
+            self.prepared = process.heard(None)
         if "error" in self.prepared:
             raise EngineError(f"cannot prepare the artifacts of {self._told['step']}: {self.prepared['error']}")
 
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-    def _tell(self, line: dict[str, str]) -> None:
+    @contextmanager
+    def _kept(self) -> Iterator[Process]:
+        """Use the process, which has ended where that fails."""
         try:
-            self._process.stdin.write(json.dumps(line) + "\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise self._gone() from error
-
-    def _heard(self, seconds: float | None) -> dict[str, Any]:
-        """Return the judge's next answer; one that does not come within `seconds` ends the judge."""
-        started = time.monotonic()
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
-            self._end()
-            raise EngineError(f"the check was not done {time.monotonic() - started:.0f} s after the cell had ended")
-        line = self._process.stdout.readline()
-        if not line:
-            raise self._gone()
-        return json.loads(line)
-
-    def _gone(self) -> EngineError:
-        code = self._process.wait()
-        self._end()
-        self._errors.seek(0)
-        said = self._errors.read().strip().splitlines() or [f"it ended with {code}"]
-        return EngineError(f"the check itself failed, tell your instructor: {said[-1][:200]}")
+            yield self._process
+        except EngineError:
+            self._process = None
+            raise

@@ -1,7 +1,8 @@
 """The judge's process: prepares a step's artifacts, then decides its test cells one by one, as its stdin says.
 
-A line in is {"step", "artifacts", "scratch", "loading", "sandbox"} once, then {"cell", "door"} for each test cell; any
-other line that comes while a cell is decided says that the cell has ended in the kernel. A line out answers each.
+The first line out says what any kernel may have. A line in is {"step", "artifacts", "scratch", "loading", "sandbox",
+"environment"} once, then {"cell", "door"} for each test cell; any other line that comes while a cell is decided says
+that the cell has ended in the kernel. A line out answers each.
 """
 
 import contextlib
@@ -33,14 +34,20 @@ Decide = Callable[[str, Student, str], Any]
 _DIE_WITH_PARENT = 1
 
 
-def judge(prepare: Prepare, decide: Decide) -> None:
+def _nothing() -> dict[str, Any]:
+    return {"environment": {}, "gpu": False}
+
+
+def judge(prepare: Prepare, decide: Decide, offers: Callable[[], dict[str, Any]] = _nothing) -> None:
     """Do what stdin says until it ends, or until the grader does."""
     if sys.platform.startswith("linux"):  # two judges, of a killed grader and of the next, would write the same records
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     with _answers() as say:
+        say(offers())
         asked = json.loads(sys.stdin.readline() or "null")
         if asked is None:
             return
+        os.environ.update(asked["environment"])
         try:
             say(prepare(asked["step"], Path(asked["artifacts"]), asked["sandbox"], Path(asked["loading"])))
         except LabError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from helpers import feedback
-from helpers.feedback.card import Card, Line
+from helpers.card import Card, Line
 from helpers.feedback.check import NotYet, visible
 from helpers.missed import Missed
 from helpers.points.case import Case

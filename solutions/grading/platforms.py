@@ -1,0 +1,64 @@
+"""A class's totals as files that Canvas' and Moodle's gradebooks import: `trtlab grade --export canvas`.
+
+Canvas finds a student by the SIS login, Moodle by the ID number or the email address, as its import page is told; both
+are those of students.csv. The total is a column, and the bonus. Where a person has still to give points, the total is
+left empty, which neither platform takes for a zero.
+"""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+from helpers.files import atomic_write
+from solutions.checks.core.claim import BONUS
+from solutions.grading.grades import StudentGrades, text_cell
+from solutions.grading.roster import Student
+
+__all__ = ["PLATFORMS", "write_export"]
+
+_TOTAL = "TensorRT lab"
+Rows = list[list[str]]
+
+
+def write_export(
+    platform: str, folder: Path, grades: list[StudentGrades], worth: dict[str, float], roster: list[Student]
+) -> Path:
+    """Write grades-<platform>.csv into `folder`, a line a student, and return its path."""
+    known = {student.id: student for student in roster}
+    text = io.StringIO()
+    rows = PLATFORMS[platform](grades, worth, known)
+    csv.writer(text, lineterminator="\n").writerows([[text_cell(cell) for cell in row] for row in rows])
+    path = folder / f"grades-{platform}.csv"
+    atomic_write(path, text.getvalue())
+    return path
+
+
+def _canvas(grades: list[StudentGrades], worth: dict[str, float], known: dict[str, Student]) -> Rows:
+    most = sum(points for criterion, points in worth.items() if criterion != BONUS)
+    head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _TOTAL, f"{_TOTAL}: bonus"]
+    rows = [head, ["Points Possible", "", "", "", "", f"{most:g}", f"{worth[BONUS]:g}"]]
+    for row in grades:
+        one = known.get(row.student, Student(row.student))
+        name = ", ".join(part for part in (one.last_name, one.first_name) if part) or one.id
+        rows.append([name, "", "", one.id, "", *_points(row)])
+    return rows
+
+
+def _moodle(grades: list[StudentGrades], worth: dict[str, float], known: dict[str, Student]) -> Rows:
+    rows = [["First name", "Last name", "ID number", "Email address", _TOTAL, f"{_TOTAL}: bonus"]]
+    for row in grades:
+        one = known.get(row.student, Student(row.student))
+        rows.append([one.first_name, one.last_name, one.id, one.email, *_points(row)])
+    return rows
+
+
+def _points(row: StudentGrades) -> list[str]:
+    return ["" if row.pending else f"{row.total:g}", f"{row.points[BONUS]:g}"]
+
+
+PLATFORMS: dict[str, Callable[[list[StudentGrades], dict[str, float], dict[str, Student]], Rows]] = {
+    "canvas": _canvas,
+    "moodle": _moodle,
+}
+"""What makes each platform's rows."""

@@ -1,0 +1,215 @@
+"""`python -m solutions.grading.regrade`: what a changed check would do to the class, before anything is published.
+
+The class is graded once more in regraded/, a course of its own that shares notebooks and sources with the real one.
+There the same can be stopped and gone on with; the real course's grades are only read, until --publish takes these.
+"""
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from helpers.errors import InputError, LabError
+from helpers.files import atomic_path
+from helpers.lab import ARTIFACTS
+from helpers.signals import clean_ends
+from solutions.checks.core.claim import CELLS
+from solutions.checks.core.record import ClaimResult
+from solutions.grading.course import Course
+from solutions.grading.environment import artifacts_of, records_of
+from solutions.grading.faults import course_faults
+from solutions.grading.grade import grade_class, register_steps
+from solutions.grading.gradebook import check_gradebook, copy_gradebook
+from solutions.grading.journal import Journal
+from solutions.grading.lock import course_lock
+from solutions.grading.outcome import usable_record
+from solutions.grading.parts import chosen_part
+from solutions.grading.step_record import GRADED, StepRecord
+from solutions.grading.submissions import find_submissions
+from solutions.grading.work.choice import chosen_pool
+from solutions.sandbox import chosen
+
+__all__ = ["FOLDER", "Moved", "moves", "preview", "publish"]
+
+FOLDER = "regraded"
+_SHARED = ("submitted", "datasets")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A claim whose points differ; `why` is what it says now, or said before where it says nothing now."""
+
+    student: str
+    step: str
+    claim: str
+    before: float
+    after: float
+    why: str
+
+
+def preview(course: Course) -> Course:
+    """Return the course in regraded/, made from what is graded now where it is not there yet."""
+    root = course.root / FOLDER
+    if not root.is_dir():
+        making = course.root / f".{FOLDER}"
+        shutil.rmtree(making, ignore_errors=True)
+        (making / "autograded").mkdir(parents=True)
+        for name in (*_SHARED, course.config.CourseDirectory.source_directory):
+            if (course.root / name).is_dir():
+                (making / name).symlink_to(course.root / name)
+        if course.gradebook_file is not None:
+            copy_gradebook(course.gradebook_file, making / course.gradebook_file.name)
+        for folder in sorted(path for path in (course.root / "autograded").glob("*") if path.is_dir()):
+            shutil.copytree(folder, making / "autograded" / folder.name, copy_function=_copy)
+        making.rename(root)
+    return Course.at(root, course.root)
+
+
+def _copy(source: str, target: str) -> str:
+    """Copy a file; an artifact, which is large and only ever replaced, by a second name."""
+    if Path(source).name in ARTIFACTS:
+        os.link(source, target)
+        return target
+    return shutil.copy2(source, target)
+
+
+def moves(course: Course, other: Course, students: list[str], steps: list[str]) -> Iterator[Moved]:
+    """Yield the claims whose points in `other` differ from those in `course`."""
+    for student in students:
+        for step in steps:
+            for cell in (name for name, about in CELLS.items() if about.step == step):
+                yield from _moved(student, step, *(_claims(one, student, cell) for one in (course, other)))
+
+
+def _claims(course: Course, student: str, cell: str) -> dict[str, ClaimResult]:
+    record = usable_record(records_of(course.autograded(student)) / f"{cell}.json")
+    return {result.claim: result for result in record.results} if record else {}
+
+
+def _moved(student: str, step: str, before: dict[str, ClaimResult], after: dict[str, ClaimResult]) -> Iterator[Moved]:
+    for claim in dict.fromkeys([*before, *after]):
+        old, new = before.get(claim), after.get(claim)
+        points = [one.earned if one else 0.0 for one in (old, new)]
+        if points[0] != points[1]:
+            said = next((one.missed for one in (new, old) if one and one.missed), None)
+            why = f"expected {said['expected']}, found {said['found']}" if said else (new or old).evidence
+            yield Moved(student, step, claim, *points, why)
+
+
+def publish(course: Course, other: Course, student: str, steps: list[str]) -> list[str]:
+    """Take a student's steps that were graded in `other` since into the course; return them."""
+    taken = []
+    for step in steps:
+        theirs, ours = (StepRecord.known(one.autograded(student), student, step) for one in (other, course))
+        if theirs.state != GRADED or (theirs.key, theirs.given) == (ours.key, ours.given):
+            continue
+        begun = Journal(course, student).begin(step)
+        for path in _files(other, student, step):
+            target = course.root / path.relative_to(other.root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_path(target) as temporary:
+                shutil.copyfile(path, temporary)
+        for name, cell in theirs.cells.items():  # what a person gave meanwhile stays
+            if name in begun.cells:
+                cell.manual, cell.extra = begun.cells[name].manual, begun.cells[name].extra
+        Journal(course, student).end(theirs)
+        taken.append(step)
+    return taken
+
+
+def _files(course: Course, student: str, step: str) -> list[Path]:
+    folder = course.autograded(student)
+    files = [folder / step / f"{step}.ipynb", folder / f"{step}.log", course.feedback_page(student, step)]
+    files += [records_of(folder) / f"{name}.json" for name, about in CELLS.items() if about.step == step]
+    files += [artifacts_of(folder) / name for name, maker in ARTIFACTS.items() if maker == step]
+    return [path for path in files if path.is_file()]
+
+
+def _table(found: list[Moved]) -> Table:
+    shown = Table(title="Points that move", title_justify="left")
+    for name in ("student", "step", "claim", "before", "after", "why"):
+        shown.add_column(name, overflow="fold", justify="right" if name in ("before", "after") else "left")
+    for one in found:
+        shown.add_row(one.student, one.step, one.claim, f"{one.before:g}", f"{one.after:g}", one.why[:200])
+    return shown
+
+
+def main(
+    course: Annotated[Path, typer.Option(help="The folder with nbgrader_config.py and submitted/.")] = Path("."),
+    students: Annotated[list[str] | None, typer.Option(help="These only; once for each.")] = None,
+    steps: Annotated[list[str] | None, typer.Option(help="These only, such as 02_fp16; once for each.")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Grade again in regraded/; show what moves.")] = False,
+    published: Annotated[bool, typer.Option("--publish", help="Take what --diff graded into the course.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Submissions at a time.")] = None,
+    scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask.")] = "",
+    unsafe: Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Without a sandbox where none works.")] = False,
+) -> None:
+    """Grade the class again beside its grades, show whose points would move and why, then publish."""
+    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own
+    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False)
+
+    try:
+        if diff == published:
+            raise InputError("choose one: --diff shows what would move, --publish takes it into the course")
+        with course_faults():
+            found = Course.at(course)
+            with course_lock(found.root, say=say):
+                check_gradebook(found)
+                if published:
+                    _publish(found, students, steps, say)
+                    return
+                other = preview(found)
+                other.config.GradeExecute.unsafe = unsafe
+                say(f"sandbox: {chosen(unsafe)}")
+                with course_lock(other.root, say=say), chosen_pool(other, jobs, scheduler, False, say) as pool:
+                    _compare(found, other, students, steps, pool, console, say)
+    except (LabError, OSError) as error:
+        errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
+        sys.exit(2)
+
+
+def _compare(
+    course: Course,
+    other: Course,
+    students: list[str] | None,
+    steps: list[str] | None,
+    pool: object,
+    console: Console,
+    say: Callable[[str], None],
+) -> None:
+    all_steps = register_steps(other)
+    part, names = chosen_part(find_submissions(other, all_steps), all_steps, students, steps)
+    grade_class(other, part, names, lambda *line: say(" · ".join(line)), pool=pool)
+    found = list(moves(course, other, [one.student for one in part], names))
+    if found:
+        console.print(_table(found))
+    moved = len({one.student for one in found})
+    say(f"points of {moved} students would move; --publish takes them, nothing is changed yet")
+
+
+def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Callable[[str], None]) -> None:
+    if not (course.root / FOLDER).is_dir():
+        raise InputError(f"there is no {FOLDER}/: run --diff first")
+    other = preview(course)
+    part, names = chosen_part(find_submissions(course, course.graded), course.graded, students, steps)
+    for one in part:
+        for step in publish(course, other, one.student, names):
+            say(f"{one.student} · {step} · published")
+    shutil.rmtree(other.root)
+    say("run  trtlab grade  for grades.csv: nothing is graded again")
+
+
+if __name__ == "__main__":
+    with clean_ends():
+        typer.run(main)

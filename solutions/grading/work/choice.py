@@ -1,0 +1,28 @@
+"""The pool that a command's options ask for."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from solutions.grading.course import Course
+from solutions.grading.work.pool import HERE, Beside, Pool, jobs_here
+
+__all__ = ["chosen_pool"]
+
+
+@contextmanager
+def chosen_pool(
+    course: Course, jobs: int | None, scheduler: str, slurm: bool, say: Callable[[str], None]
+) -> Iterator[Pool]:
+    """Work on Dask's workers, where a scheduler or this SLURM job names some, else on this machine; `say` how many."""
+    if scheduler or slurm:
+        from solutions.grading.work.cluster import on_dask, on_slurm
+
+        with on_slurm(course) if slurm else on_dask(scheduler, course) as pool:
+            say(f"on Dask's workers, {pool.at_once} at a time")
+            yield pool
+    elif len(here := jobs_here(jobs)) == 1:
+        yield HERE
+    else:
+        with Beside(course, here) as pool:
+            say(f"{pool.at_once} at a time")
+            yield pool

@@ -1,0 +1,50 @@
+"""A check is changed: exactly those whose points move are named, nothing is touched before it is published."""
+
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+
+from solutions.grading.course import Course
+from solutions.grading.grade import grade_class
+from solutions.grading.regrade import Moved, moves, preview, publish
+from solutions.grading.submissions import find_submissions
+from tests.grading.conftest import hand_in, make_course
+from tests.grading.tiny import STEP, code_of, solved
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
+
+ADDS = "def cube(x):\n    return x + 6\n"
+"""Right at 2, wrong at 3."""
+
+
+def _totals(course: Course, *, again: bool = False) -> dict[str, float]:
+    graded = grade_class(course, find_submissions(course, [STEP]), [STEP], lambda *line: None, again=again)
+    return {row.student: row.total for row in graded.students}
+
+
+def _state(course: Course) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(course.root.glob("autograded/**/*.json"))}
+
+
+def test_who_moves_is_named_before_anything_is_published(tmp_path: Path, lab: NotebookNode) -> None:
+    course = make_course(tmp_path)
+    hand_in(course, "adds", code_of(solved(lab, "square"), "cube", ADDS))
+    hand_in(course, "right", solved(lab))
+    assert _totals(course) == {"adds": 5.0, "right": 5.0}
+    before = _state(course)
+
+    other = preview(course)
+    other.config.GradeExecute.judge = "tests.grading.stricter"
+    assert _totals(other, again=True) == {"adds": 3.0, "right": 5.0}
+    found = list(moves(course, other, ["adds", "right"], [STEP]))
+    assert found == [Moved("adds", STEP, "cube.two", 2.0, 0.0, "expected 27, found something else")]
+    assert _state(course) == before and preview(course).root == other.root  # made once: a stopped one goes on
+
+    with course.gradebook() as gradebook:
+        grade = gradebook.find_grade("export_model", STEP, STEP, "adds")
+        grade.manual_score = 1.0  # a person did that meanwhile
+        gradebook.db.commit()
+    assert publish(course, other, "adds", [STEP]) == [STEP]
+    assert _totals(course) == {"adds": 1.0, "right": 5.0}
+    assert publish(course, other, "right", [STEP]) == []

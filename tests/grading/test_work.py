@@ -1,0 +1,92 @@
+"""Pieces of work in places beside each other: the same grades as one after the other, whatever is killed."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+
+from solutions.grading.course import Course
+from solutions.grading.faults import CourseError
+from solutions.grading.gate import Gate
+from solutions.grading.grade import grade_class
+from solutions.grading.submissions import find_submissions
+from solutions.grading.work import place
+from solutions.grading.work.pool import HERE, Beside
+from tests.grading.conftest import hand_in, make_course
+from tests.grading.tiny import STEP, solved
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
+
+EXPECTED = {"a": 5.0, "b": 3.0, "c": 2.0, "d": 0.0}
+
+
+@pytest.fixture
+def four(tmp_path: Path, lab: NotebookNode) -> Course:
+    """A course with four submissions."""
+    course = make_course(tmp_path)
+    notebooks = {"a": solved(lab), "b": solved(lab, "square"), "c": solved(lab, "cube"), "d": lab}
+    for student, notebook in notebooks.items():
+        hand_in(course, student, notebook)
+    return course
+
+
+def _totals(course: Course, pool: object = HERE) -> dict[str, float]:
+    graded = grade_class(course, find_submissions(course, [STEP]), [STEP], lambda *line: None, pool=pool)
+    return {row.student: row.total for row in graded.students}
+
+
+def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
+    with Beside(four, [{}, {}]) as pool:
+        assert _totals(four, pool) == EXPECTED
+        assert all(four.feedback_page(student, STEP).is_file() for student in EXPECTED)
+        assert _totals(four, pool) == EXPECTED  # nothing is graded again
+    assert _totals(four) == EXPECTED
+
+
+def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, killed = place._asked, []
+
+    def killing(process: object, piece: object) -> object:
+        if not killed:
+            killed.append(process.pid)
+            threading.Timer(1.0, os.kill, (process.pid, signal.SIGKILL)).start()
+        return asked(process, piece)
+
+    monkeypatch.setattr(place, "_asked", killing)
+    with Beside(four, [{}, {}]) as pool:
+        assert _totals(four, pool) == EXPECTED
+    assert killed
+
+
+def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:
+    gate, lines = Gate(tmp_path / "gate"), []
+
+    def pass_through(name: str, alone: bool, seconds: float) -> None:
+        with gate.passed(alone=alone):
+            lines.append(f"{name} in")
+            time.sleep(seconds)
+            lines.append(f"{name} out")
+
+    def start(name: str, alone: bool, seconds: float) -> threading.Thread:
+        thread = threading.Thread(target=pass_through, args=(name, alone, seconds))
+        thread.start()
+        time.sleep(0.2)
+        return thread
+
+    threads = [start("a", False, 0.6), start("alone", True, 0.1), start("b", False, 0.0)]
+    for thread in threads:
+        thread.join()
+    assert lines == ["a in", "a out", "alone in", "alone out", "b in", "b out"]  # b does not overtake
+
+
+def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: object, piece: object) -> None:
+        raise CourseError("the disk is full")
+
+    monkeypatch.setattr(place.Places, "grade", broken)
+    with Beside(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
+        _totals(four, pool)
