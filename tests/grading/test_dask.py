@@ -92,5 +92,5 @@ def _workers(address: str) -> int:
 
 def test_where_nobody_answers_one_line_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no scheduler of Dask answers at tcp://127.0.0.1:9"):
-        with on_dask("tcp://127.0.0.1:9", make_course(tmp_path)):
+        with on_dask("tcp://127.0.0.1:9", make_course(tmp_path), wait_s=1):
             pass

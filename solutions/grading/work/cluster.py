@@ -54,8 +54,8 @@ class OnDask:
 
 
 @contextmanager
-def on_dask(address: str, course: Course) -> Iterator[OnDask]:
-    """Work on the workers of the scheduler at `address`, such as tcp://node1:8786.
+def on_dask(address: str, course: Course, *, wait_s: float = 10) -> Iterator[OnDask]:
+    """Work on the workers of the scheduler at `address`, such as tcp://node1:8786, which must answer in `wait_s`.
 
     Raises:
         InputError: Dask is not installed, nobody answers there, or no worker can take a piece.
@@ -65,7 +65,7 @@ def on_dask(address: str, course: Course) -> Iterator[OnDask]:
     except ImportError as error:
         raise InputError(_MISSING) from error
     try:
-        client = Client(address, timeout=10)
+        client = Client(address, timeout=wait_s)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"no scheduler of Dask answers at {address}: {error}") from error
     with client:
