@@ -40,7 +40,6 @@ from solutions.sandbox import chosen
 __all__ = ["FOLDER", "Moved", "moves", "preview", "publish"]
 
 FOLDER = "regraded"
-_SHARED = ("submitted", "datasets")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def preview(course: Course) -> Course:
         making = course.root / f".{FOLDER}"
         shutil.rmtree(making, ignore_errors=True)
         (making / "autograded").mkdir(parents=True)
-        for name in (*_SHARED, course.config.CourseDirectory.source_directory):
+        for name in ("submitted", course.config.CourseDirectory.source_directory):
             if (course.root / name).is_dir():
                 (making / name).symlink_to(course.root / name)
         if course.gradebook_file is not None:
@@ -120,6 +119,9 @@ def publish(course: Course, other: Course, student: str, steps: list[str]) -> li
         for name, cell in theirs.cells.items():  # what a person gave meanwhile stays
             if name in begun.cells:
                 cell.manual, cell.extra = begun.cells[name].manual, begun.cells[name].extra
+        for name, said in theirs.comments.items():
+            if name in begun.comments:
+                said["manual"] = begun.comments[name]["manual"]
         Journal(course, student).end(theirs)
         taken.append(step)
     return taken

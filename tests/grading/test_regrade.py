@@ -44,7 +44,10 @@ def test_who_moves_is_named_before_anything_is_published(tmp_path: Path, lab: No
     with course.gradebook() as gradebook:
         grade = gradebook.find_grade("export_model", STEP, STEP, "adds")
         grade.manual_score = 1.0  # a person did that meanwhile
+        gradebook.find_comment("cube_todo", STEP, STEP, "adds").manual_comment = "see me"
         gradebook.db.commit()
     assert publish(course, other, "adds", [STEP]) == [STEP]
     assert _totals(course) == {"adds": 1.0, "right": 5.0}
+    with course.gradebook() as gradebook:
+        assert gradebook.find_comment("cube_todo", STEP, STEP, "adds").manual_comment == "see me"
     assert publish(course, other, "right", [STEP]) == []

@@ -83,9 +83,7 @@ def on_slurm(course: Course) -> Iterator[OnDask]:
         from dask_jobqueue.slurm import SLURMRunner
         from distributed import Client
     except ImportError as error:
-        raise InputError(
-            "dask-jobqueue is not installed here; install it with  pip install 'trt-lab[slurm]'"
-        ) from error
+        raise InputError("dask-jobqueue is not installed here; install it with  pip install -e '.[slurm]'") from error
     if int(os.environ.get("SLURM_NTASKS", "0")) < 3:
         found = os.environ.get("SLURM_NTASKS", "no SLURM job")
         raise InputError(f"--slurm runs under srun with 3 tasks or more (scheduler, this, workers); found {found}")
