@@ -19,6 +19,7 @@ from rich.progress import (
 
 from helpers.errors import LabError
 from helpers.signals import clean_ends
+from solutions.checks.core.seed import fresh_seed
 from solutions.grading.class_figures import class_figures
 from solutions.grading.class_page import write_class_page
 from solutions.grading.collect import collect
@@ -176,7 +177,7 @@ def _with_progress(
             progress.console.print(f"{student} · {name} · {line}", markup=False, highlight=False)
             progress.advance(task)
 
-        return grade_class(course, submissions, steps, report, again=again, pool=pool)
+        return grade_class(course, submissions, steps, report, again=again, seed=fresh_seed(), pool=pool)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,13 @@ from traitlets import Bool, Float, Integer, Unicode
 
 from helpers.errors import EngineError
 from solutions.checks.core.claim import CELLS
+from solutions.checks.core.seed import SEED_VARIABLE
 from solutions.grading.ahead import Ahead
 from solutions.grading.environment import artifacts_of, records_of, student_environment
 from solutions.grading.gate import Gate
 from solutions.grading.judge.handle import Judge
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
+from solutions.grading.step_record import UNDER_WAY, StepRecord
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Limits, chosen
 from solutions.sandbox.provisioner import SandboxedKernelManager
@@ -79,7 +81,7 @@ class GradeExecute(Execute):
         artifacts = artifacts_of(self._student)
         with closing(self.started_ahead or self.ahead()) as ahead:
             type(self).started_ahead, self._scratch = None, ahead.scratch
-            told = student_environment(self._student), step, artifacts, self._scratch.artifacts, chosen(self.unsafe)
+            told = self._told(step), step, artifacts, self._scratch.artifacts, chosen(self.unsafe)
             with Judge(ahead.judge, *told) as self._judge:
                 prepared = self._judge.prepared
                 self._scratch.fill(folder, artifacts, prepared["needs"])
@@ -92,6 +94,12 @@ class GradeExecute(Execute):
         if notes := prepared["notes"]:
             nb.cells.insert(0, _note(notes))
         return nb, resources
+
+    def _told(self, step: str) -> dict[str, str]:
+        """Return the judge's variables; in a run over a class the step's record has the seed that its inputs are of."""
+        record = StepRecord.known(self._student, self._student.name, step)
+        seeded = record.seed is not None and record.state == UNDER_WAY
+        return student_environment(self._student) | ({SEED_VARIABLE: str(record.seed)} if seeded else {})
 
     def ahead(self) -> Ahead:
         """Return what a submission needs besides itself, nothing of it started yet."""

@@ -47,13 +47,15 @@ def grade_class(
     report: Report,
     *,
     again: bool = False,
+    seed: int | None = None,
     pool: Pool = HERE,
 ) -> ClassGrades:
     """Grade every submission, step by step, write its feedback, and return the grades.
 
     What cannot be graded is refused with a line in the student's notes and gives no points. With `again`, what was
-    graded before from the same files is graded anew. The pieces of work are done in the `pool`; a student's one after
-    the other, since a step takes what earlier ones made.
+    graded before from the same files is graded anew. Inputs are drawn from the `seed`, the same ones for everybody;
+    without it a step meets those of the last time. The pieces of work are done in the `pool`; a student's one after the
+    other, since a step takes what earlier ones made.
 
     Raises:
         CourseError: the course's disk or gradebook failed; what was graded until then is kept.
@@ -61,7 +63,7 @@ def grade_class(
     with course.gradebook() as gradebook:
         result = ClassGrades(steps, maxima(gradebook, steps))
     with course_faults():
-        grading = _Grading(course, steps, report, again, empty_gradebook(course))
+        grading = _Grading(course, steps, report, again, seed, empty_gradebook(course))
     result.students = drive(map(grading.student, submissions), pool)
     return result
 
@@ -84,6 +86,7 @@ class _Grading:
     steps: list[str]
     report: Report
     again: bool
+    seed: int | None
     gradebook: bytes
 
     def student(self, submission: Submission) -> Generator[Piece, Done, StudentGrades]:
@@ -119,7 +122,7 @@ class _Grading:
         with course_faults():
             unchanged = journal.done(step) and not self.again
             if not unchanged:
-                done = yield Piece(course, journal.begin(step), self.gradebook)
+                done = yield Piece(course, journal.begin(step, self.seed), self.gradebook)
                 if done.refused:
                     return self._refused(journal, submission, step, done.refused)
                 journal.end(done.record)

@@ -36,12 +36,16 @@ class Journal:
         notebook, record = self._folder / step / f"{step}.ipynb", self._record(step)
         return notebook.is_file() and (record.state, record.key) == (GRADED, self._key(step))
 
-    def begin(self, step: str) -> StepRecord:
-        """Note that the step is being graded; return its record with what a person gave so far."""
+    def begin(self, step: str, seed: int | None = None) -> StepRecord:
+        """Note that the step is being graded; return its record with what a person gave so far.
+
+        Its inputs are drawn from the `seed`; without one from the seed of the last time, if there was one.
+        """
         record = self._record(step)
         with self._course.gradebook() as gradebook:
             record = held(gradebook, record) or record
         record.state, record.key = UNDER_WAY, ""
+        record.seed = seed if seed is not None else record.seed
         record.write(self._folder)
         return record
 

@@ -42,6 +42,7 @@ SCHEMA: dict[str, Any] = {
         "submitted": {"type": ["string", "null"], "maxLength": 40},
         "penalty": {"type": ["number", "null"], "minimum": 0, "maximum": 1000},
         "seconds": {"type": ["number", "null"], "minimum": 0},
+        "seed": {"type": ["integer", "null"], "minimum": 0},
     },
     "required": ["student", "step", "state", "key", "cells", "comments"],
     "additionalProperties": False,
@@ -81,7 +82,7 @@ class StepRecord:
 
     `key` is a digest of all that it was graded from, empty where that is not known. `submitted` is when it was handed
     in, as timestamp.txt beside it says (ISO 8601, UTC), and `penalty` what being late costs, as nbgrader's plugin says.
-    `seconds` are those that grading it took.
+    `seconds` are those that grading it took, and `seed` is what its inputs were drawn from.
     """
 
     student: str
@@ -93,6 +94,7 @@ class StepRecord:
     submitted: str | None = None
     penalty: float | None = None
     seconds: float | None = None
+    seed: int | None = None
 
     @property
     def given(self) -> dict[str, float | None]:

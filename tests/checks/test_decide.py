@@ -8,8 +8,9 @@ import pytest
 from helpers.errors import InputError
 from helpers.missed import Missed
 from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned, claims_of
-from solutions.checks.core.decide import SEED_VARIABLE, decide, fresh_seed, run_claims
+from solutions.checks.core.decide import decide, run_claims
 from solutions.checks.core.record import read_record, record_path
+from solutions.checks.core.seed import SEED_VARIABLE, cell_seed, fresh_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 MISSED = Missed("a tick", "a cross", "again")
@@ -101,3 +102,13 @@ def test_a_seed_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch, wrong: st
     monkeypatch.setenv(SEED_VARIABLE, wrong)
     with pytest.raises(InputError, match=f"{SEED_VARIABLE}=.* is no seed; give a whole number"):
         fresh_seed()
+
+
+def test_test_cells_of_one_run_draw_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SEED_VARIABLE, "7")
+    seeds = {name: cell_seed(name) for name in CELLS}
+    assert len(set(seeds.values())) == len(CELLS) and seeds == {name: cell_seed(name) for name in CELLS}
+    monkeypatch.setenv(SEED_VARIABLE, "8")
+    assert not set(seeds.values()) & {cell_seed(name) for name in CELLS}
+    monkeypatch.delenv(SEED_VARIABLE)
+    assert len({cell_seed("export_model") for _ in range(20)}) == 20

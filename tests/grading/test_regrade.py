@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
+from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.regrade import Moved, moves, preview, publish
@@ -18,8 +19,9 @@ ADDS = "def cube(x):\n    return x + 6\n"
 """Right at 2, wrong at 3."""
 
 
-def _totals(course: Course, *, again: bool = False) -> dict[str, float]:
-    graded = grade_class(course, find_submissions(course, [STEP]), [STEP], lambda *line: None, again=again)
+def _totals(course: Course, *, again: bool = False, seed: int | None = None) -> dict[str, float]:
+    found = find_submissions(course, [STEP])
+    graded = grade_class(course, found, [STEP], lambda *line: None, again=again, seed=seed)
     return {row.student: row.total for row in graded.students}
 
 
@@ -27,16 +29,23 @@ def _state(course: Course) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in sorted(course.root.glob("autograded/**/*.json"))}
 
 
+def _seeds(course: Course) -> set[str]:
+    """Return what the inputs of all claims were drawn from: tiny's judge says it as what it saw."""
+    records = [read_record(path) for path in course.root.glob("autograded/*/records/*.json")]
+    return {result.evidence for record in records for result in record.results}
+
+
 def test_who_moves_is_named_before_anything_is_published(tmp_path: Path, lab: NotebookNode) -> None:
     course = make_course(tmp_path)
     hand_in(course, "adds", code_of(solved(lab, "square"), "cube", ADDS))
     hand_in(course, "right", solved(lab))
-    assert _totals(course) == {"adds": 5.0, "right": 5.0}
+    assert _totals(course, seed=7) == {"adds": 5.0, "right": 5.0}
     before = _state(course)
 
     other = preview(course)
     other.config.GradeExecute.judge = "tests.grading.stricter"
     assert _totals(other, again=True) == {"adds": 3.0, "right": 5.0}
+    assert _seeds(course) == _seeds(other) == {"7"}  # nobody's points move by chance
     found = list(moves(course, other, ["adds", "right"], [STEP]))
     assert found == [Moved("adds", STEP, "cube.two", 2.0, 0.0, "expected 27, found something else")]
     assert _state(course) == before and preview(course).root == other.root  # made once: a stopped one goes on

@@ -1,7 +1,8 @@
 """A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
 
 Run as a module it is a judge that stands in for solutions.grading.judge: it writes records of the same form, without
-engines. `grade_tiny` stands in for grade_cell, where our own notebooks are executed. CONFIG names both.
+engines, with the run's seed as what they saw. `grade_tiny` stands in for grade_cell, where our own notebooks are
+executed. CONFIG names both.
 """
 
 import json
@@ -15,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from helpers.missed import Missed
 from helpers.probes.student import Student
+from solutions.checks.core.seed import SEED_VARIABLE
 from solutions.grading.judge.process import judge
 
 STEP, POINTS = "01_export", {"export_model": 3.0, "simplify_model": 2.0}
@@ -54,7 +56,8 @@ def _decide(cell: str, student: Student, sandbox: str) -> float:
             kept, missed = False, found
         said = None if kept else {"expected": missed.expected, "found": missed.found, "try_this": missed.try_this}
         result = {"claim": name, "title": name, "points": points, "earned": points * kept, "missed": said}
-        results.append({**result, "status": "kept" if kept else "lost", "evidence": "", "seconds": 0.0})
+        results.append({**result, "status": "kept" if kept else "lost", "seconds": 0.0})
+        results[-1]["evidence"] = os.environ.get(SEED_VARIABLE, "")
         earned = sum(done["earned"] for done in results)
         path = Path(os.environ["TRT_LAB_RECORDS"]) / f"{cell}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

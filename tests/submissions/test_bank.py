@@ -13,7 +13,7 @@ import pytest
 
 from helpers.cpu_engine.api.version import API_VARIABLE
 from solutions.checks.core.claim import CELLS, claims_of
-from solutions.checks.core.decide import SEED_VARIABLE
+from solutions.checks.core.seed import SEED_VARIABLE
 from tests.submissions import bank, execution
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 

@@ -1,8 +1,6 @@
 """Decides a test cell: runs its claims against the submission, writes the record, shows it, gives the points."""
 
 import os
-import re
-import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,18 +8,15 @@ from typing import Any
 
 from helpers.backend import API, DEVICE
 from helpers.card import show
-from helpers.errors import InputError
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.probes.loads import LoadError
 from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
 from solutions.checks.core.record import NO_SANDBOX, ClaimResult, Record
+from solutions.checks.core.seed import cell_seed
 
-__all__ = ["SEED_VARIABLE", "decide", "fresh_seed", "grade_cell", "run_claims"]
-
-SEED_VARIABLE = "TRT_LAB_SEED"
-_SEED_BITS = 32
+__all__ = ["decide", "grade_cell", "run_claims"]
 
 
 def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
@@ -29,7 +24,7 @@ def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
 
     A stranger's is decided by the judge (solutions/grading/judge), a process that the notebook's code cannot reach.
     """
-    record = run_claims(cell, Case(Student.in_process(namespace), fresh_seed()))
+    record = run_claims(cell, Case(Student.in_process(namespace), cell_seed(cell)))
     show(record.card())
     return record.earned
 
@@ -82,17 +77,3 @@ def _with_report(claim: Claim, outcome: str | Earned, case: Case) -> Earned:
         return replace(found, evidence=f"{found.evidence}; {claim.reported.judge(case)}")
     except Missed as missed:
         return Earned(found.share * (1 - claim.reported.share), found.evidence, found.missed or missed)
-
-
-def fresh_seed() -> int:
-    """Return a fresh seed, or $TRT_LAB_SEED to see a decision again.
-
-    Raises:
-        InputError: that is no whole number of 32 bits.
-    """
-    chosen = os.environ.get(SEED_VARIABLE, "").strip()
-    if not chosen:
-        return secrets.randbits(_SEED_BITS)
-    if not re.fullmatch(r"[0-9]{1,10}", chosen) or int(chosen) >> _SEED_BITS:
-        raise InputError(f"{SEED_VARIABLE}={chosen[:40]!r} is no seed; give a whole number below 2^{_SEED_BITS}")
-    return int(chosen)

@@ -8,7 +8,8 @@ from helpers.backend import ENGINE
 from helpers.data import load_dataset
 from helpers.points.case import Case
 from helpers.probes.student import Student
-from solutions.checks.core.decide import fresh_seed, run_claims
+from solutions.checks.core.decide import run_claims
+from solutions.checks.core.seed import cell_seed
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import NEEDS, prepare
 from solutions.grading.judge.child import LoadingChild
@@ -31,7 +32,7 @@ def _offers() -> dict[str, Any]:
 
 
 def _decide(cell: str, student: Student, sandbox: str) -> None:
-    run_claims(cell, Case(student, fresh_seed()), sandbox)
+    run_claims(cell, Case(student, cell_seed(cell)), sandbox)
 
 
 if __name__ == "__main__":
