@@ -27,14 +27,14 @@ from helpers.errors import LabError
 from helpers.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
 from helpers.probes.codec import pack, unpack
 
-__all__ = ["CALL_S", "LoadError", "elsewhere", "loads"]
+__all__ = ["CALL_S", "LoadError", "answered", "asked", "elsewhere", "loads"]
 
 CALL_S = 120.0
 """Seconds that one load or run of a student's file may take elsewhere, the child's start included."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Place = Callable[[str, str, tuple[Any, ...], float], Any]
-"""Runs a function, by its module and name, on arguments, within so many seconds."""
+Place = Callable[[str, str, tuple[Any, ...], float, bool], Any]
+"""Runs a function, by its module and name, on arguments, within so many seconds; the last says if it is repeatable."""
 
 _place: list[Place] = []
 _ERRORS = {error.__name__: error for error in (LabError, *LabError.__subclasses__())}
@@ -49,18 +49,21 @@ def loads(function: Function) -> Function: ...
 
 
 @overload
-def loads(*, seconds: float) -> Callable[[Function], Function]: ...
+def loads(*, seconds: float = ..., repeatable: bool = ...) -> Callable[[Function], Function]: ...
 
 
-def loads(function: Any = None, *, seconds: float = CALL_S) -> Any:
-    """Let the decorated function run where strangers' files are loaded, within `seconds`."""
+def loads(function: Any = None, *, seconds: float = CALL_S, repeatable: bool = True) -> Any:
+    """Let the decorated function run where strangers' files are loaded, within `seconds`.
+
+    A `repeatable` one gives the same answer to the same arguments, and need not be run for it again.
+    """
     if function is None:
-        return functools.partial(loads, seconds=seconds)
+        return functools.partial(loads, seconds=seconds, repeatable=repeatable)
 
     @functools.wraps(function)
     def run(*given: Any) -> Any:
         if _place:
-            return _place[-1](function.__module__, function.__name__, given, seconds)
+            return _place[-1](function.__module__, function.__name__, given, seconds, repeatable)
         return function(*given)
 
     return run
@@ -71,18 +74,27 @@ def elsewhere(place: Place | None) -> None:
     _place[:] = [place] if place else []
 
 
-def asked_of(channel: socket.socket, ends: float | None, module: str, name: str, given: tuple[Any, ...]) -> Any:
+def asked(module: str, name: str, given: tuple[Any, ...]) -> bytes:
+    """Return the request for a function's answer to arguments.
+
+    Raises:
+        NotPlainDataError: they are more than data.
+    """
+    return pack([module, name, list(given)])
+
+
+def answered(channel: socket.socket, ends: float | None, request: bytes) -> Any:
     """Return what the child at the other end of `channel` answers; its error as the one that the function raised.
 
     Raises:
         ChannelError, NotPlainDataError: no answer, or none that can be read.
         LabError: as the function raised it, or of any other exception of its.
     """
-    write_message(channel, REQUEST, pack([module, name, list(given)]), ends)
-    answered = unpack(read_message(channel, REPLY, ends)[1])
-    if not isinstance(answered, list) or len(answered) != 3:
+    write_message(channel, REQUEST, request, ends)
+    reply = unpack(read_message(channel, REPLY, ends)[1])
+    if not isinstance(reply, list) or len(reply) != 3:
         raise ChannelError("what came was no answer")
-    value, kind, text = answered
+    value, kind, text = reply
     if kind is not None:
         raise _ERRORS.get(str(kind), LoadError)(str(text)[:500])
     return value

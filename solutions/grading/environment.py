@@ -1,12 +1,22 @@
 """Where a student's artifacts and records are, and what the judge's and the kernel's processes are told of it."""
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from solutions.grading.layout import ROOT
 
-__all__ = ["artifacts_of", "judge_environment", "kernel_environment", "records_of", "student_environment"]
+__all__ = [
+    *("ANSWERS_VARIABLE", "answers_kept", "artifacts_of", "judge_environment", "kernel_environment", "records_of"),
+    "student_environment",
+]
+
+ANSWERS_VARIABLE = "TRT_LAB_ANSWERS"
+"""Tells a judge where the answers are that are known in this run (judge/memory.py)."""
+
+_ANSWERS = ".answers"
 
 
 def artifacts_of(student_folder: Path) -> Path:
@@ -19,6 +29,18 @@ def records_of(student_folder: Path) -> Path:
     return student_folder / "records"
 
 
+@contextmanager
+def answers_kept(root: Path) -> Iterator[None]:
+    """Let the judges of a course share what they are answered in the block; nothing of it outlives a run."""
+    folder = root / _ANSWERS
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def judge_environment() -> dict[str, str]:
     """Return the environment that a judge is started with: this process's, and quick settings."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -26,10 +48,12 @@ def judge_environment() -> dict[str, str]:
 
 
 def student_environment(student_folder: Path) -> dict[str, str]:
-    """Return what a judge is told of a student: where the artifacts and the records are."""
+    """Return what a judge is told of a student: where the artifacts and the records are, and what is known."""
+    answers = student_folder.parents[1] / _ANSWERS
     return {
         "TRT_LAB_ARTIFACTS": str(artifacts_of(student_folder)),
         "TRT_LAB_RECORDS": str(records_of(student_folder)),
+        **({ANSWERS_VARIABLE: str(answers)} if answers.is_dir() else {}),
     }
 
 

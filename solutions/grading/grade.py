@@ -1,11 +1,13 @@
 """Grades a class: each submission on its own, so that one that fails harms no other."""
 
 from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
 from helpers.errors import InputError
 from solutions.grading.course import Course
+from solutions.grading.environment import answers_kept
 from solutions.grading.faults import course_faults
 from solutions.grading.grades import StudentGrades, grades_of, maxima
 from solutions.grading.journal import Journal
@@ -64,7 +66,10 @@ def grade_class(
         result = ClassGrades(steps, maxima(gradebook, steps))
     with course_faults():
         grading = _Grading(course, steps, report, again, seed, empty_gradebook(course))
-    result.students = drive(map(grading.student, submissions), pool)
+    with ExitStack() as stack:
+        with course_faults():
+            stack.enter_context(answers_kept(course.root))
+        result.students = drive(map(grading.student, submissions), pool)
     return result
 
 

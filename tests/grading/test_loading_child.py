@@ -20,6 +20,7 @@ from helpers.probes.onnx_files import onnx_facts, tensor_magnitudes, tensor_name
 from helpers.probes.student import Student
 from solutions.grading.judge import child as room
 from solutions.grading.judge.child import LoadingChild
+from solutions.grading.judge.memory import Memory
 from solutions.pipeline.building.served import built
 from solutions.pipeline.engines.served import inferred, model_outputs
 from solutions.pipeline.engines.timed import opened
@@ -43,9 +44,9 @@ def called(child: LoadingChild) -> list[str]:
     """The names of the functions that the child was asked for."""
     names: list[str] = []
 
-    def noting(module: str, name: str, given: tuple[Any, ...], seconds: float) -> Any:
+    def noting(module: str, name: str, given: tuple[Any, ...], *how: Any) -> Any:
         names.append(name)
-        return child.run(module, name, given, seconds)
+        return child.run(module, name, given, *how)
 
     room.elsewhere(noting)
     return names
@@ -140,3 +141,47 @@ def test_one_that_takes_too_much_is_ended_by_the_limit(tmp_path: Path, monkeypat
     monkeypatch.setattr(room, "LIMITS", Limits(memory_bytes=900 << 20, processes=32, scratch_bytes=1 << 30, seconds=60))
     with LoadingChild(WORKS[0], tmp_path / "scratch", gpu=False), pytest.raises(LoadError, match="memory"):
         model_outputs(vast(), IMAGES)
+
+
+def _judged(tmp_path: Path, name: str, *models: bytes) -> tuple[list[np.ndarray], bool]:
+    """Return what models compute as the judge of one submission asks for it, and whether any was loaded."""
+    answers = tmp_path / "answers"
+    answers.mkdir(exist_ok=True)
+    with LoadingChild(WORKS[0], tmp_path / name, gpu=False, answers=answers) as child:
+        outputs = [model_outputs(model, IMAGES) for model in models]
+        return outputs, child._process is not None
+
+
+def test_equal_files_in_equal_order_are_loaded_once(tmp_path: Path) -> None:
+    one, other = tiny_onnx(3), tiny_onnx(4)
+    first, loaded = _judged(tmp_path, "a", one, other)
+    again, loaded_again = _judged(tmp_path, "b", one, other)
+    assert (loaded, loaded_again) == (True, False)
+    assert all(np.array_equal(*both) for both in zip(first, again, strict=True))
+
+
+def test_what_was_answered_behind_another_file_is_nobody_elses(tmp_path: Path) -> None:
+    one, other = tiny_onnx(3), tiny_onnx(4)
+    _judged(tmp_path, "a", one, other)
+    assert _judged(tmp_path, "b", other)[1]  # `one` may have taken over the child that answered about it
+    assert _judged(tmp_path, "c", one, one)[1]
+
+
+def test_a_time_is_measured_each_time(tmp_path: Path) -> None:
+    plan, loaded = built(tiny_onnx(3), OPTIONS), []
+    for name in "ab":
+        (tmp_path / "answers").mkdir(exist_ok=True)
+        with LoadingChild(WORKS[0], tmp_path / name, gpu=False, answers=tmp_path / "answers") as child:
+            assert len(opened(plan).executions(1, 3)) == 3
+            loaded.append(child._process is not None)
+    assert loaded == [True, True]
+
+
+def test_answers_that_are_large_share_a_place(tmp_path: Path) -> None:
+    memory, name = Memory(tmp_path), "ab" + 62 * "0"
+    memory.keep(name, bytes(2 << 20))
+    assert memory.known(name) == [bytes(2 << 20)]
+    memory.keep("ab" + 62 * "1", bytes(3 << 20))
+    assert memory.known(name) == [] and len(list(tmp_path.iterdir())) == 1
+    memory.keep(name, bytes(65 << 20))
+    assert memory.known(name) == [] and Memory(None).known(name) == []

@@ -1,5 +1,6 @@
 """`python -m solutions.grading.judge`: the judge of one notebook; solutions/grading/execute.py starts it."""
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from solutions.checks.core.decide import run_claims
 from solutions.checks.core.seed import cell_seed
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import NEEDS, prepare
+from solutions.grading.environment import ANSWERS_VARIABLE
 from solutions.grading.judge.child import LoadingChild
 from solutions.grading.judge.process import judge
 
@@ -19,7 +21,8 @@ _SPLITS = ("calibration", "validation")
 
 
 def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
-    _child.enter_context(LoadingChild(sandbox, loading, ENGINE == "tensorrt"))
+    answers = os.environ.get(ANSWERS_VARIABLE)
+    _child.enter_context(LoadingChild(sandbox, loading, ENGINE == "tensorrt", Path(answers) if answers else None))
     notes = prepare(step, artifacts, sandbox=sandbox)
     for split in _SPLITS:  # the kernel cannot write where they are kept
         load_dataset("digits").images(split)

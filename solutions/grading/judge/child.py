@@ -11,7 +11,8 @@ from typing import Any
 
 from helpers.probes.channel import ChannelError
 from helpers.probes.codec import NotPlainDataError
-from helpers.probes.loads import LoadError, asked_of, elsewhere
+from helpers.probes.loads import LoadError, answered, asked, elsewhere
+from solutions.grading.judge.memory import Memory
 from solutions.grading.layout import ROOT
 from solutions.sandbox import Limits, Room, Watch, command
 
@@ -29,10 +30,11 @@ class LoadingChild:
         sandbox: the name of the sandbox.
         scratch: an empty folder for it.
         gpu: whether the child needs the GPU.
+        answers: the folder of the answers that are known; None: nothing is.
     """
 
-    def __init__(self, sandbox: str, scratch: Path, gpu: bool) -> None:
-        self._sandbox = sandbox
+    def __init__(self, sandbox: str, scratch: Path, gpu: bool, answers: Path | None = None) -> None:
+        self._sandbox, self._memory = sandbox, Memory(answers)
         self._room = Room(scratch.resolve(), reads=(_PIPELINE,), gpu=gpu)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -46,20 +48,28 @@ class LoadingChild:
         elsewhere(None)
         self._end()
 
-    def run(self, module: str, name: str, given: tuple[Any, ...], seconds: float) -> Any:
-        """Run a function in the child, within so many seconds.
+    def run(self, module: str, name: str, given: tuple[Any, ...], seconds: float, repeatable: bool = False) -> Any:
+        """Run a function in the child, within so many seconds; what is `repeatable` and known is not run again.
 
         Raises:
             LabError: as the function raised it; LoadError where the child broke or passed a limit.
         """
-        if self._process is None:
-            self._start()
         try:
-            return asked_of(self._channel, time.monotonic() + seconds, module, name, given)
+            request = asked(module, name, given)
+            answer = self._memory.ask(request)
+            if repeatable and (known := self._memory.known(answer)):
+                return known[0]
+            if self._process is None:
+                self._start()
+            value = answered(self._channel, time.monotonic() + seconds, request)
         except (ChannelError, NotPlainDataError) as error:
-            reason = self._watch.ended_by or f"it broke the process that loads it, or took over {seconds:g} s"
+            ended_by = self._watch.ended_by if self._process else ""
+            reason = ended_by or f"it broke the process that loads it, or took over {seconds:g} s"
             self._end()
             raise LoadError(f"{name} of the file: {reason} ({error})") from error
+        if repeatable:
+            self._memory.keep(answer, value)
+        return value
 
     def _start(self) -> None:
         self._channel, theirs = socket.socketpair()

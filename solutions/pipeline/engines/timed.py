@@ -55,7 +55,7 @@ def opened(plan: bytes) -> Timed:
     return Timed(*_opened(plan))
 
 
-@loads
+@loads(repeatable=False)
 def _opened(plan: bytes) -> list[str | int]:
     key = hashlib.sha256(plan).hexdigest()
     if key not in _open:
@@ -75,7 +75,7 @@ def _engine(key: str) -> InferenceEngine:
     return _open[key]
 
 
-@loads
+@loads(repeatable=False)
 def _executions(key: str, batch: int, number: int) -> list[float]:
     engine = _engine(key)
     if _bound.get(key) != batch:
@@ -84,7 +84,7 @@ def _executions(key: str, batch: int, number: int) -> list[float]:
     return [engine.execute_ms() for _ in range(number)]
 
 
-@loads
+@loads(repeatable=False)
 def _inferences(key: str, images: np.ndarray, number: int) -> list[float]:
     keep_freed_memory()
     engine, times = _engine(key), []
