@@ -147,7 +147,7 @@ def _judged(tmp_path: Path, name: str, *models: bytes) -> tuple[list[np.ndarray]
     """Return what models compute as the judge of one submission asks for it, and whether any was loaded."""
     answers = tmp_path / "answers"
     answers.mkdir(exist_ok=True)
-    with LoadingChild(WORKS[0], tmp_path / name, gpu=False, answers=answers) as child:
+    with LoadingChild(WORKS[0], tmp_path / name, gpu=False, memory=Memory(answers)) as child:
         outputs = [model_outputs(model, IMAGES) for model in models]
         return outputs, child._process is not None
 
@@ -171,7 +171,7 @@ def test_a_time_is_measured_each_time(tmp_path: Path) -> None:
     plan, loaded = built(tiny_onnx(3), OPTIONS), []
     for name in "ab":
         (tmp_path / "answers").mkdir(exist_ok=True)
-        with LoadingChild(WORKS[0], tmp_path / name, gpu=False, answers=tmp_path / "answers") as child:
+        with LoadingChild(WORKS[0], tmp_path / name, gpu=False, memory=Memory(tmp_path / "answers")) as child:
             assert len(opened(plan).executions(1, 3)) == 3
             loaded.append(child._process is not None)
     assert loaded == [True, True]
@@ -184,4 +184,4 @@ def test_answers_that_are_large_share_a_place(tmp_path: Path) -> None:
     memory.keep("ab" + 62 * "1", bytes(3 << 20))
     assert memory.known(name) == [] and len(list(tmp_path.iterdir())) == 1
     memory.keep(name, bytes(65 << 20))
-    assert memory.known(name) == [] and Memory(None).known(name) == []
+    assert memory.known(name) == [] and Memory().known(name) == []

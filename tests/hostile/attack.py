@@ -10,7 +10,7 @@ __all__ = ["BASE", "GROUPS", "MARK", "SECRET", "WHOLE", "Attack", "Seen", "Trial
 
 GROUPS = (
     *("records", "patches", "files", "processes", "network"),
-    *("resources", "html", "archives", "limits", "evidence"),
+    *("resources", "html", "archives", "limits", "evidence", "sharing"),
 )
 BASE, WHOLE = 2.0, 5.0
 """Points of the attacked notebook without the attack, whose square is wrong, and of everybody else's."""

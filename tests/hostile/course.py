@@ -14,8 +14,9 @@ from tests.grading.tiny import CONFIG, STEP, code_of, solved, source_notebook
 from tests.hostile.attack import MARK, Attack
 from tests.hostile.outer import HOME, STAGE
 
-__all__ = ["HONEST", "LIMITS", "attacked", "hand_in", "make_template"]
+__all__ = ["HONEST", "LIMITS", "TIMINGS", "attacked", "hand_in", "make_template"]
 
+TIMINGS = "timing.cache"
 HONEST = ("a_honest", "z_honest")
 
 CELL_S, GRACE_S = 25, 3
@@ -35,6 +36,7 @@ _WRONG = "def square(x):\n    return 0\n"
 def make_template(folder: Path) -> None:
     """Make the course in `folder`, its step in the gradebook, and the students' notebook in labs/."""
     (folder / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG + LIMITS)
+    (folder / TIMINGS).write_text("what the reference builds have timed\n")
     (folder / "solutions" / STEP).mkdir(parents=True)
     for package in ("pipeline", "checks", "grading"):
         (folder / "solutions" / package).mkdir()

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from nbformat import NotebookNode
 
 from solutions.checks.core import record
 from solutions.grading import execute, feedback, grade, saving, submissions
+from solutions.grading.scratch import Scratch
 from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Watch, provisioner
@@ -102,6 +104,18 @@ def _as_written() -> None:
     feedback.strict_head = lambda head: str(head)
 
 
+def _one_scratch() -> None:
+    """All kernels have the folder of the first one, as it was left."""
+    folder = Path(tempfile.mkdtemp()).resolve()
+
+    def made() -> Scratch:
+        scratch = Scratch(folder)
+        scratch.artifacts.mkdir(exist_ok=True)
+        return scratch
+
+    Scratch.made, Scratch.remove = made, lambda self: None
+
+
 _DIRTY = """
 c.HTMLExporter.filters = {}
 c.HTMLExporter.preprocessors = []
@@ -109,6 +123,9 @@ c.HTMLExporter.sanitize_html = False
 c.Autograde.autograde_preprocessors = [
     name for name in c.Autograde.autograde_preprocessors if not name.endswith("SafeNotebook")
 ]
+"""
+_FORGETFUL = """
+c.GradeExecute.judge = "tests.hostile.forgetful"
 """
 _NO_EXTRACTOR = """
 c.ZipCollectApp.extractor_plugin = "nbgrader.plugins.ExtractorPlugin"
@@ -133,5 +150,7 @@ GUARDS: dict[str, Guard] = {
         _unmeasured,
         '\nc.Autograde.exporter_class = "nbconvert.exporters.NotebookExporter"\n',
     ),
+    "once": Guard("a kernel's folder and processes are used once", _one_scratch),
+    "answers": Guard("an answer is known again only behind all that was asked before it", config=_FORGETFUL),
     "outputs": Guard("a cell's and a notebook's outputs are limited", _all_outputs),
 }

@@ -1,20 +1,32 @@
 """`python -m tests.hostile.judge`: the fixture course's judge, which starts in a second; and the same in the kernel.
 
-`grade_here` decides as the grader did before there was a second process: it runs where the guard "judge" is off.
+A text is a number for it, which a process of its own reads, as engines and models are read: one that the text can take
+over (loaders/reading.py). `grade_here` decides as the grader did before there was a second process: it runs where the
+guard "judge" is off.
 """
 
 import json
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from helpers.files import write_json
 from helpers.missed import Missed
+from helpers.probes.loads import LoadError
 from helpers.probes.student import Student
+from solutions.grading.environment import ANSWERS_VARIABLE
+from solutions.grading.judge import child
+from solutions.grading.judge.memory import Memory
 from solutions.grading.judge.process import judge
 
-__all__ = ["grade_here"]
+__all__ = ["grade_here", "main"]
+
+_LOADERS = Path(__file__).parent / "loaders"
+_READ_S = 20
+_loading = ExitStack()
+_children: list[child.LoadingChild] = []
 
 _STEP, _POINTS = "01_export", {"export_model": 3.0, "simplify_model": 2.0}  # tests/grading/tiny.py loads the engine
 
@@ -25,18 +37,32 @@ _CLAIMS = {
 
 
 def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
-    return {"notes": [], "environment": {}, "needs": [], "gpu": False}
+    child._PIPELINE = _LOADERS  # what stands there can be taken over by what it loads
+    answers = os.environ.get(ANSWERS_VARIABLE)
+    memory = Memory(answers and Path(answers))
+    _children.append(_loading.enter_context(child.LoadingChild(sandbox, loading, False, memory)))
+    return {"notes": [], "needs": [], **_offers()}
+
+
+def _offers() -> dict[str, Any]:
+    timings = os.environ.get("HOSTILE_TIMINGS")  # a file for all kernels, as real TensorRT has one
+    return {"environment": {"TRT_LAB_TIMING_CACHE": timings} if timings else {}, "gpu": False}
 
 
 def _decide(cell: str, student: Student, sandbox: str) -> None:
     results = []
     for name, function, argument, expected, points in _CLAIMS[cell]:
         try:
-            kept = student.call("called", name=function, argument=argument).value == expected
-        except Missed:
+            value = student.call("called", name=function, argument=argument).value
+            kept = (_read(value) if isinstance(value, str) else value) == expected
+        except (LoadError, Missed):
             kept = False
         results.append(_result(name, points, kept))
         write_json(Path(os.environ["TRT_LAB_RECORDS"], f"{cell}.json"), {**_record(cell, results), "sandbox": sandbox})
+
+
+def _read(text: str) -> Any:
+    return _children[-1].run("solutions.pipeline.reading", "evaluated", (text.encode(),), _READ_S, True)
 
 
 def grade_here(cell: str, namespace: Mapping[str, Any], records: str) -> float:
@@ -66,5 +92,11 @@ def _result(name: str, points: float, kept: bool) -> dict[str, Any]:
     return {**result, "status": "kept" if kept else "lost", "evidence": "", "seconds": 0.0}
 
 
+def main() -> None:
+    """Do what stdin says."""
+    with _loading:
+        judge(_prepare, _decide, _offers)
+
+
 if __name__ == "__main__":
-    judge(_prepare, _decide)
+    main()

@@ -20,7 +20,7 @@ from solutions.grading import __main__ as grading
 from solutions.grading.course import Course
 from tests.grading.tiny import STEP
 from tests.hostile.attack import SECRET, Attack, Seen
-from tests.hostile.course import HONEST, hand_in
+from tests.hostile.course import HONEST, TIMINGS, hand_in
 from tests.hostile.guards import GUARDS
 from tests.hostile.observe import Listeners, Peaks, changed, others, snapshot
 from tests.hostile.outer import HOME, STAGE
@@ -33,13 +33,16 @@ _SHOWN = 400_000
 
 @dataclass(frozen=True)
 class Class:
-    """Attackers between two honest students, the guards that are off, the sandbox, and a limit on the whole."""
+    """Attackers between two honest students, the guards that are off, the sandbox, and a limit on the whole.
+
+    With guards off it is graded in one process, that in which they are."""
 
     template: Path
     attacks: Sequence[Attack]
     off: Sequence[str] = ()
     sandbox: str = ""
     timeout_s: float = 300.0
+    jobs: int = 1
 
     def graded(self) -> Seen:
         """Grade the class and return what was seen; for `outer.begin`."""
@@ -89,7 +92,7 @@ class Class:
             self._environment()
             for name in self.off:
                 GUARDS[name].off()
-            sys.argv = ["grading", "--course", str(_COURSE), "--jobs", "1"]  # guards are off in this process
+            sys.argv = ["grading", "--course", str(_COURSE), "--jobs", str(self.jobs)]
             with clean_ends():
                 typer.run(grading.main)
         except SystemExit as end:
@@ -109,6 +112,7 @@ class Class:
         os.environ |= {
             **{**kept, "HOME": str(HOME), "TMPDIR": str(STAGE / "tmp"), "PYTHONPATH": os.getcwd()},
             **{"HOSTILE_TOKEN": SECRET, "TRT_LAB_ENGINE": "cpu", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"},
+            "HOSTILE_TIMINGS": str(_COURSE / TIMINGS),
             **({"TRT_LAB_SANDBOX": self.sandbox} if self.sandbox else {}),
         }
         tempfile.tempdir = None

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import ENGINE
+from helpers.backend import API, DEVICE, ENGINE
 from helpers.data import load_dataset
 from helpers.points.case import Case
 from helpers.probes.student import Student
@@ -15,6 +15,7 @@ from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import NEEDS, prepare
 from solutions.grading.environment import ANSWERS_VARIABLE
 from solutions.grading.judge.child import LoadingChild
+from solutions.grading.judge.memory import Memory
 from solutions.grading.judge.process import judge
 
 _SPLITS = ("calibration", "validation")
@@ -22,7 +23,8 @@ _SPLITS = ("calibration", "validation")
 
 def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
     answers = os.environ.get(ANSWERS_VARIABLE)
-    _child.enter_context(LoadingChild(sandbox, loading, ENGINE == "tensorrt", Path(answers) if answers else None))
+    memory = Memory(answers and Path(answers), f"{DEVICE}, API {API}")
+    _child.enter_context(LoadingChild(sandbox, loading, ENGINE == "tensorrt", memory))
     notes = prepare(step, artifacts, sandbox=sandbox)
     for split in _SPLITS:  # the kernel cannot write where they are kept
         load_dataset("digits").images(split)

@@ -30,11 +30,11 @@ class LoadingChild:
         sandbox: the name of the sandbox.
         scratch: an empty folder for it.
         gpu: whether the child needs the GPU.
-        answers: the folder of the answers that are known; None: nothing is.
+        memory: the answers that are known.
     """
 
-    def __init__(self, sandbox: str, scratch: Path, gpu: bool, answers: Path | None = None) -> None:
-        self._sandbox, self._memory = sandbox, Memory(answers)
+    def __init__(self, sandbox: str, scratch: Path, gpu: bool, memory: Memory | None = None) -> None:
+        self._sandbox, self._memory = sandbox, memory or Memory()
         self._room = Room(scratch.resolve(), reads=(_PIPELINE,), gpu=gpu)
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import API, DEVICE
 from helpers.files import atomic_write
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 
@@ -26,11 +25,12 @@ class Memory:
 
     Args:
         folder: where the answers are kept, which only judges can write; None where none are.
+        device: what answers, so that none is taken for that of another machine.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None = None, device: str = "") -> None:
         self._folder = folder
-        self._asked = hashlib.sha256(f"{DEVICE}, API {API}".encode())
+        self._asked = hashlib.sha256(device.encode())
 
     def ask(self, request: bytes) -> str:
         """Note that a child is asked for this next; return the name of the answer."""

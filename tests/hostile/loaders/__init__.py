@@ -1,0 +1,1 @@
+"""Stands in for solutions/pipeline where the fixture course loads what students made."""
