@@ -25,7 +25,7 @@ def command(kind: str, argv: list[str], room: Room, limits: Limits, environment:
         "file_bytes": limits.scratch_bytes,
         "environment": environment,  # exactly: who starts a kernel adds variables of its own
         "reads": [*map(str, visible(room)), str(SITE), *_SYSTEM, *(_GPU if room.gpu else ())],
-        "writes": [str(room.scratch), "/dev/shm"],
+        "writes": [str(room.scratch)],
         "devices": [*_DEVICES, *gpu],
         "names": room.gpu,  # which CUDA gives its threads
     }

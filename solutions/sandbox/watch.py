@@ -15,7 +15,6 @@ from solutions.sandbox.room import Limits, Room
 __all__ = ["Watch"]
 
 POLL_S = 0.1
-_SHARED = Path("/dev/shm")
 _FREE_BYTES = 256 << 20
 """What stays free of the scratch's file system, whoever fills it."""
 
@@ -38,7 +37,6 @@ class Watch:
         self._born = born_at(pid)
         self._hidden: set[int] = set()
         self._ours = own_processes(pid)
-        self._shared = _shared_names()
         self._started = time.monotonic()
         self._group = Group.made(limits)
         self._over = threading.Event()
@@ -93,7 +91,7 @@ class Watch:
                 return
             if now >= walk_at:
                 try:
-                    used = folder_bytes(self._room.scratch) + self._deleted_bytes(pids) + self._shared_bytes()
+                    used = folder_bytes(self._room.scratch) + self._deleted_bytes(pids)
                 except Hidden as hidden:
                     self._pass(str(hidden))
                     return
@@ -122,12 +120,6 @@ class Watch:
         self._hidden = hidden
         return used
 
-    def _shared_bytes(self) -> int:
-        """Return the bytes that appeared in /dev/shm, those of other runs too; bubblewrap's is its own, with a size."""
-        if self._ours == 2:
-            return 0
-        return sum(folder_bytes(_SHARED / name) for name in _shared_names() - self._shared)
-
     def _pass(self, passed: str) -> None:
         self.ended_by = passed
         end(self._pid, self._born)
@@ -150,12 +142,6 @@ class Watch:
 
 def _over_memory(limits: Limits) -> str:
     return f"it used more than its limit of {_size(limits.memory_bytes)} of memory"
-
-
-def _shared_names() -> set[str]:
-    with contextlib.suppress(OSError):  # only Linux has it
-        return set(os.listdir(_SHARED))
-    return set()
 
 
 def _size(number: int) -> str:

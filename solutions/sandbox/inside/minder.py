@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 
@@ -12,7 +11,6 @@ __all__ = ["mind"]
 
 _POLL_S = 0.2
 _PR_SET_CHILD_SUBREAPER = 36
-_SHARED = "/dev/shm"
 _WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -24,7 +22,7 @@ def mind(become: Callable[[], None]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "cannot adopt what the process leaves")
-    parent, shared = os.getppid(), set(os.listdir(_SHARED))
+    parent = os.getppid()
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -32,7 +30,6 @@ def mind(become: Callable[[], None]) -> None:
         become()
     _wait(child, parent)
     status = _sweep(child)
-    _sweep_shared(shared)
     _end_as(status)
 
 
@@ -79,28 +76,6 @@ def _descendants() -> list[int]:
                 found += children
                 ahead += children
     return found
-
-
-def _sweep_shared(before: set[str]) -> None:
-    """Remove what appeared in /dev/shm and no process of ours uses: other sandboxes may be at work beside this one."""
-    ours = os.geteuid()
-    new = [f"{_SHARED}/{name}" for name in set(os.listdir(_SHARED)) - before]
-    used = _used() if new else set()
-    for path in (path for path in new if not any(f"{name}/".startswith(f"{path}/") for name in used)):
-        with contextlib.suppress(OSError):
-            if os.lstat(path).st_uid == ours:
-                subprocess.run(["rm", "-rf", "--", path], check=False)
-
-
-def _used() -> set[str]:
-    """Return the files of /dev/shm that some process maps or holds open."""
-    used = set()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="replace") as file:
-            used |= {line[line.index(_SHARED) :].rstrip("\n") for line in file if _SHARED in line}
-        with contextlib.suppress(OSError):
-            used |= {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
-    return used
 
 
 def _end_as(status: int) -> None:
