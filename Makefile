@@ -41,6 +41,7 @@ help:
 	@echo "make hostile   attacks on the grader, each with its guard off and with all on, in both sandboxes → $(OUT)/hostile.json (ONLY=files: one group)"
 	@echo "make fuzz      what strangers send, changed at random: no reader of it crashes (CASES=10000: of each kind)"
 	@echo "make faults    grading killed, stopped, locked out, on a full disk: the same grades or one line → $(OUT)/faults.json (ONLY=killed)"
+	@echo "make class-test  a generated class of 40 graded serially, two at a time, on Dask, killed, regraded: the same points → $(OUT)/class.json (up to 90 min; ONLY=dask)"
 	@echo "make seeds     the quick part of the bank with $(SEEDS) seeds, resumable → $(OUT)/seeds/ (SEEDS=number)"
 	@echo "make conformance-cuda  memory and stream cases through pycuda and cuda-python → docs/results/h200/cuda.json (needs a GPU)"
 	@echo "make gpu-test  conformance, pipeline and fidelity on real TensorRT (needs an NVIDIA GPU)"
@@ -117,6 +118,11 @@ seeds: $(STAMP)
 faults: $(STAMP)
 	@echo "Faults: grading ends with the same grades, or says one line and touches none"
 	@$(BIN)/python -m tests.faults --out $(OUT)/faults.json $(if $(ONLY),--only "$(ONLY)")
+
+# ONLY=dask: one part. A part that is done, with the code as it is, is not done again.
+class-test: $(STAMP)
+	@echo "A generated class of 40 graded every way: the same points, and how fast"
+	@$(BIN)/python -m tests.whole_class --out $(OUT)/class.json --folder $(OUT)/class $(if $(ONLY),--only $(ONLY))
 
 grade: $(STAMP)
 	@echo "Grading submitted/"

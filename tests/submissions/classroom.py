@@ -15,7 +15,7 @@ from helpers.files import atomic_write
 from helpers.lab import GRADED, STEPS
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 
-__all__ = ["HALF_DONE", "STUDENTS", "write_classroom"]
+__all__ = ["HALF_DONE", "STUDENTS", "handed_in", "write_classroom"]
 
 HALF_DONE = {"02_fp16": "flag_forgotten", "04_int8": "no_normalisation"}
 """The half-done student's mistakes, as the bank names them; steps 1 to 4 are filled, 5 to 8 are not."""
@@ -37,10 +37,10 @@ def write_classroom(folder: str | Path) -> None:
             if step not in STEPS and student != "complete":
                 continue
             target = Path(folder) / student / step / f"{step}.ipynb"
-            atomic_write(target, nbformat.writes(_handed_in(step, entry)) + "\n")
+            atomic_write(target, nbformat.writes(handed_in(step, entry)) + "\n")
 
 
-def _handed_in(step: str, entry: Entry | None) -> nbformat.NotebookNode:
+def handed_in(step: str, entry: Entry | None) -> nbformat.NotebookNode:
     """Return the student's notebook of a step, its TODO cells filled as in the entry (None: left as they are)."""
     notebook = nbformat.read(ROOT / "labs" / step / f"{step}.ipynb", as_version=4)
     if entry is None:

@@ -1,0 +1,82 @@
+"""`python -m tests.whole_class`: the class graded serially, two at a time, on Dask, killed, and regraded.
+
+`make class-test` runs it. A part whose figures are there already, of the same code, is not run again.
+"""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the bank is imported
+
+from helpers.errors import LabError
+from helpers.files import read_json, write_json
+from solutions.grading.journal import code_digest
+from tests.whole_class.course import Failed
+from tests.whole_class.generator import SEED, STUDENTS, generated
+from tests.whole_class.parts import PARTS, Class
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Where the figures of all parts are written.")] = Path("results/class.json"),
+    folder: Annotated[Path, typer.Option(help="Where courses and parts are kept.")] = Path("results/class"),
+    only: Annotated[str, typer.Option(help=f"One part: {', '.join(PARTS)}.")] = "",
+    students: Annotated[int, typer.Option(help="How many; fewer, to try the test itself.")] = STUDENTS,
+) -> None:
+    """Grade the class in every way; exit code 1 where points differ from those predicted."""
+    if only not in ("", *PARTS):
+        sys.exit(f"error: no part {only!r}; there are {', '.join(PARTS)}")
+    group = Class(generated(number=students), folder.resolve())
+    failed = 0
+    for name, part in PARTS.items():
+        if only in ("", name) and _known(folder, name, students) is None:
+            failed += not _tried(name, part, group)
+    parts = {name: found for name in PARTS if (found := _known(folder, name, students))}
+    write_json(
+        out,
+        {"machine": _machine(), "seed": SEED, "students": students, "steps": group.pieces, **parts, **_ratios(parts)},
+    )
+    print(f"{len(parts)} of {len(PARTS)} parts → {out}")
+    sys.exit(1 if failed else 0)
+
+
+def _tried(name: str, part: Any, group: Class) -> bool:
+    started = time.monotonic()
+    print(f"{name} · {' '.join((part.__doc__ or '').split())}", flush=True)
+    try:
+        found = part(group)
+    except (Failed, LabError) as error:
+        print(f"{name} · FAILED after {time.monotonic() - started:.0f} s · {error}", flush=True)
+        return False
+    about = {"code": code_digest(), "class": len(group.students)}
+    write_json(group.folder / f"{name}.json", about | found)
+    if name not in ("serial", "first"):  # the others' courses are not needed again
+        shutil.rmtree(group.folder / name, ignore_errors=True)
+    print(f"{name} · {time.monotonic() - started:.0f} s · {found['checked']}", flush=True)
+    return True
+
+
+def _known(folder: Path, name: str, students: int) -> dict[str, Any] | None:
+    try:
+        found = read_json(folder / f"{name}.json")
+    except LabError:
+        return None
+    same = (found.pop("code"), found.pop("class")) == (code_digest(), students)
+    return found if same else None
+
+
+def _ratios(parts: dict[str, Any]) -> dict[str, float]:
+    """Return how many times the plain run's submissions an hour the others do."""
+    if "plain" not in parts:
+        return {}
+    took = {name: parts[name]["seconds"] for name in ("plain", "serial", "beside", "dask") if name in parts}
+    return {f"{name}_against_plain": round(took["plain"] / value, 2) for name, value in took.items() if name != "plain"}
+
+
+if __name__ == "__main__":
+    typer.run(main)
