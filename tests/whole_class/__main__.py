@@ -14,6 +14,7 @@ import typer
 
 os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the bank is imported
 
+from helpers.backend import DEVICE
 from helpers.errors import LabError
 from helpers.files import read_json, write_json
 from solutions.grading.journal import code_digest
@@ -37,10 +38,8 @@ def main(
         if only in ("", name) and _known(folder, name, students) is None:
             failed += not _tried(name, part, group)
     parts = {name: found for name in PARTS if (found := _known(folder, name, students))}
-    write_json(
-        out,
-        {"machine": _machine(), "seed": SEED, "students": students, "steps": group.pieces, **parts, **_ratios(parts)},
-    )
+    about = {"machine": DEVICE, "seed": SEED, "students": students, "steps": group.pieces}
+    write_json(out, {**about, **_ratios(parts), **parts})
     print(f"{len(parts)} of {len(PARTS)} parts → {out}")
     sys.exit(1 if failed else 0)
 
