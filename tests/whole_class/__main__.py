@@ -27,7 +27,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Where the figures of all parts are written.")] = Path("results/class.json"),
     folder: Annotated[Path, typer.Option(help="Where courses and parts are kept.")] = Path("results/class"),
     only: Annotated[str, typer.Option(help=f"One part: {', '.join(PARTS)}.")] = "",
-    students: Annotated[int, typer.Option(help="How many; fewer, to try the test itself.")] = STUDENTS,
+    students: Annotated[int, typer.Option(min=9, help="How many; fewer, to try the test itself.")] = STUDENTS,
 ) -> None:
     """Grade the class in every way; exit code 1 where points differ from those predicted."""
     if only not in ("", *PARTS):
