@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import torch
-import torchvision
 from torch import nn
 
 from helpers.checkpoint import load_checkpoint
@@ -64,11 +63,15 @@ def check_model(name: str, data: str) -> None:
             f"there are no weights for the classes of {data}; bring a model of yours: trtlab run --onnx M, or trtlab "
             "export --model weights.pth --arch ARCH"
         )
-    known = torchvision.models.list_models(module=torchvision.models)
+    if name in MODELS:
+        return
+    from torchvision import models
+
+    known = models.list_models(module=models)
     if name not in known:
         close = difflib.get_close_matches(name, known, n=3) or MODELS
         raise InputError(f"no model named {name!r}; any torchvision classifier works, such as {', '.join(close)}")
-    if data == "digits" and name not in MODELS:
+    if data == "digits":
         raise InputError(
             f"{name} has no weights for the lab's digits; {' and '.join(MODELS)} have. For ImageNet's weights, which "
             "are downloaded, give --data imagenette, imagenet:FOLDER or cifar10; for random ones, trtlab export "
@@ -80,12 +83,16 @@ def _build(name: str, outputs: int = 1000) -> nn.Module:
     """Build the network without weights; two old ones are built as their published weights expect."""
     old = {"init_weights": False, "transform_input": True, "aux_logits": True}
     extra = old if name in ("googlenet", "inception_v3") else {}
-    return torchvision.models.get_model(name, weights=None, num_classes=outputs, **extra).eval()
+    from torchvision import models  # takes a second, and who only asks for a name needs it not
+
+    return models.get_model(name, weights=None, num_classes=outputs, **extra).eval()
 
 
 def _imagenet_source(name: str) -> Source:
     """Return torchvision's own address; its file names carry the first digits of their SHA-256."""
-    weights = torchvision.models.get_model_weights(name)
+    from torchvision import models
+
+    weights = models.get_model_weights(name)
     url = getattr(weights, "IMAGENET1K_V1", weights.DEFAULT).url
     return Source(url, f"sha256:{_HASH_IN_NAME.search(url).group(1)}")
 
