@@ -181,7 +181,7 @@ def _by_its_plans(case: Case, triples: tuple[tuple[int, int, int], ...], point: 
     """Return evidence that builds computed as the one whose scales they must have, not as the one whose they may not.
 
     The networks of the builds differ by one pair of weights, and the images by their strength: what an engine computes
-    tells its scales. `triples` holds for each build those two.
+    of images as strong as those it was to be calibrated with tells its scales. `triples` holds for each build those two.
     """
     try:
         ratios = [_nearer(case, *triple) for triple in triples]
@@ -192,7 +192,7 @@ def _by_its_plans(case: Case, triples: tuple[tuple[int, int, int], ...], point: 
 
 
 def _nearer(case: Case, build: int, right: int, wrong: int) -> float:
-    found, like, unlike = (_outputs_of(case, index) for index in (build, right, wrong))
+    found, like, unlike = (_outputs_of(case, index, engine.strength(case, right)) for index in (build, right, wrong))
     apart = relative_error(unlike, like)
     if not apart > 0:
         expected = f"other scales in build {wrong + 1} than in build {right + 1}, whose networks and images are others"
@@ -205,9 +205,9 @@ def _nearer(case: Case, build: int, right: int, wrong: int) -> float:
     return ratio
 
 
-def _outputs_of(case: Case, index: int) -> np.ndarray:
+def _outputs_of(case: Case, index: int, strength: float) -> np.ndarray:
     plan = builders.plan_of(engine.build(case, index), engine.FUNCTION)
-    return run_plan(plan, engine.random_images(case.number("int8.compared"), largest_batch(plan)))
+    return run_plan(plan, engine.random_images(case.number("int8.compared"), largest_batch(plan), strength))
 
 
 _NOTES = "what TensorRT and the calibrator said to each other: noted in the student's process"

@@ -1,4 +1,4 @@
-"""`python -m tests.whole_class.plain`: the grading command without what judges share, to compare with."""
+"""`python -m tests.whole_class.plain`: the grading command in one process, with nothing shared or started ahead."""
 
 from contextlib import nullcontext
 
@@ -7,8 +7,10 @@ import typer
 from helpers.signals import clean_ends
 from solutions.grading import __main__ as command
 from solutions.grading import grade
+from solutions.grading.work.pool import HERE
 
 grade.answers_kept = lambda root: nullcontext()
+command.chosen_pool = lambda *options: nullcontext(HERE)
 
 if __name__ == "__main__":
     with clean_ends():

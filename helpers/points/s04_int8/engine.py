@@ -44,6 +44,7 @@ __all__ = [
     "profile",
     "random_images",
     "stale_cache",
+    "strength",
     "used",
     "uses_all_images",
 ]
@@ -228,8 +229,17 @@ def networks(case: Case) -> list[bytes]:
 
 
 def images(case: Case, index: int, number: int = IMAGES) -> dict[str, Any]:
-    """Return the arguments of `random_images` for one of three sets of images."""
-    return {"seed": case.number(f"int8.images{index}"), "number": number, "strength": (1.0, 3.0, 2.0)[index]}
+    """Return the arguments of `random_images` for one of three sets of images.
+
+    Their strengths lie so far apart that the wrong scales change an engine's outputs by far more than INT8 itself does:
+    real TensorRT may choose another precision for a layer in each build.
+    """
+    return {"seed": case.number(f"int8.images{index}"), "number": number, "strength": (1.0, 96.0, 32.0)[index]}
+
+
+def strength(case: Case, index: int) -> float:
+    """Return how strong the images of one of the builds are."""
+    return images(case, _BUILDS[index]["images"])["strength"]
 
 
 def build(case: Case, index: int) -> Built:

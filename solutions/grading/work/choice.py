@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from solutions.grading.course import Course
-from solutions.grading.work.pool import HERE, Beside, Pool, jobs_here
+from solutions.grading.work.pool import Beside, Pool, jobs_here
 
 __all__ = ["chosen_pool"]
 
@@ -20,9 +20,7 @@ def chosen_pool(
         with on_slurm(course) if slurm else on_dask(scheduler, course) as pool:
             say(f"on Dask's workers, {pool.at_once} at a time")
             yield pool
-    elif len(here := jobs_here(jobs)) == 1:
-        yield HERE
     else:
-        with Beside(course, here) as pool:
-            say(f"{pool.at_once} at a time")
+        with Beside(course, jobs_here(jobs)) as pool:
+            say(f"{pool.at_once} at a time" if pool.at_once > 1 else "one at a time")
             yield pool
