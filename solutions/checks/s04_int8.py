@@ -181,7 +181,7 @@ def _by_its_plans(case: Case, triples: tuple[tuple[int, int, int], ...], point: 
     """Return evidence that builds computed as the one whose scales they must have, not as the one whose they may not.
 
     The networks of the builds differ by one pair of weights, and the images by their strength: what an engine computes
-    of images as strong as those it was to be calibrated with tells its scales. `triples` holds for each build those two.
+    of images as strong as those that it is meant for tells its scales. `triples` holds for each build those two.
     """
     try:
         ratios = [_nearer(case, *triple) for triple in triples]

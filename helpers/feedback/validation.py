@@ -21,25 +21,13 @@ from helpers.handout import cell_name, read_notebook
 from helpers.lab import NOTEBOOKS, progress
 from helpers.missed import Missed
 
-__all__ = ["validate"]
+__all__ = ["validated"]
 
 _CELL_SECONDS = 1800
 
 
-def validate(notebook: str | None = None) -> None:
-    """Execute a notebook from the start in a new kernel, show which test cells pass, and offer it for handing in.
-
-    The file on disk is executed as it was saved, and not changed; in Colab, the notebook as it is in the browser (tried
-    with a stand-in for Colab's modules). While nbgrader validates or grades, or this function does, it does nothing.
-
-    Args:
-        notebook: the file; without it the one that JupyterLab says this is, or the only step's in this folder.
-
-    Raises:
-        InputError: no file is named, and which it is cannot be told; or it is no notebook.
-    """
-    if os.environ.get("NBGRADER_EXECUTION"):
-        return
+def validated(notebook: str | None) -> None:
+    """Do what `feedback.validate` says."""
     colab = _colab()
     if colab and notebook is None:
         content, path = _open_in_colab(), None
