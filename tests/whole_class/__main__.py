@@ -17,10 +17,13 @@ os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the bank is imported
 from helpers.backend import DEVICE
 from helpers.errors import LabError
 from helpers.files import read_json, write_json
+from solutions.checks.core.claim import CELLS
 from solutions.grading.journal import code_digest
 from tests.whole_class.course import Failed
 from tests.whole_class.generator import SEED, STUDENTS, generated
 from tests.whole_class.parts import PARTS, Class
+
+_MANY, _MACHINES = 300, (1, 4, 16)
 
 
 def main(
@@ -39,7 +42,7 @@ def main(
             failed += not _tried(name, part, group)
     parts = {name: found for name in PARTS if (found := _known(folder, name, students))}
     about = {"machine": DEVICE, "seed": SEED, "students": students, "steps": group.pieces}
-    write_json(out, {**about, **_ratios(parts), **parts})
+    write_json(out, {**about, **_ratios(parts), **_foretold(parts), **parts})
     print(f"{len(parts)} of {len(PARTS)} parts → {out}")
     sys.exit(1 if failed else 0)
 
@@ -75,6 +78,22 @@ def _ratios(parts: dict[str, Any]) -> dict[str, float]:
         return {}
     took = {name: parts[name]["seconds"] for name in ("plain", "serial", "beside", "dask") if name in parts}
     return {f"{name}_against_plain": round(took["plain"] / value, 2) for name, value in took.items() if name != "plain"}
+
+
+def _foretold(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the hours that 300 submissions of all eight steps take on some machines like this one.
+
+    The model: a step that measures time has its machine to itself, for as long as it took alone; of the others two are
+    graded beside each other, as much faster as the class was; at the end one submission is waited for.
+    """
+    if not {"first", "serial", "beside"} <= parts.keys():
+        return {}
+    alone = parts["first"]["seconds_by_step"]
+    timed = {about.step for about in CELLS.values() if about.timed}
+    faster = parts["serial"]["seconds"] / parts["beside"]["seconds"]
+    each = sum(took / (1 if step in timed else faster) for step, took in alone.items())
+    hours = {number: (_MANY / number * each + parts["first"]["seconds"]) / 3600 for number in _MACHINES}
+    return {"hours_for_300_by_machines": {number: round(value, 1) for number, value in hours.items()}}
 
 
 if __name__ == "__main__":
