@@ -3,8 +3,9 @@
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -80,7 +81,7 @@ def main(
             found = Course.at(course)
             if dry_run:
                 return _foretold(found, students, steps, resume, say)
-            with course_lock(found.root, wait=wait, say=say):
+            with _task(found, slurm) as runner, course_lock(found.root, wait=wait, say=say):
                 if rebuild:
                     _rebuild(found, export, console, say)
                 else:
@@ -89,11 +90,20 @@ def main(
                     sandbox = chosen(unsafe)
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {sandbox}")
-                    with chosen_pool(found, jobs, scheduler, slurm, say) as pool:
+                    with chosen_pool(found, jobs, scheduler, runner, say) as pool:
                         _run(found, students, steps, resume, export, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
         sys.exit(2)
+
+
+def _task(course: Course, slurm: bool) -> AbstractContextManager[Any]:
+    """Return what makes this process its task of the SLURM job, before it locks the course; else nothing."""
+    if not slurm:
+        return nullcontext()
+    from solutions.grading.work.cluster import slurm_task
+
+    return slurm_task(course)
 
 
 def _rebuild(course: Course, export: list[str] | None, console: Console, say: Callable[[str], None]) -> None:

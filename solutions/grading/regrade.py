@@ -174,7 +174,7 @@ def main(
                 other = preview(found)
                 other.config.GradeExecute.unsafe = unsafe
                 say(f"sandbox: {chosen(unsafe)}")
-                with course_lock(other.root, say=say), chosen_pool(other, jobs, scheduler, False, say) as pool:
+                with course_lock(other.root, say=say), chosen_pool(other, jobs, scheduler, None, say) as pool:
                     _compare(found, other, students, steps, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)

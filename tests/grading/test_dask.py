@@ -1,6 +1,9 @@
 """A class on a scheduler and three workers of Dask, all processes of this machine."""
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import InputError
 from solutions.grading.grade import grade_class
+from solutions.grading.layout import ROOT
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work.cluster import on_dask
 from tests.grading.conftest import hand_in, make_course
@@ -44,3 +48,28 @@ def test_where_nobody_answers_one_line_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no scheduler of Dask answers at tcp://127.0.0.1:9"):
         with on_dask("tcp://127.0.0.1:9", make_course(tmp_path), wait_s=1):
             pass
+
+
+def test_the_tasks_of_a_slurm_job_grade_a_class(tmp_path: Path, lab: NotebookNode) -> None:
+    """Three processes with the variables that SLURM gives its tasks."""
+    pytest.importorskip("dask_jobqueue")
+    course = make_course(tmp_path)
+    for student, notebook in {"a": solved(lab), "b": solved(lab, "square")}.items():
+        hand_in(course, student, notebook)
+    command = [sys.executable, "-m", "solutions.grading", "--course", str(course.root), "--slurm"]
+    tasks = []
+    for number in range(3):
+        job = {"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "3", "SLURM_PROCID": str(number), "PYTHONPATH": str(ROOT)}
+        with (tmp_path / f"task{number}.log").open("wb") as log:
+            tasks.append(subprocess.Popen(command, cwd=ROOT, env={**os.environ, **job}, stdout=log, stderr=log))
+    try:
+        codes = [task.wait(120) for task in tasks]
+    finally:
+        for task in tasks:
+            task.kill()
+    said = [(tmp_path / f"task{number}.log").read_text() for number in range(3)]
+    assert codes == [0, 0, 0], said
+    assert "on Dask's workers, 1 at a time" in said[1] and "graded" not in said[0] + said[2]
+    grades = (course.root / "grades.csv").read_text()
+    assert "\na,5" in grades and "\nb,3" in grades
+    assert not list(course.root.glob(".dask-*"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from solutions.grading.course import Course
 from solutions.grading.work.pool import Beside, Pool, jobs_here
@@ -11,13 +12,13 @@ __all__ = ["chosen_pool"]
 
 @contextmanager
 def chosen_pool(
-    course: Course, jobs: int | None, scheduler: str, slurm: bool, say: Callable[[str], None]
+    course: Course, jobs: int | None, scheduler: str, runner: Any, say: Callable[[str], None]
 ) -> Iterator[Pool]:
-    """Work on Dask's workers, where a scheduler or this SLURM job names some, else on this machine; `say` how many."""
-    if scheduler or slurm:
+    """Work on Dask's workers, where a scheduler or a SLURM job's runner names some, else here; `say` how many."""
+    if scheduler or runner:
         from solutions.grading.work.cluster import on_dask, on_slurm
 
-        with on_slurm(course) if slurm else on_dask(scheduler, course) as pool:
+        with on_slurm(runner, course) if runner else on_dask(scheduler, course) as pool:
             say(f"on Dask's workers, {pool.at_once} at a time")
             yield pool
     else:

@@ -19,7 +19,7 @@ from solutions.grading.journal import SETTINGS, code_digest
 from solutions.grading.work.piece import Done, Piece
 from solutions.grading.work.place import Places
 
-__all__ = ["OnDask", "on_dask", "on_slurm"]
+__all__ = ["OnDask", "on_dask", "on_slurm", "slurm_task"]
 
 _RETRIES = 3
 """Of a piece whose worker is gone."""
@@ -73,15 +73,16 @@ def on_dask(address: str, course: Course, *, wait_s: float = 10) -> Iterator[OnD
 
 
 @contextmanager
-def on_slurm(course: Course) -> Iterator[OnDask]:
-    """Work in this SLURM job: one task is the scheduler, one is this, the others are workers and never come back.
+def slurm_task(course: Course) -> Iterator[Any]:
+    """Be this task of a SLURM job: the first is the scheduler, the second grades, in the block, the others are workers.
+
+    Only the second comes back, with the runner that `on_slurm` takes.
 
     Raises:
         InputError: dask-jobqueue is not installed, or this is no task of a SLURM job with at least three.
     """
     try:
         from dask_jobqueue.slurm import SLURMRunner
-        from distributed import Client
     except ImportError as error:
         raise InputError("dask-jobqueue is not installed here; install it with  pip install -e '.[slurm]'") from error
     if int(os.environ.get("SLURM_NTASKS", "0")) < 3:
@@ -91,8 +92,15 @@ def on_slurm(course: Course) -> Iterator[OnDask]:
     place = course.root / f".dask-{os.environ['SLURM_JOB_ID']}.json"
     with ExitStack() as stack:
         stack.callback(place.unlink, missing_ok=True)
-        runner = stack.enter_context(SLURMRunner(scheduler_file=str(place), worker_options=options))
-        client = stack.enter_context(Client(runner))
+        yield stack.enter_context(SLURMRunner(scheduler_file=str(place), worker_options=options))
+
+
+@contextmanager
+def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
+    """Work on the other tasks of this SLURM job."""
+    from distributed import Client
+
+    with Client(runner) as client:
         client.wait_for_workers(runner.n_workers)
         yield from _worked(client, course)
 
