@@ -34,6 +34,7 @@ from solutions.grading.parts import chosen_part
 from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
+from solutions.grading.scratch import remove_left_over
 from solutions.grading.submissions import Submission, find_submissions
 from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.pool import Pool
@@ -87,6 +88,7 @@ def main(
                 else:
                     check_gradebook(found, new=new_gradebook)
                     back_up(found)
+                    remove_left_over()
                     sandbox = chosen(unsafe)
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {sandbox}")

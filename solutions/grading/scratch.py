@@ -1,7 +1,11 @@
 """The one folder that a submission's kernel can write: made before it starts, read once after it is gone, removed."""
 
+import os
+import re
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +16,12 @@ from helpers.lab import ARTIFACTS
 from helpers.probes.student import read_artifact
 from solutions.sandbox import remove
 
-__all__ = ["Scratch"]
+__all__ = ["Scratch", "remove_left_over"]
 
 _MOST_FILE_BYTES = 64 << 20
+_OURS = re.compile(r"trt-lab-(load-|try-)?[a-z0-9_]{8}")
+_OLD_S = 24 * 3600.0
+"""No step of a student takes so long."""
 
 
 class Scratch:
@@ -50,3 +57,13 @@ class Scratch:
             content = read_artifact(self.artifacts, name)
             if content is not None:
                 atomic_write(artifacts / name, content)
+
+
+def remove_left_over() -> None:
+    """Remove what grading that was killed left among the temporary files, a day later: nobody can use it any more."""
+    for entry in os.scandir(tempfile.gettempdir()):
+        with suppress(OSError):  # gone meanwhile
+            about = entry.stat(follow_symlinks=False)
+            ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and _OURS.fullmatch(entry.name)
+            if ours and time.time() - about.st_mtime > _OLD_S:
+                remove(Path(entry.path))
