@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -60,6 +61,14 @@ def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.Mo
     with Beside(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
     assert killed
+
+
+def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # a short path: the kernel's sockets lie below it
+        for seconds in (0.5, 2.0, 3.5, 5.0):
+            with place.Places(four, {"TMPDIR": folder}):
+                time.sleep(seconds)
+            assert [path.name for path in Path(folder).iterdir() if "gate" not in path.name] == []
 
 
 def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:

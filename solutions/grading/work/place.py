@@ -189,9 +189,11 @@ def _started(course: Course) -> Ahead | None:
         with Gate().passed(alone=False):  # not while somebody measures time
             ahead = GradeExecute(config=course.config).ahead()
             ahead.start()
-    except Exception:
+    except BaseException as error:
         if ahead is not None:
             ahead.close()
+        if not isinstance(error, Exception):  # told to end: nothing more is wanted
+            raise
         return None
     GradeExecute.started_ahead = ahead
     return ahead
