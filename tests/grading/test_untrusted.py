@@ -70,16 +70,19 @@ def test_an_output_keeps_what_is_known_of_it_and_nothing_else() -> None:
     data = {"image/png": "AAAA", "application/javascript": "alert(1)", "text/plain": "a picture"}
     sizes = {"image/png": {"width": "1 onerror=alert(1)", "height": 9, "alt": "x"}, "text/html": {"isolated": True}}
     script = new_output("display_data", {"application/javascript": "alert(1)"})
+    newer = NotebookNode(output_type=False, data={"text/html": "<b>x</b>"})  # as a newer nbformat may have them
     shown = new_code_cell("1", outputs=[new_output("display_data", data, metadata=sizes), script])
+    shown.outputs.append(newer)
     shown.metadata.update({"tags": ["a", '"><script>'], "transient": {"remove_source": True}, "nbgrader": {"grade": 1}})
     kernel = {"name": "python3", "display_name": "Python 3"}
     notebook = new_notebook(cells=[shown], metadata={"widgets": {"x": 1}, "kernelspec": kernel})
     SafeNotebook().preprocess(notebook, {})
-    kept, dropped = notebook.cells[0].outputs
+    kept, dropped, unknown = notebook.cells[0].outputs
     assert kept.data == {"image/png": "AAAA", "text/plain": "a picture"} and kept.metadata == {
         "image/png": {"height": 9}
     }
     assert dropped.data == {"text/plain": "[not shown: application/javascript]"}
+    assert unknown.data == {"text/plain": "[not shown: of an unknown kind]"}
     assert notebook.cells[0].metadata == {"tags": ["a"], "nbgrader": {"grade": 1}}
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
 

@@ -154,6 +154,8 @@ def _outputs(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
         elif output.output_type == "error":
             traceback = [str(line) for line in output.traceback]
             yield new_output("error", ename=str(output.ename), evalue=str(output.evalue), traceback=traceback)
+        elif output.output_type not in ("display_data", "execute_result"):  # a newer nbformat may have others
+            yield new_output("display_data", _data({}))
         else:
             data = _data(output.data)
             count = {"execution_count": output.get("execution_count")} if output.output_type == "execute_result" else {}
@@ -164,7 +166,7 @@ def _data(data: dict[str, Any]) -> dict[str, str]:
     kept = {kind: data[kind] for kind in _TEXT_TYPES if isinstance(data.get(kind), str)} | _pictures(data)
     if isinstance(data.get("text/html"), str):
         kept["text/html"] = clean_html(data["text/html"])
-    return kept or {"text/plain": f"[not shown: {', '.join(sorted(map(str, data)))[:100]}]"}
+    return kept or {"text/plain": f"[not shown: {', '.join(sorted(map(str, data)))[:100] or 'of an unknown kind'}]"}
 
 
 def _sizes(metadata: Any, data: dict[str, str]) -> dict[str, dict[str, int]]:
