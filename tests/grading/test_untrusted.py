@@ -72,10 +72,10 @@ def test_an_output_keeps_what_is_known_of_it_and_nothing_else() -> None:
     script = new_output("display_data", {"application/javascript": "alert(1)"})
     newer = NotebookNode(output_type=False, data={"text/html": "<b>x</b>"})  # as a newer nbformat may have them
     shown = new_code_cell("1", outputs=[new_output("display_data", data, metadata=sizes), script])
-    shown.outputs.append(newer)
     shown.metadata.update({"tags": ["a", '"><script>'], "transient": {"remove_source": True}, "nbgrader": {"grade": 1}})
     kernel = {"name": "python3", "display_name": "Python 3"}
     notebook = new_notebook(cells=[shown], metadata={"widgets": {"x": 1}, "kernelspec": kernel})
+    notebook.cells[0].outputs.append(newer)
     SafeNotebook().preprocess(notebook, {})
     kept, dropped, unknown = notebook.cells[0].outputs
     assert kept.data == {"image/png": "AAAA", "text/plain": "a picture"} and kept.metadata == {
