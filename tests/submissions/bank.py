@@ -25,7 +25,7 @@ the same network from it: there the reference's engine is lent, and need not be 
 
 _ENGINES = ("cpu", "tensorrt")
 _APIS = (10, 11)
-_KEYS = {"name", "about", "engine", "api", "cell", "replace", "code", "loses", "cells"}
+_KEYS = {"name", "about", "engine", "api", "cell", "replace", "code", "before", "loses", "cells"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Entry:
 
     `kind` is wrong, right, solution (the notebook as it is) or skeleton (every TODO unfilled); the last two are made
     here, for every step. tests/mutants makes the kinds mutant and rewrite. `cells` are the test cells to run; empty
-    means all of the step's. `api` is the version of TensorRT's API that it is written for.
+    means all of the step's. `before` is code that makes artifacts of earlier steps, as this student handed them in.
+    `api` is the version of TensorRT's API that it is written for.
     """
 
     step: str
@@ -47,6 +48,7 @@ class Entry:
     loses: tuple[str, ...] | None = ()
     cells: tuple[str, ...] = ()
     api: int = API
+    before: str = ""
 
     @property
     def title(self) -> str:
@@ -117,8 +119,9 @@ def covering(entries: Sequence[Entry]) -> list[Entry]:
 
 def _entry(path: Path, raw: dict[str, Any]) -> Entry:
     unknown = set(raw) - _KEYS
-    if unknown or bool(raw.get("replace")) == bool(raw.get("code")):
-        raise ValueError(f"{path.name}, {raw.get('name')}: give either replace or code; unknown keys: {unknown}")
+    given = [key for key in ("replace", "code", "before") if raw.get(key)]
+    if unknown or not given or {"replace", "code"} <= set(given):
+        raise ValueError(f"{path.name}, {raw.get('name')}: give replace, code or before; unknown keys: {unknown}")
     if raw.get("engine", ENGINE) not in _ENGINES:
         raise ValueError(f"{path.name}, {raw['name']}: engine is {raw['engine']!r}; choose {' or '.join(_ENGINES)}")
     if raw.get("api", API) not in _APIS:
@@ -135,6 +138,7 @@ def _entry(path: Path, raw: dict[str, Any]) -> Entry:
         loses,
         tuple(raw.get("cells") or ()),
         raw.get("api", API),
+        raw.get("before") or "",
     )
 
 

@@ -30,6 +30,7 @@ from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
+from solutions.grading.environment import artifacts_of
 from solutions.grading.outcome import CLAIMS
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
@@ -199,6 +200,7 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
     prepare(entry.step, folder / "artifacts", given=_SMALL if small else ())
     if small:
         _lend_small_networks(folder / "artifacts")
+    _make_earlier(entry, folder / "artifacts")
     if entry.lent_its_engine:
         shutil.copyfile(reference().path(s03_dynamic.ARTIFACT), folder / "artifacts" / s03_dynamic.ARTIFACT)
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
@@ -217,10 +219,19 @@ def _run_sandboxed(entry: Entry, folder: Path, outcome: Outcome) -> None:
     cells = _up_to_the_last_test(entry, patched_cells(entry, lent=False))
     wanted = [cell for cell in cells if "explore" not in cell.metadata.get("tags", [])]
     kept = [cell for cell in wanted if _graded_as(cell) is None or _graded_as(cell) in entry.graded]
+    _make_earlier(entry, artifacts_of(folder / "student"))
     records, outcome.errors = grade(entry.step, kept, folder, entry.timed)
     outcome.claims = _decided(records)
     if lacking := [cell for cell in entry.graded if not (records / f"{cell}.json").is_file()]:
         outcome.died = f"without a record: {', '.join(lacking)}"
+
+
+def _make_earlier(entry: Entry, artifacts: Path) -> None:
+    """Put what the entry handed in in earlier steps among its artifacts."""
+    if entry.before:
+        artifacts.mkdir(parents=True, exist_ok=True)
+        os.environ["TRT_LAB_ARTIFACTS"] = str(artifacts)
+        exec(entry.before, {"__name__": "before"})
 
 
 def _lend_small_networks(artifacts: Path) -> None:

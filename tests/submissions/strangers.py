@@ -88,7 +88,7 @@ class _Watch:
 
         return load
 
-    def place(self, module: str, name: str, given: tuple[Any, ...], seconds: float) -> Any:
+    def place(self, module: str, name: str, given: tuple[Any, ...], seconds: float, repeatable: bool) -> Any:
         """Run a function of `loads`; as solutions.grading.judge.child does."""
         function = getattr(importlib.import_module(module), name).__wrapped__
         if self.elsewhere:
