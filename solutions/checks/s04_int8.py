@@ -192,7 +192,7 @@ def _by_its_plans(case: Case, triples: tuple[tuple[int, int, int], ...], point: 
 
 
 def _nearer(case: Case, build: int, right: int, wrong: int) -> float:
-    found, like, unlike = (_outputs_of(case, index, engine.strength(case, right)) for index in (build, right, wrong))
+    found, like, unlike = (_outputs_of(case, index, engine.strength(right)) for index in (build, right, wrong))
     apart = relative_error(unlike, like)
     if not apart > 0:
         expected = f"other scales in build {wrong + 1} than in build {right + 1}, whose networks and images are others"

@@ -141,7 +141,7 @@ def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at
 
 def test_a_cache_is_reused_where_the_engine_says_so_whatever_was_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = {index: np.full((2, 10), float(scale)) for index, scale in enumerate((1, 3, 2, 1, 2, 3, 2))}
-    monkeypatch.setattr(s04_int8, "_outputs_of", lambda case, index: outputs[index])
+    monkeypatch.setattr(s04_int8, "_outputs_of", lambda case, index, strength: outputs[index])
     for point in ("cache_reused", "stale_cache"):
         monkeypatch.setattr(engine, point, lambda case: "no batch asked for")
     with pytest.raises(Missed, match="build 2 to have the scales of build 1"):

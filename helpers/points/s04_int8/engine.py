@@ -71,6 +71,10 @@ _BUILDS = (
     {"model": 2, "path": "copy.onnx", "cache": "own.table", "images": 1, "fails_late": 0},
     {"model": 0, "path": "copy.onnx", "cache": "own.table", "images": 0, "gone": True},
 )
+_STRENGTHS = (1.0, 96.0, 32.0)
+"""Of the three sets of images: so far apart that wrong scales change an engine's outputs by far more than INT8 itself
+does, since real TensorRT may choose another precision for a layer in each build."""
+
 _REUSED, _TWICE = (1, 6), 2
 _STALE = {
     3: "a cache that came from elsewhere",
@@ -229,17 +233,13 @@ def networks(case: Case) -> list[bytes]:
 
 
 def images(case: Case, index: int, number: int = IMAGES) -> dict[str, Any]:
-    """Return the arguments of `random_images` for one of three sets of images.
-
-    Their strengths lie so far apart that the wrong scales change an engine's outputs by far more than INT8 itself does:
-    real TensorRT may choose another precision for a layer in each build.
-    """
-    return {"seed": case.number(f"int8.images{index}"), "number": number, "strength": (1.0, 96.0, 32.0)[index]}
+    """Return the arguments of `random_images` for one of three sets of images."""
+    return {"seed": case.number(f"int8.images{index}"), "number": number, "strength": _STRENGTHS[index]}
 
 
-def strength(case: Case, index: int) -> float:
+def strength(index: int) -> float:
     """Return how strong the images of one of the builds are."""
-    return images(case, _BUILDS[index]["images"])["strength"]
+    return _STRENGTHS[_BUILDS[index]["images"]]
 
 
 def build(case: Case, index: int) -> Built:
