@@ -36,7 +36,8 @@ _SHOWN = 400_000
 class Class:
     """Attackers between two honest students, the guards that are off, the sandbox, and a limit on the whole.
 
-    With guards off it is graded in one process, that in which they are."""
+    With guards off it is graded in one process, that in which they are.
+    """
 
     template: Path
     attacks: Sequence[Attack]

@@ -1,0 +1,23 @@
+"""The class of `make class-test`: the same one each time, and predictable."""
+
+from helpers.lab import STEPS
+from solutions.checks.core.claim import CELLS, claims_of
+from tests.whole_class.generator import STUDENTS, generated
+
+
+def test_the_class_of_a_seed_is_always_the_same_and_three_hand_in_everything() -> None:
+    students = generated()
+    assert students == generated() and len(students) == STUDENTS and students != generated(seed=16)
+    assert sum(list(student.steps) == list(STEPS) for student in students) == 3
+    handed_in = [tuple(entry.title for entry in student.steps.values()) for student in students]
+    assert len(set(handed_in)) < STUDENTS  # some are equal, as in every class
+
+
+def test_points_are_foretold_for_every_cell_and_never_more_than_it_is_worth() -> None:
+    for student in generated():
+        for step, cells in student.points.items():
+            assert set(cells) == {name for name, about in CELLS.items() if about.step == step and claims_of(name)}
+            worth = {name: sum(claim.points for claim in claims_of(name)) for name in cells}
+            full = student.steps[step].kind in ("solution", "right")
+            assert all(cells[name] <= worth[name] + 1e-9 for name in cells)
+            assert not full or all(abs(cells[name] - worth[name]) < 1e-9 for name in cells)
