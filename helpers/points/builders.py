@@ -15,7 +15,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Reported
 from helpers.probes.answer import Probe
-from helpers.probes.builds import OLDER, build_engine, plan_facts
+from helpers.probes.builds import OLDER, PlanFacts, build_engine, plan_facts
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
 from helpers.probes.student import Reply
@@ -75,7 +75,7 @@ NO_MODEL = b"garbage, no ONNX model"
 """No parser takes it. Its first byte matters: TensorRT's reads a few others as an empty model, without an error."""
 
 
-def facts_of(plan: bytes | None, what: str) -> dict[str, Any]:
+def facts_of(plan: bytes | None, what: str) -> PlanFacts:
     """Return `plan_facts`; raise Missed where there is no plan or it is no engine of this TensorRT."""
     if not plan:
         raise Missed(f"{what} to be a serialized engine", "nothing", "return what build_serialized_network gives")
@@ -248,7 +248,7 @@ def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **argum
     as `failed_build` does.
     """
     what, failed = _failure(case, probe, builder, model, **arguments)
-    if not failed["as_asked"]:
+    if not (failed["as_asked"] and failed["raised"]):
         found = failed["raised"] or f"{_returned(failed)} and no exception"
         advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
         advice = replacement(failed["raised"] or "") or advice

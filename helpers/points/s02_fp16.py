@@ -35,9 +35,9 @@ def network(case: Case) -> bytes:
     return tiny_onnx(case.number("fp16.network"))
 
 
-def built(case: Case, onnx: bytes = b"") -> builders.Built:
-    """Return what `build_engine` answers for a model, or else the case's network."""
-    return case.call(build_engine, function=FUNCTION, onnx=onnx or network(case)).require(FUNCTION)
+def built(case: Case, onnx: bytes = b"", *, fresh: bool = False) -> builders.Built:
+    """Return what `build_engine` answers for a model, or else the case's network; `fresh`: of another build."""
+    return case.call(build_engine, fresh=fresh, function=FUNCTION, onnx=onnx or network(case)).require(FUNCTION)
 
 
 @point(

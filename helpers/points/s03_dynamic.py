@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -72,9 +72,9 @@ def network(case: Case) -> bytes:
     return tiny_onnx(case.number("dynamic.network"))
 
 
-def built(case: Case, onnx: bytes = b"") -> builders.Built:
-    """Return what `build_engine` answers for a model, or else the case's network."""
-    return case.call(build_engine, function=FUNCTION, onnx=onnx or network(case)).require(FUNCTION)
+def built(case: Case, onnx: bytes = b"", *, fresh: bool = False) -> builders.Built:
+    """Return what `build_engine` answers for a model, or else the case's network; `fresh`: of another build."""
+    return case.call(build_engine, fresh=fresh, function=FUNCTION, onnx=onnx or network(case)).require(FUNCTION)
 
 
 def twin(case: Case) -> builders.Built:
@@ -237,16 +237,24 @@ def _explains(found: dict[str, Any], batch: int, warm: int) -> bool:
     return isinstance(rate, float) and images / most * (1 - _CLOCK) <= rate <= images / least * (1 + _CLOCK)
 
 
+class Saturated(TypedDict):
+    """What `saturations` answers of one table."""
+
+    batch: int | str
+    kept: bool
+
+
 @probe
-def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[list[Any]]:
+def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[Saturated]:
     """Return for tables [[batch, images per second], …] what `saturation_batch` answers, a text where it is no number.
 
-    Beside each answer: whether the dictionary that it was given is still the same.
+    Beside each answer, `batch`: `kept`, whether the dictionary that it was given is still the same.
     """
     rule, answers = notebook[SATURATION], []
     for table in tables:
         given = {int(batch): rate for batch, rate in table}
-        answers.append([_whole(rule(given)), list(given.values()) == [rate for _, rate in table]])
+        batch, kept = _whole(rule(given)), list(given.values()) == [rate for _, rate in table]
+        answers.append({"batch": batch, "kept": kept})
     return answers
 
 
@@ -257,11 +265,15 @@ def _whole(value: Any) -> int | str:
         return repr(value)[:60]
 
 
-def _saturated(case: Case) -> list[tuple[list[list[float]], int, Any, bool]]:
+def _saturated(case: Case) -> list[tuple[list[list[float]], int, int | str, bool]]:
     """Return tables, the batch that the rule gives, what came back, and whether the dictionary was left alone."""
     made = _made_up(case)
     answers = case.call(saturations, tables=[table for table, _ in made]).require(SATURATION)
-    return [(*one, *found) for one, found in zip(made, answers, strict=True)]
+    if len(answers) != len(made):
+        raise Missed(
+            f"an answer for each of {len(made)} tables", str(len(answers)), "restart the kernel, run all cells"
+        )
+    return [(*one, found["batch"], found["kept"]) for one, found in zip(made, answers, strict=True)]
 
 
 def _left_alone(case: Case) -> str:
@@ -323,11 +335,18 @@ def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[li
     return shuffled[::-1] if shuffled[-1] == rows[-1] else shuffled, int(batches[place])
 
 
+class Measured(TypedDict):
+    """A row of what `measured_table` answers."""
+
+    batch: int
+    rate: float
+
+
 @probe
-def measured_table(notebook: Notebook) -> list[list[float]] | None:
-    """Return the notebook's TABLE as [[batch, images per second], …], None where it is no such table."""
+def measured_table(notebook: Notebook) -> list[Measured] | None:
+    """Return the rows of the notebook's TABLE, images per second by batch; None where it is no such table."""
     try:
-        return [[int(batch), float(value)] for batch, value in notebook.value(TABLE).items()]
+        return [{"batch": int(batch), "rate": float(value)} for batch, value in notebook.value(TABLE).items()]
     except (AttributeError, TypeError, ValueError):
         return None
 

@@ -8,7 +8,7 @@ import hashlib
 import math
 from dataclasses import fields
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from helpers.casefiles import CASES_FOLDER, CAUSES, NOTHING, CaseFile, case_files
 from helpers.files import read_json
@@ -57,8 +57,21 @@ class Verdict(NamedTuple):
     evidence: float
 
 
+class Said(TypedDict):
+    """What `examine` answers for a finding."""
+
+    cause: str
+    evidence: float
+
+
+class Other(TypedDict):
+    """What it answers for anything else."""
+
+    kind: str
+
+
 @probe
-def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> dict[str, Any]:
+def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> Said | Other:
     """Call `function(CaseFile(**case))`; return its `cause` and `evidence`, or in `kind` what else it gave."""
     found = notebook[function](CaseFile(**case))
     try:

@@ -28,6 +28,7 @@ __all__ = [
     "Probe",
     "answer",
     "as_python",
+    "known_probe",
     "probe",
 ]
 
@@ -165,7 +166,7 @@ def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None)
     with captured() as output:
         try:
             with time_limit(asked["limit_s"]):
-                value = _probe(asked["probe"])(Notebook(namespace, ask), **asked["data"])
+                value = known_probe(asked["probe"])(Notebook(namespace, ask), **asked["data"])
             pack(value)
             reply["value"] = value
         except KeyboardInterrupt:
@@ -176,7 +177,12 @@ def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None)
     return pack(reply)
 
 
-def _probe(name: str) -> Probe:
+def known_probe(name: str) -> Probe:
+    """Return a probe by its name.
+
+    Raises:
+        KeyError: there is none.
+    """
     if name not in _PROBES:  # a process that was started to answer has imported none of them
         for room in _ROOMS:
             for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):

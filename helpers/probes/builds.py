@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, get_type_hints
 
 from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
@@ -18,6 +18,10 @@ from helpers.probes.loads import loads
 __all__ = [
     "OLDER",
     "Build",
+    "BuiltEngine",
+    "FailedBuild",
+    "PlanFacts",
+    "Recorded",
     "as_bytes",
     "build_engine",
     "computes_as",
@@ -35,6 +39,10 @@ OLDER = b"the engine of last week " * 100_000
 """What lies at engine_path before a first build; longer than a small network's engine: none of its end may stay."""
 
 
+Flags = TypedDict("Flags", dict.fromkeys(_FLAGS, bool))
+"""Which of _FLAGS were set; those that a TensorRT does not have were not."""
+
+
 @dataclass
 class Build:
     """One call of a builder: the workspace limit in bytes, the flags and the calibrator's class.
@@ -47,7 +55,7 @@ class Build:
     """
 
     workspace_bytes: int
-    flags: dict[str, bool] = field(default_factory=dict)
+    flags: Flags
     calibrator: str | None = None
     convolutions: int = 0
     held: dict[str, int] = field(default_factory=dict)
@@ -57,6 +65,10 @@ class Build:
     quantizers: int = 0
     verbosity: str = ""
     strongly_typed: bool = False
+
+
+Recorded = TypedDict("Recorded", get_type_hints(Build))
+"""A Build as it comes back."""
 
 
 @contextlib.contextmanager
@@ -94,7 +106,8 @@ def recorded_builds(*, failing: bool = False, calibrated: bool = False) -> Itera
 
 
 def _asked(network: Any, config: Any) -> Build:
-    flags = {name: config.get_flag(getattr(trt.BuilderFlag, name)) for name in _FLAGS if hasattr(trt.BuilderFlag, name)}
+    known = trt.BuilderFlag
+    flags = {name: hasattr(known, name) and config.get_flag(getattr(known, name)) for name in _FLAGS}
     calibrator = getattr(config, "int8_calibrator", None)
     layers = [network.get_layer(index) for index in range(network.num_layers)]
     convolutions = [layer for layer in layers if layer.type == trt.LayerType.CONVOLUTION]
@@ -139,6 +152,26 @@ def _calibration_batch(network: Any, config: Any) -> int | None:
     return int(shapes[1][0]) if shapes else None
 
 
+class BuiltEngine(TypedDict):
+    """What `build_engine` answers."""
+
+    returned: bytes | None
+    returned_type: str
+    file: bytes | None
+    onnx_kept: bool
+    builds: list[Recorded]
+
+
+class FailedBuild(TypedDict):
+    """What `failed_build` answers."""
+
+    raised: str | None
+    as_asked: bool
+    returned_type: str
+    kept: bool
+    onnx_kept: bool
+
+
 @probe
 def build_engine(
     notebook: Notebook,
@@ -148,7 +181,7 @@ def build_engine(
     options: dict[str, Any] | None = None,
     before: bytes | None = None,
     name: str = "model.onnx",
-) -> dict[str, Any]:
+) -> BuiltEngine:
     """Call `function(onnx_path, engine_path, **options)`; first for the network `before`, if given.
 
     Both calls get the same two paths, as the notebooks give them: pathlib's; `name` is the ONNX file's. `OLDER` lies at
@@ -177,12 +210,12 @@ def build_engine(
 
 
 @probe
-def failing_build(notebook: Notebook, *, function: str, onnx: bytes, parsed: bool) -> dict[str, Any]:
+def failing_build(notebook: Notebook, *, function: str, onnx: bytes, parsed: bool) -> FailedBuild:
     """Call `function(onnx_path, engine_path)` where it must fail; the result is `failed_build`'s."""
     return failed_build(notebook[function], onnx, parsed=parsed)
 
 
-def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: bool) -> dict[str, Any]:
+def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: bool) -> FailedBuild:
     """Call `build(onnx_path, engine_path)` where it must fail, over an older engine file.
 
     `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
@@ -220,14 +253,31 @@ def as_bytes(returned: Any) -> bytes | None:
         return None
 
 
-@loads
-def plan_facts(plan: bytes) -> dict[str, Any] | None:
-    """Return what a serialized engine says of itself, as plain data; None where it is no engine of this TensorRT.
+class EngineTensor(TypedDict):
+    """Of an input or output: its shape, -1 where it may change, and its type's name."""
 
-    Keys: `inputs` and `outputs` (name → {"shape", "dtype"}), `profiles` (a list of {input: [min, opt, max] shapes}),
-    `layers` (the number of layers), `precisions` (precision → number of layers, where the plan has that detail) and
-    `convolutions` (the same of the convolutions alone, fused ones included).
+    shape: list[int]
+    dtype: str
+
+
+class PlanFacts(TypedDict):
+    """What an engine says of itself.
+
+    Inputs and outputs by name; for each profile, by input, its shapes min, opt, max; the number of layers, and of
+    layers in each precision, where the plan has that detail; the same of the convolutions, fused ones included.
     """
+
+    inputs: dict[str, EngineTensor]
+    outputs: dict[str, EngineTensor]
+    profiles: list[dict[str, list[list[int]]]]
+    layers: int
+    precisions: dict[str, int]
+    convolutions: dict[str, int]
+
+
+@loads
+def plan_facts(plan: bytes) -> PlanFacts | None:
+    """Return what a serialized engine says of itself; None where it is no engine of this TensorRT."""
     engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     if engine is None:
         return None
@@ -260,7 +310,7 @@ def _cpu_plan(plan: bytes) -> Any:
     return Plan.deserialize(plan)
 
 
-def _tensor(engine: Any, name: str) -> dict[str, Any]:
+def _tensor(engine: Any, name: str) -> EngineTensor:
     return {
         "shape": [int(dim) for dim in engine.get_tensor_shape(name)],
         "dtype": str(engine.get_tensor_dtype(name)).rpartition(".")[2],

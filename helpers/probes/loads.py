@@ -25,7 +25,8 @@ from typing import Any, TypeVar, overload
 
 from helpers.errors import LabError
 from helpers.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
-from helpers.probes.codec import pack, unpack
+from helpers.probes.codec import NotPlainDataError, pack, unpack
+from helpers.probes.schema import fitting
 
 __all__ = ["CALL_S", "LoadError", "answered", "asked", "elsewhere", "loads"]
 
@@ -62,9 +63,13 @@ def loads(function: Any = None, *, seconds: float = CALL_S, repeatable: bool = T
 
     @functools.wraps(function)
     def run(*given: Any) -> Any:
-        if _place:
-            return _place[-1](function.__module__, function.__name__, given, seconds, repeatable)
-        return function(*given)
+        if not _place:
+            return function(*given)
+        value = _place[-1](function.__module__, function.__name__, given, seconds, repeatable)
+        try:
+            return fitting(value, function)
+        except NotPlainDataError as error:
+            raise LoadError(str(error)) from error
 
     return run
 

@@ -1,7 +1,7 @@
 """Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
 
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import onnx
@@ -13,6 +13,7 @@ from helpers.probes.networks import tiny_onnx
 
 __all__ = [
     "UNHEARD",
+    "OnnxFacts",
     "nodes_of",
     "onnx_facts",
     "redundant_onnx",
@@ -27,14 +28,32 @@ UNHEARD = ("Unheard", "Unseen")
 """The operators of `unsupported_onnx`."""
 
 
-@loads
-def onnx_facts(content: bytes) -> dict[str, Any]:
-    """Return an ONNX model's own account, as plain data.
+class OnnxTensor(TypedDict):
+    """Of an input or output: numbers and the names of symbolic axes, and the type's name."""
 
-    Keys: `opset`; `inputs` and `outputs` (name → {"shape": numbers and the names of symbolic axes, "dtype"}; weights
-    that a caller may replace are inputs too);
-    `nodes` (how many); `training` (nodes in training mode); `foldable` (nodes that compute from
-    constants alone); `external` (weights that are kept in other files).
+    shape: list[int | str]
+    dtype: str
+
+
+class OnnxFacts(TypedDict):
+    """An ONNX model's own account.
+
+    Inputs and outputs by name, weights that a caller may replace among the inputs; how many nodes; the nodes in
+    training mode; those that compute from constants alone; the weights that are kept in other files.
+    """
+
+    opset: int
+    inputs: dict[str, OnnxTensor]
+    outputs: dict[str, OnnxTensor]
+    nodes: int
+    training: list[str]
+    foldable: list[str]
+    external: list[str]
+
+
+@loads
+def onnx_facts(content: bytes) -> OnnxFacts:
+    """Return an ONNX model's own account.
 
     Raises:
         onnx.onnx_cpp2py_export.checker.ValidationError, google.protobuf.message.DecodeError: not an ONNX model.
@@ -88,7 +107,7 @@ def _magnitudes(value: np.ndarray) -> np.ndarray:
     return np.array([value.size, sizes.mean(), np.sqrt((sizes**2).mean()), sizes.max()])
 
 
-def _tensor(value: onnx.ValueInfoProto) -> dict[str, Any]:
+def _tensor(value: onnx.ValueInfoProto) -> OnnxTensor:
     kind = value.type.tensor_type
     shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in kind.shape.dim]
     return {"shape": shape, "dtype": TensorProto.DataType.Name(kind.elem_type)}

@@ -13,10 +13,11 @@ from helpers.errors import InputError
 from helpers.files import read_within
 from helpers.lab import artifacts_folder
 from helpers.missed import SLIPS, Missed
-from helpers.probes.answer import MOST_CHARACTERS, Ask, Probe, answer
+from helpers.probes.answer import MOST_CHARACTERS, Ask, Probe, answer, known_probe
 from helpers.probes.capture import KEPT_BYTES
 from helpers.probes.channel import ChannelError
 from helpers.probes.codec import NotPlainDataError, pack, unpack
+from helpers.probes.schema import fitting
 
 __all__ = ["Reply", "Send", "Student", "read_artifact"]
 
@@ -121,15 +122,17 @@ class Student:
         key = hashlib.sha256(request + _named(serves)).hexdigest()
         if fresh or key not in self._replies:
             served = serves() if serves is not None else None
-            self._replies[key] = self._asked(request, served, limit_s)
+            self._replies[key] = self._asked(probe, request, served, limit_s)
         return self._replies[key]
 
-    def _asked(self, request: bytes, served: Any, limit_s: float) -> Reply:
+    def _asked(self, probe: Probe | str, request: bytes, served: Any, limit_s: float) -> Reply:
         started = time.perf_counter()
         try:
-            reply = unpack(self._send(request, partial(_answered, served), limit_s))
+            reply = _checked(unpack(self._send(request, partial(_answered, served), limit_s)))
             seconds = time.perf_counter() - started
-            return Reply(**_checked(reply), seconds=seconds, served=served)
+            if reply["error"] is None:
+                fitting(reply["value"], known_probe(probe) if isinstance(probe, str) else probe)
+            return Reply(**reply, seconds=seconds, served=served)
         except (ChannelError, NotPlainDataError) as error:
             advice = "restart the kernel and run all cells: does one end it, or never come to an end?"
             raise Missed("an answer of the notebook", str(error), advice) from error

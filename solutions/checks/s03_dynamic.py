@@ -103,10 +103,10 @@ def measured(case: Case) -> str:
     if ours is None:  # that there is no such engine is what other claims say
         return said
     rows = case.call(s03_dynamic.measured_table).require("the measuring cell") or []
-    found, largest = dict(rows), s03_dynamic.MEASURED[-1]
+    found, largest = {row["batch"]: row["rate"] for row in rows}, s03_dynamic.MEASURED[-1]
     if sorted(found) != list(s03_dynamic.MEASURED) or not all(math.isfinite(rate) for rate in found.values()):
         expected = f"`{s03_dynamic.TABLE}` in images per second at batches {s03_dynamic.MEASURED}"
-        raise Missed(expected, str(rows) if rows else "no such table", "run the measuring cell")
+        raise Missed(expected, str(found) if found else "no such table", "run the measuring cell")
     if not 1 / _FACTOR <= found[largest] / ours <= _FACTOR:
         expected = f"about {ours:.0f} images per second at batch {largest}, as this engine gives here"
         raise Missed(expected, f"{found[largest]:.4g}", f"let the measuring cell fill `{s03_dynamic.TABLE}`")

@@ -17,7 +17,7 @@ from helpers.outputs import relative_error
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.point import Point, Reported
-from helpers.points.s04_int8 import calibration, calibrator, dataset, engine, real
+from helpers.points.s04_int8 import builds, calibration, calibrator, dataset, engine, real
 from helpers.points.s04_int8.calibration import read_scales
 from helpers.probes.engines import calibrate_with
 from helpers.probes.networks import EDGE
@@ -140,8 +140,8 @@ def precision(case: Case) -> str:
 
 @lru_cache(maxsize=4)
 def trusted_scales(model: bytes, seed: int, number: int, strength: float) -> dict[str, float]:
-    """Return the scales that the pipeline's calibration of `engine.random_images` gives, by tensor name."""
-    return _trusted(model, engine.random_images(seed, number, strength), engine.BATCHES)
+    """Return the scales that the pipeline's calibration of `builds.random_images` gives, by tensor name."""
+    return _trusted(model, builds.random_images(seed, number, strength), engine.BATCHES)
 
 
 def _trusted(
@@ -207,7 +207,7 @@ def _nearer(case: Case, build: int, right: int, wrong: int) -> float:
 
 def _outputs_of(case: Case, index: int, strength: float) -> np.ndarray:
     plan = builders.plan_of(engine.build(case, index), engine.FUNCTION)
-    return run_plan(plan, engine.random_images(case.number("int8.compared"), largest_batch(plan), strength))
+    return run_plan(plan, builds.random_images(case.number("int8.compared"), largest_batch(plan), strength))
 
 
 _NOTES = "what TensorRT and the calibrator said to each other: noted in the student's process"

@@ -105,9 +105,9 @@ class _Grading:
             for step in graded:
                 mended, changed = Journal(course, student).settle(gradebook, step)
                 if mended:
-                    submission.notes.append(f"{step}: the gradebook lacked what the record has: put back")
+                    _note(submission, step, ["the gradebook lacked what the record has: put back"])
                 if changed or not course.feedback_page(student, step).is_file():
-                    submission.notes += [f"{step}: {note}" for note in write_feedback(course, student, step)]
+                    _note(submission, step, write_feedback(course, student, step))
             grades = grades_of(gradebook, student, self.steps, graded)
             if self.steps == course.graded:  # of a part of the steps not all is known
                 write_notes(course.autograded(student), student, submission.notes)
@@ -151,4 +151,5 @@ def _refusal(reason: str) -> str:
 
 
 def _note(submission: Submission, step: str, lines: list[str]) -> None:
-    submission.notes += [f"{step}: {line}" for line in lines]
+    said = [f"{step}: {line}" for line in lines]
+    submission.notes += [note for note in said if note not in submission.notes]

@@ -129,9 +129,10 @@ def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at
     images = calibrator._given_images(case)
     run = {"batch_size": 5, "cache": None, "ended": True, "faults": {}}
     run["batches"] = [images[start : start + 5] for start in range(0, 20, 5)]
-    lies(
-        monkeypatch, "calibrator_runs", lambda notebook, data: dict.fromkeys(("first", "beside", "strided", "few"), run)
-    )
+    told = dict.fromkeys(("first", "again", "third", "beside", "long", "strided", "few"), run)
+    told |= dict.fromkeys(("found", "changed", "gone"), {"cache": None, "raised": None})
+    told |= {"written": None, "rewritten": None, "named": True}
+    lies(monkeypatch, "calibrator_runs", lambda notebook, data: told)
     lies(monkeypatch, "calibrate", lambda notebook, data: b"TRT-101600-EntropyCalibration2\ninput: 3a000000\n")
     monkeypatch.setattr(s04_int8, "_trusted", lambda model, images, kind: {"input": 0.05, "conv0": 0.1, "output": 0.2})
     assert claim.reported.judge(case).startswith("4 batches")

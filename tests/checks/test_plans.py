@@ -1,12 +1,15 @@
 """When are two plans the same engine, and what does that spare the grader?"""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from helpers.missed import Missed
+from helpers.points import builders
 from helpers.probes.networks import tiny_onnx
-from solutions.checks.trusted import engine_speed
+from solutions.checks.trusted import engine_speed, plans
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.speed import Ratio
 from solutions.pipeline.building.build import build_engine
@@ -47,3 +50,21 @@ def test_an_engine_is_not_timed_against_itself(build: Build, tmp_path: Path, mon
     reference.write_bytes(build())
     assert engine_speed.against_reference(build(), reference, "").share == 1
     assert engine_speed.against_reference(build(1), reference, "").share == 0
+
+
+@pytest.mark.parametrize(("sizes", "kept"), [((0.5,), True), ((1.02, 1.02, 0.5), True), ((1.02, 1.02, 1.02), False)])
+def test_one_small_build_of_three_tells_what_was_allowed(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[float, ...], kept: bool
+) -> None:
+    asked: list[bool] = []
+
+    def build(model: bytes, *, fresh: bool) -> dict[str, object]:
+        asked.append(fresh)
+        return {"returned": bytes(int(sizes[len(asked) - 1] * len(model)))}
+
+    monkeypatch.setattr(plans, "ENGINE", "tensorrt")
+    monkeypatch.setattr(builders, "plan_of", lambda built, function: built["returned"])
+    model = bytes(1000)
+    with nullcontext() if kept else pytest.raises(Missed, match="102%"):
+        assert "50%" in plans.small_on_a_gpu(build, "build_engine", model, builders.HALF_SIZE)
+    assert asked == [False, True, True][: len(sizes)]

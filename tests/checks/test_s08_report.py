@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.s08_report import CHECKS, PARTS, charts, page, text
+from helpers.points.s08_report import CHECKS, PARTS, charts, naming, page, text
 from helpers.points.s08_report.contents import equal
 from helpers.points.s08_report.figures import drawn
 from helpers.points.s08_report.runs import EXAMPLES, Run
@@ -259,7 +259,7 @@ def test_names_beside_points_are_read_however_far_all_of_them_are_moved(offset: 
     ],
 )
 def test_a_name_is_found_in_a_text(written: str, name: str) -> None:
-    assert charts.name_in(written, [BASELINE, "fp32", "fp16", "int8"]) == name
+    assert naming.name_in(written, [BASELINE, "fp32", "fp16", "int8"]) == name
 
 
 TABLE = pd.DataFrame(LATENCY).T

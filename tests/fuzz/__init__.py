@@ -5,16 +5,21 @@ import os
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-__all__ = ["JSON", "cases", "spoilt"]
+__all__ = ["JSON", "MANY", "cases", "spoilt"]
 
 _ASKED = os.environ.get("TRT_LAB_FUZZ_CASES")
+MANY = _ASKED is not None
+"""Whether a number of cases was asked for, and the time that they need."""
 
 
-def cases(sample: int) -> settings:
-    """Return the settings of a test: `sample` cases, the same ones each time, or as many new ones as were asked for."""
+def cases(sample: int, tests: int = 1) -> settings:
+    """Return the settings of a test: `sample` cases, the same ones each time, or as many new ones as were asked for.
+
+    Those that were asked for are shared by so many `tests`.
+    """
     return settings(
-        max_examples=int(_ASKED or sample),
-        derandomize=_ASKED is None,
+        max_examples=max(1, int(_ASKED) // tests) if _ASKED is not None else sample,
+        derandomize=not MANY,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +14,7 @@ from helpers.outputs import onnx_session, relative_error
 from helpers.points.s01_export.probes import EARLIER
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE
-from helpers.probes.onnx_files import onnx_facts
+from helpers.probes.onnx_files import OnnxFacts, onnx_facts
 
 __all__ = [
     "TOLERANCE",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 Files = dict[str, bytes]
-Facts = dict[str, Any]
 
 TOLERANCE = 5e-5
 """Most of a relative error that float32 and another order of additions explain; right exports measured up to 2e-6."""
@@ -52,7 +50,7 @@ def torch_outputs(model: torch.nn.Module, images: np.ndarray) -> np.ndarray:
         return model.eval()(torch.from_numpy(images)).numpy()
 
 
-def facts_of_file(files: Files, name: str, function: str) -> Facts:
+def facts_of_file(files: Files, name: str, function: str) -> OnnxFacts:
     """Return `onnx_facts` of a file; raise Missed where it is missing or no ONNX model."""
     if files.get(name, EARLIER) == EARLIER:
         others = ", ".join(other for other in files if other != name)
@@ -67,7 +65,7 @@ def facts_of_file(files: Files, name: str, function: str) -> Facts:
         raise Missed(f"an ONNX model in what {function} writes", said[:200], "write the model itself") from error
 
 
-def one_file(files: Files, name: str, facts: Facts) -> str:
+def one_file(files: Files, name: str, facts: OnnxFacts) -> str:
     """Return evidence that a file holds its own weights and nothing lies beside it."""
     if set(files) != {name} or facts["external"]:
         found = f"{', '.join(files)}; weights that the model expects in another file: {len(facts['external'])}"
@@ -89,7 +87,7 @@ def _check(files: Files, name: str) -> None:
         onnx.checker.check_model(str(folder / name), full_check=True)
 
 
-def ends_named(facts: Facts) -> str:
+def ends_named(facts: OnnxFacts) -> str:
     """Return evidence that the one input is `input` and the one output `output`, both float32."""
     inputs, outputs = list(facts["inputs"]), list(facts["outputs"])
     if inputs != ["input"] or outputs != ["output"]:
@@ -102,7 +100,7 @@ def ends_named(facts: Facts) -> str:
     return "input and output, both float32"
 
 
-def batch_axis_symbolic(facts: Facts) -> str:
+def batch_axis_symbolic(facts: OnnxFacts) -> str:
     """Return evidence that axis 0 of input and output is symbolic and every other axis a number."""
     images, logits = (next(iter(facts[side].values()), {"shape": []})["shape"] for side in ("inputs", "outputs"))
     symbolic = all(shape and isinstance(shape[0], str) for shape in (images, logits))

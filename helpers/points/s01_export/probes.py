@@ -4,7 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from unittest import mock
 
 import numpy as np
@@ -43,8 +43,31 @@ EARLIER = b"the file of an earlier run"
 """What lies where an ONNX file is to be written: notebooks are run again, so it has to be replaced."""
 
 
+class Exported(TypedDict):
+    """What `export_model` answers."""
+
+    files: dict[str, bytes]
+    training: bool
+    weights_kept: bool
+
+
+class Simplified(TypedDict):
+    """What `simplify_model` answers."""
+
+    files: dict[str, bytes]
+    source_kept: bool
+
+
+class Refused(TypedDict):
+    """What `refused_model` answers."""
+
+    files: dict[str, bytes]
+    raised: str | None
+    slip: bool
+
+
 @probe
-def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None) -> dict:
+def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None) -> Exported:
     """Call `export_onnx(model, path)` on the probe classifier of `seed`; `opset` is passed where it is given.
 
     An EARLIER file lies at `path`.
@@ -70,7 +93,7 @@ def _equal(model: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 
 @probe
-def simplify_model(notebook: Notebook, *, onnx: bytes) -> dict[str, Any]:
+def simplify_model(notebook: Notebook, *, onnx: bytes) -> Simplified:
     """Call `simplify_onnx(src, dst)` on a sound model; an EARLIER file lies at `dst`.
 
     Returns `files` ({file name: bytes}; the one at `dst` is called SIMPLIFIED) and `source_kept`, whether src is as it
@@ -87,7 +110,7 @@ def simplify_model(notebook: Notebook, *, onnx: bytes) -> dict[str, Any]:
 
 
 @probe
-def refused_model(notebook: Notebook, *, onnx: bytes, served: bool = False) -> dict[str, Any]:
+def refused_model(notebook: Notebook, *, onnx: bytes, served: bool = False) -> Refused:
     """Call `simplify_onnx(src, dst)` where it may have to refuse; what is `served` then takes onnxsim's part.
 
     Returns `files` as `simplify_model`, `raised` (the exception's type and message, None without one) and `slip`,

@@ -1,7 +1,7 @@
 """Step 4: images to calibrate with, the calibrator that hands them over, the INT8 engine, the run on the lab's model.
 
-Reading order: dataset.py, runs.py (the part of TensorRT that a probe plays), calibrator.py, engine.py with session.py
-(a notebook's functions as a new kernel would have them), calibration.py (what the run left).
+Reading order: dataset.py, runs.py (the part of TensorRT that a probe plays), calibrator.py, builds.py with session.py
+(a notebook's functions as a new kernel would have them), engine.py, calibration.py (what the run left).
 """
 
 from helpers.points.point import Check

@@ -2,7 +2,7 @@
 
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -63,6 +63,7 @@ _LARGEST_INPUT = 2.64
 
 _RANGE = (0.5, 1.1)  # of it; calibrations of the lab's images reach 0.85 to 1.0
 _PRINT_CELLS = 8
+_PRINT = 3 * _PRINT_CELLS**2
 _MOST_IMAGES = 2000
 _ABSENT = "run the cell that calibrates, after those above it"
 
@@ -83,17 +84,27 @@ def print_of(image: np.ndarray) -> np.ndarray:
     return cells.mean(axis=(2, 4)).reshape(-1)
 
 
+class LoaderFacts(TypedDict):
+    """What `loader_facts` answers."""
+
+    type: str
+    batch_size: int | str | None
+    sampler: str
+    prints: np.ndarray
+
+
 @probe
-def loader_facts(notebook: Notebook) -> dict[str, Any]:
+def loader_facts(notebook: Notebook) -> LoaderFacts:
     """Return what `loader` is and gives: `type`, `batch_size`, `sampler` (its type), the images' `prints` [N, 192]."""
     loader = notebook.value("loader")
+    size = getattr(loader, "batch_size", None)
     batches = loader if hasattr(loader, "__iter__") else ()
     prints = [print_of(image) for image in islice((i for batch in batches for i in np.asarray(batch)), _MOST_IMAGES)]
     return {
         "type": type(loader).__name__,
-        "batch_size": getattr(loader, "batch_size", None),
+        "batch_size": size if size is None or isinstance(size, (int, np.integer)) else str(size),
         "sampler": type(getattr(loader, "sampler", None)).__name__,
-        "prints": np.stack(prints) if prints else np.empty((0, 3 * _PRINT_CELLS**2), np.float32),
+        "prints": np.stack(prints) if prints else np.empty((0, _PRINT), np.float32),
     }
 
 
@@ -160,7 +171,7 @@ def input_range(case: Case) -> str:
 def loader_images(case: Case) -> np.ndarray:
     """Return the fingerprints [N, 192] of the images that the notebook's `loader` gives."""
     facts = case.call(loader_facts).require("loader")
-    if not len(facts["prints"]):
+    if not facts["prints"].size:
         found = f"a {facts['type']}" if facts["type"] != "NoneType" else "nothing of that name"
         raise Missed("images in the notebook's `loader`", found, "call the DataLoader of the calibration run `loader`")
     return facts["prints"]
@@ -175,8 +186,9 @@ def loader_fits(case: Case) -> str:
     batch = facts["batch_size"]
     if batch == engine.BATCH:
         return f"batches of {batch}"
-    if not isinstance(batch, int):
-        raise Missed(f"a `loader` with batches of {engine.BATCH}", f"batch_size {batch}", "use a DataLoader")
+    if not isinstance(batch, int) or not 0 < batch <= CALIBRATION_IMAGES:
+        advice = f"use a DataLoader with batch_size={engine.BATCH}"
+        raise Missed(f"a `loader` with batches of {engine.BATCH}", f"batch_size {batch}", advice)
     try:
         return engine.uses_all_images(case, batch)
     except Missed as missed:
@@ -198,7 +210,7 @@ def of_the_split(prints: np.ndarray, calibration: np.ndarray, validation: np.nda
     """
     own, far = _nearest(prints, calibration)
     held_out = np.full(len(prints), np.inf) if validation is None else _nearest(prints, validation)[1]
-    elsewhere = (far > SAME_IMAGE) | (held_out < far)
+    elsewhere = ~(far <= SAME_IMAGE) | (held_out < far)  # what is no number is from elsewhere too
     if elsewhere.any():
         from_validation = (held_out < np.minimum(far, SAME_IMAGE)).any()
         what = "of the validation split, for one" if from_validation else "or preprocessed otherwise"
@@ -222,6 +234,14 @@ def none_held_out(case: Case, calibration: np.ndarray, validation: np.ndarray) -
 
 
 def _nearest(prints: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each print the index of the nearest known one, and the largest difference from it."""
+    """Return for each print the index of the nearest known one, and the largest difference from it.
+
+    Raises:
+        Missed: they are no fingerprints, or there are none.
+    """
+    for found in (prints, known):
+        if found.dtype != np.float32 or found.ndim != 2 or found.shape[1] != _PRINT or not len(found):
+            said = f"{found.dtype} of shape {found.shape}"
+            raise Missed(f"fingerprints of images, float32 [N, {_PRINT}]", said, "restart the kernel, run all cells")
     distances = [np.abs(known - found).max(axis=1) for found in prints]
     return np.array([row.argmin() for row in distances]), np.array([row.min() for row in distances])

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Reported, point
 from helpers.points.s04_int8.dataset import SHAPE
-from helpers.points.s04_int8.runs import file_bytes, loader_of, play_tensorrt
+from helpers.points.s04_int8.runs import Run, file_bytes, loader_of, play_tensorrt
 from helpers.probes.answer import Notebook, probe
 
 __all__ = ["FUNCTION", "again", "batches", "cache_read", "cache_written", "end", "last_batch"]
@@ -36,12 +36,41 @@ _LIMIT_S = 60.0  # the probe takes under a second; what runs longer waits for so
 
 _NO_TEXT = b"\xff\r\n"  # bytes that reading and writing text would change
 
-Run = dict[str, Any]
 _PLAYED = Reported("what its methods read and write: the student's process is told the bytes, and tells them")
 
 
+class Reading(TypedDict):
+    """What a calibrator gave to read, or what it raised."""
+
+    cache: bytes | None
+    raised: str | None
+
+
+class Readings(TypedDict):
+    """What one gave that was made before its file."""
+
+    found: Reading
+    changed: Reading
+    gone: Reading
+
+
+class Runs(Readings):
+    """What `calibrator_runs` answers."""
+
+    first: Run
+    written: bytes | None
+    again: Run
+    rewritten: bytes | None
+    named: bool
+    third: Run
+    beside: Run
+    long: Run
+    strided: Run
+    few: Run
+
+
 @probe
-def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) -> dict[str, Any]:
+def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) -> Runs:
     """Drive Int8EntropyCalibrator over random images, which its loader's sampler gives in an order of its own.
 
     `caches` are the bytes by what becomes of them: `first` and `second` are handed over, `older` lies there before.
@@ -98,7 +127,7 @@ def _asking(calibrator: Any) -> Callable[[], None]:
     return ask
 
 
-def _readings(make: Any, loader: Any, path: Path, cache: bytes) -> dict[str, Any]:
+def _readings(make: Any, loader: Any, path: Path, cache: bytes) -> Readings:
     """Return what a calibrator gives to read, made before the file was there."""
     calibrator, readings = make(loader, path), {}
     for name, content in (("found", cache), ("changed", cache[::-1])):
@@ -108,7 +137,7 @@ def _readings(make: Any, loader: Any, path: Path, cache: bytes) -> dict[str, Any
     return {**readings, "gone": _reading(calibrator)}
 
 
-def _reading(calibrator: Any) -> dict[str, Any]:
+def _reading(calibrator: Any) -> Reading:
     try:
         cache = calibrator.read_calibration_cache()
         return {"cache": None if cache is None else bytes(memoryview(cache)), "raised": None}
@@ -144,7 +173,7 @@ def _caches(case: Case) -> dict[str, bytes]:
     }
 
 
-def _runs(case: Case) -> dict[str, Any]:
+def _runs(case: Case) -> Runs:
     seed = case.number("calibrator.images")
     return case.call(calibrator_runs, seed=seed, caches=_caches(case), limit_s=_LIMIT_S).require(FUNCTION)
 
@@ -188,7 +217,9 @@ def _difference(run: Run, given: list[np.ndarray | None], expected: np.ndarray, 
     if not given:
         return run["faults"].get("get_batch", "no batch")
     if given[0] is None:
-        return run["faults"]["address"]
+        return run["faults"].get("address", "nothing that can be read")
+    if (given[0].dtype, given[0].shape) != (expected.dtype, expected.shape):
+        return f"{given[0].dtype} of shape {given[0].shape}"
     if given[0].tobytes() == expected.transpose(0, 2, 3, 1).tobytes():
         return "the batch with its channels last"
     if given[0].tobytes() == expected.astype(np.float64).tobytes()[: expected.nbytes]:
@@ -209,7 +240,7 @@ def last_batch(case: Case) -> str:
         raise Missed(f"{_WHOLE} whole batches, then the short one left out or filled up", found, "look at get_batch")
     if len(given) == _WHOLE:
         return f"the last {len(short)} images are left out"
-    rows = [] if given[_WHOLE] is None else given[_WHOLE]
+    rows = [] if given[_WHOLE] is None else np.atleast_1d(given[_WHOLE])
     own = [next((index for index, image in enumerate(short) if np.array_equal(row, image)), None) for row in rows]
     if None in own or len(set(own)) < len(short):
         raise Missed(

@@ -6,7 +6,7 @@ without: plain colours, a picture whose middle is known, files that must give th
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -71,9 +71,23 @@ _UNEVEN = (2, 9, 13)
 Images = dict[str, np.ndarray]
 
 
+class ReadImage(TypedDict):
+    """What `read_images` answers of one file."""
+
+    first: np.ndarray | str
+    steady: bool
+
+
+class Shades(TypedDict):
+    """What `dataset_shades` answers."""
+
+    shades: list[float | str]
+    anew: list[float | str]
+
+
 @probe
-def read_images(notebook: Notebook, *, files: Mapping[str, bytes], times: int) -> dict[str, list[Any]]:
-    """Return what each file becomes as the only image of a folder, by name: [as read first, whether it stays so].
+def read_images(notebook: Notebook, *, files: Mapping[str, bytes], times: int) -> dict[str, ReadImage]:
+    """Return what each file becomes as the only image of a folder, by name: as read `first`, whether it stays so.
 
     It is read `times` times; a type's name stands for what is no image.
     """
@@ -84,7 +98,8 @@ def read_images(notebook: Notebook, *, files: Mapping[str, bytes], times: int) -
             write_folder(folder, {name: content})
             dataset = make(folder, 1)
             items = [_array(dataset[0]) for _ in range(times)]
-            found[name] = [items[0], all(np.array_equal(item, items[0]) for item in items[1:])]
+            steady = all(np.array_equal(item, items[0]) for item in items[1:])
+            found[name] = {"first": items[0], "steady": steady}
     return found
 
 
@@ -105,7 +120,7 @@ def dataset_length(notebook: Notebook, *, files: Mapping[str, bytes], num_sample
 
 
 @probe
-def dataset_shades(notebook: Notebook, *, files: Mapping[str, bytes], num_samples: int) -> dict[str, list[Any]]:
+def dataset_shades(notebook: Notebook, *, files: Mapping[str, bytes], num_samples: int) -> Shades:
     """Return the mean of each image, in order: `shades`, and `anew` from a copy listed otherwise, in a new kernel."""
     make = notebook[FUNCTION]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as copy:
@@ -125,11 +140,18 @@ def _shades(dataset: Any, most: int) -> list[float | str]:
     return [image if isinstance(image, str) else float(np.mean(image)) for image in images]
 
 
-def read(case: Case, files: Mapping[str, bytes], times: int = 1) -> dict[str, list[Any]]:
-    """Return what `read_images` answers, every image an array."""
+def read(case: Case, files: Mapping[str, bytes], times: int = 1) -> dict[str, tuple[np.ndarray, bool]]:
+    """Return what `read_images` answers, every image an array of numbers, and whether it was the same each time."""
     found = case.call(read_images, files=files, times=times).require(FUNCTION)
-    _returned(image for image, _ in found.values())
-    return found
+    if found.keys() != files.keys():
+        raise Missed(f"an image of each of {len(files)} files", f"{len(found)}", "restart the kernel, run all cells")
+    _returned(_kind(each["first"]) for each in found.values())
+    return {name: (found[name]["first"], found[name]["steady"]) for name in files}
+
+
+def _kind(image: np.ndarray | str) -> np.ndarray | str:
+    """Return an image of numbers as it is; else its type's name."""
+    return f"value of type {image.dtype}" if isinstance(image, np.ndarray) and image.dtype.kind not in "iuf" else image
 
 
 def _returned(images: Iterable[Any]) -> None:

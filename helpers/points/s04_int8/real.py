@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from helpers.points.case import Case
+from helpers.points.s04_int8.builds import random_images
 from helpers.points.s04_int8.calibrator import FUNCTION
-from helpers.points.s04_int8.engine import random_images
 from helpers.points.s04_int8.runs import is_end, loader_of
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import as_bytes

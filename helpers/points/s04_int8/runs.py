@@ -8,14 +8,14 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, get_type_hints
 
 import numpy as np
 
 from helpers.backend import cuda
 from helpers.probes.frames import where
 
-__all__ = ["CalibrationRun", "ImageList", "file_bytes", "is_end", "loader_of", "play_tensorrt"]
+__all__ = ["CalibrationRun", "ImageList", "Run", "file_bytes", "is_end", "loader_of", "play_tensorrt"]
 
 _SPARE_BATCHES = 4
 
@@ -62,9 +62,13 @@ class CalibrationRun:
     ended: bool = False
     faults: dict[str, str] = field(default_factory=dict)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> "Run":
         """Return the run as plain data."""
         return asdict(self)
+
+
+Run = TypedDict("Run", get_type_hints(CalibrationRun))
+"""A CalibrationRun as it comes back."""
 
 
 class _Fault(Exception):

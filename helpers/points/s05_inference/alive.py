@@ -8,7 +8,7 @@ import contextlib
 import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypedDict
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -18,10 +18,22 @@ from helpers.backend import cuda, trt
 
 __all__ = ["Alive", "counted"]
 
-Alive = dict[str, int]
-"""How many objects are alive by kind: `device` and `host` (page-locked) buffers, `engines`, `contexts`, `streams`
-(events too); the bytes of `torch` tensors on the GPU and of what `python` and NumPy allocated; and `contexts_made`,
-whether alive or not."""
+
+class Alive(TypedDict):
+    """How many objects are alive by kind: `device` and `host` (page-locked) buffers, `engines`, `contexts`, `streams`
+    (events too); the bytes of `torch` tensors on the GPU and of what `python` and NumPy allocated; and `contexts_made`,
+    whether alive or not.
+    """
+
+    device: int
+    host: int
+    engines: int
+    contexts: int
+    streams: int
+    torch: int
+    python: int
+    contexts_made: int
+
 
 _MADE_BY = (
     ("device", cuda, "mem_alloc"),

@@ -8,7 +8,7 @@ import numpy as np
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs
 from helpers.points.case import Case
-from helpers.points.s05_inference.probes import Call, images_of
+from helpers.points.s05_inference.probes import Call, Result, images_of
 from helpers.probes.engines import probe_engine
 from helpers.probes.networks import EDGE, shuffled, tiny_onnx
 
@@ -73,9 +73,11 @@ def calls(case: Case, purpose: str, *numbers: int, **more: Any) -> list[Call]:
     return [{"seed": case.number(f"{purpose}.{i}"), "number": number, **more} for i, number in enumerate(numbers)]
 
 
-def judge(result: Any, small: Small, call: Call, what: str) -> float:
+def judge(result: Result, small: Small, call: Call, what: str) -> float:
     """Return the largest relative error of a row; raise Missed where `result` is not the engine's outputs."""
     expected = small.expected(images_of(call, small.image))
+    if isinstance(result, np.ndarray) and result.dtype.kind in "SU":
+        result = {"type": "NumPy array of text"}
     if not isinstance(result, np.ndarray) or result.shape != expected.shape:
         found = f"an array of shape {result.shape}" if isinstance(result, np.ndarray) else f"a {result['type']}"
         advice = "return one row of scores an image, whatever the batch"

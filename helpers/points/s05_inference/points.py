@@ -1,6 +1,7 @@
 """Step 5's points: what the class computes, what it refuses, and what it leaves behind."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,18 @@ _BYTES_A_CALL = 8_000
 _ALIVE = "buffers, contexts and bytes that are alive: counted in the student's process"
 
 
-def _infer(case: Case, small: Small, wanted: list[probes.Call], **how: bool) -> dict[str, Any]:
-    return case.call(probes.infer, plan=small.plan, image=list(small.image), calls=wanted, **how).require(CLASS)
+def _infer(case: Case, small: Small, wanted: list[probes.Call], **how: bool) -> probes.Inferred:
+    ask = {"plan": small.plan, "image": list(small.image), "calls": wanted}
+    found = case.call(probes.infer, **ask, **how).require(CLASS)
+    for answers in found.values():
+        _check_number(answers, wanted)
+    return found
+
+
+def _check_number(answers: Sequence[Any], asked: Sequence[Any]) -> None:
+    if len(answers) != len(asked):
+        advice = "restart the kernel, run all cells"
+        raise Missed(f"an answer to each of {len(asked)} calls", f"{len(answers)}", advice)
 
 
 def _first_outputs(case: Case) -> None:
@@ -105,7 +116,7 @@ def outputs(case: Case) -> str:
     return f"{len(tried)} engines, relative error {worst:.0e}"
 
 
-def _infer_forms(case: Case) -> tuple[list[probes.Call], dict[str, Any]]:
+def _infer_forms(case: Case) -> tuple[list[probes.Call], probes.Inferred]:
     wanted = [call | {"form": form} for form in probes.FORMS for call in calls(case, f"inference.{form}", 5)]
     wanted += calls(case, "inference.even", 5, form="float64", even=True)
     return wanted, _infer(case, usual(case), wanted)
@@ -137,9 +148,10 @@ def copies(case: Case) -> str:
     wanted, right = calls(case, "inference.copies", 7, 7, MOST, *(7,) * _LATER), _computes(case)
     found = _infer(case, usual(case), wanted)
     for call, result, later in zip(wanted, found["outputs"], found["later"], strict=True):
-        if not isinstance(result, np.ndarray) or result.dtype != np.float32:
-            kind = f"an array of {result.dtype}" if isinstance(result, np.ndarray) else f"a {result['type']}"
-            raise Missed("results as NumPy arrays of float32", kind, "convert the outputs")
+        for array in (result, later):
+            if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+                kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"a {array['type']}"
+                raise Missed("results as NumPy arrays of float32", kind, "convert the outputs")
         if not np.array_equal(result, later, equal_nan=True):
             advice = "return a copy, not the buffer that the next call fills again"
             raise Missed("a result that stays as it was returned", "a later call changed it", advice)
@@ -186,6 +198,7 @@ def two_instances(case: Case) -> str:
         seeds=[call["seed"] for call in wanted],
         numbers=[call["number"] for call in wanted],
     ).require(CLASS)
+    _check_number(found, wanted)
     for index, (result, call) in enumerate(zip(found, wanted, strict=True)):
         state = "after the other was closed" if index == 4 else "with another instance alive"
         judge(result, pair[index % 2], call, f"a batch of {call['number']} {state}")
@@ -203,6 +216,7 @@ def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int]
     ask = {"plan": small.plan, "image": list(small.image), "first": first, "call": call}
     found = case.call(probes.refuse, shapes=given, **ask).require(CLASS)
     advice = "compare the array's shape with the engine's, look at what set_input_shape returns, raise ValueError"
+    _check_number(found["tries"], tries)
     for (shape, figure), outcome in zip(tries, found["tries"], strict=True):
         said = f"{outcome['error']}: {outcome['message'][:160]}"
         if outcome["error"] is None:
@@ -267,7 +281,7 @@ def _raised(reply: Reply, what: str) -> str:
     return said
 
 
-def _used_in_blocks(case: Case) -> dict[str, Any]:
+def _used_in_blocks(case: Case) -> probes.Used:
     small, (call,) = usual(case), calls(case, "inference.interface", 7)
     ask = {"plan": small.plan, "image": list(small.image), "call": call}
     return case.call(probes.use_as_context, **ask).require(CLASS)
@@ -291,9 +305,10 @@ def interface(case: Case) -> str:
     if _computes(case):
         small, (call,) = usual(case), calls(case, "inference.interface", 7)
         judge(found["called"], small, call, "model(images) in a with block")
-    for by_infer, by_call in zip(*found["ends"], strict=True):
-        if by_infer != by_call:
-            raise Missed(f"model(images) to end as infer: {by_infer}", by_call, "return infer(images), and no more")
+    for end in found["ends"]:
+        if end["infer"] != end["call"]:
+            expected = f"model(images) to end as infer: {end['infer']}"
+            raise Missed(expected, end["call"], "return infer(images), and no more")
     if found["swallowed"]:
         advice = "__exit__ that returns something true swallows the exception; return nothing"
         raise Missed("an exception in the block to go on", f"{found['swallowed'][0]} was swallowed", advice)
@@ -305,7 +320,7 @@ def _buffers(alive: Alive) -> str:
     return f"{held}, {alive['torch']:,} bytes of tensors" if alive["torch"] else held
 
 
-def _closed(case: Case) -> dict[str, Any]:
+def _closed(case: Case) -> probes.Closed:
     largest = MOST + 1 + case.number("inference.largest") % 64
     small = usual(case, "inference.closing", largest)  # an engine, and buffers of a size, not seen before
     (call,) = calls(case, "inference.closed", 7)
@@ -359,7 +374,7 @@ def one_instance(case: Case) -> str:
     return _nothing_left(found, _CALLS * _BYTES_A_CALL, f"{_CALLS} calls", advice)
 
 
-def _nothing_left(found: dict[str, Alive], most_bytes: int, what: str, advice: str) -> str:
+def _nothing_left(found: probes.Growth, most_bytes: int, what: str, advice: str) -> str:
     grown = {kind: found["after"][kind] - found["before"][kind] for kind in found["after"]}
     objects = {kind: grown[kind] for kind in ("device", "host", "engines", "contexts", "streams")}
     held = grown["python"] + grown["torch"]

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,11 @@ __all__ = [
     "CLASS",
     "FORMS",
     "Call",
+    "Closed",
+    "Growth",
+    "Inferred",
+    "Result",
+    "Used",
     "call_many_times",
     "close_instance",
     "images_of",
@@ -73,21 +78,40 @@ def _file(plan: bytes) -> Iterator[Path]:
         yield path
 
 
-def _plain(result: Any) -> Any:
+class NoArray(TypedDict):
+    """What stands for a result that is no array."""
+
+    type: str
+
+
+Result = np.ndarray | NoArray
+
+
+class Outcome(TypedDict):
+    """What `_attempt` answers."""
+
+    error: str | None
+    message: str
+    result: Result
+
+
+def _plain(result: Any) -> Result:
     """Return an array's copy as it is now; what is no array is told by its type's name."""
     return result.copy() if isinstance(result, np.ndarray) else {"type": type(result).__name__}
 
 
-def _attempt(action: Callable[[], Any]) -> dict[str, Any]:
+def _attempt(action: Callable[[], Any]) -> Outcome:
     """Return {"error", "message", "result"} of calling `action`; `error` is the exception's type, or None."""
     try:
         return {"error": None, "message": "", "result": _plain(action())}
     except Exception as error:
-        return {"error": type(error).__name__, "message": str(error), "result": None}
+        return {"error": type(error).__name__, "message": str(error), "result": _plain(None)}
 
 
 @probe
-def load(notebook: Notebook, *, plan: bytes, image: list[int], call: Call | None = None, missing: bool = False) -> Any:
+def load(
+    notebook: Notebook, *, plan: bytes, image: list[int], call: Call | None = None, missing: bool = False
+) -> Result | None:
     """Make an instance from a path that is a string, as the class's docstring writes it, and run `call`, if given.
 
     It has the names of its own cell only, as in the steps that load the text of that cell.
@@ -102,10 +126,16 @@ def load(notebook: Notebook, *, plan: bytes, image: list[int], call: Call | None
         return result
 
 
+class Inferred(TypedDict):
+    """What `infer` answers."""
+
+    outputs: list[Result]
+    later: list[Result]
+    untouched: list[bool]
+
+
 @probe
-def infer(
-    notebook: Notebook, *, plan: bytes, image: list[int], calls: list[Call], scribble: bool = False
-) -> dict[str, Any]:
+def infer(notebook: Notebook, *, plan: bytes, image: list[int], calls: list[Call], scribble: bool = False) -> Inferred:
     """Run calls in order on one instance; `scribble` overwrites each result once it is copied, as its owner may.
 
     Returns `outputs`, each as it was when `infer` returned it; `later`, the same arrays after the last call and after
@@ -134,7 +164,7 @@ def infer(
 @probe
 def infer_in_two(
     notebook: Notebook, *, plans: list[bytes], image: list[int], seeds: list[int], numbers: list[int]
-) -> list[Any]:
+) -> list[Result]:
     """Keep an instance of each of two plans that came one after the other under one path, and call them in turn.
 
     The second is closed before the last call, which goes to the first.
@@ -154,10 +184,17 @@ def infer_in_two(
         return outputs
 
 
+class Refusals(TypedDict):
+    """What `refuse` answers."""
+
+    tries: list[Outcome]
+    after: Outcome
+
+
 @probe
 def refuse(
     notebook: Notebook, *, plan: bytes, image: list[int], shapes: list[list[int]], first: Call, call: Call
-) -> dict[str, Any]:
+) -> Refusals:
     """Try inputs of wrong shapes on one instance after `first`. Returns the `tries`, and the outcome of `call` then."""
     with _file(plan) as path:
         model = notebook[CLASS](path)
@@ -172,13 +209,32 @@ class _LeftEarlyError(Exception):
     """Raised inside a `with` block."""
 
 
+class Ends(TypedDict):
+    """How both ways to use an instance ended for the same images."""
+
+    infer: str
+    call: str
+
+
+class Used(TypedDict):
+    """What `use_as_context` answers."""
+
+    called: Result
+    ends: list[Ends]
+    swallowed: list[str]
+    ended: Alive
+    closed: Alive
+    left: Alive
+    left_closed: Alive
+
+
 @probe
-def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
+def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> Used:
     """Use one instance as `with … as model` and `model(images)`, others in blocks that raise.
 
-    Returns `called`, what the call gave; `ends`, how infer and the call ended for one image, for one that is no batch,
-    and for images of another shape; `swallowed`, the exceptions' names that did not leave their block; and what was
-    alive after the first block, after the last one, and after a `close()` that followed each: `ended`, `closed`,
+    Returns `called`, what the call gave; `ends`, how `infer` and the `call` ended for one image, for one that is no
+    batch, and for images of another shape; `swallowed`, the exceptions' names that did not leave their block; and what
+    was alive after the first block, after the last one, and after a `close()` that followed each: `ended`, `closed`,
     `left`, `left_closed`.
     """
     images, swallowed = images_of(call, image), []
@@ -195,7 +251,8 @@ def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: C
                 swallowed.append(type(error).__name__)
         left, left_closed = alive(), _alive_after_closing((second,), alive)
     found = {"ended": ended, "closed": closed, "left": left, "left_closed": left_closed}
-    return {**found, "called": called, "ends": ends, "swallowed": swallowed}
+    pairs = [{"infer": by_infer, "call": by_call} for by_infer, by_call in zip(*ends, strict=True)]
+    return {**found, "called": called, "ends": pairs, "swallowed": swallowed}
 
 
 def _ending(way: Callable[[np.ndarray], Any], images: np.ndarray) -> str:
@@ -223,8 +280,16 @@ def _alive_after_closing(models: Sequence[Any], alive: Callable[[], Alive]) -> A
     return alive()
 
 
+class Closed(TypedDict):
+    """What `close_instance` answers."""
+
+    alive: Alive
+    again: Outcome
+    infer: Outcome
+
+
 @probe
-def close_instance(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> dict[str, Any]:
+def close_instance(notebook: Notebook, *, plan: bytes, image: list[int], call: Call) -> Closed:
     """Close an instance that is kept. Returns what is `alive` then, and the outcomes of closing and calling `again`."""
     images = images_of(call, image)
     with _file(plan) as path, counted() as alive:
@@ -235,10 +300,15 @@ def close_instance(notebook: Notebook, *, plan: bytes, image: list[int], call: C
         return {"alive": held, "again": _attempt(model.close), "infer": _attempt(lambda: model.infer(images))}
 
 
+class Growth(TypedDict):
+    """What `make_many` and `call_many_times` answer."""
+
+    before: Alive
+    after: Alive
+
+
 @probe
-def make_many(
-    notebook: Notebook, *, plan: bytes, image: list[int], call: Call, cycles: int, warmup: int
-) -> dict[str, Alive]:
+def make_many(notebook: Notebook, *, plan: bytes, image: list[int], call: Call, cycles: int, warmup: int) -> Growth:
     """Make, use and end instances over and over: by `close()`, by a `with` block, by one that raises.
 
     Returns what was alive `before` and `after` the `cycles` that follow the first `warmup`.
@@ -268,7 +338,7 @@ def make_many(
 @probe
 def call_many_times(
     notebook: Notebook, *, plan: bytes, image: list[int], seeds: list[int], number: int, warmup: int
-) -> dict[str, Alive]:
+) -> Growth:
     """Call one instance with new images for each seed. Returns what was alive `before` and `after`, as `make_many`."""
     with _file(plan) as path, counted() as alive:
         model = notebook[CLASS](path)

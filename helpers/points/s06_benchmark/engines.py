@@ -4,12 +4,12 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from helpers.backend import ENGINE, cuda, trt
-from helpers.points.s06_benchmark.timing import SHAPE, images, numbers
+from helpers.points.s06_benchmark.timing import SHAPE, Numbers, images, numbers
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.clock import StillRunningError
 
@@ -23,6 +23,15 @@ _MOST_UNDER_WAY = 1000 if ENGINE == "tensorrt" else 16
 
 _MOST_CALLS, _MOST_S = 1000, 15.0
 _counter = time.perf_counter
+
+
+class Log(TypedDict):
+    """What `QueuedEngine.log` answers."""
+
+    images: np.ndarray
+    start_s: np.ndarray
+    end_s: np.ndarray
+    waited_s: np.ndarray
 
 
 class QueuedEngine:
@@ -82,7 +91,7 @@ class QueuedEngine:
                 break
             call[3] = end
 
-    def log(self) -> dict[str, np.ndarray]:
+    def log(self) -> Log:
         """Return `images`, `start_s`, `end_s` (when the call returned) and `waited_s` of the calls, arrays [calls]."""
         calls = np.array(self._calls, dtype=np.float64).reshape(-1, 4)
         return dict(zip(("images", "start_s", "end_s", "waited_s"), calls.T.copy(), strict=True))
@@ -97,8 +106,15 @@ class QueuedEngine:
             buffer.free()
 
 
+class EngineRun(Numbers):
+    """What `engine_latency` and `engine_throughput` answer."""
+
+    stopped: bool
+    log: Log
+
+
 @probe
-def engine_latency(notebook: Notebook, *, plan: bytes, counts: dict[str, int], attempt: int) -> dict[str, Any]:
+def engine_latency(notebook: Notebook, *, plan: bytes, counts: dict[str, int], attempt: int) -> EngineRun:
     """Call benchmark_latency with an engine at ENGINE_BATCH; return what `numbers` gives, `stopped` and the `log`."""
     benchmark, given = notebook["benchmark_latency"], images(ENGINE_BATCH, attempt)
     engine = QueuedEngine(plan, ENGINE_BATCH, most_calls=_MOST_CALLS)
@@ -106,14 +122,14 @@ def engine_latency(notebook: Notebook, *, plan: bytes, counts: dict[str, int], a
 
 
 @probe
-def engine_throughput(notebook: Notebook, *, plan: bytes, seconds: float, attempt: int) -> dict[str, Any]:
+def engine_throughput(notebook: Notebook, *, plan: bytes, seconds: float, attempt: int) -> EngineRun:
     """Call benchmark_throughput with an engine at ENGINE_BATCH; as above. `attempt` makes it another request."""
     benchmark = notebook["benchmark_throughput"]
     engine = QueuedEngine(plan, ENGINE_BATCH, most_s=_MOST_S)
     return _on_engine(notebook, engine, lambda model: benchmark(model, ENGINE_BATCH, duration_sec=seconds))
 
 
-def _on_engine(notebook: Notebook, queued: QueuedEngine, run: Callable[[Any], Any]) -> dict[str, Any]:
+def _on_engine(notebook: Notebook, queued: QueuedEngine, run: Callable[[Any], Any]) -> EngineRun:
     returned, stopped = None, False
     with queued as engine:
         try:

@@ -115,7 +115,7 @@ class Timed:
         """The power of 1000 that turns what was returned into milliseconds: a wrong unit costs one point here."""
         truth = {"mean": float(self.times.mean()), "median": statistics.median(self.times.tolist())}
         found = {name: self.numbers.get(f"{name}_ms", self.numbers.get(name, 0.0)) for name in truth}
-        powers = [math.log(truth[name] / value, 1e3) for name, value in found.items() if 0 < value < math.inf]
+        powers = [math.log(truth[name] / value, 1e3) for name, value in found.items() if 1e-99 < value < math.inf]
         nearest = min(powers, key=lambda power: abs(power - round(power)), default=0.0)
         return min(_UNITS, key=lambda power: abs(power - nearest))
 
@@ -131,12 +131,13 @@ def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int]
     asked = {"batch": batch, "counts": counts, "long": most_s > 10, "runs": runs, "attempt": attempt}
     reply, seen = timed_reply(case, time_latency, model, 1 + 5 * most_s, **asked)
     found = reply.require(FUNCTION if batch else f"{FUNCTION}(model, None, {_said(counts)})")
-    told = {key: found[key] for key in ("numbers", "others", "known")}
-    result = Timed(**told, **{key: seen[key] for key in ("log", "simulated", "strangers")}, iterations=iterations)
-    if found["known"] and (found["stopped"] or seen["stopped"]):
+    known = found["known"] or not asked["long"]  # what is done in real time too is always known
+    own = {key: seen[key] for key in ("log", "simulated", "strangers")}
+    result = Timed(found["numbers"], found["others"], iterations=iterations, known=known, **own)
+    if known and (found["stopped"] or seen["stopped"]):
         expected = f"{FUNCTION} to return after {warmup} + {iterations} calls of the model ({_said(counts)})"
         raise Missed(expected, f"still running after {result.calls}", "let num_iterations end the timed loop")
-    if found["known"] and "" in found["numbers"] | found["others"]:
+    if known and "" in found["numbers"] | found["others"]:
         advice = f"return a dictionary with {', '.join(STATISTICS)}"
         raise Missed("a dictionary of statistics", f"a {found['type']}", advice)
     return result
@@ -323,6 +324,9 @@ def _outliers(case: Case, attempt: int) -> Timed:
 
 
 def _one_more_or_less(found: Timed) -> str:
+    if found.calls < len(_OUTLIERS_MS):
+        advice = "call the model in every iteration"
+        raise Missed(f"{len(_OUTLIERS_MS)} calls of the model", f"{found.calls}", advice)
     mean, truth, number, every = found.in_ms("mean"), float(found.times.mean()), found.iterations, found.true_ms()
     others = [float(chosen.mean()) for chosen in (every[1:], every[3:], every[2:-1])]
     others += [truth * number / (number - 1), truth * number / (number + 1)]

@@ -9,7 +9,7 @@ import numpy as np
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Reported, point
-from helpers.points.s06_benchmark.timing import SHAPE, settled, time_throughput, timed_reply
+from helpers.points.s06_benchmark.timing import SHAPE, Numbers, settled, time_throughput, timed_reply
 
 __all__ = [
     "DURATION_S",
@@ -93,9 +93,10 @@ class Timed:
 
         0 is right; 1 where batches were counted, -1 where the batch size was multiplied in twice.
         """
-        if self.images_per_s <= 0:
+        low, _ = self.rates()
+        if min(low, self.images_per_s) <= 0:
             return 0
-        off = math.log(self.rates()[0] / self.images_per_s)
+        off = math.log(low / self.images_per_s)
         return min((0, 1, -1), key=lambda power: abs(power * math.log(self.batch) - off))
 
 
@@ -110,7 +111,7 @@ def timed(case: Case, attempt: int, batch: int, seconds: float | None, runs: int
     asked = {"batch": batch, "seconds": seconds, "long": asked_s > 10, "runs": runs, "attempt": attempt}
     reply, seen = timed_reply(case, time_throughput, model, patience_s, **asked)
     found, log = reply.require(FUNCTION), seen["log"]
-    known = found["known"]
+    known = found["known"] or not asked["long"]  # what is done in real time too is always known
     if known and (found["stopped"] or seen["stopped"]):
         text = f"still calling the model after {patience_s:g} s"
         advice = "end the loop when duration_sec seconds have passed on the clock, not a fixed number of seconds"
@@ -122,7 +123,7 @@ def timed(case: Case, attempt: int, batch: int, seconds: float | None, runs: int
     return Timed(rate, batch, log, seen["simulated"], known)
 
 
-def rate_of(found: dict[str, Any]) -> float:
+def rate_of(found: Numbers) -> float:
     """Return the rate, of a number or of a dictionary that holds it under images_per_s or as its only number.
 
     Raises:
@@ -134,7 +135,7 @@ def rate_of(found: dict[str, Any]) -> float:
     if value is None or not math.isfinite(value):
         text = f"a {found['type']}" if value is None else f"{value}"
         raise Missed("images per second as a number", text, "return images / seconds")
-    return value
+    return float(value)
 
 
 def _batch(case: Case, purpose: str) -> int:

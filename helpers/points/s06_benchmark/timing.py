@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,17 @@ from helpers.probes.networks import EDGE
 from helpers.probes.student import Reply
 from helpers.probes.timed_calls import ServedModel, StandIn
 
-__all__ = ["ATTEMPTS", "SHAPE", "images", "numbers", "settled", "time_latency", "time_throughput", "timed_reply"]
+__all__ = [
+    "ATTEMPTS",
+    "SHAPE",
+    "Numbers",
+    "images",
+    "numbers",
+    "settled",
+    "time_latency",
+    "time_throughput",
+    "timed_reply",
+]
 
 SHAPE = (3, EDGE, EDGE)
 """Channels, height and width of the images."""
@@ -24,6 +34,21 @@ ATTEMPTS = 3
 """How often a point looks, where the student's clock is the machine's own: another program may have disturbed it."""
 
 Found = TypeVar("Found")
+
+
+class Numbers(TypedDict):
+    """What `numbers` answers."""
+
+    numbers: dict[str, float]
+    others: dict[str, str]
+    type: str
+
+
+class TimedRun(Numbers):
+    """What `time_latency` and `time_throughput` answer."""
+
+    stopped: bool
+    known: bool
 
 
 @probe
@@ -36,7 +61,7 @@ def time_latency(
     long: bool = False,
     runs: int = 1,
     attempt: int = 0,
-) -> dict[str, Any]:
+) -> TimedRun:
     """Call benchmark_latency with the model that is served.
 
     Args:
@@ -69,7 +94,7 @@ def time_throughput(
     long: bool = False,
     runs: int = 1,
     attempt: int = 0,
-) -> dict[str, Any]:
+) -> TimedRun:
     """Call benchmark_throughput with the served model; `seconds` None leaves duration_sec to its default. As above."""
     benchmark, given = notebook["benchmark_throughput"], {} if seconds is None else {"duration_sec": seconds}
 
@@ -81,7 +106,7 @@ def time_throughput(
 
 def _on_timed_model(
     notebook: Notebook, function: Any, given: Any, patience_s: float, long: bool, run: Callable[[StandIn], Any]
-) -> dict[str, Any]:
+) -> TimedRun:
     """Run on a simulated clock; where the code did not live by it, in real time."""
     for kind in (SimulatedClock,) if long else (SimulatedClock, RealClock):
         clock, returned, stopped = kind(patience_s), None, False
@@ -114,7 +139,7 @@ def timed_reply(
     return reply, seen
 
 
-def numbers(returned: Any) -> dict[str, Any]:
+def numbers(returned: Any) -> Numbers:
     """Return what a function gave as plain data: `numbers` and, for what is none, `others` by name, and its `type`.
 
     A value that is no dictionary has the name "".

@@ -1,10 +1,11 @@
 """The student's side of step 7: its loop on a model whose answers are known beforehand, and on an engine."""
 
 import contextlib
+import math
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from unittest import mock
 
 import numpy as np
@@ -114,6 +115,20 @@ def _open_order() -> Iterator[None]:
         yield
 
 
+class Rates(TypedDict):
+    """What `evaluate_engine` answers."""
+
+    top1: float
+    top5: float
+    kind: str
+
+
+class KnownRates(Rates):
+    """What `evaluate_known` answers."""
+
+    wrong_inputs: list[str]
+
+
 @probe
 def evaluate_known(
     notebook: Notebook,
@@ -128,7 +143,7 @@ def evaluate_known(
     fails_on: int | None = None,
     edge: int = 224,
     unused: int = 0,
-) -> dict[str, Any]:
+) -> KnownRates:
     """Evaluate a model that gives image i row i of `scores`; `num_samples` None leaves it to the function's default.
 
     `as_list`: the loader is a list of batches, as behind the notebook's progress bar, and no DataLoader.
@@ -151,8 +166,11 @@ def evaluate_known(
 @probe
 def evaluate_engine(
     notebook: Notebook, *, plan: bytes, images: np.ndarray, labels: np.ndarray, batch_size: int
-) -> dict[str, Any]:
-    """Evaluate an engine on images float32 [N, 3, H, W] through the inference class that the notebook uses."""
+) -> Rates:
+    """Evaluate an engine on images float32 [N, 3, H, W] through the inference class that the notebook uses.
+
+    Returns `top1`, `top5` and `kind` as `_pair`.
+    """
     data = TensorDataset(torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64)))
     inference = notebook.value(_INFERENCE) or load_definition(_INFERENCE)
     with tempfile.TemporaryDirectory() as folder:
@@ -162,14 +180,14 @@ def evaluate_engine(
             return _pair(notebook[FUNCTION](model, DataLoader(data, batch_size=batch_size), len(labels)))
 
 
-def _pair(returned: Any) -> dict[str, Any]:
-    """Return {"top1", "top5", "kind": "pair"}, or in `kind` what the function gave where that is no pair of numbers."""
+def _pair(returned: Any) -> Rates:
+    """Return {"top1", "top5", "kind": "pair"}; in `kind` what the function gave where that is no pair of numbers."""
     try:
         found = list(returned)
         top1, top5 = (float(value) for value in found if not isinstance(value, (str, bytes)))
         return {"top1": top1, "top5": top5, "kind": "pair"}
     except (TypeError, ValueError):
-        return {"kind": f"{type(returned).__name__} {str(returned)[:80]}"}
+        return {"top1": math.nan, "top5": math.nan, "kind": f"{type(returned).__name__} {str(returned)[:80]}"}
 
 
 def ranked_scores(random: np.random.Generator, labels: np.ndarray, ranks: np.ndarray, classes: int) -> np.ndarray:

@@ -147,7 +147,7 @@ def _unrounded(case: Case) -> None:
 
 def _no_share_of(images: int, found: dict[str, Any], limit: float) -> list[tuple[float, float]]:
     """Return the rates that are further than `limit` from any number of images over `images`, and the nearest."""
-    pairs = [(rate, 100 * round(rate * images / 100) / images) for rate in in_percent(found)]
+    pairs = [(rate, 100 * float(np.rint(rate * images / 100)) / images) for rate in in_percent(found)]
     return [(rate, exact) for rate, exact in pairs if not abs(rate - exact) <= limit]
 
 

@@ -2,7 +2,7 @@
 
 Each is called with runs that were made up (runs.py), since a number that is typed, or taken from another run, is right
 by chance at most once. Reading order: runs.py, contents.py (the report), figures.py (a matplotlib figure as data),
-charts.py, page.py, text.py (key figures and analysis).
+naming.py (names, batches and units in texts), charts.py, page.py, text.py (key figures and analysis).
 """
 
 from helpers.points.point import Check

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -17,12 +16,13 @@ from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Reported
-from helpers.points.s08_report.figures import FUNCTION, charts_drawn
+from helpers.points.s08_report.figures import FUNCTION, MOST_MARKS, Axis, Charts, Drawn, MarkFacts, Plot, charts_drawn
+from helpers.points.s08_report.naming import batch_in, has_unit, name_in
 from helpers.points.s08_report.pictures import shapes, unseen
 from helpers.points.s08_report.runs import Part, Run
 from helpers.points.s08_report.text import NUMBER, half_a_unit, number
 
-__all__ = ["CHARTS", "FUNCTION", "PARTS", "UNITS", "name_in"]
+__all__ = ["CHARTS", "FUNCTION", "PARTS", "UNITS"]
 
 CHARTS = ("latency", "throughput", "speedup", "accuracy")
 UNITS = {"latency": "ms", "throughput": "images/s", "speedup": "×"}
@@ -34,17 +34,8 @@ _BARS = {"bar": "y", "barh": "x"}  # the axis along which a bar is long
 _RELATIVE = 0.005
 """How far a drawn number may lie from the report's: a tenth of what an eye can tell."""
 
-_WRITTEN = {
-    "ms": r"\bms\b|\bmilliseconds?\b",
-    "images/s": r"(?:images?|imgs?)\s*(?:/|per|·|\s)\s*s(?:ec(?:ond)?s?)?\b|(?:images?|imgs?)\W+s\W*(?:-|−|⁻)\W*[1¹]",
-    "×": r"×|\\times|\bx\b|\btimes\b|\bratio\b|\brelative\b",
-    "%": r"%|\bper ?cent(?:age)?\b",
-}
-_BATCH = re.compile(
-    r"(?:\b(?:batch(?:[ _-]?size)?|bs|b|n)\W{0,3}|^\W*)(\d+)(?:\.0+)?(?=\W*$|\W*images?\W*$|[\s,:;)])", re.IGNORECASE
-)
-
-Facts = dict[str, Any]
+_FAR = 1e9
+"""Pixels from a mark to a text that points at no number."""
 
 _DRAWN = Reported(
     "where each mark of a figure stands: it is read in the student's process, since no pickle is ever loaded"
@@ -62,40 +53,13 @@ class Mark:
     away: float
 
 
-def has_unit(label: str, unit: str) -> bool:
-    """Return whether an axis label holds a unit, in any of the ways it is written."""
-    return bool(re.search(_WRITTEN[unit], label, re.IGNORECASE))
-
-
-def name_in(text: str, names: Sequence[str]) -> str:
-    """Return the one name that a text holds, however it is written: "FP16", "fp-16"; "" where it is none or several."""
-    spans = {match.span(): name for name in names for match in _spelled(name).finditer(text.lower())}
-    inner = {one for one in spans for a, b in spans if (a, b) != one and a <= one[0] and one[1] <= b}
-    found = {name for span, name in spans.items() if span not in inner}
-    if found == {BASELINE, "fp32"}:  # "PyTorch, eager FP32"
-        return BASELINE
-    return found.pop() if len(found) == 1 else ""
-
-
-def _spelled(name: str) -> re.Pattern[str]:
-    parts = r"[\W_]?".join(re.findall(r"[a-z]+|\d+", name))
-    pattern = r"(?:py)?torch(?:\W*fp\W?32)?" if name == BASELINE else parts
-    return re.compile(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])")
-
-
-def batch_in(text: str, run: Run) -> str:
-    """Return the batch that a text says, as a number alone or after the word; "" where it says none of the run's."""
-    match = _BATCH.search(text) if not name_in(text, run.names) or "batch" in text.lower() else None
-    return match[1] if match and match[1] in run.batches else ""
-
-
-def _picture(reply: Facts, chart: str) -> bytes:
+def _picture(reply: Charts, chart: str) -> bytes:
     """Return the picture of that figure."""
     _figure(reply, chart)
     return reply["charts"][chart]["svg"]
 
 
-def _figure(reply: Facts, chart: str) -> Facts:
+def _figure(reply: Charts, chart: str) -> Drawn:
     """Return what the figure of that name holds; raise Missed where there is none, or nothing in it."""
     found = reply["charts"].get(chart)
     if found is None:
@@ -109,21 +73,35 @@ def _figure(reply: Facts, chart: str) -> Facts:
     if found["same_as"] != chart:
         advice = "begin each chart with a figure of its own: plt.subplots()"
         raise Missed(f"a Figure of its own for {chart!r}", f"that of {found['same_as']!r}", advice)
+    if not all(map(_in_pairs, found["figure"]["axes"])):
+        expected = f"two numbers for each place in {chart!r}, and a number and a text for each tick"
+        raise Missed(expected, "others, or too many", "restart the kernel, run all cells")
     if not any(axes["marks"] for axes in found["figure"]["axes"]):
         advice = "draw into the figure that you return; a line of one point is seen by its marker"
         raise Missed(f"lines, bars or points in {chart!r}", "nothing that can be seen", advice)
     return found["figure"]
 
 
-def _labels(figure: Facts, side: str) -> list[str]:
+def _in_pairs(axes: Plot) -> bool:
+    """Return whether what comes in pairs does, and no more of it than `charts_drawn` looks at."""
+    parts = [*axes["notes"], *axes["marks"]]
+    places = [axes["x"]["limits"], axes["y"]["limits"], *(part["at"] for part in parts)]
+    ticks = [*axes["x"]["ticks"], *axes["y"]["ticks"]]
+    ticks += [mark[f"{side}_tick"][::-1] for mark in axes["marks"] for side in "xy"]
+    whole = all([*map(type, place)] == [float, float] for place in places)
+    whole &= all([*map(type, tick)] == [float, str] for tick in ticks)
+    return whole and max(len(axes["notes"]), len(axes["marks"])) <= MOST_MARKS
+
+
+def _labels(figure: Drawn, side: str) -> list[str]:
     return [label for label in (figure[f"{side}_label"], *(axes[side]["label"] for axes in figure["axes"])) if label]
 
 
-def _check_exists(figure: Facts, run: Run, chart: str) -> str:
+def _check_exists(figure: Drawn, run: Run, chart: str) -> str:
     return f"{chart}: {sum(len(axes['marks']) for axes in figure['axes'])} marks"
 
 
-def _check_labels(figure: Facts, run: Run, chart: str) -> str:
+def _check_labels(figure: Drawn, run: Run, chart: str) -> str:
     labels = {side: _labels(figure, side) for side in "xy"}
     for side, found in labels.items():
         if not found:
@@ -145,7 +123,7 @@ def _check_labels(figure: Facts, run: Run, chart: str) -> str:
     return f"{chart}: {' and '.join(said)}"
 
 
-def _over_another(axes: Facts, figure: Facts) -> bool:
+def _over_another(axes: Plot, figure: Drawn) -> bool:
     """Return whether a plot without labels lies over another one of other limits, as twinx() lays it."""
     scales = [
         [other["x"]["limits"], other["y"]["limits"]] for other in figure["axes"] if other["place"] == axes["place"]
@@ -153,14 +131,14 @@ def _over_another(axes: Facts, figure: Facts) -> bool:
     return any(scale != scales[0] for scale in scales) and not axes["x"]["label"] and not axes["y"]["label"]
 
 
-def _check_device(figure: Facts, run: Run, chart: str) -> str:
+def _check_device(figure: Drawn, run: Run, chart: str) -> str:
     if _naming(figure, run):
         return f"{chart} names it"
     found = " · ".join(text for text in figure["texts"] if len(text) > 8)[:160] or "no such text"
     raise Missed(f"{run.report['engine']!r} in {chart!r}", found, "put the report's `engine` into the title")
 
 
-def _naming(figure: Facts, run: Run) -> list[str]:
+def _naming(figure: Drawn, run: Run) -> list[str]:
     """Return the texts in which the words of the report's engine follow one another."""
     engine = re.findall(r"\w+", run.report["engine"].lower())
 
@@ -171,7 +149,7 @@ def _naming(figure: Facts, run: Run) -> list[str]:
     return [text for text in figure["texts"] if names(text)]
 
 
-def _check_limits(figure: Facts, run: Run, chart: str) -> str:
+def _check_limits(figure: Drawn, run: Run, chart: str) -> str:
     for axes in figure["axes"]:
         for mark in axes["marks"]:
             for side in "xy":
@@ -182,7 +160,7 @@ def _check_limits(figure: Facts, run: Run, chart: str) -> str:
     return f"{chart}: nothing cut off"
 
 
-def _check_apart(bars: list[Facts], chart: str) -> None:
+def _check_apart(bars: list[MarkFacts], chart: str) -> None:
     ends = sorted((bar["y" if bar["kind"] == "barh" else "x"], abs(bar["thick"])) for bar in bars)
     for (place, thick), (following, other) in pairwise(ends):
         if following - place < 0.99 * (thick + other) / 2:
@@ -198,14 +176,14 @@ def _check_inside(value: float, limits: list[float], chart: str) -> None:
         raise Missed(f"all that {chart!r} shows within its axes", found, "let the limits follow the numbers")
 
 
-def _check_bar(mark: Facts, axis: Facts, chart: str) -> None:
+def _check_bar(mark: MarkFacts, axis: Axis, chart: str) -> None:
     low, high = axis["limits"]
     if axis["scale"] != "linear" or mark["base"] != 0 or not low <= 0 <= high:
         found = f"a {axis['scale']} axis from {low:.4g}, bars from {mark['base']:.4g}"
         raise Missed(f"bars of {chart!r} that start at 0", found, "a bar's length is read as its value")
 
 
-def _value_side(mark: Facts, axes: Facts, chart: str) -> str:
+def _value_side(mark: MarkFacts, axes: Plot, chart: str) -> str:
     """Return the axis that a mark's value is read at: a bar's length, else the axis whose label has the unit."""
     if mark["kind"] in _BARS:
         return _BARS[mark["kind"]]
@@ -213,7 +191,7 @@ def _value_side(mark: Facts, axes: Facts, chart: str) -> str:
     return "x" if has_unit(axes["x"]["label"], unit) and not has_unit(axes["y"]["label"], unit) else "y"
 
 
-def _beside(axes: Facts, run: Run) -> dict[int, str]:
+def _beside(axes: Plot, run: Run) -> dict[int, str]:
     """Return the text beside a mark, by the mark's index. One that is alone beside a line is that of the whole line.
 
     Each text with a name goes to one mark, so that the sum of all distances is least: those are the right pairs
@@ -225,7 +203,7 @@ def _beside(axes: Facts, run: Run) -> dict[int, str]:
     if not notes or not places:
         return {}
     apart = np.array([note["at"] for note in notes])[:, None] - np.array(list(places))[None]
-    pairs = zip(*linear_sum_assignment(np.hypot(apart[..., 0], apart[..., 1])), strict=True)
+    pairs = zip(*linear_sum_assignment(np.fmin(np.hypot(apart[..., 0], apart[..., 1]), _FAR)), strict=True)
     beside = {list(places.values())[place]: notes[note]["text"] for note, place in pairs}
     by_series: dict[int, set[str]] = {}
     for index, text in beside.items():
@@ -234,7 +212,7 @@ def _beside(axes: Facts, run: Run) -> dict[int, str]:
     return {index: whole[mark["series"]] for index, mark in enumerate(marks) if mark["series"] in whole} | beside
 
 
-def _read(axes: Facts, run: Run, chart: str) -> Iterator[Mark]:
+def _read(axes: Plot, run: Run, chart: str) -> Iterator[Mark]:
     """Yield the marks of a plot as a reader takes them; of a line's marks at one tick, that which is nearest to it."""
     beside, nearest = _beside(axes, run), {}
     for index, facts in enumerate(axes["marks"]):
@@ -249,7 +227,7 @@ def _read(axes: Facts, run: Run, chart: str) -> Iterator[Mark]:
     yield from nearest.values()
 
 
-def _plots(figure: Facts, chart: str) -> Iterator[Facts]:
+def _plots(figure: Drawn, chart: str) -> Iterator[Plot]:
     """Yield the plots of a figure but those whose labels say another quantity, as that of a second axis may."""
     for axes in figure["axes"]:
         labels = [axes[side]["label"] for side in "xy"]
@@ -258,7 +236,7 @@ def _plots(figure: Facts, chart: str) -> Iterator[Facts]:
             yield axes
 
 
-def _check_scale(axes: Facts, side: str, figure: Facts, chart: str) -> None:
+def _check_scale(axes: Plot, side: str, figure: Drawn, chart: str) -> None:
     """Raise Missed where no number can be taken at an axis: its ticks say none, or not where they stand.
 
     Numbers written beside the marks do as well. Ticks in mathematical notation, with an offset, or in thousands are
@@ -278,7 +256,7 @@ def _check_scale(axes: Facts, side: str, figure: Facts, chart: str) -> None:
             raise Missed(expected, f"{text!r} at {place:.4g}", "a tick's text is the value of its place")
 
 
-def _check_numbers(figure: Facts, run: Run, chart: str) -> str:
+def _check_numbers(figure: Drawn, run: Run, chart: str) -> str:
     if chart == "accuracy":
         return _check_accuracy(figure, run)
     shown: dict[tuple[str, str], list[float]] = {}
@@ -316,7 +294,7 @@ def _misread(
     raise Missed(expected, "nothing is read there", "draw every name at every batch, at the tick of that batch")
 
 
-def _check_accuracy(figure: Facts, run: Run) -> str:
+def _check_accuracy(figure: Drawn, run: Run) -> str:
     batch = run.batches[-1]
     across, upright = (" ".join(_labels(figure, side)) for side in "xy")
     swapped = has_unit(across, "%") and not has_unit(upright, "%")
@@ -340,7 +318,7 @@ def _check_accuracy(figure: Facts, run: Run) -> str:
     return f"accuracy: {len(run.names)} names at the speed-up of batch {batch} and their top-1"
 
 
-def _check_batch_said(figure: Facts, batch: str) -> None:
+def _check_batch_said(figure: Drawn, batch: str) -> None:
     said = {match for text in figure["texts"] for match in re.findall(r"(?i)\bbatch\D{0,12}(\d+)", text)}
     if wrong := said - {batch}:
         expected = f"'accuracy' to say the batch of its speed-up, {batch}"
@@ -351,17 +329,17 @@ def _equal(found: float, right: float) -> bool:
     return abs(found - right) <= _RELATIVE * abs(right)
 
 
-def _see_shapes(svg: bytes, figure: Facts, run: Run, chart: str) -> None:
+def _see_shapes(svg: bytes, figure: Drawn, run: Run, chart: str) -> None:
     if not shapes(svg):
         raise Missed(f"lines, bars or points in the picture of {chart!r}", "nothing that can be seen", "draw them")
 
 
-def _see_labels(svg: bytes, figure: Facts, run: Run, chart: str) -> None:
+def _see_labels(svg: bytes, figure: Drawn, run: Run, chart: str) -> None:
     if lacking := unseen([*_labels(figure, "x"), *_labels(figure, "y")], svg):
         raise Missed(f"the labels of {chart!r} in its picture", f"no {lacking[0]!r}", "label the axes that are drawn")
 
 
-def _see_device(svg: bytes, figure: Facts, run: Run, chart: str) -> None:
+def _see_device(svg: bytes, figure: Drawn, run: Run, chart: str) -> None:
     named = _naming(figure, run)
     if len(unseen(named, svg)) == len(named):
         raise Missed(f"{named[0]!r} in the picture of {chart!r}", "no such text", "write into the figure itself")
@@ -369,12 +347,15 @@ def _see_device(svg: bytes, figure: Facts, run: Run, chart: str) -> None:
 
 def _part(
     title: str,
-    check: Callable[[Facts, Run, str], str],
+    check: Callable[[Drawn, Run, str], str],
     reported: Reported | None = None,
-    see: Callable[[bytes, Facts, Run, str], None] = lambda svg, figure, run, chart: None,
+    see: Callable[[bytes, Drawn, Run, str], None] = lambda svg, figure, run, chart: None,
 ) -> Part:
     def judge(case: Case, runs: Sequence[Run], chart: str) -> str:
         replies = case.call(charts_drawn, reports=[run.report for run in runs]).require(FUNCTION)
+        if len(replies) != len(runs):
+            found = f"those of {len(replies)}"
+            raise Missed(f"the charts of {len(runs)} reports", found, "restart the kernel, run all cells")
         said = []
         for reply, run in zip(replies, runs, strict=True):
             said.append(check(_figure(reply, chart), run, chart))

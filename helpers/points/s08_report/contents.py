@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
 from helpers.backend import trt
 from helpers.lab import BASELINE, artifact_path, made_by
@@ -29,10 +29,15 @@ _BY_BATCH = ("latency_ms", "throughput")
 _MEMORY_NAMES = ("device_memory_size", "device_memory_size_v2")  # TensorRT 10 has both
 
 
+class Built(TypedDict):
+    """What `report_built` answers."""
+
+    content: Any
+    returned_type: str
+
+
 @probe
-def report_built(
-    notebook: Notebook, *, latency: Any, throughput: Any, accuracy: Any, files: dict[str, str]
-) -> dict[str, Any]:
+def report_built(notebook: Notebook, *, latency: Any, throughput: Any, accuracy: Any, files: dict[str, str]) -> Built:
     """Call `build_report`; `files` names the artifact that each name stands for.
 
     Returns `content` (what it returned, as JSON would hold it; None where it cannot) and `returned_type`.
@@ -54,10 +59,11 @@ def built(case: Case, run: Run) -> dict[str, Any]:
     """Return the report that the student's function makes of a run."""
     data = {"latency": run.latency, "throughput": run.throughput, "accuracy": run.accuracy, "files": run.files}
     reply = case.call(report_built, **data).require(FUNCTION)
-    if not isinstance(reply["content"], dict):
+    content = as_json(reply["content"])  # what was not the probe's answer may be no JSON
+    if not isinstance(content, dict):
         found = f"a {reply['returned_type']} that json.dumps does not take as a dictionary"
         raise Missed("the content of report.json, as a dictionary", found, "return the dictionary of the schema")
-    return reply["content"]
+    return content
 
 
 def _needed(case: Case, name: str) -> bytes:
@@ -102,16 +108,18 @@ def _agrees(case: Case, runs: Sequence[Run], key: str) -> str:
     return f"{key} right in {len(runs)} runs that were made up"
 
 
-def _check_order(table: dict[str, dict[str, float]], batches: list[str], key: str) -> None:
-    if name := _misplaced(table, batches):
+def _check_order(table: dict[str, Any], batches: list[str], key: str) -> None:
+    rows = {name: row for name, row in table.items() if isinstance(row, dict)}  # what nobody asked for is free
+    if name := _misplaced(rows, batches):
         expected = f"the batches of {key}[{name!r}] in rising order: {', '.join(batches)}"
-        raise Missed(expected, ", ".join(table[name]), "sort them as numbers, not as text")
+        raise Missed(expected, ", ".join(rows[name]), "sort them as numbers, not as text")
 
 
 def _misplaced(table: Any, batches: list[str]) -> str | None:
     """Return the first name of a table whose batches stand in another order, or do not all stand there."""
-    series = table if isinstance(table, dict) else {"": ()}
-    return next((name for name, row in series.items() if [batch for batch in row if batch in batches] != batches), None)
+    series = table if isinstance(table, dict) else {"": {}}
+    rows = {name: row if isinstance(row, dict) else {} for name, row in series.items()}
+    return next((name for name, row in rows.items() if [batch for batch in row if batch in batches] != batches), None)
 
 
 def _differences(found: Any, expected: Any, where: str, optional: Sequence[str]) -> list[tuple[str, str, str]]:

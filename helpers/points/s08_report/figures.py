@@ -6,7 +6,7 @@ and the text of the tick nearest to it on each axis. Marks, texts and ticks that
 
 import io
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 import matplotlib
 import numpy as np
@@ -19,10 +19,10 @@ from matplotlib.text import Annotation, Text
 
 from helpers.probes.answer import Notebook, probe
 
-__all__ = ["FUNCTION", "charts_drawn", "drawn"]
+__all__ = ["FUNCTION", "MOST_MARKS", "Axis", "Chart", "Charts", "Drawn", "MarkFacts", "Plot", "charts_drawn", "drawn"]
 
 FUNCTION = "draw_charts"
-_MOST_MARKS = 2000
+MOST_MARKS = 2000
 _NOTHING = ("None", "none", "", " ", None)
 """How matplotlib writes that a line has no stroke, or no marker."""
 
@@ -30,8 +30,76 @@ Look = tuple[tuple[float, ...], str]
 Shape = tuple[str, str, Look, float, float, float, float]
 
 
+class Axis(TypedDict):
+    """What `_axis` answers; `limits` are two, a tick is its place and its text."""
+
+    label: str
+    limits: list[float]
+    scale: str
+    ticks: list[list[float | str]]
+    offset: str
+
+
+class Note(TypedDict):
+    """A text in a plot, and the two pixels that it points at."""
+
+    text: str
+    at: list[float]
+
+
+class MarkFacts(TypedDict):
+    """What `_marks` answers of a mark; `at` is two pixels, a tick its text and how far away it is."""
+
+    series: int
+    kind: str
+    x: float
+    y: float
+    base: float
+    thick: float
+    at: list[float]
+    legend: str
+    x_tick: list[str | float]
+    y_tick: list[str | float]
+
+
+class Plot(TypedDict):
+    """What `_axes` answers."""
+
+    title: str
+    place: list[float]
+    x: Axis
+    y: Axis
+    notes: list[Note]
+    marks: list[MarkFacts]
+
+
+class Drawn(TypedDict):
+    """What `drawn` answers."""
+
+    texts: list[str]
+    x_label: str
+    y_label: str
+    axes: list[Plot]
+
+
+class Chart(TypedDict):
+    """What `charts_drawn` answers of a chart."""
+
+    type: str
+    figure: Drawn | None
+    same_as: str
+    svg: bytes
+
+
+class Charts(TypedDict):
+    """What `charts_drawn` answers of a report."""
+
+    returned_type: str
+    charts: dict[str, Chart]
+
+
 @probe
-def charts_drawn(notebook: Notebook, *, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def charts_drawn(notebook: Notebook, *, reports: list[dict[str, Any]]) -> list[Charts]:
     """Call `draw_charts(report)` for each report; figures that it leaves open stay so meanwhile, then they are closed.
 
     Returns for each `returned_type` and `charts`: for each name `type`, `figure` (`drawn`; None where it is no Figure),
@@ -47,7 +115,7 @@ def charts_drawn(notebook: Notebook, *, reports: list[dict[str, Any]]) -> list[d
             plt.close(number)
 
 
-def _charts(returned: Any) -> dict[str, Any]:
+def _charts(returned: Any) -> Charts:
     found = {str(name): value for name, value in returned.items()} if isinstance(returned, dict) else {}
     charts = {name: _chart(name, found) for name in found}
     pictures = {name: _picture(figure) if isinstance(figure, Figure) else b"" for name, figure in found.items()}
@@ -77,7 +145,7 @@ def _chart(name: str, found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def drawn(figure: Figure) -> dict[str, Any]:
+def drawn(figure: Figure) -> Drawn:
     """Return `texts` (all that is written in a figure), `x_label`, `y_label` (of the whole) and `axes`."""
     figure.draw_without_rendering()
     return {
@@ -88,13 +156,15 @@ def drawn(figure: Figure) -> dict[str, Any]:
     }
 
 
-def _axes(axes: Axes) -> dict[str, Any]:
+def _axes(axes: Axes) -> Plot:
     """Return the data of one plot: its two axes, `title`, `notes` (texts and the pixels they point at) and `marks`.
 
     `place` is where it lies in the figure: two plots at one place lie over each other.
     """
     titles = (_text(getattr(axes, part)) for part in ("title", "_left_title", "_right_title"))
-    notes = [{"text": text, "at": _anchor(axes, note)} for note in axes.texts if (text := _text_inside(note))]
+    notes = [
+        {"text": text, "at": _anchor(axes, note)} for note in axes.texts[:MOST_MARKS] if (text := _text_inside(note))
+    ]
     return {
         "title": " ".join(filter(None, titles)),
         "place": np.round(axes.get_position().bounds, 3).tolist(),
@@ -105,11 +175,11 @@ def _axes(axes: Axes) -> dict[str, Any]:
     }
 
 
-def _axis(axis: Any) -> dict[str, Any]:
+def _axis(axis: Any) -> Axis:
     return {
         "label": _text(axis.label) if _shown(axis) else "",
         "limits": sorted(float(limit) for limit in axis.get_view_interval()),
-        "scale": axis.get_scale(),
+        "scale": str(axis.get_scale()),
         "ticks": [list(label) for label in _tick_labels(axis)],
         "offset": axis.get_offset_text().get_text(),
     }
@@ -152,12 +222,12 @@ def _anchor(axes: Axes, note: Text) -> list[float] | None:
         return None
 
 
-def _marks(axes: Axes) -> list[dict[str, Any]]:
+def _marks(axes: Axes) -> list[MarkFacts]:
     legend, ticks, found = _legend(axes), [_ticks(axes, side) for side in (0, 1)], []
     for series, shapes in enumerate(_series(axes)):
         for kind, label, look, x, y, base, thick in shapes:
             at = axes.transData.transform((x, y))
-            if np.isfinite([x, y, *at]).all() and len(found) < _MOST_MARKS:
+            if np.isfinite([x, y, *at]).all() and len(found) < MOST_MARKS:
                 near = {f"{name}_tick": _nearest(at[side], ticks[side]) for side, name in enumerate("xy")}
                 mark = {"series": series, "kind": kind, "x": x, "y": y, "base": base, "at": at.tolist()}
                 mark["thick"] = thick

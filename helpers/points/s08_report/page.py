@@ -9,7 +9,8 @@ from itertools import zip_longest
 from helpers.lab import BASELINE
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.s08_report.charts import CHARTS, batch_in, name_in
+from helpers.points.s08_report.charts import CHARTS
+from helpers.points.s08_report.naming import batch_in, name_in
 from helpers.points.s08_report.runs import Part, Run
 from helpers.points.s08_report.text import NUMBER, number
 from helpers.probes.answer import Notebook, probe
@@ -101,7 +102,11 @@ def _page(case: Case, run: Run) -> Page:
     source = case.call(page_written, report=run.report).require(FUNCTION)
     if source is None:
         raise Missed(f"the page's HTML as text from {FUNCTION}", "another type", "return the text, do not write a file")
-    return Page(source)
+    try:
+        return Page(source)
+    except (AssertionError, ValueError) as error:  # of html.parser
+        advice = "look at its marks that begin with <! or &#"
+        raise Missed("a page that can be read as HTML", str(error)[:120], advice) from error
 
 
 def _check_charts(page: Page, run: Run) -> str:

@@ -3,9 +3,9 @@
 It is a stranger's file: only its text is searched, nothing in it is run, loaded or expanded.
 """
 
-import html
 import re
 from collections.abc import Iterable
+from xml.sax.saxutils import unescape
 
 __all__ = ["shapes", "shown", "unseen"]
 
@@ -17,7 +17,7 @@ _SYMBOLS = {r"\times": "×", r"\%": "%", r"\cdot": "·"}
 def shown(svg: bytes) -> str:
     """Return all texts of a picture, one after the other, without blanks."""
     texts = _TEXT.findall(svg.decode(errors="replace"))
-    return _bare("".join(html.unescape(re.sub(r"<[^>]*>", "", text)) for text in texts))
+    return _bare("".join(unescape(re.sub(r"<[^>]*>", "", text)) for text in texts))
 
 
 def unseen(texts: Iterable[str], svg: bytes) -> list[str]:

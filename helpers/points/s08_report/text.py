@@ -32,7 +32,7 @@ KEYS = ("fastest_name", "fastest_batch", "int8_speedup", "int8_top1_loss", "int8
 WORDS = (200, 400)
 FEWEST_QUOTES, FEWEST_UNITS = 5, 3
 
-NUMBER = r"[-−+]?\d{1,3}(?:[,\u202f\u2009]\d{3})+(?:\.\d+)?|[-−+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+NUMBER = r"[-−+]?\d{1,3}(?:[,\u202f\u2009]\d{3})+(?:\.\d+)?|[-−+]?\d+(?:\.\d+)?(?:[eE][-+]?\d{1,2})?"
 UNITS = {
     "×": r"×(?! ?\d)|x(?! ?\d)(?![\w-])|\\times|times(?= (?:as|faster|the|smaller|larger|higher|lower|more|less)\b)",
     "ms": r"ms(?!\w)|milliseconds?(?!\w)",

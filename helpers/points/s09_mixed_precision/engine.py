@@ -4,19 +4,17 @@ import tempfile
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from helpers.backend import trt
 from helpers.lab import PROFILE_BATCHES
 from helpers.layers import engine_layers, ran_in
 from helpers.missed import Missed
 from helpers.points import builders
-from helpers.points.builders import Built
 from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s09_mixed_precision.networks import cache_of, chosen_layers, network
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.builds import OLDER, as_bytes, failed_build, recorded_builds
+from helpers.probes.builds import OLDER, BuiltEngine, FailedBuild, as_bytes, failed_build, recorded_builds
 from helpers.probes.loads import loads
 
 __all__ = ["BATCHES", "FUNCTION", "built", "failures", "plan", "precision", "precisions_of", "profile"]
@@ -26,8 +24,14 @@ BATCHES = PROFILE_BATCHES
 _CONVOLUTIONS = ("conv0", "conv1", "conv2", "conv3")
 
 
+class BuiltMixed(BuiltEngine):
+    """What `build_mixed` answers."""
+
+    cache_kept: bool
+
+
 @probe
-def build_mixed(notebook: Notebook, *, onnx: bytes, cache: bytes, keep: list[str]) -> dict[str, Any]:
+def build_mixed(notebook: Notebook, *, onnx: bytes, cache: bytes, keep: list[str]) -> BuiltMixed:
     """Call build_engine_mixed; the result is `build_engine`'s, and `cache_kept`: whether the cache is as it was."""
     build = notebook[FUNCTION]
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as builds:
@@ -47,7 +51,7 @@ def build_mixed(notebook: Notebook, *, onnx: bytes, cache: bytes, keep: list[str
 
 
 @probe
-def failing_mixed(notebook: Notebook, *, onnx: bytes, parsed: bool, cache: bytes) -> dict[str, Any]:
+def failing_mixed(notebook: Notebook, *, onnx: bytes, parsed: bool, cache: bytes) -> FailedBuild:
     """Call build_engine_mixed where it must fail; the result is `failed_build`'s."""
     build = notebook[FUNCTION]
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +60,7 @@ def failing_mixed(notebook: Notebook, *, onnx: bytes, parsed: bool, cache: bytes
         return failed_build(lambda source, target: build(source, target, scales, []), onnx, parsed=parsed)
 
 
-def built(case: Case) -> Built:
+def built(case: Case) -> BuiltMixed:
     """Return what `build_mixed` answers for the case's network and layers."""
     model = network(case)
     asked = {"onnx": model, "cache": cache_of(case, model), "keep": chosen_layers(case)}

@@ -1,6 +1,6 @@
 """keep_in_half(network, config, names): what it sets on a network, and what it leaves alone."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 from helpers.backend import network_flags, trt
 from helpers.missed import Missed
@@ -10,7 +10,7 @@ from helpers.points.s09_mixed_precision.networks import chosen_layers, network
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.frames import said
 
-__all__ = ["FUNCTION", "flags", "precisions", "types", "unknown"]
+__all__ = ["FUNCTION", "Refusal", "flags", "precisions", "types", "unknown"]
 
 _SET = Reported("what is set on a network before it is built: it lives in the student's process")
 
@@ -18,8 +18,33 @@ FUNCTION = "keep_in_half"
 _FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
 
 
+class Refusal(TypedDict):
+    """An exception of the student's function."""
+
+    type: str
+    message: str
+
+
+class SetOn(TypedDict):
+    """What is set on a layer."""
+
+    precision: str | None
+    types: dict[str, str | None]
+
+
+class Kept(TypedDict):
+    """What `keep_layers` answers."""
+
+    names: list[str]
+    error: Refusal | None
+    flags: dict[str, bool]
+    outputs: list[str]
+    convolutions: list[str]
+    layers: dict[str, SetOn]
+
+
 @probe
-def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], ends: bool = False) -> dict[str, Any]:
+def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str], ends: bool = False) -> Kept:
     """Call keep_in_half on an ONNX model's network and a new configuration; with `ends` for its first and last layer.
 
     Returns `names`, `error` (type and message, None without one), `flags` (name → set), the network's `outputs`, the
@@ -62,17 +87,17 @@ def _names(found: Any) -> set[str]:
     return {layer.name for layer in _each(found)}
 
 
-def _layers(found: Any) -> dict[str, dict[str, Any]]:
+def _layers(found: Any) -> dict[str, SetOn]:
     return {layer.name: _set_on(layer) for layer in _each(found)}
 
 
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _changed(before: SetOn, after: SetOn) -> SetOn:
     """Return `after` with None in the place of what was there before."""
     types = {name: None if kind == before["types"].get(name) else kind for name, kind in after["types"].items()}
     return {"precision": None if after["precision"] == before["precision"] else after["precision"], "types": types}
 
 
-def _set_on(layer: Any) -> dict[str, Any]:
+def _set_on(layer: Any) -> SetOn:
     types = {
         layer.get_output(index).name: _name(layer.get_output_type(index)) if layer.output_type_is_set(index) else None
         for index in range(layer.num_outputs)
@@ -84,11 +109,11 @@ def _name(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def _asked(case: Case, names: list[str], ends: bool = False) -> dict[str, Any]:
+def _asked(case: Case, names: list[str], ends: bool = False) -> Kept:
     return case.call(keep_layers, onnx=network(case), names=names, ends=ends).require(FUNCTION)
 
 
-def _kept(case: Case) -> tuple[list[str], dict[str, Any]]:
+def _kept(case: Case) -> tuple[list[str], Kept]:
     """Return the names, the network's first and last layer among them, and what the function did."""
     found = _asked(case, chosen_layers(case), ends=True)
     return found["names"], found
@@ -102,7 +127,7 @@ def precisions(case: Case) -> str:
     return f"{len(names)} of {len(found['layers'])} layers in FP16, {len(others)} convolutions in INT8"
 
 
-def _compare_precisions(names: list[str], found: dict[str, Any]) -> list[str]:
+def _compare_precisions(names: list[str], found: Kept) -> list[str]:
     """Return the convolutions that are not among `names`; each of them must have been asked to run in INT8."""
     others = [name for name in found["convolutions"] if name not in names]
     wanted = dict.fromkeys(names, "HALF") | dict.fromkeys(others, "INT8")
@@ -152,7 +177,7 @@ def unknown(case: Case) -> str:
     return message[:80]
 
 
-def _refused(found: dict[str, Any], typing_error: str) -> str:
+def _refused(found: Kept, typing_error: str) -> str:
     """Return what the function said of a name that no layer has."""
     if not found["error"] or found["error"]["type"] != "ValueError":
         said_so = found["error"]["type"] if found["error"] else "no error"

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import Any
+from typing import Any, TypedDict
 
 from helpers.missed import Missed
 from helpers.points.case import Case
@@ -18,12 +18,29 @@ FUNCTION, CHOICE = "sensitivity", "choose_groups"
 _FLOAT = 1e-9
 
 
+class Studied(TypedDict):
+    """What `study_known` answers."""
+
+    table: dict[str, dict[str, float]] | None
+    builds: list[list[str]]
+    losses: list[int]
+    kind: str
+
+
+class Chosen(TypedDict):
+    """What `choose_known` answers."""
+
+    chosen: list[str] | None
+    raised: str | None
+    message: str
+
+
 @probe
-def study_known(notebook: Notebook, *, groups: dict[str, list[str]], error: dict[str, float]) -> dict[str, Any]:
+def study_known(notebook: Notebook, *, groups: dict[str, list[str]], error: dict[str, float]) -> Studied:
     """Call sensitivity with builds whose loss is the sum of the errors of the layers that are not kept.
 
-    Returns `table` as [[group, {direction: loss}], …], None where it is no such dictionary; `builds`, the layers that
-    each build kept; `losses`, the numbers of the builds that were measured; and `kind`, the result's type.
+    Returns `table` as {group: {direction: loss}}, None where it is no such dictionary; `builds`, the layers that each
+    build kept; `losses`, the numbers of the builds that were measured; and `kind`, the result's type.
     """
     builds: list[list[str]] = []
     losses: list[int] = []
@@ -38,7 +55,7 @@ def study_known(notebook: Notebook, *, groups: dict[str, list[str]], error: dict
 
     found = notebook[FUNCTION]({name: list(layers) for name, layers in groups.items()}, build, loss)
     try:
-        table = [[str(group), {str(way): float(row[way]) for way in row}] for group, row in found.items()]
+        table = {str(group): {str(way): float(row[way]) for way in row} for group, row in found.items()}
     except (AttributeError, TypeError, ValueError, KeyError):
         table = None
     return {"table": table, "builds": builds, "losses": losses, "kind": type(found).__name__}
@@ -54,7 +71,7 @@ class _Engine:
 @probe
 def choose_known(
     notebook: Notebook, *, table: dict[str, dict[str, float]], fp16: float, int8: float, target: float
-) -> dict[str, Any]:
+) -> Chosen:
     """Call choose_groups; return `chosen` (a list of names, None where it is none) and `raised`, the error's type."""
     try:
         found = notebook[CHOICE]({group: dict(row) for group, row in table.items()}, fp16, int8, target)
@@ -79,7 +96,7 @@ def _known(case: Case) -> tuple[dict[str, list[str]], dict[str, float]]:
     return groups, dict(zip(layers, (2.0 ** -random.permutation(len(layers))).tolist(), strict=True))
 
 
-def _studied(case: Case) -> dict[str, Any]:
+def _studied(case: Case) -> Studied:
     groups, error = _known(case)
     return case.call(study_known, groups=groups, error=error).require(FUNCTION)
 
@@ -88,10 +105,9 @@ def _right(case: Case, direction: str, expected: dict[str, float], advice: str) 
     found = _studied(case)
     if found["table"] is None:
         raise Missed('{group: {"kept": …, "alone": …}}', f"a value of type {found['kind']}", "return the dictionary")
-    table = dict(found["table"])
     for group, value in expected.items():
-        row = table.get(group, {})
-        if direction not in row or abs(row[direction] - value) > _FLOAT:
+        row = found["table"].get(group, {})
+        if direction not in row or not abs(row[direction] - value) <= _FLOAT:
             got = f"{row[direction]:.6f}" if direction in row else "nothing"
             raise Missed(f'{value:.6f} for {group}, "{direction}", where the answer is known', got, advice)
     return f"{len(expected)} groups as known beforehand"
@@ -119,7 +135,7 @@ def once(case: Case) -> str:
     if builds != 2 * len(groups) or sorted(found["losses"]) != list(range(builds)):
         what = f"{builds} builds, {len(found['losses'])} measurements of {len(set(found['losses']))} of them"
         raise Missed(f"{2 * len(groups)} builds for {len(groups)} groups, each measured once", what, "builds are dear")
-    order = [group for group, _ in found["table"] or []]
+    order = list(found["table"] or {})
     if order != list(groups):
         raise Missed(
             f"the groups in their order, {', '.join(groups)}", ", ".join(order) or "none", "go through `groups`"
@@ -147,7 +163,7 @@ def _table(case: Case, purpose: str, least: float = -0.03) -> dict[str, Any]:
     return {"table": table, "fp16": fp16, "int8": int8}
 
 
-def _chosen(case: Case, given: dict[str, Any], target: float) -> dict[str, Any]:
+def _chosen(case: Case, given: dict[str, Any], target: float) -> Chosen:
     return case.call(choose_known, **given, target=target).require(CHOICE)
 
 

@@ -2,14 +2,15 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 from unittest import mock
 
 import numpy as np
 
 from helpers.backend import trt
 from helpers.points.s05_inference.alive import counted
-from helpers.points.s10_profiles_and_streams.watch import watched
+from helpers.points.s05_inference.probes import Growth
+from helpers.points.s10_profiles_and_streams.watch import Row, watched
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.images import varied_images
 
@@ -35,7 +36,38 @@ def _engine(plan: bytes) -> Any:
     return trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
 
 
-def _plain(result: Any) -> Any:
+class NoArray(TypedDict):
+    """What is told of something that is no array."""
+
+    type: str
+
+
+Result = np.ndarray | NoArray
+
+
+class Streamed(TypedDict):
+    """What `run_streams` answers."""
+
+    outputs: list[Result] | NoArray
+    later: list[Result]
+    alike: bool
+    log: list[Row]
+    refilled: int
+    shared: int
+    unawaited: int
+    untouched: bool
+
+
+class Ended(TypedDict):
+    """What `streams_end` answers."""
+
+    raised: str | None
+    message: str
+    own: bool
+    unawaited: int
+
+
+def _plain(result: Any) -> Result:
     """Return an array's copy as it is now; what is no array is told by its type's name."""
     return result.copy() if isinstance(result, np.ndarray) else {"type": type(result).__name__}
 
@@ -52,13 +84,13 @@ def run_streams(
     listed: bool = False,
     strided: bool = False,
     again: bool = False,
-) -> dict[str, Any]:
+) -> Streamed:
     """Call `run_batches` once, watched, on batches of `numbers` images; with `streams` None by its default.
 
     They come from a generator, or in a list if `listed`; with `strided` they are views in another memory layout.
     Returns `outputs` (a list, or {"type"} of what came instead); with `again` these arrays as they are `later`, after a
-    second call with other images; `alike`, whether two of them share memory; the `log`, `refilled`, `shared` and
-    `unawaited` of the watch; and `untouched`, whether the batches given are as they were.
+    second call with other images, else none; `alike`, whether two of them share memory; the `log`, `refilled`, `shared`
+    and `unawaited` of the watch; and `untouched`, whether the batches given are as they were.
     """
     engine, batches = _engine(plan), batches_of(seed, numbers, image)
     given = [_strided(batch) if strided else batch.copy() for batch in batches]
@@ -68,11 +100,16 @@ def run_streams(
         found = notebook[FUNCTION](engine, given if listed else drawn, **how)
         unawaited = watch.unawaited
     results = list(found) if isinstance(found, (list, tuple)) else None
-    outputs = {"type": type(found).__name__} if results is None else [_plain(result) for result in results]
-    answer = {"outputs": outputs, "log": watch.log, "refilled": watch.refilled, "shared": watch.shared}
-    answer["unawaited"] = unawaited
-    answer["untouched"] = all(np.array_equal(one, other) for one, other in zip(given, batches, strict=True))
-    answer["alike"] = results is not None and _share(results)
+    answer: Streamed = {
+        "outputs": {"type": type(found).__name__} if results is None else [_plain(result) for result in results],
+        "later": [],
+        "alike": results is not None and _share(results),
+        "log": watch.log,
+        "refilled": watch.refilled,
+        "shared": watch.shared,
+        "unawaited": unawaited,
+        "untouched": all(np.array_equal(one, other) for one, other in zip(given, batches, strict=True)),
+    }
     if again and results is not None:
         notebook[FUNCTION](engine, batches_of(seed + len(numbers), numbers, image), **how)
         answer["later"] = [_plain(result) for result in results]
@@ -106,7 +143,7 @@ def streams_end(
     breaks: bool = False,
     withheld: int | None = None,
     contexts: bool = True,
-) -> dict[str, Any]:
+) -> Ended:
     """Call `run_batches` where it ends by an exception: a batch that does not fit, a run that answers False
     (`refuses`), an iterator that `breaks` after its batches, the profile `withheld`; without `contexts` none is made.
 
@@ -155,7 +192,7 @@ def _contexts(allowed: bool) -> Iterator[None]:
 @probe
 def streams_leave(
     notebook: Notebook, *, plan: bytes, image: list[int], seed: int, numbers: list[int], streams: int, cycles: int
-) -> dict[str, dict[str, int]]:
+) -> Growth:
     """Call `run_batches` again and again, every other time with an iterator that breaks.
 
     Returns what is alive `before` and `after` the `cycles` that follow the first two, as `counted` counts.

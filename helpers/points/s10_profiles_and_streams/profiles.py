@@ -7,12 +7,13 @@ import numpy as np
 
 from helpers.backend import cuda, trt
 from helpers.errors import EngineError
-from helpers.missed import SLIPS, Missed
+from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.point import point
+from helpers.points.s09_mixed_precision.layers import Refusal
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.builds import build_engine, failed_build
+from helpers.probes.builds import BuiltEngine, FailedBuild, build_engine, failed_build
 from helpers.probes.engines import probe_engine
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
@@ -55,7 +56,7 @@ def triples(case: Case) -> list[Triple]:
     return [found[index] for index in orders[draw.integers(len(orders))]]
 
 
-def built(case: Case, **more: Any) -> builders.Built:
+def built(case: Case, **more: Any) -> BuiltEngine:
     """Return what `build_engine` answers for the case's network and triples."""
     asked = {"function": BUILD, "onnx": network(case), "options": {"shapes": triples(case)}}
     return case.call(build_engine, **asked, **more).require(BUILD)
@@ -90,7 +91,7 @@ def half_precision(case: Case) -> str:
 
 
 @probe
-def failing_profiles(notebook: Notebook, *, onnx: bytes, parsed: bool, shapes: list[list[int]]) -> dict[str, Any]:
+def failing_profiles(notebook: Notebook, *, onnx: bytes, parsed: bool, shapes: list[list[int]]) -> FailedBuild:
     """Call `build_engine_profiles` where it must fail; the result is `failed_build`'s."""
     return failed_build(partial(notebook[BUILD], shapes=[tuple(triple) for triple in shapes]), onnx, parsed=parsed)
 
@@ -124,9 +125,12 @@ def _refuses_disorder(case: Case) -> None:
             raise Missed(expected, f"another or gone after {wrong}", "write it once there is an engine")
 
 
+Picked = int | str | Refusal
+
+
 @probe
-def picks(notebook: Notebook, *, plan: bytes, batches: list[int]) -> list[Any]:
-    """Return, for each batch, the index that `pick_profile` gives, or [type, message] of what it raised."""
+def picks(notebook: Notebook, *, plan: bytes, batches: list[int]) -> list[Picked]:
+    """Return, for each batch, the index that `pick_profile` gives, or `type` and `message` of what it raised."""
     engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     pick, found = notebook[PICK], []
     for batch in batches:
@@ -136,7 +140,7 @@ def picks(notebook: Notebook, *, plan: bytes, batches: list[int]) -> list[Any]:
         except NotImplementedError:
             raise
         except Exception as error:
-            found.append([type(error).__name__, str(error)])
+            found.append({"type": type(error).__name__, "message": str(error)})
     return found
 
 
@@ -173,12 +177,19 @@ _HELD = {6: "wide", 7: "seven", 8: "wide", 2: "wide", 40: "wide"}
 """The nearest OPT is that of a range that does not hold 6 or 8."""
 
 
-def _picks(case: Case, ranges: dict[str, Triple], batches: list[int]) -> tuple[list[str], list[Any]]:
+def _told(picked: Picked) -> str:
+    return f"{picked['type']}: {picked['message'][:80]}" if isinstance(picked, dict) else f"profile {picked}"
+
+
+def _picks(case: Case, ranges: dict[str, Triple], batches: list[int]) -> tuple[list[str], list[Picked]]:
     """Return the names of an engine's profiles in their order, which is the case's own, and what was picked."""
     names = [list(ranges)[index] for index in case.random(f"profiles.order.{len(ranges)}").permutation(len(ranges))]
     onnx = tiny_onnx(case.number("profiles.pick"), 5, image=(1, 24, 40), names=("pixels", "scores"))
     plan = probe_engine(onnx, *(ranges[name] for name in names))
-    return names, case.call(picks, plan=plan, batches=batches).require(PICK)
+    found = case.call(picks, plan=plan, batches=batches).require(PICK)
+    if len(found) != len(batches):
+        raise Missed(f"an answer for each of {len(batches)} batches", f"{len(found)}", "restart the kernel")
+    return names, found
 
 
 @point("pick_profile gives the profile that holds the batch and whose OPT is nearest, the first of two")
@@ -189,9 +200,8 @@ def nearest(case: Case) -> str:
         for (batch, wanted), index in zip(served.items(), found, strict=True):
             expected = names.index(wanted) if isinstance(wanted, str) else min(map(names.index, wanted))
             if index != expected:
-                told = f"{index[0]}: {index[1][:80]}" if isinstance(index, list) else str(index)
                 advice = "go through the profiles in order; keep those whose range holds the batch; compare their OPTs"
-                raise Missed(f"profile {expected} for a batch of {batch} with profiles {said}", told, advice)
+                raise Missed(f"profile {expected} for a batch of {batch} with profiles {said}", _told(index), advice)
     return f"{len(_SERVED | _TIED) + len(_HELD)} batches on two engines, two of them as near to one OPT as to another"
 
 
@@ -200,8 +210,7 @@ def outside(case: Case) -> str:
     for ranges, batches in ((_RANGES, [65, 0]), (_EDGES, [1, 41])):
         names, found = _picks(case, ranges, batches)
         for batch, answer in zip(batches, found, strict=True):
-            if not isinstance(answer, list) or answer[0] in SLIPS or answer[0] != "ValueError":
-                told = f"{answer[0]}: {answer[1][:80]}" if isinstance(answer, list) else f"profile {answer}"
+            if not isinstance(answer, dict) or answer["type"] != "ValueError":
                 expected = f"ValueError for a batch of {batch} with profiles {[ranges[name] for name in names]}"
-                raise Missed(expected, told, "raise it where no range holds the batch")
+                raise Missed(expected, _told(answer), "raise it where no range holds the batch")
     return "0 and 65 where the ranges end at 64; 1 and 41 where they are 2 to 40"

@@ -43,12 +43,12 @@ def _ask(case: Case, purpose: str, numbers: list[int], profiles: int = 3) -> dic
     return {"plan": _plan(case, profiles), "image": list(_IMAGE), "seed": seed, "numbers": numbers}
 
 
-def _run(case: Case, purpose: str, numbers: list[int], streams: int | None = 2, **how: bool) -> dict[str, Any]:
+def _run(case: Case, purpose: str, numbers: list[int], streams: int | None = 2, **how: bool) -> probes.Streamed:
     asked = _ask(case, purpose, numbers)
     return case.call(probes.run_streams, **asked, streams=streams, **how).require(FUNCTION)
 
 
-def _in_two(case: Case) -> dict[str, Any]:
+def _in_two(case: Case) -> probes.Streamed:
     """Return what a plain call with two streams does; several points look at it."""
     return _run(case, "two", _RAGGED)
 
@@ -83,8 +83,8 @@ def _judge(case: Case, results: Any, seed: int, numbers: list[int], what: str) -
     worst = 0.0
     for index, batch in enumerate(probes.batches_of(seed, numbers, list(_IMAGE))):
         expected, found = onnx_outputs(_onnx(case), batch), results[index]
-        if not isinstance(found, np.ndarray) or found.shape != expected.shape:
-            said = f"an array of shape {found.shape}" if isinstance(found, np.ndarray) else f"a {found['type']}"
+        if not isinstance(found, np.ndarray) or found.shape != expected.shape or found.dtype.kind in "SU":
+            said = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else f"a {found['type']}"
             advice = "return one row an image, also for a batch that is smaller than the others"
             raise Missed(f"{what}: an array of shape {expected.shape} for batch {index}", said, advice)
         wrong = ~(row_errors(found, expected) <= _TOLERANCE)
@@ -105,12 +105,16 @@ def copies(case: Case) -> str:
     if not results or any(result.dtype != np.float32 for result in results):
         kinds = sorted({str(result.dtype) for result in results})
         raise Missed(f"{len(_RAGGED)} arrays of float32", ", ".join(kinds) or "none", "return what the engine gives")
-    later = all(np.array_equal(*pair, equal_nan=True) for pair in zip(results, found["later"], strict=True))
+    later = len(results) == len(found["later"]) and all(map(_same, results, found["later"]))
     if found["alike"] or not later:
         said = "two of them share their memory" if found["alike"] else "another call changed them"
         advice = "a batch's outputs lie in a buffer that is filled again: copy them"
         raise Missed("arrays that stay as they were returned", said, advice)
     return f"{len(results)} arrays, the same after another call, none in another's memory"
+
+
+def _same(result: np.ndarray, later: probes.Result) -> bool:
+    return getattr(later, "dtype", None) == result.dtype and np.array_equal(result, later, equal_nan=True)
 
 
 def _rows(log: list[Row], *what: str) -> list[Row]:
@@ -212,7 +216,8 @@ def awaited(case: Case) -> str:
 
 
 def _unread(result: Any, rows: int) -> bool:
-    return isinstance(result, np.ndarray) and result.dtype.kind == "f" and bool(np.isnan(result[:rows]).any())
+    is_read = isinstance(result, np.ndarray) and result.ndim and result.dtype.kind == "f"
+    return bool(is_read and np.isnan(result[:rows]).any())
 
 
 _ENDS: dict[str, dict[str, Any]] = {
@@ -224,7 +229,7 @@ _ENDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _ended(case: Case, what: str) -> dict[str, Any]:
+def _ended(case: Case, what: str) -> probes.Ended:
     how = dict(_ENDS[what])
     asked = _ask(case, "ends", how.pop("numbers"))
     return case.call(probes.streams_end, **asked, streams=2, **how).require(FUNCTION)
@@ -257,7 +262,7 @@ def errors(case: Case) -> str:
         found = _ended(case, what)
         told = f"{found['raised']}: {found['message'][:100]}" if found["raised"] else "no exception"
         if how.get("breaks"):
-            if not found["own"]:
+            if not (found["raised"] and found["own"]):
                 raise Missed(f"the exception of {what} as it was raised", told, "let it go on: finally, not except")
         elif found["raised"] is None or found["raised"] in {*SLIPS, NoProfileError.__name__}:
             advice = "look at what set_optimization_profile_async, set_input_shape and execute_async_v3 return"

@@ -8,7 +8,7 @@ says what was enqueued, what had been waited for by then, and whether memory tha
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypedDict
 from unittest import mock
 
 import numpy as np
@@ -18,14 +18,37 @@ from helpers.backend import cuda, trt
 
 __all__ = ["NoProfileError", "Row", "Watch", "watched"]
 
-Row = dict[str, Any]
-"""One call: `what` (alloc, draw, in, out, blocking or run), the `stream`'s handle; of copies `pinned`, whether the
-host's array is page-locked; of runs the `context`, its `profile`, and `beside`: how many other streams had runs that
-nobody had waited for."""
-
 _LOCKS = ("pagelocked_empty", "pagelocked_zeros", "pagelocked_empty_like", "pagelocked_zeros_like")
 _RUNS = ("execute_async_v3", "execute_async_v2")
 _ABOUT_SHAPES = ("set_input_shape", "get_tensor_shape")
+
+
+class Call(TypedDict):
+    """A call of which nothing more is known."""
+
+    what: Literal["alloc", "draw", "blocking"]
+
+
+class Copy(TypedDict):
+    """An asynchronous copy: the `stream`'s handle, and `pinned`, whether the host's array is page-locked."""
+
+    what: Literal["in", "out"]
+    stream: int
+    pinned: bool
+
+
+class Run(TypedDict):
+    """A run: the `stream`'s handle, the `context`, its `profile`, and `beside`: how many other streams had runs that
+    nobody had waited for."""
+
+    what: Literal["run"]
+    stream: int
+    context: int
+    profile: int
+    beside: int
+
+
+Row = Call | Copy | Run
 
 
 class NoProfileError(Exception):

@@ -1,8 +1,9 @@
 """What step 11 asks of `TextCalibrator`: three inputs in TensorRT's order, int32, and scales that are kept."""
 
 import tempfile
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -25,17 +26,27 @@ _ROWS, _LENGTH = 5, 12
 _ORDERS = ([0, 1, 2], [2, 0, 1], [1, 2, 0])
 """The names of each call of get_batch, as places in INPUTS."""
 
-Run = dict[str, Any]
+
+class Run(TypedDict):
+    """What `calibrator_run` answers."""
+
+    minmax: bool
+    size: float | str
+    before: bytes | None
+    given: list[dict[str, np.ndarray] | str]
+    end: bool
+    file: bytes | None
+    after: bytes | None
 
 
 @probe
 def calibrator_run(notebook: Notebook, *, batches: list[Text], orders: list[list[str]], cache: bytes) -> Run:
     """Drive a TextCalibrator as a build does: its size, its cache, `batches` with names in these orders, the end.
 
-    Arrays get other types and layouts on the way: int64, columns first. Returns `size`, `given` (for each call the
-    arrays that lie at its addresses as TensorRT reads them, or the text of what is wrong), `end` (whether None came
-    after them), `before`, `file` and `after` (what it reads without a file, what it left of `cache`, what one of a
-    single batch reads then) and `minmax`.
+    Arrays get other types and layouts on the way: int64, columns first. Returns `size` (as text where it is no number),
+    `given` (for each call the arrays by name that lie at its addresses, as TensorRT reads them, or the text of what is
+    wrong), `end` (whether None came after them), `before`, `file` and `after` (what it reads without a file, what it
+    left of `cache`, what one of a single batch reads then) and `minmax`.
     """
     make = notebook[FUNCTION]
     laid = [
@@ -45,26 +56,30 @@ def calibrator_run(notebook: Notebook, *, batches: list[Text], orders: list[list
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.cache"
         calibrator = make(laid, path)
-        run: Run = {"minmax": isinstance(calibrator, trt.IInt8MinMaxCalibrator), "size": calibrator.get_batch_size()}
-        run["before"] = as_bytes(calibrator.read_calibration_cache())
-        run["given"] = [_given(calibrator, names) for names in orders]
-        run["end"] = calibrator.get_batch(orders[0]) in (None, [])
+        size, before = calibrator.get_batch_size(), as_bytes(calibrator.read_calibration_cache())
+        given = [_given(calibrator, names) for names in orders]
+        end = calibrator.get_batch(orders[0]) in (None, [])
         path.write_bytes(2 * cache)
         calibrator.write_calibration_cache(memoryview(cache))
-        run["file"] = path.read_bytes() if path.is_file() else None
-        run["after"] = as_bytes(make(laid[:1], path).read_calibration_cache())
-        return run
+        return {
+            "minmax": isinstance(calibrator, trt.IInt8MinMaxCalibrator),
+            "size": size if isinstance(size, Real) else str(size)[:80],
+            "before": before,
+            "given": given,
+            "end": end,
+            "file": path.read_bytes() if path.is_file() else None,
+            "after": as_bytes(make(laid[:1], path).read_calibration_cache()),
+        }
 
 
-def _given(calibrator: Any, names: list[str]) -> list[np.ndarray] | str:
+def _given(calibrator: Any, names: list[str]) -> dict[str, np.ndarray] | str:
     addresses = calibrator.get_batch(names)
     if not isinstance(addresses, (list, tuple)) or len(addresses) != len(names):
         return f"{addresses!r:.80}"
-    found = []
-    for address in addresses:
-        found.append(np.zeros((_ROWS, _LENGTH), np.int32))
+    found = {name: np.zeros((_ROWS, _LENGTH), np.int32) for name in names}
+    for name, address in zip(names, addresses, strict=True):
         try:
-            cuda.memcpy_dtoh(found[-1], int(address))
+            cuda.memcpy_dtoh(found[name], int(address))
         except Exception as error:  # CUDA's and the CPU engine's have no common base
             return f"an address that cannot be read: {said(error):.120}"
     return found
@@ -75,6 +90,8 @@ def _run(case: Case) -> tuple[list[Text], list[list[str]], bytes, Run]:
     orders = [[INPUTS[place] for place in order] for order in _ORDERS]
     content = b"TRT-8600-MinMaxCalibration\n" + case.random("bert.cache").bytes(40)
     run = case.call(calibrator_run, batches=texts, orders=orders, cache=content).require(FUNCTION)
+    if len(run["given"]) != len(orders):
+        raise Missed(f"an answer to each of {len(orders)} calls", f"{len(run['given'])}", "restart the kernel")
     return texts, orders, content, run
 
 
@@ -86,7 +103,7 @@ def batches(case: Case) -> str:
     for text, names, given in zip(texts, orders, run["given"], strict=True):
         if isinstance(given, str):
             raise Missed(f"{len(names)} addresses that can be read", given, "one address for each of names, in a list")
-        wrong = [name for name, found in zip(names, given, strict=True) if not np.array_equal(found, text[name])]
+        wrong = [name for name in names if not np.array_equal(given.get(name), text[name])]
         if wrong:
             found = f"something else at the address of {', '.join(wrong)}"
             advice = "the order is that of the names in the call; TensorRT reads contiguous int32, whatever lies there"

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from helpers.backend import ENGINE
 from helpers.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
@@ -15,7 +15,7 @@ from helpers.points.point import Reported, point
 from helpers.points.s11_bert import calibrator
 from helpers.points.s11_bert.encoders import Text, text_of
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.builds import OLDER, as_bytes, failed_build, recorded_builds
+from helpers.probes.builds import OLDER, BuiltEngine, FailedBuild, as_bytes, failed_build, recorded_builds
 from helpers.probes.encoders import DEPTH, LINEAR_LAYERS, encoder_onnx
 from helpers.probes.frames import said
 from helpers.probes.onnx_files import unsupported_onnx
@@ -30,7 +30,19 @@ _SPARE = 4  # a calibrator that never ends is stopped
 _STORED_IN_HALF = 0.9  # of a small FP32 plan, where the processor has no half precision; measured 0.79
 _REFUSED = (("int8", "int8 without a calibrator"), ("int4", "an unknown precision"))
 
-Built = dict[str, Any]
+
+class BuiltBert(BuiltEngine):
+    """What `build_bert` answers."""
+
+    given: int
+
+
+class RefusedPrecision(TypedDict):
+    """What `refused_precision` answers."""
+
+    raised: str | None
+    as_asked: bool
+    kept: bool
 
 
 def _watched(make: Any, calls: list[bool]) -> Any:
@@ -45,7 +57,7 @@ def _watched(make: Any, calls: list[bool]) -> Any:
 
 
 @probe
-def build_bert(notebook: Notebook, *, onnx: bytes, precision: str, batches: list[Text]) -> Built:
+def build_bert(notebook: Notebook, *, onnx: bytes, precision: str, batches: list[Text]) -> BuiltBert:
     """Call `build_engine_bert`; for int8 with a TextCalibrator over `batches`. `OLDER` lies at engine_path.
 
     Returns what `build_engine` answers, and `given`, how many batches the calibrator gave.
@@ -68,14 +80,14 @@ def build_bert(notebook: Notebook, *, onnx: bytes, precision: str, batches: list
 
 
 @probe
-def failing_bert(notebook: Notebook, *, onnx: bytes, parsed: bool) -> dict[str, Any]:
+def failing_bert(notebook: Notebook, *, onnx: bytes, parsed: bool) -> FailedBuild:
     """Call it for fp16 where it must fail; the result is `failed_build`'s."""
     build: Callable[..., Any] = notebook[FUNCTION]
     return failed_build(lambda source, target: build(source, target, "fp16"), onnx, parsed=parsed)
 
 
 @probe
-def refused_precision(notebook: Notebook, *, onnx: bytes, precision: str) -> dict[str, Any]:
+def refused_precision(notebook: Notebook, *, onnx: bytes, precision: str) -> RefusedPrecision:
     """Call it for a precision that it must refuse; returns the exception's `raised`, `as_asked`, and file `kept`."""
     build, raised, as_asked = notebook[FUNCTION], None, False
     with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +108,7 @@ def network(case: Case) -> bytes:
     return encoder_onnx(case.number("bert.network"))
 
 
-def built(case: Case, precision: str) -> Built:
+def built(case: Case, precision: str) -> BuiltBert:
     """Return what `build_bert` answers for the case's network."""
     shape = BATCHES[1], LENGTHS[1]
     texts = [text_of(case.random(f"bert.images.{number}"), *shape) for number in range(_CALIBRATION)]

@@ -1,6 +1,6 @@
 """What step 11 asks of `mean_pool` and of `make_batches`."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -21,8 +21,29 @@ _POOLED = (((4, 9, 6), np.int32), ((1, 1, 3), np.int64), ((3, 128, 5), bool), ((
 Pair = tuple[list[int], int]
 
 
+class Pooled(TypedDict):
+    """What `pool` answers."""
+
+    vectors: np.ndarray
+    kept: bool
+
+
+class Batch(TypedDict):
+    """A batch of make_batches."""
+
+    places: list[int]
+    length: int
+
+
+class Batches(TypedDict):
+    """What `batches_of` answers."""
+
+    batches: list[Batch]
+    kept: bool
+
+
 @probe
-def pool(notebook: Notebook, *, hidden: np.ndarray, mask: np.ndarray) -> dict[str, Any]:
+def pool(notebook: Notebook, *, hidden: np.ndarray, mask: np.ndarray) -> Pooled:
     """Call `mean_pool`; returns `vectors` and whether both arrays were `kept`."""
     given = hidden.copy(), mask.copy()
     vectors = np.asarray(notebook[POOL](*given))
@@ -57,24 +78,24 @@ def _same_vectors(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 @probe
-def batches_of(notebook: Notebook, *, lengths: list[int], batch: int, dynamic: bool | None, array: bool) -> list[Any]:
-    """Call `make_batches(lengths, batch[, dynamic])`; returns [[places, length], …], and then whether lengths stayed.
+def batches_of(notebook: Notebook, *, lengths: list[int], batch: int, dynamic: bool | None, array: bool) -> Batches:
+    """Call `make_batches(lengths, batch[, dynamic])`; returns the `batches`, and whether the lengths were `kept`.
 
     With `array` the lengths are a NumPy array.
     """
     given: Any = np.array(lengths) if array else list(lengths)
     options = {} if dynamic is None else {"dynamic": dynamic}
     found = notebook[BATCHES](given, batch, **options)
-    pairs = [[[int(place) for place in places], int(length)] for places, length in found]
-    return [pairs, list(given) == lengths]
+    batches = [{"places": [int(place) for place in places], "length": int(length)} for places, length in found]
+    return {"batches": batches, "kept": list(given) == lengths}
 
 
 def _pairs(case: Case, lengths: list[int], batch: int, dynamic: bool | None = None, array: bool = False) -> list[Pair]:
     asked = {"lengths": lengths, "batch": batch, "dynamic": dynamic, "array": array}
-    pairs, kept = case.call(batches_of, **asked).require(BATCHES)
-    if not kept:
+    found = case.call(batches_of, **asked).require(BATCHES)
+    if not found["kept"]:
         raise Missed("lengths as they were", "another order or other numbers", "sort places, not the list itself")
-    return [(places, length) for places, length in pairs]
+    return [(each["places"], each["length"]) for each in found["batches"]]
 
 
 def _lengths(case: Case, purpose: str) -> tuple[list[int], int]:

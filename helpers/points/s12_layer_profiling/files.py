@@ -6,7 +6,7 @@ from typing import Any
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Point, point
-from helpers.points.s12_layer_profiling.probes import READ, read_file
+from helpers.points.s12_layer_profiling.probes import READ, Profile, ReadFile, read_file
 from helpers.points.s12_layer_profiling.times import agree
 
 __all__ = ["POINTS", "averages", "repeated", "with_medians", "wrong_files"]
@@ -23,12 +23,12 @@ def _layers(case: Case, purpose: str, number: int = 6) -> list[dict[str, Any]]:
     return [{"count": count}, *entries]
 
 
-def _read(case: Case, content: Any, **how: bool) -> dict[str, Any]:
+def _read(case: Case, content: Any, **how: bool) -> ReadFile:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     return case.call(read_file, content=data, **how).require(READ)
 
 
-def _times(case: Case, content: Any, **how: bool) -> list[list[Any]]:
+def _times(case: Case, content: Any, **how: bool) -> Profile:
     found = _read(case, content, **how)
     if found["error"]:
         said = f"{found['error'][0]}: {found['message']}"[:160]

@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -17,8 +17,44 @@ PROFILE, SLOWEST = "profile_layers", "slowest"
 FLOPS, BYTES, BOUND = "layer_flops", "moved_bytes", "bound"
 READ = "read_trtexec_profile"
 
+_NUMBERS = (int, float, np.number)
+
 Times = list[list[Any]]
 """What one run reports: [layer, ms] in order."""
+
+Profile = dict[str, float | str]
+"""Milliseconds by layer, in the student's order; the name of a type where there is no number."""
+
+
+class Profiled(TypedDict):
+    """What `profile_known` answers."""
+
+    times: Profile
+    runs: int
+    profiler: bool
+
+
+class ProfiledEngine(TypedDict):
+    """What `profile_engine` answers."""
+
+    times: Profile
+    runs: int
+
+
+class Counts(TypedDict):
+    """What `count_layers` answers."""
+
+    flops: list[float]
+    bytes: list[float]
+
+
+class ReadFile(TypedDict):
+    """What `read_file` answers."""
+
+    times: Profile
+    error: list[str]
+    named: bool
+    message: str
 
 
 class _Context:
@@ -38,16 +74,16 @@ class _Context:
 
 
 @probe
-def profile_known(notebook: Notebook, *, reported: list[Times], options: dict[str, int]) -> dict[str, Any]:
+def profile_known(notebook: Notebook, *, reported: list[Times], options: dict[str, int]) -> Profiled:
     """Profile a context whose runs report `reported`, one after the other; a run too many reports the last again."""
     context = _Context(reported)
     found = notebook[PROFILE](context, context.run, **options)
     profiler = isinstance(context.profiler, trt.IProfiler) or context.profiler is None
-    return {"times": _pairs(found), "runs": context.runs, "profiler": profiler}
+    return {"times": _times(found), "runs": context.runs, "profiler": profiler}
 
 
 @probe
-def profile_engine(notebook: Notebook, *, plan: bytes, runs: int, warmup: int) -> dict[str, Any]:
+def profile_engine(notebook: Notebook, *, plan: bytes, runs: int, warmup: int) -> ProfiledEngine:
     """Profile a real engine of one input; `layers` are the names that its inspector gives, in order."""
     engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
     context, stream, calls = engine.create_execution_context(), cuda.Stream(), []
@@ -60,18 +96,18 @@ def profile_engine(notebook: Notebook, *, plan: bytes, runs: int, warmup: int) -
         calls.append(context.execute_async_v3(stream.handle))
         stream.synchronize()
 
-    times = _pairs(notebook[PROFILE](context, run, runs=runs, warmup=warmup))
+    times = _times(notebook[PROFILE](context, run, runs=runs, warmup=warmup))
     return {"times": times, "runs": len(calls)}
 
 
 @probe
-def rank_layers(notebook: Notebook, *, times: Times, number: int) -> list[list[Any]]:
-    """Return the rows of `slowest`, as lists."""
-    return [list(row) for row in notebook[SLOWEST](dict(map(tuple, times)), number)]
+def rank_layers(notebook: Notebook, *, times: Times, number: int) -> list[list[str | float]]:
+    """Return the rows of `slowest`, as lists of numbers and texts."""
+    return [list(map(_number_or_text, row)) for row in notebook[SLOWEST](dict(map(tuple, times)), number)]
 
 
 @probe
-def count_layers(notebook: Notebook, *, layers: list[dict[str, Any]], item_bytes: int = 1) -> dict[str, list[float]]:
+def count_layers(notebook: Notebook, *, layers: list[dict[str, Any]], item_bytes: int = 1) -> Counts:
     """Return FLOPs and bytes of layers given as data."""
     made = [_layer(layer) for layer in layers]
     return {
@@ -81,14 +117,18 @@ def count_layers(notebook: Notebook, *, layers: list[dict[str, Any]], item_bytes
 
 
 @probe
-def bound_layers(notebook: Notebook, *, cases: list[dict[str, float]]) -> list[list[Any]]:
-    """Return what `bound` says of each case, as lists."""
-    return [list(notebook[BOUND](case["flops"], case["moved"], case["gflops"], case["gb_s"])) for case in cases]
+def bound_layers(notebook: Notebook, *, cases: list[dict[str, float]]) -> list[list[str | float]]:
+    """Return what `bound` says of each case, as lists of numbers and texts."""
+    said = [notebook[BOUND](case["flops"], case["moved"], case["gflops"], case["gb_s"]) for case in cases]
+    return [list(map(_number_or_text, each)) for each in said]
 
 
 @probe
-def read_file(notebook: Notebook, *, content: bytes, as_text: bool = False) -> dict[str, Any]:
-    """Read a file of these bytes; `as_text` gives the path as a string. An exception is told with its type."""
+def read_file(notebook: Notebook, *, content: bytes, as_text: bool = False) -> ReadFile:
+    """Read a file of these bytes; `as_text` gives the path as a string.
+
+    Returns `times`, the types of an exception in `error`, its `message`, and whether the file was `named` in it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "exported profile.json"
         path.write_bytes(content)
@@ -96,16 +136,19 @@ def read_file(notebook: Notebook, *, content: bytes, as_text: bool = False) -> d
             found = notebook[READ](str(path) if as_text else path)
         except Exception as error:
             kinds = [kind.__name__ for kind in type(error).__mro__]
-            return {"error": kinds, "named": path.name in str(error), "message": str(error)}
-        return {"times": _pairs(found), "error": None}
+            return {"times": {}, "error": kinds, "named": path.name in str(error), "message": str(error)}
+        return {"times": _times(found), "error": [], "named": False, "message": ""}
 
 
-def _pairs(found: Any) -> Times:
-    """Return a dictionary as [name, milliseconds] in its order; a value that is no number becomes its type's name."""
+def _times(found: Any) -> Profile:
+    """Return a dictionary of times; a value that is no number becomes its type's name."""
     if not isinstance(found, dict):
         raise TypeError(f"a dictionary was expected, {type(found).__name__} was returned")
-    numbers = (int, float, np.number)
-    return [[str(name), float(ms) if isinstance(ms, numbers) else type(ms).__name__] for name, ms in found.items()]
+    return {str(name): float(ms) if isinstance(ms, _NUMBERS) else type(ms).__name__ for name, ms in found.items()}
+
+
+def _number_or_text(value: Any) -> float | str:
+    return float(value) if isinstance(value, _NUMBERS) else str(value)[:80]
 
 
 def _layer(data: dict[str, Any]) -> FusedLayer:

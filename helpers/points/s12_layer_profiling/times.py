@@ -8,7 +8,7 @@ import numpy as np
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Point, Reported, point
-from helpers.points.s12_layer_profiling.probes import PROFILE, SLOWEST, profile_known, rank_layers
+from helpers.points.s12_layer_profiling.probes import PROFILE, SLOWEST, Profile, Profiled, profile_known, rank_layers
 
 __all__ = ["POINTS", "RUNS", "WARM_UP", "agree", "counted", "medians", "names", "ranked"]
 
@@ -43,19 +43,19 @@ def _expected(runs: list[Run]) -> Run:
     return [[name, median(sum(ms for other, ms in run if other == name) for run in runs)] for name in order]
 
 
-def agree(found: Run, expected: Run, what: str, advice: str) -> str:
+def agree(found: Profile, expected: Run, what: str, advice: str) -> str:
     """Return evidence where the two name the same layers in the same order with the same times; else raise Missed."""
-    names, right = [name for name, _ in found], [name for name, _ in expected]
+    names, right = list(found), [name for name, _ in expected]
     if names != right:
         given = "in another order" if sorted(names) == sorted(right) else f"{len(names)} layers, not {len(right)}"
         raise Missed(f"{what}: the layers {', '.join(right)[:90]} …, in this order", given, advice)
-    for (name, ms), (_, truth) in zip(found, expected, strict=True):
+    for (name, ms), (_, truth) in zip(found.items(), expected, strict=True):
         if not isinstance(ms, float) or not abs(ms - truth) <= _EXACT * truth + 1e-12:
             raise Missed(f"{what}: {truth:.6g} ms for {name}", ms if isinstance(ms, str) else f"{ms:.6g} ms", advice)
     return f"{what}: {len(right)} layers"
 
 
-def _profiled(case: Case, reported: list[Run], **options: int) -> dict[str, Any]:
+def _profiled(case: Case, reported: list[Run], **options: int) -> Profiled:
     return case.call(profile_known, reported=reported, options=options).require(PROFILE)
 
 
@@ -115,11 +115,12 @@ def ranked(case: Case) -> str:
         rows = case.call(rank_layers, times=times, number=number).require(SLOWEST)
         right = sorted(times, key=lambda row: -row[1])[:number]
         if [row[:1] for row in rows] != [row[:1] for row in right]:
-            given = ", ".join(str(row[0]) for row in rows[:4]) or "nothing"
+            given = ", ".join(str(*row[:1]) for row in rows[:4]) or "nothing"
             raise Missed(f"the {len(right)} slowest of nine, slowest first", given, "sort by the time, largest first")
         for (name, ms), row in zip(right, rows, strict=True):
             percent = 100 * ms / values.sum()
-            if len(row) != 3 or not np.allclose(row[1:], [ms, percent], rtol=1e-9):
+            numbers = [value for value in row[1:] if not isinstance(value, str)]
+            if len(row) != 3 or len(numbers) != 2 or not np.allclose(numbers, [ms, percent], rtol=1e-9):
                 expected = f"({name!r}, {ms:.4g}, {percent:.4g})"
                 raise Missed(expected, f"{row}", "the share is that of the sum of all layers, in percent")
     return "three of nine, and nine where fifty are asked for"

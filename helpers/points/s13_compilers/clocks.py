@@ -3,7 +3,6 @@
 import math
 import statistics
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Reported, point
 from helpers.points.s06_benchmark.timing import settled
+from helpers.points.s13_compilers.device import Log, Run
 from helpers.points.s13_compilers.probes import time_calls
 
 __all__ = [
@@ -45,7 +45,7 @@ class Timed:
 
     numbers: dict[str, float]
     kind: str
-    log: dict[str, Any]
+    log: Log
     iterations: int
     simulated: bool
 
@@ -55,20 +55,21 @@ class Timed:
         return len(self.log["runs"])
 
     @property
-    def timed(self) -> list[list[float]]:
-        """The timed calls: when each came, returned, and its work was done, in seconds."""
+    def timed(self) -> list[Run]:
+        """The timed calls."""
         return self.log["runs"][-self.iterations :]
 
     @property
     def host_ms(self) -> np.ndarray:
         """What the host waits for each timed call, where it waits."""
-        return np.array([(done - came) * 1e3 for came, _, done in self.timed])
+        return np.array([(run["done"] - run["came"]) * 1e3 for run in self.timed])
 
     @property
     def events_ms(self) -> np.ndarray:
         """What lies between the events of each timed call."""
-        before = [0.0, *(done for _, _, done in self.log["runs"])][-len(self.timed) - 1 :]
-        return np.array([(run[2] - max(run[0], done)) * 1e3 for run, done in zip(self.timed, before, strict=False)])
+        before = [0.0, *(run["done"] for run in self.log["runs"])][-len(self.timed) - 1 :]
+        pairs = zip(self.timed, before, strict=False)
+        return np.array([(run["done"] - max(run["came"], done)) * 1e3 for run, done in pairs])
 
     def figure(self, name: str) -> float:
         """Return a statistic; raise Missed where it is no finite number."""
@@ -85,7 +86,8 @@ class Timed:
     def median_in_ms(self, truth: float) -> float:
         """Return the median in milliseconds whatever unit it came in: a wrong unit is another point's matter."""
         value = self.figure("median")
-        return value * 1e3 ** round(math.log(truth / value, 1e3)) if value > 0 else value
+        off = truth / value if value > 0 else 0
+        return value * 1e3 ** round(math.log(off, 1e3)) if 1e-9 < off < 1e9 else value
 
 
 def _time(case: Case, function: str, iterations: int, warmup: int, attempt: int = 0, **device: list[float]) -> Timed:
@@ -224,12 +226,12 @@ def events_times(case: Case) -> str:
 def events_stream(case: Case) -> str:
     found = _by_events(case)
     marks = found.log["marks"]
-    other = sum(not own for _, own in marks)
+    other = sum(not mark["own"] for mark in marks)
     if other:
         text = f"{other} of {len(marks)} elsewhere"
         raise Missed("every event recorded in `stream`", text, "pass the stream to record")
     first = found.calls - _CALLS
-    lacking = set(range(first, found.calls + 1)) - {before for before, _ in marks}
+    lacking = set(range(first, found.calls + 1)) - {mark["calls"] for mark in marks}
     if lacking:
         text = f"{len(marks)} events, and none between some calls" if marks else "no event"
         raise Missed(

@@ -1,14 +1,14 @@
 """What is asked of compile_seconds, build_plan and break_even."""
 
 import math
-from typing import Any
 
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.point import Reported, point
 from helpers.points.s06_benchmark.timing import ATTEMPTS
-from helpers.points.s13_compilers.probes import answer_first, break_evens, build_plans
+from helpers.points.s13_compilers.probes import Answered, Value, answer_first, break_evens, build_plans
+from helpers.probes.builds import plan_facts
 from helpers.probes.networks import EDGE, tiny_onnx
 
 __all__ = ["BREAK_EVEN", "COMPILE", "PLAN", "first_answer", "made_once", "never", "paid_off", "plans"]
@@ -20,7 +20,7 @@ _TOLERANCE = 0.02
 _BATCH = 2
 
 
-def _answered(case: Case, made_early: bool, attempt: int = 0) -> tuple[dict[str, Any], float]:
+def _answered(case: Case, made_early: bool, attempt: int = 0) -> tuple[Answered, float]:
     """Return what answer_first gives for a compiler that works in make, or at the first call; and the truth."""
     random = case.random(f"compilers.first {made_early}")
     long, short = random.uniform(1.0, 2.0), random.uniform(0.1, 0.2)
@@ -72,7 +72,8 @@ def plans(case: Case) -> str:
     for name, half in (("plain", False), ("half", True)):
         built = found[name]
         what = f"{PLAN}(onnx_path, {half})"
-        if built["facts"] is None:
+        facts = plan_facts(built["plan"]) if built["plan"] else None
+        if facts is None:
             advice = "return what build_serialized_network gives"
             raise Missed(f"{what} to return a serialized engine", f"a {built['type']}", advice)
         if not built["builds"]:
@@ -83,7 +84,7 @@ def plans(case: Case) -> str:
             raise Missed(
                 f"{what} with FP16 {'allowed' if half else 'not allowed'}", text, "look at `half` for the flag"
             )
-        shape = built["facts"]["inputs"].get("input", {}).get("shape")
+        shape = facts["inputs"].get("input", {}).get("shape")
         if shape != [_BATCH, 3, EDGE, EDGE]:
             expected = f"{what} to take the file's [{_BATCH}, 3, {EDGE}, {EDGE}]"
             raise Missed(expected, f"{shape}", "leave the network as it was parsed")
@@ -107,8 +108,11 @@ def _asked(case: Case) -> list[tuple[float, float, float]]:
     return [*exact, (0.001, 1.0, 1000.0), *more]
 
 
-def _says(case: Case, asked: list[tuple[float, float, float]]) -> list[dict[str, Any]]:
-    return case.call(break_evens, asked=[list(each) for each in asked]).require(BREAK_EVEN)
+def _says(case: Case, asked: list[tuple[float, float, float]]) -> list[Value]:
+    found = case.call(break_evens, asked=[list(each) for each in asked]).require(BREAK_EVEN)
+    if len(found) != len(asked):
+        raise Missed(f"an answer to each of {len(asked)} calls", f"{len(found)}", "restart the kernel")
+    return found
 
 
 @point("The number of calls is the least after which compiling has paid off")

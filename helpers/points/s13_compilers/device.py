@@ -3,13 +3,37 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypedDict
 from unittest import mock
 
 from helpers.backend import cuda
 from helpers.probes.clock import Clock
 
-__all__ = ["Device"]
+__all__ = ["Device", "Log"]
+
+
+class Run(TypedDict):
+    """One call, in seconds: when it came, returned, and its work was done."""
+
+    came: float
+    returned: float
+    done: float
+
+
+class Mark(TypedDict):
+    """One record of an event: the calls before it, and whether it was in the stream."""
+
+    calls: int
+    own: bool
+
+
+class Log(TypedDict):
+    """What happened: calls, calls made before each wait, records, and how many times were asked for too early."""
+
+    runs: list[Run]
+    waits: list[int]
+    marks: list[Mark]
+    early: int
 
 
 class Device:
@@ -28,7 +52,7 @@ class Device:
         self._clock, self._host_ms, self._device_ms, self._first_ms = clock, host_ms, device_ms, first_ms
         self._done = 0.0  # when the stream is through with what it was given
         self.stream = SimpleNamespace(synchronize=self.synchronize, handle=4096, is_done=self._is_done)
-        self.runs: list[list[float]] = []  # when a call came, returned, and its work was done
+        self.runs: list[Run] = []
         self.waits: list[int] = []  # calls made before each wait
         self.marks: list[tuple[int, bool]] = []  # of each record: the calls before it, whether in the stream
         self.early = 0  # times that were asked for before their event was reached
@@ -43,7 +67,7 @@ class Device:
         self._clock.wait_until(came + host / 1e3)
         returned = self._clock.now()
         self._done = max(returned, self._done) + self._device_ms[number % len(self._device_ms)] / 1e3
-        self.runs.append([came, returned, self._done])
+        self.runs.append({"came": came, "returned": returned, "done": self._done})
 
     def synchronize(self) -> None:
         """Wait for everything that was put on the stream."""
@@ -64,14 +88,10 @@ class Device:
         with mock.patch.multiple(cuda, Event=_event_of(self), Context=context):
             yield
 
-    def log(self) -> dict[str, Any]:
-        """Return what happened as plain data: `runs`, `waits`, `marks`, `early`."""
-        return {
-            "runs": [list(run) for run in self.runs],
-            "waits": list(self.waits),
-            "marks": [list(mark) for mark in self.marks],
-            "early": self.early,
-        }
+    def log(self) -> Log:
+        """Return what happened as plain data."""
+        marks: list[Mark] = [{"calls": calls, "own": own} for calls, own in self.marks]
+        return {"runs": list(self.runs), "waits": list(self.waits), "marks": marks, "early": self.early}
 
 
 def _event_of(device: Device) -> type:

@@ -4,18 +4,68 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from helpers.points.s06_benchmark.timing import numbers
-from helpers.points.s13_compilers.device import Device
+from helpers.points.s06_benchmark.timing import Numbers, numbers
+from helpers.points.s13_compilers.device import Device, Log
 from helpers.probes.answer import Notebook, probe
-from helpers.probes.builds import as_bytes, plan_facts, recorded_builds
+from helpers.probes.builds import Recorded, as_bytes, recorded_builds
 from helpers.probes.clock import Clock, RealClock, SimulatedClock, StillRunningError
 from helpers.probes.frames import said
 
 __all__ = ["answer_first", "break_evens", "build_plans", "time_calls"]
+
+
+class TimedCalls(Numbers, Log):
+    """What `time_calls` answers."""
+
+    stopped: bool
+    simulated: bool
+
+
+class Answered(TypedDict):
+    """What `answer_first` answers."""
+
+    seconds: float | None
+    returned: str
+    same: bool
+    stopped: bool
+    made: int
+    inputs: list[bool]
+    simulated: bool
+
+
+class BuiltPlan(TypedDict):
+    """One call of build_plan that gives a plan."""
+
+    plan: bytes | None
+    type: str
+    builds: list[Recorded]
+
+
+class Raised(TypedDict):
+    """One that raises."""
+
+    type: str | None
+    message: str
+
+
+class Plans(TypedDict):
+    """What `build_plans` answers."""
+
+    plain: BuiltPlan
+    half: BuiltPlan
+    unbuilt: Raised
+    broken: Raised
+
+
+class Value(TypedDict):
+    """What a function returned."""
+
+    type: str
+    value: float | None
 
 
 @probe
@@ -28,7 +78,7 @@ def time_calls(
     warmup: int,
     patience_s: float,
     attempt: int = 0,
-) -> dict[str, Any]:
+) -> TimedCalls:
     """Call a timing function with a Device of these arguments.
 
     Returns what `numbers` and `Device.log` give, `stopped` (whether it went on beyond `patience_s` of the clock), and
@@ -66,7 +116,7 @@ def _by_a_clock(
 @probe
 def answer_first(
     notebook: Notebook, *, make_s: float, first_s: float, later_s: float, patience_s: float, attempt: int = 0
-) -> dict[str, Any]:
+) -> Answered:
     """Call compile_seconds with a network that takes these times to be made, to answer first and to answer later.
 
     Returns `seconds` (None where that is no number), `returned` (the type), `same` (whether the network came back),
@@ -105,10 +155,10 @@ def answer_first(
 
 
 @probe
-def build_plans(notebook: Notebook, *, onnx: bytes, broken: bytes) -> dict[str, Any]:
+def build_plans(notebook: Notebook, *, onnx: bytes, broken: bytes) -> Plans:
     """Call build_plan for a model with and without `half`, and for a file that is none.
 
-    Returns `plain` and `half` (`facts` of the plan, None without one; `type`; `builds`), and `unbuilt` and `broken`:
+    Returns `plain` and `half` (`plan`, None without one; `type`; `builds`), and `unbuilt` and `broken`:
     the `type` and `message` of what was raised where the build gives None, and for a file that is no model.
     """
     build, found = notebook["build_plan"], {}
@@ -118,10 +168,8 @@ def build_plans(notebook: Notebook, *, onnx: bytes, broken: bytes) -> dict[str, 
         for name, half in (("plain", False), ("half", True)):
             with recorded_builds() as builds:
                 returned = build(source, half)
-            plan = as_bytes(returned)
-            facts = plan_facts(plan) if plan else None
             asked = [asdict(each) for each in builds]
-            found[name] = {"facts": facts, "type": type(returned).__name__, "builds": asked}
+            found[name] = {"plan": as_bytes(returned), "type": type(returned).__name__, "builds": asked}
         with recorded_builds(failing=True):
             found["unbuilt"] = _raised(lambda: build(source, False))
         source.write_bytes(broken)
@@ -129,7 +177,7 @@ def build_plans(notebook: Notebook, *, onnx: bytes, broken: bytes) -> dict[str, 
     return found
 
 
-def _raised(call: Callable[[], Any]) -> dict[str, str | None]:
+def _raised(call: Callable[[], Any]) -> Raised:
     try:
         call()
     except NotImplementedError:
@@ -141,7 +189,7 @@ def _raised(call: Callable[[], Any]) -> dict[str, str | None]:
 
 
 @probe
-def break_evens(notebook: Notebook, *, asked: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
+def break_evens(notebook: Notebook, *, asked: Sequence[Sequence[float]]) -> list[Value]:
     """Return of each triple of arguments what break_even gives: its `type`, and `value`, None where it is no number."""
     function = notebook["break_even"]
     found = []

@@ -4,12 +4,11 @@ from helpers.backend import ENGINE, trt
 from helpers.lab import PROFILE_BATCHES
 from helpers.missed import Missed
 from helpers.points import builders
-from helpers.points.builders import Built
 from helpers.points.case import Case
 from helpers.points.point import point
 from helpers.points.s09_mixed_precision.engine import precisions_of
 from helpers.points.s14_explicit_quantisation.networks import CONVOLUTIONS, explicit_network
-from helpers.probes.builds import build_engine, failing_build
+from helpers.probes.builds import BuiltEngine, build_engine, failing_build
 
 __all__ = ["BATCHES", "FUNCTION", "TYPED", "built", "failures", "plan", "profile", "typed"]
 
@@ -21,7 +20,7 @@ TYPED = hasattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED")
 _PRECISIONS = ("FP16", "BF16", "INT8")
 
 
-def built(case: Case) -> Built:
+def built(case: Case) -> BuiltEngine:
     """Return what `build_engine` answers for the case's model."""
     return case.call(build_engine, function=FUNCTION, onnx=explicit_network(case)).require(FUNCTION)
 

@@ -1,6 +1,6 @@
 """Where pairs go, weighted_inputs(model) and skip_branches(model), and insert_qdq(model, scales, places)."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import onnx
@@ -8,6 +8,7 @@ import onnx
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import point
+from helpers.points.s09_mixed_precision.layers import Refusal
 from helpers.points.s14_explicit_quantisation.networks import (
     BOTH,
     ENDS_IN_A_SKIP,
@@ -45,16 +46,31 @@ _MAYBE = ("conv4", "conv7", "conv8")
 _LEFT_OUT = 2  # of those that share no tensor with another
 
 
+class Listed(TypedDict):
+    """A node and the index of one of its inputs."""
+
+    node: str
+    index: int
+
+
+class Inserted(TypedDict):
+    """What `insert_pairs` answers."""
+
+    error: Refusal | None
+    model: bytes
+    kept: bool
+
+
 @probe
-def listed_places(notebook: Notebook, *, function: str, onnx: bytes) -> list[list[Any]]:
-    """Return what a function lists of a model, each as [node, index]."""
-    return [[str(name), int(index)] for name, index in notebook[function](_loaded(onnx))]
+def listed_places(notebook: Notebook, *, function: str, onnx: bytes) -> list[Listed]:
+    """Return what a function lists of a model."""
+    return [{"node": str(name), "index": int(index)} for name, index in notebook[function](_loaded(onnx))]
 
 
 @probe
 def insert_pairs(
     notebook: Notebook, *, onnx: bytes, names: list[str], scales: np.ndarray, places: list[list[Any]]
-) -> dict[str, Any]:
+) -> Inserted:
     """Call insert_qdq; the result is `model` (its bytes), `kept` (whether the one given is as it was) and `error`."""
     model, function = _loaded(onnx), notebook[INSERT]
     before = model.SerializeToString(deterministic=True)
@@ -71,7 +87,12 @@ def _loaded(content: bytes) -> onnx.ModelProto:
     return onnx.load_from_string(content)
 
 
-def _call(case: Case, network: Residual, places_asked: list[Place], scales_given: dict[str, float]) -> dict[str, Any]:
+def _listed(case: Case, function: str, model: bytes) -> list[Place]:
+    found = case.call(listed_places, function=function, onnx=model).require(function)
+    return [(place["node"], place["index"]) for place in found]
+
+
+def _call(case: Case, network: Residual, places_asked: list[Place], scales_given: dict[str, float]) -> Inserted:
     asked = [[name, index] for name, index in places_asked]
     values = np.array([*scales_given.values()], np.float64)
     given = {"onnx": network.model, "names": [*scales_given], "scales": values, "places": asked}
@@ -102,8 +123,8 @@ def _inserted(case: Case) -> tuple[Residual, Reading, list[Place]]:
 
 @point("The inputs of layers with stored weights are listed: activation and weights")
 def places(case: Case) -> str:
-    found = case.call(listed_places, function=WEIGHTED_INPUTS, onnx=residual(case).model).require(WEIGHTED_INPUTS)
-    listed = {(name, index) for name, index in found}
+    found = _listed(case, WEIGHTED_INPUTS, residual(case).model)
+    listed = {*found}
     expected = {(name, index) for name in WEIGHTED for index in (0, 1)}
     for name, index in sorted(expected - listed):
         raise Missed(f"input {index} of {name} among the places", "not listed", "Conv, Gemm and MatMul; inputs 0 and 1")
@@ -207,7 +228,7 @@ def lacking(case: Case) -> str:
 def _skips_in(case: Case, model: bytes) -> dict[str, list[int]]:
     """Return which inputs of which nodes skip_branches lists."""
     found: dict[str, list[int]] = {}
-    for name, index in case.call(listed_places, function=SKIP_BRANCHES, onnx=model).require(SKIP_BRANCHES):
+    for name, index in _listed(case, SKIP_BRANCHES, model):
         found.setdefault(name, []).append(index)
     return found
 

@@ -1,6 +1,6 @@
 """quantize_weights(weights, axis) and make_pair(name, scale, axis): eight bits for numbers, and two nodes for them."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import onnx
@@ -22,8 +22,23 @@ _OPSET, _IR_VERSION = 17, 8
 _TENSOR = "of the case"
 
 
+class Quantized(TypedDict):
+    """What `quantize_array` answers."""
+
+    codes: np.ndarray
+    scales: np.ndarray
+    kept: bool
+
+
+class Nodes(TypedDict):
+    """What `pair_nodes` answers."""
+
+    nodes: list[bytes]
+    stored: list[bytes]
+
+
 @probe
-def quantize_array(notebook: Notebook, *, weights: np.ndarray, axis: int) -> dict[str, Any]:
+def quantize_array(notebook: Notebook, *, weights: np.ndarray, axis: int) -> Quantized:
     """Call quantize_weights; the result is `codes`, `scales`, and `kept`: whether the array is as it was."""
     given = weights.copy()
     codes_found, scales_found = notebook[QUANTIZE](given, axis)
@@ -32,7 +47,7 @@ def quantize_array(notebook: Notebook, *, weights: np.ndarray, axis: int) -> dic
 
 
 @probe
-def pair_nodes(notebook: Notebook, *, name: str, scale: np.ndarray, axis: int | None) -> dict[str, Any]:
+def pair_nodes(notebook: Notebook, *, name: str, scale: np.ndarray, axis: int | None) -> Nodes:
     """Call make_pair, without an axis where it is None; the result is `nodes` and `stored`, each a list of bytes."""
     given = float(scale) if scale.ndim == 0 else scale
     nodes, stored = notebook[PAIR](name, given) if axis is None else notebook[PAIR](name, given, axis)
@@ -54,10 +69,13 @@ def _largest(weights: np.ndarray, axis: int) -> np.ndarray:
     return np.abs(np.moveaxis(weights, axis, 0)).reshape(weights.shape[axis], -1).max(axis=1)
 
 
-def _asked(case: Case) -> list[tuple[np.ndarray, int, dict[str, Any]]]:
+def _asked(case: Case) -> list[tuple[np.ndarray, int, Quantized]]:
     found = []
     for weights, axis in _weights(case):
         answer = case.call(quantize_array, weights=weights, axis=axis).require(QUANTIZE)
+        for what in ("codes", "scales"):
+            if answer[what].dtype.kind not in "iuf":
+                raise Missed(f"{what} that are numbers", f"{answer[what].dtype}", "compute with NumPy's arrays")
         found.append((weights, axis, answer))
     return found
 
@@ -100,7 +118,7 @@ def silent(case: Case) -> str:
         dead = np.moveaxis(found["codes"], axis, 0)[_DEAD] if found["codes"].shape == weights.shape else np.ones(1)
         scale = found["scales"].ravel()[_DEAD] if found["scales"].size > _DEAD else np.nan
         if not (np.isfinite(scale) and scale > 0) or dead.any():
-            said = f"scale {scale:g}, codes {sorted({int(code) for code in dead.ravel()})[:3]}"
+            said = f"scale {scale:g}, codes {np.unique(dead)[:3].tolist()}"
             raise Missed("codes of 0 and a scale above 0 for a channel of zeros", said, "a scale of 1 will do there")
         if not found["kept"]:
             raise Missed("the array as it was", "its values have changed", "compute new arrays")
@@ -121,7 +139,7 @@ def pair(case: Case) -> str:
 def _judge_pair(case: Case, name: str, scale: np.ndarray, axis: int | None, random: np.random.Generator) -> None:
     what = "with one scale" if axis is None else f"with a scale a channel, axis {axis}"
     answer = case.call(pair_nodes, name=name, scale=scale, axis=axis).require(PAIR)
-    nodes, stored = _read(answer["nodes"], answer["stored"])
+    nodes, stored = _parts(answer, what)
     kinds, names = [kind for kind, _, _ in nodes], [name for _, name, _ in nodes]
     if kinds != ["QuantizeLinear", "DequantizeLinear"]:
         raise Missed(f"QuantizeLinear, then DequantizeLinear, {what}", ", ".join(kinds) or "no node", "two nodes")
@@ -137,6 +155,14 @@ def _judge_pair(case: Case, name: str, scale: np.ndarray, axis: int | None, rand
         raise Missed(
             f"values rounded to the nearest of 256 steps {what}", found, "both nodes have scale, zero and axis"
         )
+
+
+def _parts(answer: Nodes, what: str) -> list[Any]:
+    """Return what `_read` does; raise Missed where these are no nodes and tensors."""
+    try:
+        return _read(answer["nodes"], answer["stored"])
+    except Exception as error:  # protobuf's errors have classes of their own
+        raise Missed(f"NodeProtos and TensorProtos, {what}", str(error)[:140], "see the task") from error
 
 
 @loads
@@ -162,7 +188,7 @@ def _types(nodes: list[Any], found: dict[str, np.ndarray], what: str) -> None:
             raise Missed(expected, f"{found_so} ({what})", "TensorRT takes symmetric INT8 alone")
 
 
-def _run(answer: dict[str, Any], name: str, values: np.ndarray, what: str) -> np.ndarray:
+def _run(answer: Nodes, name: str, values: np.ndarray, what: str) -> np.ndarray:
     """Return what ONNX Runtime makes of values by the two nodes; raise Missed where it can't."""
     try:
         return _outputs(answer["nodes"], answer["stored"], name, values)

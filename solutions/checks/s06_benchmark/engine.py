@@ -133,9 +133,12 @@ def latency_of_an_engine(case: Case) -> str:
 def _run(case: Case, probe: Any, function: str, **data: Any) -> dict[str, Any]:
     found = case.call(probe, **data).require(function)
     if found["stopped"]:
-        text = f"still calling the model after many times that ({len(found['log']['start_s'])} calls)"
+        text = f"still calling the model after many times that ({found['log']['start_s'].size} calls)"
         asked = data.get("counts") or f"duration_sec={data['seconds']}"
         raise Missed(f"{function} on an engine to end as asked for ({asked})", text, "let that end the timed loop")
+    columns = list(found["log"].values())
+    if any(column.dtype != np.float64 or column.shape != (columns[0].size,) for column in columns):
+        raise Missed("a log of the engine's calls", "columns of no numbers", "restart the kernel, run all cells")
     return found
 
 
@@ -150,7 +153,7 @@ def _own_latency(timed: latency.Timed) -> float:
     ratios = [0.0]
     for last in {timed.iterations, *(total - first for first in (0, _COUNTS["warmup"], latency.WARM_UP))}:
         chosen = times[-last:]
-        if last > 0 and np.isfinite(chosen).all():
+        if last > 0 and np.isfinite(chosen).all() and (chosen > 0).all():
             ratios += [timed.figure("median") / statistics.median(chosen.tolist())]
             ratios += [timed.figure("mean") / float(chosen.mean())]
     return min(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
@@ -195,9 +198,9 @@ def _own_rate(timed: throughput.Timed) -> float:
     if timed.calls < 4 or not np.isfinite(log["waited_s"]).all():
         return 0.0
     low, high = timed.rates(column="waited_s", share=_WARM_UP_SHARE)
-    own = timed.images_per_s / min(max(timed.images_per_s, low), high)
+    own = timed.images_per_s / max(min(max(timed.images_per_s, low), high), 1e-9)
     ends = np.where(log["waited_s"][:-1] <= log["start_s"][1:], log["waited_s"][:-1], log["end_s"][:-1])
     gaps = (log["start_s"][1:] - ends)[-(timed.calls // 4) :]  # before these it may have been a warm-up
     gap, work = float(gaps.min()), float((log["waited_s"] - log["start_s"]).min())
-    share = gap / (gap + work)
+    share = gap / max(gap + work, 1e-9)
     return own * (1 - share) if share > _LONG_GAP else own

@@ -22,16 +22,28 @@ _LEAST_TOLERANCE, _OWN_ERROR = 0.01, 2.0
 """An engine of the lab's model may be this far off, or so many times as far as the reference engine."""
 INT8_TOLERANCE = 0.25
 
+_BUILDS = 3  # three in FP32 one after the other: one right function in 2,700
 
-def small_on_a_gpu(build: Callable[[bytes], builders.Built], function: str, model: bytes, most: float) -> str:
+
+def small_on_a_gpu(build: Callable[..., builders.Built], function: str, model: bytes, most: float) -> str:
     """Return evidence that an engine that `build` makes of the lab's model has weights of a small type, on TensorRT.
 
     TensorRT may find FP32 the fastest for a probe's small network, so that only what was asked for would tell: which
     the student's side says. The CPU engine's plans tell their layers' precisions, whatever the network.
+
+    A probe's builds take the first kernels that work, now and then (one of 14 on an H200) in FP32 throughout. A small
+    engine can only be where the type is allowed, so one of _BUILDS that is small tells.
     """
     if ENGINE != "tensorrt":
         return "read in the plan"
-    return builders.small_enough(builders.plan_of(build(model), function), model, most)
+    for number in range(_BUILDS):
+        plan = builders.plan_of(build(model, fresh=number > 0), function)
+        try:
+            return builders.small_enough(plan, model, most)
+        except Missed:
+            if number == _BUILDS - 1:
+                raise
+    raise AssertionError("unreachable")
 
 
 def run_plan(plan: bytes, images: np.ndarray) -> np.ndarray:

@@ -3,7 +3,8 @@
 import hashlib
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TypedDict, get_type_hints
 
 import numpy as np
 
@@ -52,11 +53,14 @@ def opened(plan: bytes) -> Timed:
     Raises:
         LabError: it cannot be loaded.
     """
-    return Timed(*_opened(plan))
+    return Timed(**_opened(plan))
+
+
+_Opened = TypedDict("_Opened", get_type_hints(Timed))
 
 
 @loads(repeatable=False)
-def _opened(plan: bytes) -> list[str | int]:
+def _opened(plan: bytes) -> _Opened:
     key = hashlib.sha256(plan).hexdigest()
     if key not in _open:
         while len(_open) >= _MOST_OPEN:
@@ -66,7 +70,7 @@ def _opened(plan: bytes) -> list[str | int]:
         _open[key] = InferenceEngine(plan)
     _open.move_to_end(key)
     engine = _open[key]
-    return [key, engine.min_batch, engine.opt_batch, engine.max_batch]
+    return asdict(Timed(key, engine.min_batch, engine.opt_batch, engine.max_batch))
 
 
 def _engine(key: str) -> InferenceEngine:
