@@ -31,17 +31,18 @@ def main(
     folder: Annotated[Path, typer.Option(help="Where courses and parts are kept.")] = Path("results/class"),
     only: Annotated[str, typer.Option(help=f"One part: {', '.join(PARTS)}.")] = "",
     students: Annotated[int, typer.Option(min=9, help="How many; fewer, to try the test itself.")] = STUDENTS,
+    jobs: Annotated[int, typer.Option(min=2, help="How many are graded at a time in `beside`; on two cores 2.")] = 2,
 ) -> None:
     """Grade the class in every way; exit code 1 where points differ from those predicted."""
     if only not in ("", *PARTS):
         sys.exit(f"error: no part {only!r}; there are {', '.join(PARTS)}")
-    group = Class(generated(number=students), folder.resolve())
+    group = Class(generated(number=students), folder.resolve(), jobs)
     failed = 0
     for name, part in PARTS.items():
-        if only in ("", name) and _known(folder, name, students) is None:
+        if only in ("", name) and _known(group, name) is None:
             failed += not _tried(name, part, group)
-    parts = {name: found for name in PARTS if (found := _known(folder, name, students))}
-    about = {"machine": DEVICE, "seed": SEED, "students": students, "steps": group.pieces}
+    parts = {name: found for name in PARTS if (found := _known(group, name))}
+    about = {"machine": DEVICE, "seed": SEED, "students": students, "steps": group.pieces, "jobs": jobs}
     write_json(out, {**about, **_ratios(parts), **_foretold(parts), **parts})
     print(f"{len(parts)} of {len(PARTS)} parts → {out}")
     sys.exit(1 if failed else 0)
@@ -55,7 +56,7 @@ def _tried(name: str, part: Any, group: Class) -> bool:
     except (Failed, LabError) as error:
         print(f"{name} · FAILED after {time.monotonic() - started:.0f} s · {error}", flush=True)
         return False
-    about = {"code": code_digest(), "class": len(group.students)}
+    about = {"code": code_digest(), "class": [len(group.students), group.jobs]}
     write_json(group.folder / f"{name}.json", about | found)
     if name not in ("serial", "first"):  # the others' courses are not needed again
         shutil.rmtree(group.folder / name, ignore_errors=True)
@@ -63,12 +64,12 @@ def _tried(name: str, part: Any, group: Class) -> bool:
     return True
 
 
-def _known(folder: Path, name: str, students: int) -> dict[str, Any] | None:
+def _known(group: Class, name: str) -> dict[str, Any] | None:
     try:
-        found = read_json(folder / f"{name}.json")
+        found = read_json(group.folder / f"{name}.json")
     except LabError:
         return None
-    same = (found.pop("code"), found.pop("class")) == (code_digest(), students)
+    same = (found.pop("code"), found.pop("class")) == (code_digest(), [len(group.students), group.jobs])
     return found if same else None
 
 

@@ -35,10 +35,11 @@ _CLAIMS["inference.batches"] = replace(_CLAIMS["inference.batches"], judge=_stri
 
 @dataclass(frozen=True)
 class Class:
-    """The students, and the folder in which the parts have their courses."""
+    """The students, the folder in which the parts have their courses, and how many `beside` grades at a time."""
 
     students: list[Student]
     folder: Path
+    jobs: int = 2
 
     def course(self, name: str) -> Path:
         """Return a part's course."""
@@ -79,8 +80,8 @@ def serial(group: Class) -> dict[str, Any]:
 
 
 def beside(group: Class) -> dict[str, Any]:
-    """Two at a time."""
-    return _whole(group, "beside", ("--jobs", "2"))
+    """Several at a time."""
+    return _whole(group, "beside", ("--jobs", str(group.jobs)))
 
 
 def dask(group: Class) -> dict[str, Any]:
