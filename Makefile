@@ -103,7 +103,7 @@ mutants: $(STAMP)
 
 CASES ?= 10000
 fuzz: $(STAMP)
-	@echo "Codec, records, plans, notebooks, HTML, archives: $(CASES) cases of each kind"
+	@echo "Codec, replies, records, plans, notebooks, HTML, archives: $(CASES) cases of each kind"
 	@TRT_LAB_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest tests/fuzz --durations=0
 
 # A seed that was decided rightly is not run again.

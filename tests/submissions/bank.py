@@ -11,7 +11,7 @@ from nbgrader.preprocessors import ClearSolutions
 
 from helpers.backend import API, ENGINE
 from helpers.lab import GRADED
-from solutions.checks.core.claim import CELLS
+from solutions.checks.core.claim import CELLS, claims_of
 
 __all__ = ["ROOT", "Entry", "covering", "load_bank", "notebook_cells", "patched_cells"]
 
@@ -57,8 +57,8 @@ class Entry:
 
     @property
     def graded(self) -> tuple[str, ...]:
-        """The test cells to run."""
-        return self.cells or tuple(cell for cell, about in CELLS.items() if about.step == self.step)
+        """The test cells to run; none that a person grades."""
+        return self.cells or tuple(cell for cell, about in CELLS.items() if about.step == self.step and claims_of(cell))
 
     @property
     def timed(self) -> bool:
