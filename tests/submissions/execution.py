@@ -205,20 +205,20 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
         shutil.copyfile(reference().path(s03_dynamic.ARTIFACT), folder / "artifacts" / s03_dynamic.ARTIFACT)
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
     for cell in _up_to_the_last_test(entry, patched_cells(entry)):
-        about = cell.metadata.get("nbgrader", {})
         if "explore" in cell.metadata.get("tags", []):
             continue
         source = as_python(cell.source)  # as IPython compiles and remembers it
-        if about.get("grade") and not about.get("solution"):
-            _test_cell(entry, cell.source, about["grade_id"], namespace, outcome)
-        elif _execute(source, about.get("grade_id", "cell"), namespace, outcome.errors) is None:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "cell")
+        if _test_in(cell):
+            _test_cell(entry, cell.source, name, namespace, outcome)
+        elif _execute(source, name, namespace, outcome.errors) is None:
             namespace["In"].append(source)
 
 
 def _run_sandboxed(entry: Entry, folder: Path, outcome: Outcome) -> None:
     cells = _up_to_the_last_test(entry, patched_cells(entry, lent=False))
     wanted = [cell for cell in cells if "explore" not in cell.metadata.get("tags", [])]
-    kept = [cell for cell in wanted if _graded_as(cell) is None or _graded_as(cell) in entry.graded]
+    kept = [cell for cell in wanted if _test_in(cell) in (None, *entry.graded)]
     _make_earlier(entry, artifacts_of(folder / "student"))
     records, outcome.errors = grade(entry.step, kept, folder, entry.timed)
     outcome.claims = _decided(records)
@@ -254,13 +254,14 @@ def _small_network(name: str) -> torch.nn.Module:
 
 def _up_to_the_last_test(entry: Entry, cells: list[Any]) -> list[Any]:
     """Leave out what comes after the last test cell that is asked for: a later cell cannot change it."""
-    tests = [index for index, cell in enumerate(cells) if _graded_as(cell) in entry.graded]
+    tests = [index for index, cell in enumerate(cells) if _test_in(cell) in entry.graded]
     return cells[: tests[-1] + 1]
 
 
-def _graded_as(cell: Any) -> str | None:
+def _test_in(cell: Any) -> str | None:
+    """Return a test cell's name; None for any other, also one that a person grades."""
     about = cell.metadata.get("nbgrader", {})
-    return about["grade_id"] if about.get("grade") else None
+    return about["grade_id"] if about.get("grade") and not about.get("solution") else None
 
 
 def _test_cell(entry: Entry, source: str, grade_id: str, namespace: dict[str, Any], outcome: Outcome) -> None:
