@@ -9,7 +9,6 @@ import ast
 import importlib
 import inspect
 import linecache
-import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -38,7 +37,6 @@ MOST_CHARACTERS = 20_000
 """Of each text of an error."""
 
 _PROBES: dict[str, Probe] = {}
-_ROOMS = ("helpers.probes", "helpers.points")
 
 
 class MissingNameError(Exception):
@@ -166,7 +164,7 @@ def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None)
     with captured() as output:
         try:
             with time_limit(asked["limit_s"]):
-                value = known_probe(asked["probe"])(Notebook(namespace, ask), **asked["data"])
+                value = known_probe(asked["probe"], asked["module"])(Notebook(namespace, ask), **asked["data"])
             pack(value)
             reply["value"] = value
         except KeyboardInterrupt:
@@ -177,16 +175,14 @@ def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None)
     return pack(reply)
 
 
-def known_probe(name: str) -> Probe:
-    """Return a probe by its name.
+def known_probe(name: str, module: str = "") -> Probe:
+    """Return a probe by its name and, where it may not have been imported yet, its module.
 
     Raises:
         KeyError: there is none.
     """
-    if name not in _PROBES:  # a process that was started to answer has imported none of them
-        for room in _ROOMS:
-            for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):
-                importlib.import_module(module.name)
+    if name not in _PROBES and module:  # a process that was started to answer has imported none of them
+        importlib.import_module(module)
     return _PROBES[name]
 
 

@@ -1,6 +1,6 @@
 """The student's side of grading: answers what the judge asks over a socket until it has asked everything.
 
-    serve("/…/judge.sock", globals())        # what runs behind a test cell's visible check
+    serve("/…/judge.sock", globals())        # what runs in place of a test cell's check
 
 It holds no secret, and nothing that is said here is believed: what it answers are the student's own words.
 """

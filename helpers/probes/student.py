@@ -117,8 +117,8 @@ class Student:
         Raises:
             Missed: no reply came, or none that can be read.
         """
-        name = probe if isinstance(probe, str) else probe.__name__
-        request = pack({"probe": name, "data": data, "limit_s": limit_s})
+        name, module = (probe, "") if isinstance(probe, str) else (probe.__name__, probe.__module__)
+        request = pack({"probe": name, "module": module, "data": data, "limit_s": limit_s})
         key = hashlib.sha256(request + _named(serves)).hexdigest()
         if fresh or key not in self._replies:
             served = serves() if serves is not None else None

@@ -125,7 +125,7 @@ class GradeExecute(Execute):
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run one cell; behind a test cell the kernel answers the judge, whose record decides its points.
+        """Run one cell; in place of a test cell's check the kernel answers the judge, whose record decides its points.
 
         Where time is measured nobody else grades on this machine meanwhile; waiting for that is not the cell's time.
         """
@@ -159,7 +159,7 @@ class GradeExecute(Execute):
         except EngineError as error:
             self._faults[index] = str(error)
             return cell, resources
-        cell.source = f"{cell.source}\n\n{ANSWERS.format(door=door)}"
+        cell.source = ANSWERS.format(door=door)
         cell, resources = self._run(cell, resources, index)
         if undecided := self._judge.end(name, self.grace):
             self._faults.setdefault(index, undecided)

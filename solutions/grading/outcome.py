@@ -16,7 +16,10 @@ CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, global
 """What runs after a test cell's visible check of a notebook of our own and decides its points. No notebook holds it."""
 
 ANSWERS = "from helpers.probes.serve import serve\n\nserve({door!r}, globals())"
-"""What runs after a submission's visible check: it answers the judge, who decides elsewhere."""
+"""What runs in place of a submission's visible check: it answers the judge, who decides elsewhere.
+
+The check would ask the same of other inputs, and say what nobody reads; where it raised, nothing could be asked.
+"""
 
 _UNDECIDED = "it ended without a record"
 

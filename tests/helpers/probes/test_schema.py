@@ -50,7 +50,7 @@ def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, give
 
 
 def test_every_probe_names_the_schema_of_its_answers() -> None:
-    for room in answer._ROOMS:
+    for room in ("helpers.probes", "helpers.points"):
         for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):
             importlib.import_module(module.name)
     ours = {name: found for name, found in answer._PROBES.items() if found.__module__.startswith("helpers.")}
