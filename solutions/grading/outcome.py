@@ -18,7 +18,8 @@ CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, global
 ANSWERS = "from helpers.probes.serve import serve\n\nserve({door!r}, globals())"
 """What runs in place of a submission's visible check: it answers the judge, who decides elsewhere.
 
-The check would ask the same of other inputs, and say what nobody reads; where it raised, nothing could be asked.
+The check says nothing in grading, and its line raises where one of several functions is missing: the others' claims are
+asked all the same.
 """
 
 _UNDECIDED = "it ended without a record"

@@ -68,6 +68,7 @@ def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str, float]]:
     return {
         "complete": (whole, 5),
         "empty": (lab, 0),
+        "unfinished": (code_of(whole, "square", "def square(x):\n    return x *"), 2),  # the cube's check calls it too
         "half done": (code_of(solved(lab, "cube"), "square", "def square(x):\n    return 2 * x"), 2 + 2),
         "deleted tests": (deleted, 5),
         "edited and doubled tests": (edited, 5),

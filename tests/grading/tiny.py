@@ -71,7 +71,7 @@ def source_notebook() -> NotebookNode:
     for function, cell in zip(ANSWERS, POINTS, strict=True):
         code = f"def {function}(x):\n    ### BEGIN SOLUTION\n{ANSWERS[function]}\n    ### END SOLUTION"
         cells.append(new_code_cell(code, metadata={"nbgrader": _label(f"{function}_todo", solution=True)}))
-        visible = f'import os\n\nif os.environ.get("NBGRADER_EXECUTION") != "autograde":\n    assert {function}(1) == 1'
+        visible = f"assert {function}(1) == 1" + " == square(1)" * (function != "square")
         cells.append(new_code_cell(visible, metadata={"nbgrader": _label(cell, points=POINTS[cell])}))
     cells.append(new_markdown_cell(WHY, metadata={"tags": ["answers"]}))
     cells.append(new_code_cell('print("a demonstration")', metadata={"tags": ["explore"]}))
