@@ -27,11 +27,6 @@ __all__ = ["Places"]
 _TRIES = 3
 """Of a piece whose process was killed: by somebody, or for the machine's memory."""
 
-_START = """
-import runpy, sys
-sys.modules["rfc3987_syntax"] = None  # a grammar that jsonschema builds in a second, for a format of no schema here
-runpy.run_module("solutions.grading.work.place", run_name="__main__", alter_sys=True)
-"""
 _END_S = 30
 _LENGTH = "<q"
 
@@ -106,7 +101,7 @@ class Places:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
-            [sys.executable, "-c", _START],
+            [sys.executable, "-m", "solutions.grading.work.place"],
             cwd=ROOT,
             env=self._environment | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search(self._environment)])},
             stdin=subprocess.PIPE,
