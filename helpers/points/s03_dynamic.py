@@ -18,6 +18,7 @@ from helpers.probes.clock import RealClock
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import unsupported_onnx
+from helpers.probes.student import one_each
 from helpers.probes.timed_calls import ServedModel, StandIn
 
 __all__ = [
@@ -269,10 +270,7 @@ def _saturated(case: Case) -> list[tuple[list[list[float]], int, int | str, bool
     """Return tables, the batch that the rule gives, what came back, and whether the dictionary was left alone."""
     made = _made_up(case)
     answers = case.call(saturations, tables=[table for table, _ in made]).require(SATURATION)
-    if len(answers) != len(made):
-        raise Missed(
-            f"an answer for each of {len(made)} tables", str(len(answers)), "restart the kernel, run all cells"
-        )
+    one_each(answers, made, "tables")
     return [(*one, found["batch"], found["kept"]) for one, found in zip(made, answers, strict=True)]
 
 

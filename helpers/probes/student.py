@@ -2,11 +2,11 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from helpers.api_changes import replacement
 from helpers.errors import InputError
@@ -19,7 +19,7 @@ from helpers.probes.channel import ChannelError
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.schema import fitting
 
-__all__ = ["Reply", "Send", "Student", "read_artifact"]
+__all__ = ["Reply", "Send", "Student", "one_each", "read_artifact"]
 
 DEFAULT_LIMIT_S = 300.0
 """Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
@@ -29,6 +29,9 @@ Send = Callable[[bytes, Ask, float], bytes]
 
 `ask` answers what the probe asks meanwhile; where nothing usable comes back in time, ChannelError says why.
 """
+
+
+Answers = TypeVar("Answers", bound=Sequence[Any])
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,14 @@ class Student:
         except (ChannelError, NotPlainDataError) as error:
             advice = "restart the kernel and run all cells: does one end it, or never come to an end?"
             raise Missed("an answer of the notebook", str(error), advice) from error
+
+
+def one_each(answers: Answers, asked: Sequence[Any], what: str = "calls") -> Answers:
+    """Return the answers; raise Missed where they are not one to each that was asked, as who forges them may send."""
+    if len(answers) != len(asked):
+        advice = "restart the kernel and run all cells"
+        raise Missed(f"an answer to each of {len(asked)} {what}", f"{len(answers)}", advice)
+    return answers
 
 
 def _named(serves: Callable[[], Any] | None) -> bytes:

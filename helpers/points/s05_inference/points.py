@@ -1,8 +1,6 @@
 """Step 5's points: what the class computes, what it refuses, and what it leaves behind."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +22,7 @@ from helpers.points.s05_inference.engines import (
     usual,
     wide,
 )
-from helpers.probes.student import Reply
+from helpers.probes.student import Reply, one_each
 
 __all__ = [
     "batches",
@@ -65,14 +63,8 @@ def _infer(case: Case, small: Small, wanted: list[probes.Call], **how: bool) -> 
     ask = {"plan": small.plan, "image": list(small.image), "calls": wanted}
     found = case.call(probes.infer, **ask, **how).require(CLASS)
     for answers in found.values():
-        _check_number(answers, wanted)
+        one_each(answers, wanted)
     return found
-
-
-def _check_number(answers: Sequence[Any], asked: Sequence[Any]) -> None:
-    if len(answers) != len(asked):
-        advice = "restart the kernel, run all cells"
-        raise Missed(f"an answer to each of {len(asked)} calls", f"{len(answers)}", advice)
 
 
 def _first_outputs(case: Case) -> None:
@@ -198,7 +190,7 @@ def two_instances(case: Case) -> str:
         seeds=[call["seed"] for call in wanted],
         numbers=[call["number"] for call in wanted],
     ).require(CLASS)
-    _check_number(found, wanted)
+    one_each(found, wanted)
     for index, (result, call) in enumerate(zip(found, wanted, strict=True)):
         state = "after the other was closed" if index == 4 else "with another instance alive"
         judge(result, pair[index % 2], call, f"a batch of {call['number']} {state}")
@@ -216,7 +208,7 @@ def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int]
     ask = {"plan": small.plan, "image": list(small.image), "first": first, "call": call}
     found = case.call(probes.refuse, shapes=given, **ask).require(CLASS)
     advice = "compare the array's shape with the engine's, look at what set_input_shape returns, raise ValueError"
-    _check_number(found["tries"], tries)
+    one_each(found["tries"], tries)
     for (shape, figure), outcome in zip(tries, found["tries"], strict=True):
         said = f"{outcome['error']}: {outcome['message'][:160]}"
         if outcome["error"] is None:

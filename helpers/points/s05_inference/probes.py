@@ -25,6 +25,7 @@ __all__ = [
     "Closed",
     "Growth",
     "Inferred",
+    "NoArray",
     "Result",
     "Used",
     "call_many_times",
@@ -34,6 +35,7 @@ __all__ = [
     "infer_in_two",
     "load",
     "make_many",
+    "plain",
     "refuse",
     "use_as_context",
 ]
@@ -95,7 +97,7 @@ class Outcome(TypedDict):
     result: Result
 
 
-def _plain(result: Any) -> Result:
+def plain(result: Any) -> Result:
     """Return an array's copy as it is now; what is no array is told by its type's name."""
     return result.copy() if isinstance(result, np.ndarray) else {"type": type(result).__name__}
 
@@ -103,9 +105,9 @@ def _plain(result: Any) -> Result:
 def _attempt(action: Callable[[], Any]) -> Outcome:
     """Return {"error", "message", "result"} of calling `action`; `error` is the exception's type, or None."""
     try:
-        return {"error": None, "message": "", "result": _plain(action())}
+        return {"error": None, "message": "", "result": plain(action())}
     except Exception as error:
-        return {"error": type(error).__name__, "message": str(error), "result": _plain(None)}
+        return {"error": type(error).__name__, "message": str(error), "result": plain(None)}
 
 
 @probe
@@ -121,7 +123,7 @@ def load(
         if missing:
             path.rename(path.with_name("other.engine"))
         model = notebook.alone(CLASS)(str(path))
-        result = _plain(model.infer(images_of(call, image))) if call else None
+        result = plain(model.infer(images_of(call, image))) if call else None
         model.close()
         return result
 
@@ -153,12 +155,12 @@ def infer(notebook: Notebook, *, plan: bytes, image: list[int], calls: list[Call
                 given = FORMS.get(call.get("form"), FORMS["plain"])(images.copy())
             writable = given.flags.writeable
             results.append(model.infer(given))
-            outputs.append(_plain(results[-1]))
+            outputs.append(plain(results[-1]))
             untouched.append(bool(np.array_equal(given, images)) and given.flags.writeable == writable)
             if scribble and isinstance(results[-1], np.ndarray) and results[-1].flags.writeable:
                 results[-1].fill(0)
         model.close()
-        return {"outputs": outputs, "later": [_plain(result) for result in results], "untouched": untouched}
+        return {"outputs": outputs, "later": [plain(result) for result in results], "untouched": untouched}
 
 
 @probe
@@ -179,7 +181,7 @@ def infer_in_two(
         for index, (seed, number) in enumerate(zip(seeds, numbers, strict=True)):
             if index == len(seeds) - 1:
                 models[1].close()
-            outputs.append(_plain(models[index % 2].infer(varied_images(seed, number, image))))
+            outputs.append(plain(models[index % 2].infer(varied_images(seed, number, image))))
         models[0].close()
         return outputs
 
@@ -242,7 +244,7 @@ def use_as_context(notebook: Notebook, *, plan: bytes, image: list[int], call: C
     with _file(plan) as path, counted() as alive:
         first, second = notebook[CLASS](path), None
         with first as model:
-            called = _plain(model(images))
+            called = plain(model(images))
             ends = [[_ending(way, given) for given in (images[:1], images[0], other)] for way in (model.infer, model)]
         ended, closed = alive(), _alive_after_closing((first, model), alive)
         for error in (ValueError("left"), RuntimeError("left"), _LeftEarlyError(), KeyboardInterrupt()):

@@ -21,6 +21,7 @@ from helpers.points.s08_report.naming import batch_in, has_unit, name_in
 from helpers.points.s08_report.pictures import shapes, unseen
 from helpers.points.s08_report.runs import Part, Run
 from helpers.points.s08_report.text import NUMBER, half_a_unit, number
+from helpers.probes.student import one_each
 
 __all__ = ["CHARTS", "FUNCTION", "PARTS", "UNITS"]
 
@@ -353,9 +354,7 @@ def _part(
 ) -> Part:
     def judge(case: Case, runs: Sequence[Run], chart: str) -> str:
         replies = case.call(charts_drawn, reports=[run.report for run in runs]).require(FUNCTION)
-        if len(replies) != len(runs):
-            found = f"those of {len(replies)}"
-            raise Missed(f"the charts of {len(runs)} reports", found, "restart the kernel, run all cells")
+        one_each(replies, runs, "reports")
         said = []
         for reply, run in zip(replies, runs, strict=True):
             said.append(check(_figure(reply, chart), run, chart))

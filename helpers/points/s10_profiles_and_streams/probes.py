@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.backend import trt
 from helpers.points.s05_inference.alive import counted
-from helpers.points.s05_inference.probes import Growth
+from helpers.points.s05_inference.probes import Growth, NoArray, Result, plain
 from helpers.points.s10_profiles_and_streams.watch import Row, watched
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.images import varied_images
@@ -36,15 +36,6 @@ def _engine(plan: bytes) -> Any:
     return trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
 
 
-class NoArray(TypedDict):
-    """What is told of something that is no array."""
-
-    type: str
-
-
-Result = np.ndarray | NoArray
-
-
 class Streamed(TypedDict):
     """What `run_streams` answers."""
 
@@ -65,11 +56,6 @@ class Ended(TypedDict):
     message: str
     own: bool
     unawaited: int
-
-
-def _plain(result: Any) -> Result:
-    """Return an array's copy as it is now; what is no array is told by its type's name."""
-    return result.copy() if isinstance(result, np.ndarray) else {"type": type(result).__name__}
 
 
 @probe
@@ -101,7 +87,7 @@ def run_streams(
         unawaited = watch.unawaited
     results = list(found) if isinstance(found, (list, tuple)) else None
     answer: Streamed = {
-        "outputs": {"type": type(found).__name__} if results is None else [_plain(result) for result in results],
+        "outputs": {"type": type(found).__name__} if results is None else [plain(result) for result in results],
         "later": [],
         "alike": results is not None and _share(results),
         "log": watch.log,
@@ -112,7 +98,7 @@ def run_streams(
     }
     if again and results is not None:
         notebook[FUNCTION](engine, batches_of(seed + len(numbers), numbers, image), **how)
-        answer["later"] = [_plain(result) for result in results]
+        answer["later"] = [plain(result) for result in results]
     return answer
 
 

@@ -18,6 +18,7 @@ from helpers.probes.engines import probe_engine
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.onnx_files import unsupported_onnx
+from helpers.probes.student import one_each
 
 __all__ = [
     "BUILD",
@@ -187,9 +188,7 @@ def _picks(case: Case, ranges: dict[str, Triple], batches: list[int]) -> tuple[l
     onnx = tiny_onnx(case.number("profiles.pick"), 5, image=(1, 24, 40), names=("pixels", "scores"))
     plan = probe_engine(onnx, *(ranges[name] for name in names))
     found = case.call(picks, plan=plan, batches=batches).require(PICK)
-    if len(found) != len(batches):
-        raise Missed(f"an answer for each of {len(batches)} batches", f"{len(found)}", "restart the kernel")
-    return names, found
+    return names, one_each(found, batches, "batches")
 
 
 @point("pick_profile gives the profile that holds the batch and whose OPT is nearest, the first of two")

@@ -13,6 +13,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Point, point
 from helpers.points.s12_layer_profiling.probes import BOUND, BYTES, FLOPS, bound_layers, count_layers
+from helpers.probes.student import one_each
 
 __all__ = ["POINTS", "bounds", "convolutions", "moved", "others"]
 
@@ -49,16 +50,9 @@ def _convolution(case: Case, purpose: str, groups: int = 1) -> tuple[Layer, floa
     return layer, 2 * float(made.double().sum()) + made.numel()
 
 
-def _answers(found: list[Any], asked: list[Any], function: str) -> list[Any]:
-    """Return what a function answered to each thing that it was asked."""
-    if len(found) != len(asked):
-        raise Missed(f"an answer of {function} to each of {len(asked)} calls", f"{len(found)}", "restart the kernel")
-    return found
-
-
 def _judge(case: Case, layers: list[tuple[Layer, float]], advice: str) -> str:
     asked = [layer for layer, _ in layers]
-    found = _answers(case.call(count_layers, layers=asked).require(FLOPS)["flops"], asked, FLOPS)
+    found = one_each(case.call(count_layers, layers=asked).require(FLOPS)["flops"], asked, "layers")
     for (layer, right), flops in zip(layers, found, strict=True):
         if not abs(flops - right) <= 1e-6 * right:
             what = " + ".join(node["op"] for node in layer["nodes"])
@@ -117,7 +111,9 @@ def moved(case: Case) -> str:
     asked, said = [layer, skip], []
     for kind in (np.float32, np.float16, np.int8):
         item = np.dtype(kind).itemsize
-        found = _answers(case.call(count_layers, layers=asked, item_bytes=item).require(BYTES)["bytes"], asked, BYTES)
+        found = one_each(
+            case.call(count_layers, layers=asked, item_bytes=item).require(BYTES)["bytes"], asked, "layers"
+        )
         for each, given in zip(asked, found, strict=True):
             right = sum(np.empty(s, kind).nbytes for part in ("read", "weights", "written") for s in each[part])
             if given != right:
@@ -140,7 +136,7 @@ def bounds(case: Case) -> str:
         flops, bytes_moved = compute_ms / 1e3 * gflops * 1e9, memory_ms / 1e3 * gb_s * 1e9
         cases.append({"flops": flops, "moved": bytes_moved, "gflops": gflops, "gb_s": gb_s})
         right.append((str(bounded_by), long))
-    found = _answers(case.call(bound_layers, cases=cases).require(BOUND), cases, BOUND)
+    found = one_each(case.call(bound_layers, cases=cases).require(BOUND), cases)
     for given, (what, ms) in zip(found, right, strict=True):
         took = given[1] if given[:1] == [what] and len(given) == 2 else None
         if not isinstance(took, float) or not np.isclose(took, ms, rtol=1e-9):
