@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 
 from helpers.backend import API, ENGINE, trt
+from helpers.cpu_engine import _openvino
 from helpers.errors import EngineError, InputError
 from helpers.layers import engine_layers, ran_in
 from solutions.pipeline.building import typed
@@ -82,7 +83,10 @@ def test_explicit_int8_answers_what_implicit_int8_does_and_writes_the_same_cache
         for name in ("implicit", "explicit")
     ]
     assert (tmp_path / "implicit.cache").read_bytes() == (tmp_path / "explicit.cache").read_bytes()
-    np.testing.assert_allclose(answers(tmp_path / "explicit"), answers(tmp_path / "implicit"), rtol=1e-5, atol=1e-6)
+    explicit, implicit = answers(tmp_path / "explicit"), answers(tmp_path / "implicit")
+    # Where products are added in 16 bits, weights are rounded to eight bits and halved, or rounded to seven.
+    allowed = 2e-2 if _openvino.saturates_int8() else 1e-5
+    assert np.linalg.norm(explicit - implicit) / np.linalg.norm(implicit) < allowed
     assert [record.calibration["images"] for record in records] == [16, 16]
 
 

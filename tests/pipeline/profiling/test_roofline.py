@@ -33,13 +33,14 @@ def test_a_rate_that_was_attained_raises_the_peak_of_its_precision_alone() -> No
 
 def test_the_measured_peaks_are_near_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("helpers.peaks.COPY_BYTES", {"cpu": 1 << 26})
-    roof = measure_roofline(["fp32", "other"], "cpu")
-    assert list(roof.peak_gflops) == ["fp32"]
+    roof = measure_roofline(["fp32", "fp16", "int8", "other"], "cpu")
+    assert sorted(roof.peak_gflops) == ["fp16", "fp32", "int8"]
     left = np.ones((1024, 1024), np.float32)
     source = np.ones(1 << 26, np.uint8)
     gflops = 2 * 1024**3 / _best(lambda: left @ left) / 1e9
     copied = 2 * source.nbytes / _best(lambda: source.copy()) / 1e9
     assert gflops / 10 < roof.peak_gflops["fp32"] < gflops * 10
+    assert all(peak > gflops / 10 for peak in roof.peak_gflops.values())  # no slow kernel of an odd type
     assert copied / 10 < roof.bandwidth_gb_s < copied * 10
 
 
