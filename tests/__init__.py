@@ -1,0 +1,1 @@
+import solutions.grading  # noqa: F401 - before anything else imports jsonschema: what it says there
