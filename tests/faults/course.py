@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -47,7 +48,13 @@ class Run:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu", "PYTHONUNBUFFERED": "1"}
         with self._files[0].open("wb") as out, self._files[1].open("wb") as err:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                preexec_fn=_as_from_a_terminal,
             )
 
     @property
@@ -125,6 +132,12 @@ class Copies:
         """Fail where the grades in `root` are not those of the undisturbed run."""
         found = grades_in(root)
         require(found == self.grades, f"other grades: {(found[0] or b'none').decode()!r}")
+
+
+def _as_from_a_terminal() -> None:
+    """Have the signals do what they do by default: what nohup or a shell's background has ignored stays so."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def grades_in(root: Path) -> list[bytes | None]:
