@@ -66,7 +66,7 @@ def _int8_on_cpu(left: Any, right: Any, threads: int | None) -> Callable[[], Any
     """Return ONNX Runtime's product of unsigned by signed codes, as engines multiply them.
 
     PyTorch's has no fast kernel where a processor has no VNNI: 2 giga-operations a second on an EPYC 7003, ONNX Runtime
-    231 and, in FP32, PyTorch 124.
+    239 and, in FP32, PyTorch 124.
     """
     import onnxruntime
     from onnx import TensorProto, helper

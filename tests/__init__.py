@@ -1,1 +1,1 @@
-import solutions.grading  # noqa: F401 - before anything else imports jsonschema: what it says there
+import solutions.grading  # noqa: F401 - it has to come before jsonschema, as it says itself

@@ -135,7 +135,7 @@ class Copies:
 
 
 def _as_from_a_terminal() -> None:
-    """Have the signals do what they do by default: what nohup or a shell's background has ignored stays so."""
+    """Have these signals end the run: nohup and a shell's background jobs hand them on as ignored."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
