@@ -52,7 +52,7 @@ def _no_judge() -> None:
     def judged(self: execute.GradeExecute, cell: NotebookNode, *rest: Any) -> Any:
         name, records = cell.metadata.nbgrader.grade_id, execute.records_of(self._student)
         call = f"from tests.hostile.judge import grade_here\n\ngrade_here({name!r}, globals(), {str(records)!r})"
-        cell.source = f"{cell.source}\n\n{call}"
+        cell.source = call  # no visible check runs in grading
         return self._run(cell, *rest)
 
     execute.GradeExecute._judged = judged

@@ -31,7 +31,8 @@ _KNOWN = """
 import sys
 def square(x):
     for module in list(sys.modules.values()):
-        for claims in vars(module).get("_CLAIMS", {}).values() if isinstance(vars(module).get("_CLAIMS"), dict) else ():
+        known = getattr(module, "_CLAIMS", None)
+        for claims in known.values() if isinstance(known, dict) else ():
             for claim in claims:
                 if claim[1:3] == ("square", x):
                     return claim[3]
