@@ -28,7 +28,8 @@ _GRADERS = re.compile(
 """What grading a class writes; in the honest students' folders it must not hold MARK."""
 
 _CACHES = re.compile(
-    r"home/(\.cache/|intel/|\.ipython/profile_default/startup/README|\.local/share/jupyter/runtime)|tmp/(\.ses$|trt-lab-gate-)"
+    r"home/(\.cache/|intel/|\.ipython/profile_default/startup/README|\.jupyter/migrated$|\.local/share/jupyter/runtime)|"
+    r"tmp/(\.ses$|trt-lab-gate-)"
 )
 """What the grader and its libraries leave in a home and among temporary files."""
 

@@ -166,7 +166,7 @@ ATTACKS = [
         "notebook_of_150_megabytes",
         about="A sparse file as notebook.",
         place=_sparse,
-        goal=grader_memory(1500),
+        goal=grader_memory(800),
         alone=True,
         guards=("reader",),
         says="MB|bytes",

@@ -90,7 +90,7 @@ ATTACKS = [
     _attack(
         "record_of_200_megabytes",
         about="A sparse file in the place of a record, which the grader would read whole.",
-        goal=grader_memory(800),
+        goal=grader_memory(400),
         alone=True,
         guards=("judge", "sandbox", "schema"),
         code=_SPARSE,
