@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import API, DEVICE, ENGINE, trt
+from helpers.backend import API, DEVICE, ENGINE
 from helpers.data import load_dataset
 from helpers.points.case import Case
 from helpers.probes.student import Student
@@ -36,16 +36,10 @@ def _offers() -> dict[str, Any]:
     return {"environment": offered_environment([]), "gpu": ENGINE == "tensorrt"}
 
 
-def _first_builder() -> None:
-    """Make real TensorRT load what the first builder of a process waits for: 9 s on an H100's host."""
-    if ENGINE == "tensorrt":
-        trt.Builder(trt.Logger(trt.Logger.ERROR))
-
-
 def _decide(cell: str, student: Student, sandbox: str) -> None:
     run_claims(cell, Case(student, cell_seed(cell)), sandbox)
 
 
 if __name__ == "__main__":
     with ExitStack() as _child:
-        judge(_prepare, _decide, _offers, _first_builder)
+        judge(_prepare, _decide, _offers)
