@@ -72,8 +72,9 @@ _ADVICE = "compare the outputs of both on random images, and raise before anythi
 
 
 def _answer(case: Case) -> dict[str, Any]:
-    """Return what `export_model` answers for a classifier of the case's own."""
-    return case.call(export_model, seed=case.number("export.model")).require(EXPORT)
+    """Return what `export_model` answers for a classifier of the case's own, exported after another one."""
+    seeds = {"seed": case.number("export.model"), "before": case.number("export.before")}
+    return case.call(export_model, **seeds).require(EXPORT)
 
 
 def _exported(case: Case) -> tuple[dict[str, bytes], dict[str, Any]]:

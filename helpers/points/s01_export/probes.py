@@ -67,10 +67,12 @@ class Refused(TypedDict):
 
 
 @probe
-def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None) -> Exported:
+def export_model(
+    notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None, before: int | None = None
+) -> Exported:
     """Call `export_onnx(model, path)` on the probe classifier of `seed`; `opset` is passed where it is given.
 
-    An EARLIER file lies at `path`.
+    An EARLIER file lies at `path`. The classifier of `before` is exported first, to another file.
 
     Returns `files`, what it left ({file name: bytes}; the one at `path` is called EXPORTED), `training`, whether the
     model or a part of it is in training mode afterwards, and `weights_kept`, whether it still has its weights.
@@ -78,6 +80,9 @@ def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset
     export, options = notebook["export_onnx"], {} if opset is None else {"opset": opset}
     model, same = probe_classifier(seed, training=training), probe_classifier(seed)
     with tempfile.TemporaryDirectory() as folder:
+        if before is not None:
+            with tempfile.TemporaryDirectory() as other:
+                export(probe_classifier(before), Path(other) / EXPORTED)
         (Path(folder) / EXPORTED).write_bytes(EARLIER)
         export(model, Path(folder) / EXPORTED, **options)
         return {"files": _files(Path(folder)), "training": _trains(model), "weights_kept": _equal(model, same)}
