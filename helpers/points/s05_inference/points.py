@@ -181,7 +181,7 @@ def synchronised(case: Case) -> str:
 @point("Two instances work side by side, each with an engine of its own")
 def two_instances(case: Case) -> str:
     _first_outputs(case)
-    pair = usual(case), alike(case)
+    pair = alike(case)
     wanted = calls(case, "inference.two", 3, 4, 5, 6, 7)
     found = case.call(
         probes.infer_in_two,

@@ -1,0 +1,17 @@
+"""Step 5's engines: what two of them have in common does not depend on what a process built before."""
+
+import subprocess
+import sys
+
+_IN_A_NEW_PROCESS = """
+from helpers.points.case import Case
+from helpers.points.s05_inference.engines import alike
+
+first, second = alike(Case(None, 7))
+print(len(first.plan) - len(second.plan), first.plan == second.plan, len(first.onnx) - len(second.onnx))
+"""
+
+
+def test_two_engines_have_plans_of_one_size_in_a_new_process_too() -> None:
+    done = subprocess.run([sys.executable, "-c", _IN_A_NEW_PROCESS], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["0", "False", "0"], done.stderr[-500:]
