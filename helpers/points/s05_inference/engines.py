@@ -22,8 +22,7 @@ LEAST = 2
 """The smallest batch of the second engine."""
 
 FIXED_BATCH = 7
-
-_TRIES = 5  # a new process's first builds differ; from the third on most are of one size
+_TRIES = 5  # pairs of builds: in a new process the first two plans differ in size, most later ones do not
 _TOLERANCE = 5e-5  # of a row; FP32 engines were seen to differ from ONNX Runtime by 1e-6, scores in FP16 by 2e-4
 
 
