@@ -28,7 +28,18 @@ from helpers.errors import EngineUnavailableError, InputError, LabError
 from helpers.gpu_packages import install_command
 from helpers.timings import offered_timings, read_timings
 
-__all__ = ["API", "DEVICE", "ENGINE", "TIMINGS_VARIABLE", "WHY_CPU", "cuda", "describe", "network_flags", "trt"]
+__all__ = [
+    "API",
+    "DEVICE",
+    "ENGINE",
+    "TIMINGS_VARIABLE",
+    "WHY_CPU",
+    "cuda",
+    "describe",
+    "load_ahead",
+    "network_flags",
+    "trt",
+]
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
 CUDA_VARIABLE = "TRT_LAB_CUDA"
@@ -138,6 +149,16 @@ def network_flags() -> int:
     """Return create_network's flags for a batch that is a dimension: 8 has to be told, 11 has no name for it."""
     explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
     return 0 if explicit is None else 1 << int(explicit)
+
+
+def load_ahead() -> None:
+    """Have real TensorRT load what a builder needs, and keep it as long as this process.
+
+    A builder waits 7 to 11 s for it on an H100's host (TensorRT 8.6), and it is given back with the last builder: so a
+    process that makes one after the other waits each time, unless one is kept. Others log to loggers of their own.
+    """
+    if ENGINE == "tensorrt":
+        _UNTIL_THE_END.enter_context(trt.Builder(trt.Logger(trt.Logger.ERROR)))
 
 
 _loaded, WHY_CPU = _choose(_asked(ENGINE_VARIABLE))

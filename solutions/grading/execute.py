@@ -56,7 +56,8 @@ class GradeExecute(Execute):
     memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
     disk_gb = Float(4.0, help="What a submission may write.").tag(config=True)
     imports = Unicode(
-        "import numpy, onnx, torch; from helpers.backend import trt; from helpers import feedback",
+        "import numpy, onnx, torch; from helpers.backend import load_ahead, trt; from helpers import feedback; "
+        "load_ahead()",
         help="What a kernel that is started ahead imports meanwhile.",
     ).tag(config=True)
     output_limit = Integer(2_000_000, help="Characters of output that are kept of one cell.").tag(config=True)

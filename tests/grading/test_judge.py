@@ -1,7 +1,10 @@
 """The judge's door: whatever the kernel's side writes, late, long or never, costs an answer and nothing else."""
 
+import json
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -18,6 +21,7 @@ from helpers.probes.codec import MOST_BYTES, pack
 from helpers.probes.serve import serve
 from helpers.probes.student import Student
 from solutions.grading.judge.door import Door
+from solutions.grading.layout import ROOT
 
 Kernel = Callable[[str], None]
 
@@ -183,3 +187,25 @@ def test_a_message_waits_for_no_longer_than_it_may() -> None:
     ours.setblocking(False)
     with ours, theirs, pytest.raises(Exception, match="the time was over"):
         write_message(ours, REPLY, bytes(8 << 20), ends=time.monotonic() + 0.2)
+
+
+_GETS_READY = """
+import sys
+from solutions.grading.judge.process import judge
+judge(None, None, meanwhile=lambda: print("ready", file=sys.stderr, flush=True))
+"""
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_judge_gets_ready_only_while_nobody_asks(ahead: bool) -> None:
+    asked, question = os.pipe()
+    if not ahead:
+        os.write(question, b"null\n")
+    command, pipe = [sys.executable, "-c", _GETS_READY], subprocess.PIPE
+    with subprocess.Popen(command, stdin=asked, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
+        said = process.stderr.readline() if ahead else ""
+        os.close(question)
+        out, rest = process.communicate(timeout=60)
+    os.close(asked)
+    assert json.loads(out) == {"environment": {}, "gpu": False}
+    assert said + rest == ("ready\n" if ahead else "")

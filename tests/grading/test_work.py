@@ -1,5 +1,6 @@
 """Pieces of work in places beside each other: the same grades as one after the other, whatever is killed."""
 
+import itertools
 import os
 import signal
 import tempfile
@@ -14,8 +15,10 @@ from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
 from solutions.grading.grade import grade_class
+from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
+from solutions.grading.work.piece import Piece
 from solutions.grading.work.pool import HERE, Beside
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, solved
@@ -69,6 +72,20 @@ def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course
             with place.Places(four, {"TMPDIR": folder}):
                 time.sleep(seconds)
             assert [path.name for path in Path(folder).iterdir() if "gate" not in path.name] == []
+
+
+def test_where_time_is_measured_places_start_only_when_none_waits(
+    four: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, waiting = itertools.count(), []
+    monkeypatch.setattr(place.Places, "_started", lambda self: next(started))
+    monkeypatch.setattr(place, "_end", lambda process: None)
+    with place.Places(four, ahead=2) as places:
+        monkeypatch.setattr(place, "_asked", lambda process, piece: waiting.append((process, *places._ready)) or piece)
+        for step in ("01_export", "02_fp16", "03_dynamic", "05_inference"):
+            places.grade(Piece(four, StepRecord("a", step), b""))
+        places._ready.clear()
+    assert waiting == [(0, 1, 2), (1, 2), (2, 3, 4), (3, 4, 5)]
 
 
 def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:

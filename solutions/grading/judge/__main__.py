@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import API, DEVICE, ENGINE
+from helpers.backend import API, DEVICE, ENGINE, load_ahead
 from helpers.data import load_dataset
 from helpers.points.case import Case
 from helpers.probes.student import Student
@@ -42,4 +42,4 @@ def _decide(cell: str, student: Student, sandbox: str) -> None:
 
 if __name__ == "__main__":
     with ExitStack() as _child:
-        judge(_prepare, _decide, _offers)
+        judge(_prepare, _decide, _offers, load_ahead)

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -33,17 +34,27 @@ Decide = Callable[[str, Student, str], Any]
 
 _DIE_WITH_PARENT = 1
 
+_IDLE_S = 1.0
+"""Seconds without a question after which a judge was started ahead."""
+
 
 def _nothing() -> dict[str, Any]:
     return {"environment": {}, "gpu": False}
 
 
-def judge(prepare: Prepare, decide: Decide, offers: Callable[[], dict[str, Any]] = _nothing) -> None:
-    """Do what stdin says until it ends, or until the grader does."""
+def judge(
+    prepare: Prepare,
+    decide: Decide,
+    offers: Callable[[], dict[str, Any]] = _nothing,
+    meanwhile: Callable[[], Any] = lambda: None,
+) -> None:
+    """Do what stdin says until it ends, or until the grader does; `meanwhile` where nobody has asked yet."""
     if sys.platform.startswith("linux"):  # two judges, of a killed grader and of the next, would write the same records
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     with _answers() as say:
         say(offers())
+        if not select.select([sys.stdin], [], [], _IDLE_S)[0]:
+            meanwhile()
         asked = json.loads(sys.stdin.readline() or "null")
         if asked is None:
             return

@@ -14,7 +14,9 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, BinaryIO
 
+from helpers.backend import ENGINE, cuda
 from helpers.errors import EngineError
+from solutions.checks.core.claim import CELLS
 from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
 from solutions.grading.execute import GradeExecute
@@ -27,6 +29,15 @@ __all__ = ["Places"]
 _TRIES = 3
 """Of a piece whose process was killed: by somebody, or for the machine's memory."""
 
+_MOST_AHEAD = 3
+"""Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
+measure time, which nobody may start beside.
+"""
+
+_GPU_BYTES = 16 << 30
+"""Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works."""
+
+_TIMED = {cell.step for cell in CELLS.values() if cell.timed}
 _END_S = 30
 _LENGTH = "<q"
 
@@ -37,12 +48,13 @@ class Places:
     Args:
         course: whose pieces they will be.
         environment: what the processes have besides this one's variables.
-        ahead: how many wait, started, for the next piece.
+        ahead: how many wait, started, for the next pieces; without a number one, on a GPU as many as its memory
+            has room for.
     """
 
-    def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int = 1) -> None:
+    def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
         self._environment = {**os.environ, **environment}
-        self._course, self._ahead, self._lock = _packed(course), ahead, Lock()
+        self._course, self._ahead, self._lock = _packed(course), ahead or _ahead(), Lock()
         self._ready: list[subprocess.Popen[bytes]] = []
         self._working: set[subprocess.Popen[bytes]] = set()
         self._closed = False
@@ -69,6 +81,8 @@ class Places:
         """
         for _ in range(_TRIES):
             process = self._taken()
+            if not self._ready or piece.record.step not in _TIMED:  # which waits, to be alone, for what is started
+                self._refill()
             try:
                 answer = _asked(process, piece)
             finally:
@@ -84,9 +98,8 @@ class Places:
         with self._lock:
             if self._closed:
                 raise EngineError("grading was stopped")
-            process = self._ready.pop() if self._ready else self._started()
+            process = self._ready.pop(0) if self._ready else self._started()
             self._working.add(process)
-        self._refill()
         return process
 
     def _left(self, process: "subprocess.Popen[bytes]") -> None:
@@ -113,6 +126,12 @@ class Places:
             process.stdin.write(self._course)
             process.stdin.flush()
         return process
+
+
+def _ahead() -> int:
+    if ENGINE != "tensorrt":
+        return 1
+    return max(1, min(_MOST_AHEAD, cuda.mem_get_info()[1] // _GPU_BYTES))
 
 
 def _search(environment: Mapping[str, str]) -> list[str]:
