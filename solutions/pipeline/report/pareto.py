@@ -11,8 +11,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from helpers.files import atomic_path
-from helpers.plots import INK, SOFT, colour, log_ticks, plain_log_axis
-from solutions.pipeline.report.chart_parts import STYLE
+from helpers.plots import SOFT, colour, log_ticks, plain_log_axis
+from solutions.pipeline.report.chart_parts import STYLE, end_labels
 
 __all__ = ["best_trades", "draw_pareto"]
 
@@ -44,7 +44,6 @@ def draw_pareto(path: Path, points: Sequence[Point], heading: str) -> None:
             low, high = point["loss_low"], point["loss_high"]
             axes.vlines(x, low, high, color=colour(point["name"]), linewidth=1, alpha=0.5)
             axes.plot(x, y, "o", color=colour(point["name"]), markersize=7)
-            axes.annotate(point["name"], (x, y), (6, 5), textcoords="offset points", fontsize=9, color=INK)
         times = [point["median_ms"] for point in points]
         plain_log_axis(axes.xaxis, log_ticks(0.9 * min(times), 1.15 * max(times)))
         axes.set_xlim(0.9 * min(times), 1.25 * max(times))
@@ -52,6 +51,9 @@ def draw_pareto(path: Path, points: Sequence[Point], heading: str) -> None:
         axes.set_ylabel("loss of top-1 against FP32 (points)")
         axes.set_title(f"{heading}\nbars: 95 % interval; line: what nothing beats in both")
         axes.grid(alpha=0.5)
+        end_labels(
+            axes, {p["name"]: (p["median_ms"], p["loss"]) for p in points}, {p["name"]: p["name"] for p in points}
+        )
         with atomic_path(path) as temporary:
             figure.savefig(temporary, dpi=150, format="png")
         plt.close(figure)
