@@ -5,7 +5,6 @@ Everything above it speaks ONNX, NumPy and TensorRT's terms.
 
 import io
 import re
-import struct
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,13 +27,9 @@ __all__ = [
     "import_model",
     "read_model_error",
     "version",
-    "without_made_up_names",
 ]
 
 Bounds = Mapping[str, list[tuple[int, int]]]
-_SIZES = 48
-_KEY = bytes.fromhex("3060700204083f6f7274787f")
-_NAMES = re.compile(rb'(?:<layer id="\d+" name=|name="fused_names" version="\d+" value=)"[^"]*"')
 _VNNI = frozenset({"avx_vnni", "avx512_vnni", "amx_int8"})
 _TYPES = {"f32": ov.Type.f32, "f16": ov.Type.f16, "bf16": ov.Type.bf16}
 
@@ -290,28 +285,6 @@ def import_model(blob: bytes, hint: str, at_once: int = 1, profiling: bool = Fal
         profiling: measure per node, for `Request.node_times_ms`.
     """
     return Compiled(_core().import_model(io.BytesIO(blob), "CPU", _config(hint, at_once, profiling)))
-
-
-def without_made_up_names(blob: bytes) -> bytes:
-    """Return an exported model without the numbers in its nodes' names, for comparisons; unchanged if it is unreadable.
-
-    OpenVINO numbers what it makes up in the order of the process: the same network is `Reshape_13` in one export and
-    `Reshape_84` in the next, all else being equal. An export is a magic, a version, a length and text; six lengths, the
-    last two the place and size of the XML; weights; and the XML, which is hidden behind a fixed key.
-    """
-    try:
-        (length,) = struct.unpack_from("<Q", blob, 12)
-        head = 20 + length
-        place, size = struct.unpack_from("<32x2Q", blob, head)
-    except struct.error:
-        return blob
-    hidden = blob[head + place : head + place + size]
-    key = np.resize(np.frombuffer(_KEY, np.uint8), len(hidden))
-    xml = np.bitwise_xor(np.frombuffer(hidden, np.uint8), key).tobytes()
-    if not xml.startswith(b"<?xml"):
-        return blob
-    body = blob[:head] + blob[head + _SIZES : head + place]  # the XML's own size depends on its numbers
-    return body + _NAMES.sub(lambda found: re.sub(rb"_\d+", b"_", found[0]), xml)
 
 
 def _marked_precise(model: ov.Model, names: set[str]) -> ov.Model:

@@ -8,6 +8,7 @@ from typing import Any
 
 from helpers.bounded_json import loads
 from helpers.cpu_engine import _openvino
+from helpers.cpu_engine._export import stored_weights, without_made_up_names
 from helpers.cpu_engine.api.enums import DataType
 from helpers.cpu_engine.api.pybind import Scoped
 from helpers.cpu_engine.api.version import API, API_VARIABLE, VERSIONS
@@ -85,7 +86,12 @@ class Plan:
         """Return whether both hold one compiled network for the same shapes: the same outputs, in the same time."""
         alike = (self.hint, self.bindings, self.profiles) == (other.hint, other.bindings, other.profiles)
         blobs = self.blob, other.blob
-        return alike and (blobs[0] == blobs[1] or len({*map(_openvino.without_made_up_names, blobs)}) == 1)
+        return alike and (blobs[0] == blobs[1] or len({*map(without_made_up_names, blobs)}) == 1)
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """Bytes of weights by the type that they are stored in ("f32", "f16", "i8" …)."""
+        return stored_weights(self.blob)
 
     @staticmethod
     def deserialize(data: bytes) -> "Plan":

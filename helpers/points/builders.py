@@ -42,6 +42,7 @@ __all__ = [
     "returned",
     "returned_and_written",
     "small_enough",
+    "stored_in_half",
     "to_ask",
     "workspace_limited",
     "written",
@@ -69,7 +70,6 @@ LEAST_SPEEDUP = 1.2
 """Times PyTorch FP32's throughput: what fusion alone gives, also where there are no half-precision or INT8 units."""
 
 _LEAST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
-_STORED_IN_HALF = 0.8  # of a small network's ONNX file: a plan in FP16 takes 0.65, one in FP32 1.13
 _IN_THE_MODEL = {"FP16": "cast the model to FP16", "INT8": "put Q/DQ nodes into the model"}
 NO_MODEL = b"garbage, no ONNX model"
 """No parser takes it. Its first byte matters: TensorRT's reads a few others as an empty model, without an error."""
@@ -175,7 +175,7 @@ def workspace_limited(built: Built) -> str:
     return f"{found:,} bytes"
 
 
-def in_half(built: Built, model: bytes, function: str) -> str:
+def in_half(built: Built, function: str) -> str:
     """Return evidence that a small network runs in half precision where the engine can, and was asked to anyway.
 
     It is asked for by the flag or, as TensorRT 11 knows it alone, by the network's types. TensorRT picks by timing, and
@@ -186,17 +186,22 @@ def in_half(built: Built, model: bytes, function: str) -> str:
     if not asked["flags"].get("FP16") and not asked["halves"]:
         raise _not_asked("FP16")
     _not_held(asked, "half precision", ("FLOAT",))
-    plan = plan_of(built, function)
-    facts = facts_of(plan, "the engine")
+    facts = facts_of(plan_of(built, function), "the engine")
     said = f"layers by precision: {facts['precisions']}"
     if ENGINE == "tensorrt":
         return f"FP16 allowed; {said}"
     if _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS:
         return said
-    if len(plan) <= _STORED_IN_HALF * len(model):
+    if stored_in_half(facts):
         return f"stored FP16, ran FP32: this processor has no half precision ({said})"
     advice = to_ask("FP16", "set the FP16 flag on the configuration that is built")
     raise Missed("layers in half precision", said, advice)
+
+
+def stored_in_half(facts: PlanFacts) -> bool:
+    """Return whether an engine's weights are FP16, all but a few: biases stay in FP32."""
+    full, half = (facts["stored"].get(name, 0) // size for name, size in (("f32", 4), ("f16", 2)))
+    return half >= _LEAST_CONVOLUTIONS * max(1, full + half)
 
 
 def in_int8(built: Built, function: str) -> str:

@@ -55,7 +55,7 @@ def profile(case: Case) -> str:
 
 @point("Built for half precision")
 def half_precision(case: Case) -> str:
-    return builders.in_half(built(case), network(case), FUNCTION)
+    return builders.in_half(built(case), FUNCTION)
 
 
 @point("The builder's workspace is limited to 2 GB", builders.WORKSPACE)

@@ -121,7 +121,7 @@ def _accepts(engine_plan: bytes, batch: int) -> bool:
 
 @point("Built for half precision")
 def half_precision(case: Case) -> str:
-    return builders.in_half(built(case), network(case), FUNCTION)
+    return builders.in_half(built(case), FUNCTION)
 
 
 @point("The builder's workspace is limited to 2 GB", builders.WORKSPACE)

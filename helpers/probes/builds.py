@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict, get_type_hints
 
-from helpers.backend import trt
+from helpers.backend import ENGINE, trt
 from helpers.layers import count_precisions, engine_layers
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.frames import said
@@ -264,7 +264,8 @@ class PlanFacts(TypedDict):
     """What an engine says of itself.
 
     Inputs and outputs by name; for each profile, by input, its shapes min, opt, max; the number of layers, and of
-    layers in each precision, where the plan has that detail; the same of the convolutions, fused ones included.
+    layers in each precision, where the plan has that detail; the same of the convolutions, fused ones included; on the
+    CPU engine how many bytes of weights are stored in which type.
     """
 
     inputs: dict[str, EngineTensor]
@@ -273,6 +274,7 @@ class PlanFacts(TypedDict):
     layers: int
     precisions: dict[str, int]
     convolutions: dict[str, int]
+    stored: dict[str, int]
 
 
 @loads
@@ -294,6 +296,7 @@ def plan_facts(plan: bytes) -> PlanFacts | None:
         "layers": len(layers),
         "precisions": count_precisions(layers),
         "convolutions": count_precisions([layer for layer in layers if "Conv" in str(layer.get("LayerType"))]),
+        "stored": _cpu_plan(plan).stored if ENGINE == "cpu" else {},
     }
 
 

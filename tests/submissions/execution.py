@@ -267,12 +267,12 @@ def _test_in(cell: Any) -> str | None:
 def _test_cell(entry: Entry, source: str, grade_id: str, namespace: dict[str, Any], outcome: Outcome) -> None:
     if entry.cells and grade_id not in entry.cells:
         return
+    with held():  # first, since grading runs no visible check: it would find mistakes that show in a second call alone
+        failed = _execute(CLAIMS.format(cell=grade_id), f"hidden {grade_id}", namespace, outcome.errors)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         _execute(source, f"visible {grade_id}", namespace, [])
     outcome.visible[grade_id] = printed.getvalue()
-    with held():
-        failed = _execute(CLAIMS.format(cell=grade_id), f"hidden {grade_id}", namespace, outcome.errors)
     record = Path(os.environ["TRT_LAB_RECORDS"]) / f"{grade_id}.json"
     if failed is not None or not record.is_file():
         outcome.died = f"the test cell {grade_id} failed: {failed}"

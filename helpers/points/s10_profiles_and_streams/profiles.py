@@ -88,7 +88,7 @@ def _said(profiles: list[list[list[int]]]) -> str:
 
 @point("Built for half precision")
 def half_precision(case: Case) -> str:
-    return builders.in_half(built(case), network(case), BUILD)
+    return builders.in_half(built(case), BUILD)
 
 
 @probe

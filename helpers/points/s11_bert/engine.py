@@ -27,7 +27,6 @@ _ASKED = Reported("what the build was asked for: noted in the student's process"
 FUNCTION = "build_engine_bert"
 _CALIBRATION = 3  # batches
 _SPARE = 4  # a calibrator that never ends is stopped
-_STORED_IN_HALF = 0.9  # of a small FP32 plan, where the processor has no half precision; measured 0.79
 _REFUSED = (("int8", "int8 without a calibrator"), ("int4", "an unknown precision"))
 
 
@@ -146,9 +145,10 @@ def half(case: Case) -> str:
             expected = f"{' and '.join(wanted) or 'no lower precision'} allowed for {name}"
             raise Missed(expected, ", ".join(sorted(found)) or "none", "set the flags by `precision`")
     plans = [builders.plan_of(made, FUNCTION) for made in (low, full)]
-    layers = builders.facts_of(plans[0], "the engine")["precisions"]
+    facts = builders.facts_of(plans[0], "the engine")
+    layers = facts["precisions"]
     lower = layers.get("fp16", 0) + layers.get("bf16", 0)
-    if ENGINE == "cpu" and lower < LINEAR_LAYERS and len(plans[0]) > _STORED_IN_HALF * len(plans[1]):
+    if ENGINE == "cpu" and lower < LINEAR_LAYERS and not builders.stored_in_half(facts):
         raise Missed("layers in half precision", f"layers by precision: {layers}", "hold no layer in FP32")
     return f"layers by precision: {layers}"
 

@@ -2,12 +2,16 @@
 
 import dataclasses
 
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import numpy_helper
 
+from helpers import cpu_engine as trt
 from helpers.cpu_engine import plan
 from helpers.cpu_engine.plan import Binding, Plan, PlanError
+from helpers.probes.networks import EDGE, tiny_onnx
 
 PLAN = Plan(
     network="net",
@@ -70,3 +74,28 @@ def test_a_plan_of_the_other_api_is_refused_with_the_variable_that_loads_it(monk
     monkeypatch.setattr(plan, "platform", lambda: {**here, "engine": "10.16.1.11+cpu"})
     with pytest.raises(PlanError, match=r"11\.4\.0\.106\+cpu, here 10\.16.*, or load it with TRT_LAB_API=11$"):
         Plan.deserialize(data)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_plan_tells_in_which_type_its_weights_are_stored(half: bool) -> None:
+    model = tiny_onnx(3)
+    weights = [numpy_helper.to_array(tensor) for tensor in onnx.load_from_string(model).graph.initializer]
+    matrices = sum(array.size for array in weights if array.ndim > 1)
+    biases = sum(array.size for array in weights) - matrices
+    found = Plan.deserialize(_built(model, half)).stored
+    expected = {"f16": 2 * matrices, "f32": 4 * biases} if half else {"f32": 4 * (matrices + biases)}
+    assert {name: size for name, size in found.items() if name != "i32"} == expected  # i32: shapes
+    assert PLAN.stored == {}
+
+
+def _built(model: bytes, half: bool) -> bytes:
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    network, config = builder.create_network(0), builder.create_builder_config()
+    assert trt.OnnxParser(network, logger).parse(model)
+    if half:
+        config.set_flag(trt.BuilderFlag.FP16)
+    profile = builder.create_optimization_profile()
+    profile.set_shape("input", *[(8, 3, EDGE, EDGE)] * 3)
+    config.add_optimization_profile(profile)
+    return bytes(builder.build_serialized_network(network, config))
