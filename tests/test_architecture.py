@@ -64,6 +64,7 @@ FLOORS = {
     "helpers.cpu_engine": (
         "api",
         "_openvino",
+        "_export",
         "plan_header",
         "plan",
         "device",
