@@ -13,6 +13,7 @@ Read it from the ground up; a room imports only rooms that stand above it in thi
 
     api/           TensorRT's vocabulary: enumerations, shapes, loggers, the manifest of all its names
     _openvino.py   the one file that imports openvino: compile, export, import, infer, list what runs
+    _export.py     the bytes of what it has exported, read without it: weights by type, the network without names
     plan.py        the serialized engine: what a build writes and a runtime reads
     device/        memory by checked address, streams and events
     cuda.py        pycuda.driver's names for them
