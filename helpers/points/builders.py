@@ -199,7 +199,7 @@ def in_half(built: Built, function: str) -> str:
 
 
 def stored_in_half(facts: PlanFacts) -> bool:
-    """Return whether an engine's weights are FP16, all but a few: biases stay in FP32."""
+    """Return whether most of an engine's weights are stored in FP16."""
     full, half = (facts["stored"].get(name, 0) // size for name, size in (("f32", 4), ("f16", 2)))
     return half >= _LEAST_CONVOLUTIONS * max(1, full + half)
 
