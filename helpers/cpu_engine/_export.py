@@ -15,7 +15,8 @@ __all__ = ["stored_weights", "without_made_up_names"]
 _SIZES = 48
 _KEY = bytes.fromhex("3060700204083f6f7274787f")
 _NAMES = re.compile(rb'(?:<layer id="\d+" name=|name="fused_names" version="\d+" value=)"[^"]*"')
-_CONSTANT = re.compile(rb'<data element_type="(\w+)" shape="[^"]*" offset="\d+" size="(\d+)"')
+_CONSTANT = re.compile(rb'<data element_type="(\w+)" shape="[^"]*" offset="\d+" size="(\d{1,15})"')
+"""A plan may be a stranger's: int() refuses numbers of thousands of digits."""
 
 
 def without_made_up_names(blob: bytes) -> bytes:

@@ -51,9 +51,8 @@ def draw_pareto(path: Path, points: Sequence[Point], heading: str) -> None:
         axes.set_ylabel("loss of top-1 against FP32 (points)")
         axes.set_title(f"{heading}\nbars: 95 % interval; line: what nothing beats in both")
         axes.grid(alpha=0.5)
-        end_labels(
-            axes, {p["name"]: (p["median_ms"], p["loss"]) for p in points}, {p["name"]: p["name"] for p in points}
-        )
+        ends = {point["name"]: (point["median_ms"], point["loss"]) for point in points}
+        end_labels(axes, ends, {name: name for name in ends})
         with atomic_path(path) as temporary:
             figure.savefig(temporary, dpi=150, format="png")
         plt.close(figure)
