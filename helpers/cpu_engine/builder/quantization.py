@@ -35,17 +35,18 @@ def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy of an explicitly quantised model that stores its weights as the INT8 codes which are multiplied.
 
     Where pairs of products are added in 16 bits, codes of more than seven bits are halved, and their scales doubled.
+    Weights that are given as floats are rounded once, to the halved codes: as good as seven bits can be.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    _store_codes(copy.graph)
+    unrounded = _store_codes(copy.graph)
     if _openvino.saturates_int8():
-        _halve_codes(copy.graph)
+        _halve_codes(copy.graph, unrounded)
     _drop_unused(copy.graph)
     return copy
 
 
-def _halve_codes(graph: onnx.GraphProto) -> None:
+def _halve_codes(graph: onnx.GraphProto, unrounded: Mapping[str, np.ndarray]) -> None:
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type != "DequantizeLinear" or not {*node.input} <= stored.keys():
@@ -54,15 +55,17 @@ def _halve_codes(graph: onnx.GraphProto) -> None:
         if codes.dtype != np.int8 or np.any(zero) or np.abs(codes.astype(np.int16)).max(initial=0) <= _SEVEN_BITS:
             continue
         # Tensors of their own: another node may share the codes or, more often, the scale.
-        halved = np.rint(codes / 2).astype(np.int8), (scale * 2).astype(scale.dtype)
+        exact = unrounded.get(node.input[0], codes)
+        halved = np.rint(exact / 2).astype(np.int8), (scale * 2).astype(scale.dtype)
         for index, values in enumerate(halved):
             name = f"{node.output[0]}_seven_bits_{index}"
             graph.initializer.append(numpy_helper.from_array(values, name))
             node.input[index] = name
 
 
-def _store_codes(graph: onnx.GraphProto) -> None:
-    """Replace each QuantizeLinear of stored weights by the INT8 codes that it gives."""
+def _store_codes(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    """Replace each QuantizeLinear of stored weights by the INT8 codes that it gives; return them before rounding."""
+    unrounded = {}
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     for node in list(graph.node):
         if node.op_type != "QuantizeLinear" or not {*node.input} <= stored.keys():
@@ -71,10 +74,11 @@ def _store_codes(graph: onnx.GraphProto) -> None:
         if not zero or zero[0].dtype != np.int8 or np.any(zero[0]) or scale.ndim > 1:
             continue
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        codes = np.rint(weight.astype(np.float32) / _along(scale, axis, weight.ndim))
-        codes = np.clip(codes, -128, 127).astype(np.int8)
-        graph.initializer.append(numpy_helper.from_array(codes, node.output[0]))
+        exact = np.clip(weight.astype(np.float32) / _along(scale, axis, weight.ndim), -128, 127)
+        unrounded[node.output[0]] = exact
+        graph.initializer.append(numpy_helper.from_array(np.rint(exact).astype(np.int8), node.output[0]))
         graph.node.remove(node)
+    return unrounded
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:

@@ -188,6 +188,28 @@ def test_weights_in_front_of_q_and_dq_are_stored_as_the_codes_that_are_multiplie
     assert np.abs(after - before).max() <= (0.05 * np.abs(before).max() if saturates else 0)
 
 
+def test_seven_bits_of_a_weight_that_is_given_as_floats_are_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantization._openvino, "saturates_int8", lambda: True)
+    weight = np.linspace(-1.0, 1.0, 2001, dtype=np.float32)
+    step = np.float32(1 / 127)
+    stored = [(weight, "weight"), (step, "step"), (np.int8(0), "zero")]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["weight", "step", "zero"], ["codes"]),
+        helper.make_node("DequantizeLinear", ["codes", "step", "zero"], ["out"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "given_as_floats",
+        [],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, weight.shape)],
+        [numpy_helper.from_array(np.asarray(values), name) for values, name in stored],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    (once,) = onnxruntime.InferenceSession(quantization.fit_weights(model).SerializeToString()).run(None, {})
+    assert np.abs(once - weight).max() <= step * 1.001  # half of a step that is twice as large
+
+
 def test_an_explicit_model_has_eight_bits_whatever_this_processor_multiplies(
     scales: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
