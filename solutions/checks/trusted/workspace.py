@@ -15,7 +15,7 @@ import numpy as np
 
 from helpers.backend import ENGINE
 from helpers.errors import LabError
-from helpers.files import atomic_path, read_json, read_regular, write_json
+from helpers.files import atomic_path, read_json, read_within, write_json
 from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES, made_by
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.points.files import array_of, parsed
@@ -156,7 +156,7 @@ def _inference_fault(path: Path, ours: Reference, sandbox: str) -> str | None:
         files = [scratch, engine, scratch / "images.npy", scratch / "outputs.npy"]
         if said := _tried([sys.executable, "-c", _TRY, *map(str, files)], scratch, engine, sandbox):
             return said
-        outputs = array_of(read_regular(scratch, "outputs.npy", _MOST_OUTPUT_BYTES))
+        outputs = array_of(read_within(scratch, "outputs.npy", _MOST_OUTPUT_BYTES))
     expected = onnx_outputs(ours.bytes("resnet50.onnx"), images)
     error = relative_error(outputs, np.concatenate([expected[:1], expected]))
     return None if error < 1e-2 else f"wrong (its outputs differ by {shown_error(error)})"
