@@ -17,6 +17,9 @@ __all__ = ["ANSWER", "END", "QUESTION", "REPLY", "REQUEST", "ChannelError", "rea
 
 REQUEST, ANSWER, END, REPLY, QUESTION = b"Q", b"A", b"E", b"R", b"W"
 
+_MOST_QUESTION = 1 << 16
+"""Bytes of a question: it holds numbers and names, never arrays."""
+
 _HEAD = struct.Struct("<cQ")
 _PIECE = 1 << 20
 _now = time.monotonic  # kept here: a simulated clock may take its place in `time` while the student's code runs
@@ -58,7 +61,7 @@ def read_message(
         ChannelError: there is none.
     """
     kind, length = _HEAD.unpack(_read(channel, _HEAD.size, ends, stop))
-    if kind not in kinds or length > MOST_BYTES:
+    if kind not in kinds or length > (_MOST_QUESTION if kind == QUESTION else MOST_BYTES):
         raise ChannelError(f"what came was no message ({kind!r}, {length:,} bytes)")
     return kind, _read(channel, length, ends, stop)
 

@@ -24,6 +24,9 @@ __all__ = ["Reply", "Send", "Student", "one_each", "read_artifact"]
 DEFAULT_LIMIT_S = 300.0
 """Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
 
+_MOST_RECEIVED = 1 << 30
+"""Bytes of all answers to one test cell, which are kept until it is decided."""
+
 Send = Callable[[bytes, Ask, float], bytes]
 """`send(request, ask, limit_s)` carries a packed request to the student's functions, and the packed reply back.
 
@@ -90,6 +93,7 @@ class Student:
     def __init__(self, send: Send, artifacts: Callable[[str], bytes | None]) -> None:
         self._send, self.artifact = send, artifacts
         self._replies: dict[str, Reply] = {}
+        self._received = 0
 
     @classmethod
     def in_process(cls, namespace: Mapping[str, Any]) -> "Student":
@@ -131,7 +135,11 @@ class Student:
     def _asked(self, probe: Probe | str, request: bytes, served: Any, limit_s: float) -> Reply:
         started = time.perf_counter()
         try:
-            reply = _checked(unpack(self._send(request, partial(_answered, served), limit_s)))
+            packed = self._send(request, partial(_answered, served), limit_s)
+            self._received += len(packed)
+            if self._received > _MOST_RECEIVED:
+                raise ChannelError(f"more than {_MOST_RECEIVED / 1e9:.1f} GB of answers to one cell")
+            reply = _checked(unpack(packed))
             seconds = time.perf_counter() - started
             if reply["error"] is None:
                 fitting(reply["value"], known_probe(probe) if isinstance(probe, str) else probe)

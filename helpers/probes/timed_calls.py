@@ -21,6 +21,10 @@ __all__ = ["ServedModel", "StandIn"]
 
 _RAN, _FAILED, _STOPPED = "ran", "failed", "stopped"
 _CLASSES = 10
+_MOST_QUESTIONS = 100_000
+"""That one run may ask, a hundred times what the longest does: each leaves something in the judge's memory."""
+
+_MOST_AXES, _MOST_NAME = 8, 40
 _counter = time.perf_counter
 
 
@@ -43,7 +47,7 @@ class ServedModel:
 
     Attributes:
         simulated: whether its clock is a simulated one; `begin` says.
-        stopped: whether a call came after the limit.
+        stopped: whether a call came after the limit, or more came than anybody needs.
         strangers: calls whose input was not the object handed over, as the student's half says.
         returned_s: when the student's function had answered, NaN before.
     """
@@ -60,12 +64,12 @@ class ServedModel:
         self._clock = SimulatedClock(self._limit_s) if self.simulated else _StampedClock(self._limit_s)
         self._model = TimedModel(self._clock, **self._arguments)
         self._answered = self._clock.now()
-        self.stopped, self.strangers, self.returned_s = False, 0, math.nan
+        self.stopped, self.strangers, self.returned_s, self._questions = False, 0, math.nan, 0
 
     def call(self, now: float, ended: float, shape: list[int], dtype: str, given: bool) -> dict[str, Any]:
         """Run the model on an input of which these are the facts."""
         self.strangers += not given
-        batch = SimpleNamespace(shape=tuple(map(int, shape)), dtype=str(dtype))
+        batch = SimpleNamespace(shape=tuple(map(int, shape[:_MOST_AXES])), dtype=str(dtype)[:_MOST_NAME])
         return self._answer(now, ended, lambda: self._model(batch))
 
     def wait(self, now: float, ended: float) -> dict[str, Any]:
@@ -82,7 +86,10 @@ class ServedModel:
 
     def _answer(self, now: float, ended: float, act: Any, stamped: bool = True) -> dict[str, Any]:
         came, did = self._came(float(now), float(ended)), _RAN
+        self._questions += 1
         try:
+            if self._questions > _MOST_QUESTIONS:
+                raise StillRunningError
             if self.simulated:
                 self._clock.wait_until(came)
             elif stamped:

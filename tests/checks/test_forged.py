@@ -18,7 +18,7 @@ from helpers.points.s04_int8 import calibrator, engine
 from helpers.points.s06_benchmark import latency, throughput, timing
 from helpers.points.s08_report.charts import PARTS
 from helpers.points.s08_report.runs import EXAMPLES
-from helpers.probes import answer
+from helpers.probes import answer, student
 from helpers.probes.student import Student
 from helpers.probes.timed_calls import ServedModel
 from solutions.checks import s04_int8
@@ -68,9 +68,40 @@ def test_the_defaults_are_not_spared_by_saying_that_another_clock_was_read(monke
             times += [(time.perf_counter() - start) * 1e3] * (number >= warmup)
         return dict.fromkeys(TYPED, float(np.mean(times)))
 
+    def benchmark_throughput(model: Any, batch_size: int, duration_sec: float = 5.0) -> float:
+        number, start = 0, time.perf_counter()
+        while time.perf_counter() < start + duration_sec:
+            model(np.zeros((batch_size, *timing.SHAPE), np.float32))
+            model.synchronize()
+            number += batch_size
+        return number / (time.perf_counter() - start)
+
     monkeypatch.setattr(timing, "_on_timed_model", unknown)
-    with pytest.raises(Missed, match="the clock that it reads with other counts"):
-        latency._counted(case_of(benchmark_latency=benchmark_latency), {}, 2)
+    case = case_of(benchmark_latency=benchmark_latency, benchmark_throughput=benchmark_throughput)
+    for judge in (
+        lambda: latency._counted(case, {}, 2),
+        lambda: latency._ramp(case, latency._mean_median),
+        lambda: throughput.duration(case),
+    ):
+        with pytest.raises(Missed) as missed:
+            judge()
+        assert missed.value.expected.startswith("the clock that it reads")
+
+
+def test_questions_leave_little_in_the_judge_s_memory() -> None:
+    model = ServedModel({"durations_ms": [0.001]})
+    model.call(now=0.0, ended=0.0, shape=[1] * 1000, dtype="d" * 60_000, given=True)
+    log = model.log()
+    assert len(log["shapes"][0]) < 10 and len(log["dtypes"][0]) < 100
+    did = [model.wait(now=0.0, ended=0.0)["did"] for _ in range(100_000)]
+    assert (did[0], did[-1], model.stopped) == ("ran", "stopped", True)
+
+
+def test_answers_to_one_cell_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    lies(monkeypatch, "timed_rate", lambda notebook, data: 1234.5)
+    monkeypatch.setattr(student, "_MOST_RECEIVED", 10)
+    with pytest.raises(Missed, match="GB of answers"):
+        s03_dynamic.rate(case_of())
 
 
 @pytest.mark.parametrize("stamp", [-1e6, 1e6])

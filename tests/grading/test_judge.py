@@ -89,13 +89,25 @@ def test_a_kernel_that_serves_answers_every_call(place: str) -> None:
         (_answering(), "the connection ended"),
         (_answering(b"rubbish that is no head"), "no message"),
         (_answering(_head(MOST_BYTES + 1)), "no message"),
+        (_answering(_head(100_000, b"W")), "no message"),
         (_answering(_head(100) + b"cut off"), "the connection ended"),
         (_answering(_head(3) + b"abc"), "cannot be read"),
         (_answering(_head(len(pack(["x"]))) + pack(["x"])), "none of this lab's"),
         (_answering(stays_s=0.5), "the time was over"),
         (_answering(*[_head(1, b"W") + b"?"] * 50, stays_s=0.5), "the time was over"),
     ],
-    ids=["never", "leaves", "rubbish", "too long", "cut off", "no codec", "no reply", "late", "questions"],
+    ids=[
+        "never",
+        "leaves",
+        "rubbish",
+        "too long",
+        "long question",
+        "cut off",
+        "no codec",
+        "no reply",
+        "late",
+        "questions",
+    ],
 )
 def test_what_is_no_answer_is_missed_and_says_why(place: str, kernel: Kernel, said: str) -> None:
     found = _asked(place, kernel, slack_s=0.2, calls=2)

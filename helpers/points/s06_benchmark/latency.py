@@ -132,6 +132,8 @@ def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int]
     reply, seen = timed_reply(case, time_latency, model, 1 + 5 * most_s, **asked)
     found = reply.require(FUNCTION if batch else f"{FUNCTION}(model, None, {_said(counts)})")
     known = found["known"] or not asked["long"]  # what is done in real time too is always known
+    if not known and _called(case, *_asked_calls(case)[0]).simulated:
+        raise Missed("the clock that it reads with other counts", "another one", "read time.perf_counter")
     own = {key: seen[key] for key in ("log", "simulated", "strangers")}
     result = Timed(found["numbers"], found["others"], iterations=iterations, known=known, **own)
     if known and (found["stopped"] or seen["stopped"]):
@@ -306,8 +308,6 @@ def _counted(case: Case, counts: dict[str, int], batch: int | None) -> str:
     found, runs = _called(case, counts, batch), _RUNS if counts else 1
     expected = runs * (counts.get("num_iterations", ITERATIONS) + counts.get("warmup", WARM_UP))
     if not found.known:
-        if _called(case, *_asked_calls(case)[0]).simulated:
-            raise Missed("the clock that it reads with other counts", "another one", "read time.perf_counter")
         return "the defaults were not tried: it reads a clock that cannot be simulated"
     if found.calls != expected:
         advice = f"warmup calls, then num_iterations timed ones; the defaults are {ITERATIONS} and {WARM_UP}"

@@ -7,17 +7,21 @@ import re
 from collections.abc import Iterable
 from xml.sax.saxutils import unescape
 
+from helpers.probes.loads import loads
+
 __all__ = ["shapes", "shown", "unseen"]
 
-_TEXT = re.compile(r"<text\b[^>]*>(.*?)</text>", re.DOTALL)
-_SHAPE = re.compile(r"<(?:path|use)\b[^>]*clip-path=|<g [^>]*clip-path=")
+_TEXT = re.compile(r"<text\b[^<>]*>((?:(?!<text\b).)*?)</text>", re.DOTALL)
+_SHAPE = re.compile(r"<(?:path|use|g)\b[^<>]*?\bclip-path=")
+_SECONDS = 20
 _SYMBOLS = {r"\times": "×", r"\%": "%", r"\cdot": "·"}
 
 
+@loads(seconds=_SECONDS)
 def shown(svg: bytes) -> str:
     """Return all texts of a picture, one after the other, without blanks."""
     texts = _TEXT.findall(svg.decode(errors="replace"))
-    return _bare("".join(unescape(re.sub(r"<[^>]*>", "", text)) for text in texts))
+    return _bare("".join(unescape(re.sub(r"<[^<>]*>", "", text)) for text in texts))
 
 
 def unseen(texts: Iterable[str], svg: bytes) -> list[str]:
@@ -27,6 +31,7 @@ def unseen(texts: Iterable[str], svg: bytes) -> list[str]:
     return [text for text in texts if _bare(text) not in there and not (_is_math(text) and _math(text, there, letters))]
 
 
+@loads(seconds=_SECONDS)
 def shapes(svg: bytes) -> int:
     """Return how many lines, bars or points a picture has within its plots."""
     return len(_SHAPE.findall(svg.decode(errors="replace")))
