@@ -89,10 +89,10 @@ class GradeExecute(Execute):
                 self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])
                 self._ends = time.monotonic() + self.notebook_timeout
                 nb, resources = super().preprocess(nb, resources, **kwargs)
-                self._scratch.keep(step, artifacts)
+                changed = self._scratch.keep(step, artifacts, self._judge.judged)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
             nb.cells[index].outputs = outputs
-        if notes := prepared["notes"]:
+        if notes := prepared["notes"] + changed:
             nb.cells.insert(0, _note(notes))
         return nb, resources
 

@@ -6,7 +6,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,12 +51,20 @@ class Scratch:
             if (artifacts / name).is_file():
                 shutil.copyfile(artifacts / name, self.artifacts / name)
 
-    def keep(self, step: str, artifacts: Path) -> None:
-        """Write what the step made to the trusted folder; its kernel must be gone."""
+    def keep(self, step: str, artifacts: Path, judged: Set[str]) -> list[str]:
+        """Write what the step made to the trusted folder, where files that were `judged` are; its kernel must be gone.
+
+        Returns:
+            A line for each file that the submission changed after it had been judged.
+        """
+        notes = []
         for name in (name for name, maker in ARTIFACTS.items() if maker == step):
             content = read_artifact(self.artifacts, name)
-            if content is not None:
+            if name not in judged and content is not None:
                 atomic_write(artifacts / name, content)
+            elif name in judged and content != read_artifact(artifacts, name):
+                notes.append(f"{name}: changed after a test cell had judged it; what it judged counts, and is kept")
+        return notes
 
 
 def remove_left_over() -> None:

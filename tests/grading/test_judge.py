@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.errors import EngineError
 from helpers.missed import Missed
 from helpers.probes import answer
 from helpers.probes.answer import AnswerError, Notebook, probe
@@ -20,7 +21,9 @@ from helpers.probes.channel import REPLY, REQUEST, read_message, write_message
 from helpers.probes.codec import MOST_BYTES, pack
 from helpers.probes.serve import serve
 from helpers.probes.student import Student
+from solutions.grading.faults import CourseError
 from solutions.grading.judge.door import Door
+from solutions.grading.judge.handle import Process
 from solutions.grading.layout import ROOT
 
 Kernel = Callable[[str], None]
@@ -221,3 +224,13 @@ def test_a_judge_gets_ready_only_while_nobody_asks(ahead: bool) -> None:
     os.close(asked)
     assert json.loads(out) == {"environment": {}, "gpu": False}
     assert said + rest == ("ready\n" if ahead else "")
+
+
+@pytest.mark.parametrize(
+    ("raised", "fault"), [("OSError(28, 'No space left on device')", CourseError), ("ValueError('x')", EngineError)]
+)
+def test_a_full_disk_is_no_submission_s_fault(raised: str, fault: type[Exception], tmp_path: Path) -> None:
+    (tmp_path / "broken_judge.py").write_text(f"raise {raised}")
+    process = Process("broken_judge", {**os.environ, "PYTHONPATH": str(tmp_path)})
+    with pytest.raises(fault, match="No space left" if fault is CourseError else "tell your instructor"):
+        process.heard(60)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from helpers.lab import ENGINES
 from solutions.grading.gate import Gate
+from solutions.grading.judge.process import Artifacts
 from solutions.grading.scratch import Scratch, remove_left_over
 
 
@@ -27,3 +29,31 @@ def test_what_was_left_a_day_ago_is_removed_and_nothing_else(tmp_path: Path, mon
     kept = sorted(path.name for path in tmp_path.iterdir() if path != left.folder)
     remove_left_over()
     assert sorted(path.name for path in tmp_path.iterdir()) == kept and new.artifacts.is_dir()
+
+
+def test_a_file_counts_as_it_was_when_a_test_cell_first_asked_for_it(tmp_path: Path) -> None:
+    scratch, trusted = Scratch(tmp_path / "scratch"), tmp_path / "trusted"
+    scratch.artifacts.mkdir(parents=True)
+    plan, cache = ENGINES["int8"], "resnet50_calib.cache"
+    artifacts = Artifacts("04_int8", trusted, scratch.artifacts)
+    assert artifacts.read(plan) is None
+    (scratch.artifacts / plan).write_bytes(b"careful")
+    assert artifacts.read(plan) is None, "one cell sees one state"
+    artifacts.forget()
+    assert artifacts.read(plan) == b"careful"
+    (scratch.artifacts / plan).write_bytes(b"fast")
+    (scratch.artifacts / cache).write_bytes(b"nobody asked for it")
+    artifacts.forget()
+    assert artifacts.read(plan) == b"careful"
+    (line,) = scratch.keep("04_int8", trusted, artifacts.judged)
+    assert line.startswith(f"{plan}: changed")
+    assert [(trusted / name).read_bytes() for name in (plan, cache)] == [b"careful", b"nobody asked for it"]
+
+
+def test_what_earlier_steps_made_is_not_the_kernel_s_to_say(tmp_path: Path) -> None:
+    scratch, trusted = tmp_path / "scratch", tmp_path / "trusted"
+    for folder in (scratch, trusted):
+        folder.mkdir()
+        (folder / ENGINES["fp32"]).write_text(folder.name)
+    artifacts = Artifacts("04_int8", trusted, scratch)
+    assert artifacts.read(ENGINES["fp32"]) == b"trusted" and not artifacts.judged

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from helpers.errors import EngineError
+from helpers.errors import EngineError, LabError
+from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.layout import ROOT
 
 __all__ = ["Judge", "Process"]
@@ -85,11 +86,14 @@ class Process:
         self._process.communicate()
         self.errors.close()
 
-    def _gone(self) -> EngineError:
+    def _gone(self) -> LabError:
+        """Return why it has ended: an EngineError, or the CourseError of a full disk, for which no submission pays."""
         code = self._process.wait()
         self.errors.seek(0)
         said = self.errors.read().strip().splitlines() or [f"it ended with {code}"]
         self.end()
+        if any(text in said[-1] for text in DISK_FULL):
+            return CourseError(f"the course's disk or folder failed: {said[-1][:200]}; mend that and grade again")
         return EngineError(f"the check itself failed, tell your instructor: {said[-1][:200]}")
 
 
@@ -120,6 +124,8 @@ class Judge:
         self._process: Process | None = None
         self.prepared: dict[str, Any] = {}
         """What it said when the artifacts were ready."""
+        self.judged: set[str] = set()
+        """The step's own files that it has taken over from the scratch, since it decided on them."""
 
     def __enter__(self) -> "Judge":
         self._loading = tempfile.TemporaryDirectory(prefix="trt-lab-load-", ignore_cleanup_errors=True)
@@ -159,13 +165,13 @@ class Judge:
         try:
             with self._kept() as process:
                 process.tell({"over": cell})
-                process.heard(seconds)
+                self.judged |= set(process.heard(seconds)["judged"])
         except EngineError as error:
             return str(error)
         return None
 
     def _start(self) -> None:
-        self._process = self._begin()
+        self._process, self.judged = self._begin(), set()
         with self._kept() as process:
             process.offers  # noqa: B018 - its first line
             process.tell(self._told)
@@ -178,6 +184,6 @@ class Judge:
         """Use the process, which has ended where that fails."""
         try:
             yield self._process
-        except EngineError:
+        except LabError:
             self._process = None
             raise

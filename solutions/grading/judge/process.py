@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import LabError
+from helpers.files import atomic_write
 from helpers.lab import ARTIFACTS
 from helpers.probes.student import Student, read_artifact
 from solutions.grading.judge.door import Door
 
-__all__ = ["Decide", "Prepare", "judge"]
+__all__ = ["Artifacts", "Decide", "Prepare", "judge"]
 
 Prepare = Callable[[str, Path, str, Path], dict[str, Any]]
 """Makes a step's artifacts ready in a folder; returns what the grader is told: notes, environment, needs, gpu.
@@ -63,7 +64,7 @@ def judge(
             say(prepare(asked["step"], Path(asked["artifacts"]), asked["sandbox"], Path(asked["loading"])))
         except LabError as error:
             return say({"error": " ".join(str(error).split())})
-        artifacts = _Artifacts(asked["step"], Path(asked["artifacts"]), Path(asked["scratch"]))
+        artifacts = Artifacts(asked["step"], Path(asked["artifacts"]), Path(asked["scratch"]))
         for line in sys.stdin:
             cell = json.loads(line)
             if "cell" in cell:
@@ -72,7 +73,7 @@ def judge(
                     door.wait()
                     artifacts.forget()
                     decide(cell["cell"], Student(door.send, artifacts.read), asked["sandbox"])
-                say({"decided": cell["cell"]})
+                say({"decided": cell["cell"], "judged": sorted(artifacts.judged)})
 
 
 @contextlib.contextmanager
@@ -88,23 +89,34 @@ def _answers() -> Iterator[Callable[[dict[str, Any]], None]]:
         yield say
 
 
-class _Artifacts:
+class Artifacts:
     """The deliverables: the step's own from its kernel's scratch, those of earlier steps from the trusted folder.
 
-    Within a test cell each is read once, so that all its claims judge the same bytes.
+    A file of the step's own is taken over into the trusted folder when a test cell first asks for it, so that all
+    claims on it, and the steps that take it, have the same bytes: nobody shows one engine that is careful and another
+    that is fast. `judged` has the names of these.
     """
 
     def __init__(self, step: str, trusted: Path, scratch: Path) -> None:
         self._step, self._trusted, self._scratch = step, trusted, scratch
         self._read: dict[str, bytes | None] = {}
+        self.judged: set[str] = set()
 
     def forget(self) -> None:
-        """Read everything anew."""
+        """Forget what one test cell read: what was not there may be now."""
         self._read.clear()
 
     def read(self, name: str) -> bytes | None:
         """Return a file's content, None where there is none."""
         if name not in self._read:
-            folder = self._scratch if ARTIFACTS.get(name, self._step) == self._step else self._trusted
-            self._read[name] = read_artifact(folder, name)
+            self._read[name] = self._taken_over(name)
         return self._read[name]
+
+    def _taken_over(self, name: str) -> bytes | None:
+        if name in self.judged or ARTIFACTS.get(name, self._step) != self._step:
+            return read_artifact(self._trusted, name)
+        content = read_artifact(self._scratch, name)
+        if content is not None and name in ARTIFACTS:
+            atomic_write(self._trusted / name, content)
+            self.judged.add(name)
+        return content
