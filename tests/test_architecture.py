@@ -100,8 +100,8 @@ FLOORS = {
     ),
     "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
     "solutions.checks.trusted": (
-        *("__init__", "solution_cells", "stages", "speed", "plans", "same_tensors", "report_runs", "engine_speed"),
-        *("reference_images", "reference_measurements", "reference_accuracy", "reference", "workspace"),
+        *("__init__", "solution_cells", "stages", "stillness", "speed", "plans", "same_tensors", "report_runs"),
+        *("engine_speed", "reference_images", "reference_measurements", "reference_accuracy", "reference", "workspace"),
     ),
 }
 

@@ -21,6 +21,7 @@ from solutions.checks.trusted.plans import (
     small_on_a_gpu,
 )
 from solutions.checks.trusted.reference import reference
+from solutions.checks.trusted.stillness import still
 from solutions.pipeline.engines.timed import opened
 
 CELL, SPEED_CELL = "dynamic_engine", "dynamic_speed"
@@ -117,7 +118,8 @@ def _images_per_second(plan: bytes | None) -> float | None:
     """Return what a plan gives here at the largest batch measured, None where it cannot run that."""
     batch = s03_dynamic.MEASURED[-1]
     try:
-        return batch / min(opened(plan or b"").executions(batch, 2)) * 1e3
+        with still():
+            return batch / min(opened(plan or b"").executions(batch, 2)) * 1e3
     except LabError:
         return None
 

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from queue import Empty
 from subprocess import DEVNULL
@@ -130,12 +130,14 @@ class GradeExecute(Execute):
 
         Where time is measured nobody else grades on this machine meanwhile; waiting for that is not the cell's time.
         """
-        came = time.monotonic()
-        with self._gate.passed(alone=index in self._timed):
+        came, watch = time.monotonic(), self.km.watch
+        with ExitStack() as passing:
+            with watch.paused() if watch is not None else nullcontext():  # while somebody measures time
+                passing.enter_context(self._gate.passed(alone=index in self._timed))
             waited = time.monotonic() - came
             self._ends += waited
-            if self.km.watch is not None:
-                self.km.watch.grant(waited)
+            if watch is not None:
+                watch.grant(waited)
             return self._graded(cell, resources, index)
 
     def _graded(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
@@ -156,7 +158,8 @@ class GradeExecute(Execute):
             return cell, resources
         name = cell.metadata.nbgrader.grade_id
         try:
-            door = self._judge.begin(name, self._scratch.folder)
+            watch = self.km.watch
+            door = self._judge.begin(name, self._scratch.folder, watch and watch.process)
         except EngineError as error:
             self._faults[index] = str(error)
             return cell, resources

@@ -5,11 +5,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
-__all__ = ["born_at", "end", "interrupt", "memory_bytes", "own_processes", "tree"]
+__all__ = ["born_at", "end", "interrupt", "memory_bytes", "own_processes", "paused", "tree"]
 
 _GRACE_S = 5.0
 _PROC = sys.platform.startswith("linux")
@@ -54,6 +55,30 @@ def end(pid: int, born: str | None = None) -> None:
                 with contextlib.suppress(OSError):
                     os.kill(found, number)
             time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def paused(pid: int, born: str | None = None) -> Iterator[None]:
+    """Let `pid` and all below it stand still in the block; they can neither refuse that nor go on by themselves."""
+    stopped: set[int] = set()
+    try:
+        ends = time.monotonic() + _GRACE_S
+        while (moving := [found for found in tree(pid, born) if _moves(found)]) and time.monotonic() < ends:
+            for found in moving:  # one that was started meanwhile is found the next time
+                with contextlib.suppress(OSError):
+                    os.kill(found, signal.SIGSTOP)
+                    stopped.add(found)
+        yield
+    finally:
+        for found in stopped:
+            with contextlib.suppress(OSError):
+                os.kill(found, signal.SIGCONT)
+
+
+def _moves(pid: int) -> bool:
+    with contextlib.suppress(*_GONE):
+        return _PROC and _fields(pid)[0] not in "TtZX"
+    return False
 
 
 def interrupt(pid: int) -> None:

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from solutions.sandbox.cgroup import Group
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
-from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, threads, tree
+from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, paused, threads, tree
 from solutions.sandbox.room import Limits, Room
 
 __all__ = ["Watch"]
@@ -52,6 +52,15 @@ class Watch:
     def grant(self, seconds: float) -> None:
         """Let the process have so many seconds more: those that it had to wait for others."""
         self._started += seconds
+
+    @property
+    def process(self) -> tuple[int, str]:
+        """The process's number, and when it was started: the number may go to another one."""
+        return self._pid, self._born
+
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the process and all that it started stand still."""
+        return paused(*self.process)
 
     def stop(self) -> None:
         """Stop watching, and end the process where it still runs."""

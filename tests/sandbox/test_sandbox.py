@@ -15,7 +15,7 @@ import pytest
 from helpers.errors import LabError
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
 from solutions.sandbox.disk import Hidden, folder_bytes
-from solutions.sandbox.processes import born_at, end, memory_bytes, tree
+from solutions.sandbox.processes import born_at, end, memory_bytes, paused, tree
 from solutions.sandbox.room import ROOT, SITE, environment_of, visible
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
@@ -62,6 +62,43 @@ def test_where_there_is_no_proc_psutil_sees_the_same(monkeypatch: pytest.MonkeyP
         assert memory_bytes(by_proc, 1 << 40) > 0
         end(shell.pid)
         assert tree(shell.pid) == []
+
+
+def test_who_is_paused_stands_still_with_all_that_it_started(kind: str, tmp_path: Path) -> None:
+    room = Room(tmp_path / "scratch")
+    room.scratch.mkdir()
+    code = """
+import os, threading, time
+def count(name):
+    with open(name, "wb", buffering=0) as file:
+        while True:
+            file.write(b"x")
+            time.sleep(0.001)
+if not os.fork():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    count("grandchild")
+threading.Thread(target=count, args=("thread",)).start()
+count("own")
+"""
+    line, environment = command(kind, python(code), room)
+    names = ("own", "thread", "grandchild")
+
+    def counted() -> list[int]:
+        return [(room.scratch / name).stat().st_size if (room.scratch / name).is_file() else 0 for name in names]
+
+    process = subprocess.Popen(line, env=environment, cwd=room.scratch)
+    try:
+        assert _soon(lambda: all(counted()))
+        with paused(process.pid):
+            before = counted()
+            time.sleep(0.3)
+            assert counted() == before
+        assert _soon(lambda: all(now != then for now, then in zip(counted(), before, strict=True)))
+    finally:
+        end(process.pid)
+        process.wait()
 
 
 def test_a_sandbox_that_is_unknown_or_does_not_work_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from helpers.probes.builds import plan_facts
 from solutions.checks.core.claim import award, claim
 from solutions.checks.s06_benchmark.engine import FASTER
 from solutions.checks.trusted.reference import reference
+from solutions.checks.trusted.stillness import still
 from solutions.pipeline.engines.timed import opened
 
 __all__ = ["Fresh", "measured"]
@@ -125,14 +126,16 @@ def _fresh_times(case: Case) -> Fresh:
         taken.add(key)
         if name not in takes:
             takes[name] = _model(case, name)
-        return takes[name](images(batch, batch), _RUNS[batch])
+        with still():
+            return takes[name](images(batch, batch), _RUNS[batch])
 
     return Fresh(take, _idle)
 
 
 def _idle() -> bool:
     """Return whether other programs leave the processor alone, while this one waits."""
-    return psutil.cpu_percent(_IDLE_S) < _IDLE_PERCENT
+    with still():
+        return psutil.cpu_percent(_IDLE_S) < _IDLE_PERCENT
 
 
 def _model(case: Case, name: str) -> Take:

@@ -13,6 +13,7 @@ from scipy import stats
 
 from helpers.missed import Missed
 from solutions.checks.core.claim import Earned
+from solutions.checks.trusted.stillness import still
 
 __all__ = ["FULL", "NONE", "Ratio", "Turn", "compare_speed", "judge_ratio", "timed"]
 
@@ -60,13 +61,14 @@ def compare_speed(ours: Turn, other: Turn, bounds: tuple[float, ...] = (NONE, FU
     its upper end must be too. In each pair the two take turns in alternating order, so that a disturbance or a warming
     processor hits both.
     """
-    executions = _executions(other)
-    ours(executions)
     logs: list[float] = []
-    while len(logs) < _MOST_PAIRS and not _settled(logs, bounds):
-        first, second = (ours, other) if len(logs) % 2 else (other, ours)
-        times = {id(turn): turn(executions) for turn in (first, second)}
-        logs.append(math.log(times[id(other)] / times[id(ours)]))
+    with still():
+        executions = _executions(other)
+        ours(executions)
+        while len(logs) < _MOST_PAIRS and not _settled(logs, bounds):
+            first, second = (ours, other) if len(logs) % 2 else (other, ours)
+            times = {id(turn): turn(executions) for turn in (first, second)}
+            logs.append(math.log(times[id(other)] / times[id(ours)]))
     mean, half = statistics.fmean(logs), _half_width(logs)
     return Ratio(math.exp(statistics.median(logs)), math.exp(mean - half), math.exp(mean + half), len(logs))
 

@@ -144,8 +144,10 @@ class Judge:
             self._process.end()
         self._loading.cleanup()
 
-    def begin(self, cell: str, folder: Path) -> str:
+    def begin(self, cell: str, folder: Path, kernel: tuple[int, str] | None = None) -> str:
         """Have a cell decided; return the path of the socket in `folder` at which the kernel must answer.
+
+        While time is measured the process `kernel` stands still, named by its number and when it was started.
 
         Raises:
             EngineError: the judge cannot do it.
@@ -154,7 +156,7 @@ class Judge:
             self._start()
         door = str(folder / f"{secrets.token_hex(4)}.sock")
         with self._kept() as process:
-            process.tell({"cell": cell, "door": door})
+            process.tell({"cell": cell, "door": door, "kernel": kernel})
             process.heard(START_S)
         return door
 

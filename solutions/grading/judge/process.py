@@ -1,8 +1,8 @@
 """The judge's process: prepares a step's artifacts, then decides its test cells one by one, as its stdin says.
 
 The first line out says what any kernel may have. A line in is {"step", "artifacts", "scratch", "loading", "sandbox",
-"environment"} once, then {"cell", "door"} for each test cell; any other line that comes while a cell is decided says
-that the cell has ended in the kernel. A line out answers each.
+"environment"} once, then {"cell", "door", "kernel"} for each test cell; any other line that comes while a cell is
+decided says that the cell has ended in the kernel. A line out answers each.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from helpers.errors import LabError
 from helpers.files import atomic_write
 from helpers.lab import ARTIFACTS
 from helpers.probes.student import Student, read_artifact
+from solutions.checks.trusted import stillness
 from solutions.grading.judge.door import Door
+from solutions.sandbox.processes import paused
 
 __all__ = ["Artifacts", "Decide", "Prepare", "judge"]
 
@@ -72,6 +75,7 @@ def judge(
                     say({"listening": cell["cell"]})
                     door.wait()
                     artifacts.forget()
+                    stillness.held_by(partial(paused, *cell["kernel"]) if cell["kernel"] else contextlib.nullcontext)
                     decide(cell["cell"], Student(door.send, artifacts.read), asked["sandbox"])
                 say({"decided": cell["cell"], "judged": sorted(artifacts.judged)})
 
