@@ -50,9 +50,13 @@ class Journal:
         return record
 
     def end(self, record: StepRecord) -> None:
-        """Put the record of a step that has just been graded into the gradebook, and note that it is graded."""
+        """Put the record of a step that has just been graded into the gradebook, and note that it is graded.
+
+        What a person gave meanwhile stays in the gradebook; the record, like the feedback, has it from `settle`.
+        """
         with self._course.gradebook() as gradebook:
-            save(gradebook, record, graded_now=True)
+            given = held(gradebook, record) or self._record(record.step)
+            save(gradebook, _with_by_hand(record, given), graded_now=True)
         record.state, record.key = GRADED, self._key(record.step)
         record.write(self._folder)
 
@@ -98,6 +102,16 @@ class Journal:
 
 def _auto(record: StepRecord, name: str) -> float | None:
     return record.cells[name].auto if name in record.cells else None
+
+
+def _with_by_hand(record: StepRecord, given: StepRecord) -> StepRecord:
+    """Return the record with the points and comments that a person gave in `given`."""
+    record = deepcopy(record)
+    for name in record.cells.keys() & given.cells.keys():
+        record.cells[name].manual, record.cells[name].extra = given.cells[name].manual, given.cells[name].extra
+    for name in record.comments.keys() & given.comments.keys():
+        record.comments[name]["manual"] = given.comments[name].get("manual")
+    return record
 
 
 def _take_by_hand(record: StepRecord, found: StepRecord, *, over: bool) -> None:

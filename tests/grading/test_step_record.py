@@ -132,6 +132,25 @@ def test_grading_again_keeps_a_persons_points_although_the_gradebook_is_new(cour
     assert not journal.done(STEP)
 
 
+def test_what_a_person_gives_while_a_step_is_graded_stays_and_the_feedback_has_it(course: Course) -> None:
+    journal, folder = Journal(course, "ada"), course.autograded("ada")
+    with course.gradebook() as gradebook:
+        save(gradebook, _record())
+    begun = journal.begin(STEP)
+    with course.gradebook() as gradebook:
+        gradebook.find_grade("export_model", STEP, STEP, "ada").manual_score = 2.5
+        gradebook.find_grade("simplify_model", STEP, STEP, "ada").extra_credit = None
+        gradebook.find_comment("cube_todo", STEP, STEP, "ada").manual_comment = "see me"
+        gradebook.db.commit()
+    journal.end(replace(begun, cells={**begun.cells, "export_model": CellGrade(3.0, 1.0)}))
+    with course.gradebook() as gradebook:
+        found = held(gradebook, _record())
+        assert found.cells == {"export_model": CellGrade(3.0, 1.0, 2.5), "simplify_model": CellGrade(2.0, None, 1.5)}
+        assert found.comments["cube_todo"]["manual"] == "see me" and found.comments["square_todo"]["manual"] == "neat"
+        assert journal.settle(gradebook, STEP) == (False, True)  # the second: grade_class writes the feedback again
+    assert StepRecord.read(folder, "ada", STEP).cells == found.cells
+
+
 def test_when_it_was_handed_in_and_what_that_costs_go_with_the_record(course: Course) -> None:
     late = _record(submitted="2026-11-01T12:00:00", penalty=1.5)
     with course.gradebook() as gradebook:
