@@ -136,8 +136,10 @@ def _foretold(
     for submission in submissions:
         for note in submission.notes:
             say(f"{submission.student} · {note}")
+        again = not resume
         for step in submission.steps:
-            line = foretold(course, submission.student, step, again=not resume)
+            line = foretold(course, submission.student, step, again=again)
+            again |= line == TO_GRADE  # its artifacts are the later steps' input
             count += line == TO_GRADE
             say(f"{submission.student} · {step} · {line}")
     say(f"{count} to grade; what is in downloaded/ is not among them")

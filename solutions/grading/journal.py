@@ -23,8 +23,8 @@ SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 class Journal:
     """One student's graded steps: their records, and the keys of what they were graded from.
 
-    A step's key covers its notebook, those of the steps before it (their artifacts are its input), the source
-    notebook, the checks' code, and the engine and model chosen.
+    A step's key covers its notebook, those of the steps before it (their artifacts are its input) and what these were
+    graded from, the source notebook, the checks' code, and the engine and model chosen.
     """
 
     def __init__(self, course: Course, student: str) -> None:
@@ -34,7 +34,7 @@ class Journal:
     def done(self, step: str) -> bool:
         """Return whether the step was graded from the files that are there now, and its notebook is still there."""
         notebook, record = self._folder / step / f"{step}.ipynb", self._record(step)
-        return notebook.is_file() and (record.state, record.key) == (GRADED, self._key(step))
+        return notebook.is_file() and (record.state, record.key) == (GRADED, self.key(step))
 
     def begin(self, step: str, seed: int | None = None) -> StepRecord:
         """Note that the step is being graded; return its record with what a person gave so far.
@@ -57,7 +57,7 @@ class Journal:
         with self._course.gradebook() as gradebook:
             given = held(gradebook, record) or self._record(record.step)
             save(gradebook, _with_by_hand(record, given), graded_now=True)
-        record.state, record.key = GRADED, self._key(record.step)
+        record.state, record.key = GRADED, self.key(record.step)
         record.write(self._folder)
 
     def refuse(self, step: str) -> None:
@@ -89,7 +89,8 @@ class Journal:
     def _record(self, step: str) -> StepRecord:
         return StepRecord.known(self._folder, self._student, step)
 
-    def _key(self, step: str) -> str:
+    def key(self, step: str) -> str:
+        """Return the key that the step would have, graded now."""
         digest = hashlib.sha256(code_digest().encode())
         for name in SETTINGS:
             digest.update(f"{name}={os.environ.get(name, '')};".encode())
@@ -97,6 +98,8 @@ class Journal:
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
             path = self._course.submitted(self._student, earlier)
             digest.update((sha256(path) if path.is_file() else "-").encode())
+            if earlier != step:  # graded later than this one, or from other files, it has made other artifacts
+                digest.update(f"{self._record(earlier).key};".encode())
         return digest.hexdigest()
 
 

@@ -151,6 +151,25 @@ def test_what_a_person_gives_while_a_step_is_graded_stays_and_the_feedback_has_i
     assert StepRecord.read(folder, "ada", STEP).cells == found.cells
 
 
+def test_a_step_that_was_graded_on_old_artifacts_is_graded_again_once_the_earlier_step_was(course: Course) -> None:
+    journal, folder, later = Journal(course, "ada"), course.autograded("ada"), "02_fp16"
+    for step in (STEP, later):
+        for path in (course.source(step), course.submitted("ada", step), folder / step / f"{step}.ipynb"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+        _graded(course, step)
+    assert journal.done(STEP) and journal.done(later)
+    course.submitted("ada", STEP).write_text("{} ")  # handed in again
+    _graded(course, later)  # by --steps
+    assert journal.done(later) and not journal.done(STEP)
+    _graded(course, STEP)
+    assert journal.done(STEP) and not journal.done(later)
+
+
+def _graded(course: Course, step: str) -> None:
+    StepRecord("ada", step, key=Journal(course, "ada").key(step)).write(course.autograded("ada"))
+
+
 def test_when_it_was_handed_in_and_what_that_costs_go_with_the_record(course: Course) -> None:
     late = _record(submitted="2026-11-01T12:00:00", penalty=1.5)
     with course.gradebook() as gradebook:
