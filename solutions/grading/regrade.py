@@ -32,14 +32,17 @@ from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
 from solutions.grading.outcome import usable_record
 from solutions.grading.parts import chosen_part
-from solutions.grading.step_record import GRADED, StepRecord
+from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work.choice import chosen_pool
 from solutions.sandbox import chosen
 
-__all__ = ["FOLDER", "Moved", "moves", "preview", "publish"]
+__all__ = ["FOLDER", "PUBLISHED", "Moved", "moves", "preview", "publish"]
 
 FOLDER = "regraded"
+PUBLISHED = "published"
+_CHANGED_SINCE = f"left out: {FOLDER}/ has it of other notebooks or checks than there are now; run --diff again"
+_NOT_ALONE = f"left out: in {FOLDER}/ the steps before it were graded again too; publish those with it"
 
 
 @dataclass(frozen=True)
@@ -103,28 +106,38 @@ def _moved(student: str, step: str, before: dict[str, ClaimResult], after: dict[
             yield Moved(student, step, claim, *points, why)
 
 
-def publish(course: Course, other: Course, student: str, steps: list[str]) -> list[str]:
-    """Take a student's steps that were graded in `other` since into the course; return them."""
-    taken = []
+def publish(course: Course, other: Course, student: str, steps: list[str]) -> dict[str, str]:
+    """Take a student's steps that were graded in `other` since into the course.
+
+    Returns:
+        What became of each of them: PUBLISHED, or why it was left out.
+    """
+    said = {}
+    ours, theirs = Journal(course, student), Journal(other, student)
     for step in steps:
-        theirs, ours = (StepRecord.known(one.autograded(student), student, step) for one in (other, course))
-        if theirs.state != GRADED or (theirs.key, theirs.given) == (ours.key, ours.given):
+        found, now = (StepRecord.known(one.autograded(student), student, step) for one in (other, course))
+        there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file()
+        if not there or found.state == REFUSED or (found.key, found.given) == (now.key, now.given):
             continue
-        begun = Journal(course, student).begin(step)
-        for path in _files(other, student, step):
-            target = course.root / path.relative_to(other.root)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_path(target) as temporary:
-                shutil.copyfile(path, temporary)
-        for name, cell in theirs.cells.items():  # what a person gave meanwhile stays
-            if name in begun.cells:
-                cell.manual, cell.extra = begun.cells[name].manual, begun.cells[name].extra
-        for name, said in theirs.comments.items():
-            if name in begun.comments:
-                said["manual"] = begun.comments[name]["manual"]
-        Journal(course, student).end(theirs)
-        taken.append(step)
-    return taken
+        if not theirs.done(step):
+            said[step] = _CHANGED_SINCE
+        elif found.key != ours.key(step):
+            said[step] = _NOT_ALONE
+        else:
+            _take(course, other, found)
+            said[step] = PUBLISHED
+    return said
+
+
+def _take(course: Course, other: Course, found: StepRecord) -> None:
+    journal = Journal(course, found.student)
+    journal.begin(found.step)
+    for path in _files(other, found.student, found.step):
+        target = course.root / path.relative_to(other.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(target) as temporary:
+            shutil.copyfile(path, temporary)
+    journal.end(found)
 
 
 def _files(course: Course, student: str, step: str) -> list[Path]:
@@ -205,9 +218,13 @@ def _publish(course: Course, students: list[str] | None, steps: list[str] | None
         raise InputError(f"there is no {FOLDER}/: run --diff first")
     other = preview(course)
     part, names = chosen_part(find_submissions(course, course.graded), course.graded, students, steps)
+    left = 0
     for one in part:
-        for step in publish(course, other, one.student, names):
-            say(f"{one.student} · {step} · published")
+        for step, line in publish(course, other, one.student, names).items():
+            say(f"{one.student} · {step} · {line}")
+            left += line != PUBLISHED
+    if left:
+        raise InputError(f"{left} steps were left out, and {FOLDER}/ is kept for the next --diff")
     shutil.rmtree(other.root)
     say("run  trtlab grade  for grades.csv: nothing is graded again")
 

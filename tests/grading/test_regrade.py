@@ -8,7 +8,9 @@ from nbformat import NotebookNode
 from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
-from solutions.grading.regrade import Moved, moves, preview, publish
+from solutions.grading.journal import Journal
+from solutions.grading.regrade import PUBLISHED, Moved, main, moves, preview, publish
+from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, code_of, solved
@@ -55,8 +57,50 @@ def test_who_moves_is_named_before_anything_is_published(tmp_path: Path, lab: No
         grade.manual_score = 1.0  # a person did that meanwhile
         gradebook.find_comment("cube_todo", STEP, STEP, "adds").manual_comment = "see me"
         gradebook.db.commit()
-    assert publish(course, other, "adds", [STEP]) == [STEP]
+    assert publish(course, other, "adds", [STEP]) == {STEP: PUBLISHED}
     assert _totals(course) == {"adds": 1.0, "right": 5.0}
     with course.gradebook() as gradebook:
         assert gradebook.find_comment("cube_todo", STEP, STEP, "adds").manual_comment == "see me"
-    assert publish(course, other, "right", [STEP]) == []
+    assert publish(course, other, "right", [STEP]) == {}
+
+
+def test_what_was_handed_in_again_since_is_not_overwritten_with_old_grades(
+    tmp_path: Path, lab: NotebookNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = make_course(tmp_path)
+    for student in ("ada", "ben"):
+        hand_in(course, student, code_of(solved(lab, "square"), "cube", ADDS))
+    assert _totals(course) == {"ada": 5.0, "ben": 5.0}
+    other = preview(course)
+    other.config.GradeExecute.judge = "tests.grading.stricter"
+    assert _totals(other, again=True) == {"ada": 3.0, "ben": 3.0}
+    hand_in(course, "ada", solved(lab))
+    assert _totals(course) == {"ada": 5.0, "ben": 5.0}
+    with pytest.raises(SystemExit) as ended:
+        main(course=course.root, published=True)
+    said = capsys.readouterr()
+    assert ended.value.code == 2 and "1 steps were left out" in said.err
+    assert f"ada · {STEP} · left out" in said.out and "run --diff again" in said.out
+    assert f"ben · {STEP} · published" in said.out
+    assert _totals(course) == {"ada": 5.0, "ben": 3.0} and other.root.is_dir()
+
+
+def test_a_step_is_not_published_without_those_that_it_was_graded_on(tmp_path: Path) -> None:
+    course, later = make_course(tmp_path), "02_fp16"
+    for step in (STEP, later):
+        for path in (course.source(step), course.submitted("ada", step)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+    _recorded(course, "old")
+    other = preview(course)
+    _recorded(other, Journal(other, "ada").key(STEP))
+    assert publish(course, other, "ada", [later])[later].startswith("left out: in regraded/ the steps before it")
+
+
+def _recorded(course: Course, key: str) -> None:
+    """Note that the first step was graded as `key` says, and the second on it."""
+    folder, later = course.autograded("ada"), "02_fp16"
+    StepRecord("ada", STEP, key=key).write(folder)
+    StepRecord("ada", later, key=Journal(course, "ada").key(later)).write(folder)
+    (folder / later).mkdir(exist_ok=True)
+    (folder / later / f"{later}.ipynb").write_text("{}")
