@@ -4,10 +4,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from helpers.errors import InputError
+from helpers.files import sha256
 from solutions.grading.archives import REFUSED
+from solutions.grading.collected import Collected, digest_of
 from solutions.grading.collector import candidates, doubles, is_copy, is_linked, student_of
 from solutions.grading.course import Course
 from solutions.grading.faults import DISK_FULL, CourseError
@@ -22,7 +24,9 @@ _LABEL = re.compile(r"^\[ZipCollectApp \| \w+\] ")
 
 
 def collect(course: Course) -> list[str]:
-    """Run `nbgrader zip_collect` for each downloaded/<step>/archive/.
+    """Run `nbgrader zip_collect` for each downloaded/<step>/archive/ that has something new.
+
+    It empties the folder of a submission that it takes: StudentCollector leaves out those that were taken before.
 
     Returns:
         A line for each of these steps, and one for each notebook that was left out.
@@ -38,6 +42,10 @@ def collect(course: Course) -> list[str]:
         archive = course.root / "downloaded" / step / "archive"
         if not archive.is_dir() or not any(archive.iterdir()):
             continue
+        now, before = digest_of(archive, course.root), Collected.read(archive.parent)
+        if now == before.whole and all(course.submitted(student, step).is_file() for student in before.students):
+            lines.append(f"downloaded/{step}: collected before")
+            continue
         command = [sys.executable, "-m", "nbgrader", "zip_collect", step, "--force"]
         done = subprocess.run(command, cwd=course.root, env=environment, capture_output=True, text=True)
         if done.returncode:
@@ -48,16 +56,23 @@ def collect(course: Course) -> list[str]:
             lines.append(f"downloaded/{step} could not be collected, submitted/ is graded as it is: {reason}")
             continue
         lines.append(f"downloaded/{step}: collected into submitted/")
-        lines += [f"downloaded/{step}: refused: {line}" for line in _REFUSED.findall(done.stderr)]
+        left = [f"refused: {line}" for line in _REFUSED.findall(done.stderr)]
         extracted = archive.with_name("extracted").resolve()
-        twice = doubles(candidates(extracted, step), roster)
+        files = candidates(extracted, step)
+        twice = doubles(files, roster)
         for file in sorted(Path(found).resolve().relative_to(extracted) for found in _SKIPPED.findall(done.stderr)):
             if reason := twice.get(file) or _left_out(course, file, step, roster):
-                lines.append(f"downloaded/{step}: {file} left out: {reason}")
+                left.append(f"{file} left out: {reason}")
+        lines += [f"downloaded/{step}: {line}" for line in left]
+        students = dict(before.students)
+        for file in files:
+            if file not in twice and not _left_out(course, file, step, roster):
+                students[student_of(file, roster)] = sha256(extracted / file)
+        Collected("" if left else now, students).write(archive.parent)
     return lines
 
 
-def _left_out(course: Course, file: Path, step: str, roster: list[Student]) -> str | None:
+def _left_out(course: Course, file: PurePath, step: str, roster: list[Student]) -> str | None:
     """Return why a file was not taken; None for one that is nobody's work."""
     if file.suffix != ".ipynb" or is_copy(file):
         return None

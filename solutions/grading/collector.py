@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from nbgrader.plugins import FileNameCollectorPlugin
 
 from helpers.errors import InputError, LabError
+from solutions.grading.collected import Collected
 from solutions.grading.roster import ROSTER, Student, read_roster
 
 __all__ = ["StudentCollector", "candidates", "doubles", "is_copy", "is_linked", "student_of"]
@@ -83,7 +84,10 @@ def candidates(folder: Path, step: str) -> list[PurePath]:
 
 
 class StudentCollector(FileNameCollectorPlugin):
-    """nbgrader's collector with the class list. Files that would become one submission are all left out."""
+    """nbgrader's collector with the class list. Files that would become one submission are all left out.
+
+    What was taken before is left out too, since nbgrader would empty the submission's folder first.
+    """
 
     def collect(self, submitted_file: str) -> dict[str, str] | None:
         """Return student and notebook of a file below downloaded/<step>/extracted/, None for one to be left out."""
@@ -100,6 +104,9 @@ class StudentCollector(FileNameCollectorPlugin):
         if "_doubles" not in self.__dict__:
             self.__dict__["_doubles"] = doubles(candidates(folder, step), roster)
         if below in self.__dict__["_doubles"] or is_linked(Path(course.root), student, step):
+            return None
+        submission = Path(course.format_path(course.submitted_directory, student, step)) / f"{step}.ipynb"
+        if Collected.read(folder.parent).has(student, Path(submitted_file), submission):
             return None
         return {"student_id": student, "file_id": step}
 

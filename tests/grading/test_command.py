@@ -100,6 +100,31 @@ def test_two_files_of_one_student_are_both_named_and_cost_nobody_else(course: Co
     assert _collected(course) == {"ada": "handed in before", "ben": "b"}
 
 
+def test_what_was_put_into_submitted_since_stays_until_a_download_has_another_notebook(
+    course: Course, archive: Path
+) -> None:
+    for student in ("ada", "ben"):
+        _zip(archive / f"{student}.zip", {f"{STEP}.ipynb": student})
+    collect(course)
+    when = {one: course.submitted(one, STEP).with_name("timestamp.txt") for one in ("ada", "ben")}
+    for path in when.values():
+        path.write_text("2026-11-01 12:00:00 UTC")
+    hand_in(course, "ada", "put there by hand")
+    assert collect(course) == [f"downloaded/{STEP}: collected before"]
+
+    _zip(archive / "ben.zip", {f"{STEP}.ipynb": "ben's second"})
+    (archive / "unnamed.ipynb").write_text("?")
+    assert "left out" in collect(course)[1]
+    assert _collected(course) == {"ada": "put there by hand", "ben": "ben's second"}
+    assert when["ada"].is_file() and not when["ben"].exists()  # the time of his first
+    assert "left out" in collect(course)[1]  # it is said each time, and costs nobody anything
+    assert _collected(course)["ada"] == "put there by hand" and when["ada"].is_file()
+
+    course.submitted("ada", STEP).unlink()
+    collect(course)
+    assert _collected(course)["ada"] == "ada"
+
+
 def test_the_command_prints_the_class_and_writes_the_grades(course: Course, lab: NotebookNode) -> None:
     path = course.submitted("Ada B", STEP)
     path.parent.mkdir(parents=True)
