@@ -88,14 +88,19 @@ class Course:
         return self.config.Solve.get("claims", CLAIMS)
 
     @property
+    def gradebook_address(self) -> str:
+        """Where the gradebook is, as SQLAlchemy takes it."""
+        return self._directory().db_url
+
+    @property
     def gradebook_file(self) -> Path | None:
         """The file that the gradebook is in; None where it is on a database server."""
-        address = make_url(self._directory().db_url)
+        address = make_url(self.gradebook_address)
         return Path(address.database) if address.get_backend_name() == "sqlite" and address.database else None
 
     def gradebook(self) -> Gradebook:
         """Open the gradebook; use it as a context manager."""
-        return Gradebook(self._directory().db_url)
+        return Gradebook(self.gradebook_address)
 
     def generate(self, step: str, folder: Path, *, register: bool = False) -> None:
         """Write the students' version of a step to `folder`/<step>; with `register`, put it into the gradebook too.

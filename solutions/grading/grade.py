@@ -103,9 +103,14 @@ class _Grading:
         course, student = self.course, submission.student
         with course_faults(), course.gradebook() as gradebook:
             for step in graded:
-                mended, changed = Journal(course, student).settle(gradebook, step)
+                journal = Journal(course, student)
+                mended, changed = journal.settle(gradebook, step)
                 if mended:
                     _note(submission, step, ["the gradebook lacked what the record has: put back"])
+                try:
+                    changed |= journal.settle_lateness(gradebook, step)
+                except InputError as error:
+                    _note(submission, step, [str(error)])
                 if changed or not course.feedback_page(student, step).is_file():
                     _note(submission, step, write_feedback(course, student, step))
             grades = grades_of(gradebook, student, self.steps, graded)

@@ -9,6 +9,7 @@ from nbgrader.api import Gradebook
 
 from helpers.files import sha256
 from solutions.grading.course import Course
+from solutions.grading.lateness import lateness
 from solutions.grading.layout import ROOT
 from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
@@ -85,6 +86,20 @@ class Journal:
         if record != before:
             record.write(self._folder)
         return mend, record != before
+
+    def settle_lateness(self, gradebook: Gradebook, step: str) -> bool:
+        """Have what being late costs now in the gradebook and the record; return whether the record was changed.
+
+        Raises:
+            InputError: that cannot be known; nothing was changed.
+        """
+        record = self._record(step)
+        late = lateness(self._course, gradebook, self._student, step)
+        changed = late != (record.submitted, record.penalty)
+        record.submitted, record.penalty = late
+        if changed:
+            record.write(self._folder)
+        return changed
 
     def _record(self, step: str) -> StepRecord:
         return StepRecord.known(self._folder, self._student, step)

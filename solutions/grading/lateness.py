@@ -1,0 +1,60 @@
+"""What being late costs, by nbgrader's plugin, asked at each run: deadline, extension or timestamp may come later.
+
+A piece of work knows of no extension, and a step is not graded again because its deadline moved.
+"""
+
+import datetime
+from pathlib import Path
+
+from nbformat.v4 import new_notebook
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
+from nbgrader.utils import parse_utc
+
+from helpers.errors import InputError
+from helpers.files import read_regular
+from solutions.grading.course import Course
+from solutions.grading.faults import course_fault
+
+__all__ = ["lateness"]
+
+_LONGEST = 1000
+
+
+def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> tuple[str | None, float | None]:
+    """Put into the gradebook when a graded step was handed in, as its timestamp.txt says, and what that costs now.
+
+    Returns:
+        Both, as a step's record has them.
+
+    Raises:
+        InputError: timestamp.txt is no time, or the course's plugin failed; the gradebook is as it was.
+    """
+    found = gradebook.find_submission_notebook(step, step, student)
+    submission = found.assignment
+    submission.timestamp = _handed_in(course.submitted(student, step).with_name("timestamp.txt"))
+    due = submission.assignment.duedate
+    if due is None or submission.total_seconds_late == 0:
+        found.late_submission_penalty = None
+    gradebook.db.commit()
+    if due is not None and submission.total_seconds_late > 0:
+        about = {"notebook": step, "assignment": step, "student": student, "db_url": course.gradebook_address}
+        try:
+            AssignLatePenalties(config=course.config).preprocess(new_notebook(), {"nbgrader": about})
+        except Exception as error:  # the plugin may be anybody's
+            if course_fault(error):
+                raise
+            raise InputError(f"what being late costs is not known: {type(error).__name__}: {error}") from error
+        gradebook.db.expire_all()
+    when = submission.timestamp
+    return when and when.isoformat(), found.late_submission_penalty
+
+
+def _handed_in(path: Path) -> datetime.datetime | None:
+    if not path.is_file():
+        return None
+    said = read_regular(path, _LONGEST).decode(errors="replace").strip()
+    try:
+        return parse_utc(said) if said else None
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path.name} holds {said[:40]!r}, expected such as 2026-11-01 12:00:00 UTC") from error
