@@ -1,8 +1,9 @@
 """A class's totals as files that Canvas' and Moodle's gradebooks import: `trtlab grade --export canvas`.
 
 Canvas finds a student by the SIS login, Moodle by the ID number or the email address, as its import page is told; both
-are those of students.csv. The total is a column, and the bonus. Where a person has still to give points, the total is
-left empty, which neither platform takes for a zero.
+are those of students.csv. The total is a column, and the bonus, which is worth 0 points in Canvas, so that it can only
+raise a grade. Where a person has still to give points, the total is left empty, and so is the bonus of whoever has
+none: neither platform takes that for a zero.
 """
 
 import csv
@@ -37,7 +38,7 @@ def write_export(
 def _canvas(grades: list[StudentGrades], worth: dict[str, float], known: dict[str, Student]) -> Rows:
     most = sum(points for criterion, points in worth.items() if criterion != BONUS)
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _TOTAL, f"{_TOTAL}: bonus"]
-    rows = [head, ["Points Possible", "", "", "", "", f"{most:g}", f"{worth[BONUS]:g}"]]
+    rows = [head, ["Points Possible", "", "", "", "", f"{most:g}", "0"]]
     for row in grades:
         one = known.get(row.student, Student(row.student))
         name = ", ".join(part for part in (one.last_name, one.first_name) if part) or one.id
@@ -54,7 +55,8 @@ def _moodle(grades: list[StudentGrades], worth: dict[str, float], known: dict[st
 
 
 def _points(row: StudentGrades) -> list[str]:
-    return ["" if row.pending else f"{row.total:g}", f"{row.points[BONUS]:g}"]
+    bonus = row.points[BONUS]
+    return ["" if row.pending else f"{row.total:g}", f"{bonus:g}" if bonus else ""]
 
 
 PLATFORMS: dict[str, Callable[[list[StudentGrades], dict[str, float], dict[str, Student]], Rows]] = {

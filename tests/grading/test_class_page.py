@@ -92,10 +92,12 @@ def test_what_the_platforms_import(graded: tuple[Course, list[StudentGrades]], t
     roster = [Student("ann", "Ann", "=Ärger", "ann@example.org")]
     canvas = _rows(write_export("canvas", tmp_path, grades, WORTH, roster))
     assert canvas[0]["Student"] == "Points Possible" and canvas[0]["TensorRT lab"] == "100"
+    assert canvas[0]["TensorRT lab: bonus"] == "0"  # of as many as are possible Canvas would make a part of the grade
     assert canvas[1] == {
         **{"Student": "'=Ärger, Ann", "ID": "", "SIS User ID": "", "SIS Login ID": "ann", "Section": ""},
         **{"TensorRT lab": "90", "TensorRT lab: bonus": "4.5"},
     }
+    assert canvas[2]["TensorRT lab: bonus"] == ""  # not 0 points of a piece of work
     assert canvas[2]["TensorRT lab"] == ""  # a person has still to give points
     moodle = _rows(write_export("moodle", tmp_path, grades, WORTH, roster))
     assert (moodle[0]["Email address"], moodle[0]["TensorRT lab"]) == ("ann@example.org", "90")
