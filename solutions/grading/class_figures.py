@@ -1,17 +1,19 @@
 """What a class's records say about the class and about the checks: the figures of class.html.
 
 Difficulty and discrimination are those of classical test theory: the share of its points that a claim gave, and the
-correlation of that share with the student's other points (item-rest correlation).
+correlation of that share with the student's other points of the 100 (item-rest correlation). A claim that others were
+asked gave 0 where a graded step has no record of it.
 """
 
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from solutions.checks.core.claim import BONUS, CELLS
+from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
 from solutions.grading.environment import records_of
 from solutions.grading.grades import StudentGrades
@@ -66,7 +68,8 @@ def class_figures(
     bins, _ = np.histogram(np.clip(totals, 0, most), bins=_BINS, range=(0, most or 1))
     figures = ClassFigures(len(grades), most, totals, bins.tolist())
     shares: dict[tuple[str, str], dict[str, float]] = {}
-    about: dict[tuple[str, str], Any] = {}
+    about: dict[tuple[str, str], tuple[str, ClaimResult]] = {}
+    graded: dict[str, list[str]] = {step: [] for step in steps}
     errors: Counter[tuple[str, str]] = Counter()
     missed: Counter[tuple[str, str, str]] = Counter()
     for row in grades:
@@ -74,20 +77,23 @@ def class_figures(
             record = StepRecord.known(course.autograded(row.student), row.student, step)
             if record.state != GRADED:
                 continue
+            graded[step].append(row.student)
             if record.seconds is not None:
                 figures.slowest.append((record.seconds, row.student, step))
-            for result in _results(course, row.student, step):
+            for cell, result in _results(course, row.student, step):
                 key = step, result.claim
-                about[key] = result
+                about[key] = CELLS[cell].criterion, result
                 shares.setdefault(key, {})[row.student] = result.earned / result.points if result.points else 1.0
                 errors[key] += result.status == "error"
                 if result.missed:
                     missed[step, result.title, result.missed["try_this"]] += 1
     points = {row.student: row.total for row in grades}
     for key, by_student in shares.items():
-        found, worth_of = about[key], about[key].points
-        rest = [points[name] - share * worth_of for name, share in by_student.items()]
-        values = list(by_student.values())
+        criterion, found = about[key]
+        names = graded[key[0]]
+        values = [by_student.get(name, 0.0) for name in names]  # what a kernel died before gave nothing
+        own = 0.0 if criterion == BONUS else found.points  # a bonus is no part of the total
+        rest = [points[name] - share * own for name, share in zip(names, values, strict=True)]
         figures.claims.append(
             ClaimFigures(
                 key[0],
@@ -105,10 +111,10 @@ def class_figures(
     return figures
 
 
-def _results(course: Course, student: str, step: str) -> list[Any]:
-    records = records_of(course.autograded(student))
-    found = [usable_record(records / f"{cell}.json") for cell, about in CELLS.items() if about.step == step]
-    return [result for record in found if record for result in record.results]
+def _results(course: Course, student: str, step: str) -> Iterator[tuple[str, ClaimResult]]:
+    for cell in (name for name, about in CELLS.items() if about.step == step):
+        record = usable_record(records_of(course.autograded(student)) / f"{cell}.json")
+        yield from ((cell, result) for result in (record.results if record else ()))
 
 
 def _correlation(values: list[float], rest: list[float]) -> float | None:

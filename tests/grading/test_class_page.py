@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.files import write_json
-from solutions.checks.core.claim import BONUS, COLUMNS
+from solutions.checks.core.claim import BONUS, CELLS, COLUMNS
 from solutions.grading.class_figures import class_figures
 from solutions.grading.class_page import write_class_page
 from solutions.grading.course import Course
@@ -66,6 +66,27 @@ def test_difficulty_and_discrimination_of_a_claim(graded: tuple[Course, list[Stu
     assert figures.bins == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1] and figures.median == 50
     assert figures.slowest[0] == (40.0, "eva", STEP)
     assert figures.messages[0] == (3, STEP, "Claim a", ADVICE)
+
+
+def test_what_a_kernel_died_before_counts_as_nothing(graded: tuple[Course, list[StudentGrades]]) -> None:
+    course, grades = graded
+    (course.autograded("ann") / "records" / "export_model.json").unlink()
+    found = {one.claim: one for one in class_figures(*graded, WORTH, [STEP]).claims}
+    assert (found["a"].students, found["a"].difficulty) == (5, pytest.approx(0.3))
+    assert found["b"].difficulty == pytest.approx(0.4)
+
+
+def test_a_bonus_is_compared_with_the_whole_total(tmp_path: Path) -> None:
+    course, cell = Course.at(tmp_path, ROOT), next(name for name, cell in CELLS.items() if cell.criterion == BONUS)
+    step, shares = CELLS[cell].step, (24.0, 0.0, 24.0, 0.0, 24.0)
+    grades = [StudentGrades(name, dict.fromkeys(COLUMNS, 0.0) | {"correctness": TOTALS[name]}) for name in SHARES]
+    for name, earned in zip(SHARES, shares, strict=True):
+        StepRecord(name, step).write(course.autograded(name))
+        record = {"cell": cell, "step": step, "criterion": BONUS, "engine": "none", "points": 24.0, "earned": earned}
+        path = course.autograded(name) / "records" / f"{cell}.json"
+        write_json(path, {**record, "results": [_result("c", 24.0, earned)]})
+    figures = class_figures(course, grades, WORTH, [step])
+    assert figures.claims[0].discrimination == pytest.approx(statistics.correlation(shares, TOTALS.values()))
 
 
 def test_four_students_are_too_few_for_a_correlation(graded: tuple[Course, list[StudentGrades]]) -> None:
