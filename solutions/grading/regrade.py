@@ -58,7 +58,13 @@ class Moved:
 
 
 def preview(course: Course) -> Course:
-    """Return the course in regraded/, made from what is graded now where it is not there yet."""
+    """Return the course in regraded/, made from what is graded now where it is not there yet.
+
+    Raises:
+        InputError: the gradebook is on a database server, and no copy of it can be made.
+    """
+    if course.gradebook_file is None:
+        raise InputError("regrade needs a copy of the gradebook, which it makes of a file, not of a database server's")
     root = course.root / FOLDER
     if not root.is_dir():
         making = course.root / f".{FOLDER}"
@@ -67,12 +73,13 @@ def preview(course: Course) -> Course:
         for name in ("submitted", course.config.CourseDirectory.source_directory):
             if (course.root / name).is_dir():
                 (making / name).symlink_to(course.root / name)
-        if course.gradebook_file is not None:
-            copy_gradebook(course.gradebook_file, making / course.gradebook_file.name)
+        copy_gradebook(course.gradebook_file, making / course.gradebook_file.name)
         for folder in sorted(path for path in (course.root / "autograded").glob("*") if path.is_dir()):
             shutil.copytree(folder, making / "autograded" / folder.name, copy_function=_copy)
         making.rename(root)
-    return Course.at(root, course.root)
+    made = Course.at(root, course.root)
+    made.config.CourseDirectory.db_url = f"sqlite:///{root / course.gradebook_file.name}"  # the course may name its own
+    return made
 
 
 def _copy(source: str, target: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
+from helpers.errors import InputError
 from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
@@ -83,6 +84,23 @@ def test_what_was_handed_in_again_since_is_not_overwritten_with_old_grades(
     assert f"ada · {STEP} · left out" in said.out and "run --diff again" in said.out
     assert f"ben · {STEP} · published" in said.out
     assert _totals(course) == {"ada": 5.0, "ben": 3.0} and other.root.is_dir()
+
+
+def test_a_gradebook_that_the_configuration_names_is_only_read(tmp_path: Path) -> None:
+    course = make_course(tmp_path)
+    named = tmp_path / "kept elsewhere" / "class.db"
+    named.parent.mkdir()
+    course.gradebook_file.rename(named)
+    course.config.CourseDirectory.db_url = f"sqlite:///{named}"
+    with (tmp_path / "nbgrader_config.py").open("a") as config:
+        config.write(f'c.CourseDirectory.db_url = "sqlite:///{named}"\n')
+    other = preview(course)
+    assert other.gradebook_file == tmp_path / "regraded" / "class.db"
+    with other.gradebook() as copy:
+        assert copy.find_assignment(STEP)
+    course.config.CourseDirectory.db_url = "postgresql://host/class"
+    with pytest.raises(InputError, match="not of a database server's"):
+        preview(course)
 
 
 def test_a_step_is_not_published_without_those_that_it_was_graded_on(tmp_path: Path) -> None:
