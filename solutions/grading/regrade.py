@@ -4,12 +4,13 @@ The class is graded once more in regraded/, a course of its own that shares note
 There the same can be stopped and gone on with; the real course's grades are only read, until --publish takes these.
 """
 
+import itertools
 import os
 import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,22 +33,28 @@ from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
 from solutions.grading.outcome import usable_record
 from solutions.grading.parts import chosen_part
+from solutions.grading.saving import held
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work.choice import chosen_pool
+from solutions.grading.work.piece import write_feedback
 from solutions.sandbox import chosen
 
-__all__ = ["FOLDER", "PUBLISHED", "Moved", "moves", "preview", "publish"]
+__all__ = ["FOLDER", "MEASURED", "OVERRULED", "PUBLISHED", "Moved", "moves", "preview", "publish"]
 
 FOLDER = "regraded"
 PUBLISHED = "published"
+MEASURED, OVERRULED = "measured again", "a person's points stay"
 _CHANGED_SINCE = f"left out: {FOLDER}/ has it of other notebooks or checks than there are now; run --diff again"
 _NOT_ALONE = f"left out: in {FOLDER}/ the steps before it were graded again too; publish those with it"
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A claim whose points differ; `why` is what it says now, or said before where it says nothing now."""
+    """A claim whose points differ; `why` is what it says now, or said before where it says nothing now.
+
+    `note` is MEASURED or OVERRULED where one of these holds.
+    """
 
     student: str
     step: str
@@ -55,6 +62,7 @@ class Moved:
     before: float
     after: float
     why: str
+    note: str = ""
 
 
 def preview(course: Course) -> Course:
@@ -92,10 +100,15 @@ def _copy(source: str, target: str) -> str:
 
 def moves(course: Course, other: Course, students: list[str], steps: list[str]) -> Iterator[Moved]:
     """Yield the claims whose points in `other` differ from those in `course`."""
-    for student in students:
-        for step in steps:
-            for cell in (name for name, about in CELLS.items() if about.step == step):
-                yield from _moved(student, step, *(_claims(one, student, cell) for one in (course, other)))
+    with course.gradebook() as gradebook:
+        for student, step in itertools.product(students, steps):
+            given = held(gradebook, StepRecord(student, step)) or StepRecord(student, step)
+            overruled = {name for name, cell in given.cells.items() if cell.manual is not None}
+            for cell, about in CELLS.items():
+                if about.step == step:
+                    note = OVERRULED if cell in overruled else MEASURED if about.timed else ""
+                    both = (_claims(one, student, cell) for one in (course, other))
+                    yield from (replace(one, note=note) for one in _moved(student, step, *both))
 
 
 def _claims(course: Course, student: str, cell: str) -> dict[str, ClaimResult]:
@@ -145,6 +158,10 @@ def _take(course: Course, other: Course, found: StepRecord) -> None:
         with atomic_path(target) as temporary:
             shutil.copyfile(path, temporary)
     journal.end(found)
+    with course.gradebook() as gradebook:
+        _, changed = journal.settle(gradebook, found.step)
+    if changed and write_feedback(course, found.student, found.step):  # with what a person gave since
+        course.feedback_page(found.student, found.step).unlink(missing_ok=True)  # `make grade` says why there is none
 
 
 def _files(course: Course, student: str, step: str) -> list[Path]:
@@ -160,7 +177,8 @@ def _table(found: list[Moved]) -> Table:
     for name in ("student", "step", "claim", "before", "after", "why"):
         shown.add_column(name, overflow="fold", justify="right" if name in ("before", "after") else "left")
     for one in found:
-        shown.add_row(one.student, one.step, one.claim, f"{one.before:g}", f"{one.after:g}", one.why[:200])
+        why = f"{one.note}: {one.why}" if one.note else one.why
+        shown.add_row(one.student, one.step, one.claim, f"{one.before:g}", f"{one.after:g}", why[:200])
     return shown
 
 
@@ -216,8 +234,14 @@ def _compare(
     found = list(moves(course, other, [one.student for one in part], names))
     if found:
         console.print(_table(found))
-    moved = len({one.student for one in found})
-    say(f"points of {moved} students would move; --publish takes them, nothing is changed yet")
+    say(f"{_counted(found)}; --publish takes them, nothing is changed yet")
+
+
+def _counted(found: list[Moved]) -> str:
+    moved = {one.student for one in found if not one.note}
+    measured = {one.student for one in found if one.note == MEASURED} - moved
+    more = f", and of {len(measured)} more where time was measured again" if measured else ""
+    return f"points of {len(moved)} students would move{more}"
 
 
 def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Callable[[str], None]) -> None:

@@ -1,16 +1,19 @@
 """A check is changed: exactly those whose points move are named, nothing is touched before it is published."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from nbformat import NotebookNode
 
 from helpers.errors import InputError
+from helpers.files import write_json
+from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.journal import Journal
-from solutions.grading.regrade import PUBLISHED, Moved, main, moves, preview, publish
+from solutions.grading.regrade import MEASURED, OVERRULED, PUBLISHED, Moved, _counted, main, moves, preview, publish
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from tests.grading.conftest import hand_in, make_course
@@ -58,8 +61,15 @@ def test_who_moves_is_named_before_anything_is_published(tmp_path: Path, lab: No
         grade.manual_score = 1.0  # a person did that meanwhile
         gradebook.find_comment("cube_todo", STEP, STEP, "adds").manual_comment = "see me"
         gradebook.db.commit()
+    assert [one.note for one in moves(course, other, ["adds"], [STEP])] == [""]
+    with course.gradebook() as gradebook:
+        gradebook.find_grade("simplify_model", STEP, STEP, "adds").manual_score = 0.5
+        gradebook.db.commit()
+    assert [one.note for one in moves(course, other, ["adds"], [STEP])] == [OVERRULED]
     assert publish(course, other, "adds", [STEP]) == {STEP: PUBLISHED}
-    assert _totals(course) == {"adds": 1.0, "right": 5.0}
+    page = course.feedback_page("adds", STEP).read_text()
+    assert "see me" in page and "a person changed that to 0.5" in page
+    assert _totals(course) == {"adds": 1.5, "right": 5.0}
     with course.gradebook() as gradebook:
         assert gradebook.find_comment("cube_todo", STEP, STEP, "adds").manual_comment == "see me"
     assert publish(course, other, "right", [STEP]) == {}
@@ -84,6 +94,21 @@ def test_what_was_handed_in_again_since_is_not_overwritten_with_old_grades(
     assert f"ada · {STEP} · left out" in said.out and "run --diff again" in said.out
     assert f"ben · {STEP} · published" in said.out
     assert _totals(course) == {"ada": 5.0, "ben": 3.0} and other.root.is_dir()
+
+
+def test_who_moved_by_time_alone_and_who_was_overruled_are_counted_apart(tmp_path: Path) -> None:
+    course = make_course(tmp_path)
+    other = preview(course)
+    cell, about = next((name, about) for name, about in CELLS.items() if about.timed)
+    result = {"claim": "c", "title": "c", "points": 1.0}
+    head = {"cell": cell, "step": about.step, "criterion": about.criterion, "engine": "none", "points": 1.0}
+    for one, earned, status in ((course, 1.0, "kept"), (other, 0.0, "lost")):
+        path = one.autograded("ada") / "records" / f"{cell}.json"
+        write_json(path, {**head, "results": [{**result, "earned": earned, "status": status}]})
+    found = list(moves(course, other, ["ada"], [about.step]))
+    assert [one.note for one in found] == [MEASURED]
+    found += [replace(found[0], student="ben", note=OVERRULED), replace(found[0], student="eve", note="")]
+    assert _counted(found) == "points of 1 students would move, and of 1 more where time was measured again"
 
 
 def test_a_gradebook_that_the_configuration_names_is_only_read(tmp_path: Path) -> None:
