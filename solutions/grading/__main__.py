@@ -29,6 +29,7 @@ from solutions.grading.faults import course_faults
 from solutions.grading.grade import TO_GRADE, ClassGrades, foretold, grade_class, register_steps
 from solutions.grading.gradebook import back_up, check_gradebook
 from solutions.grading.grades import table, write_grades
+from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
 from solutions.grading.parts import chosen_part
 from solutions.grading.platforms import PLATFORMS, write_export
@@ -139,7 +140,7 @@ def _foretold(
         again = not resume
         for step in submission.steps:
             line = foretold(course, submission.student, step, again=again)
-            again |= line == TO_GRADE  # its artifacts are the later steps' input
+            again |= line == TO_GRADE and Journal(course, submission.student).makes_others(step)
             count += line == TO_GRADE
             say(f"{submission.student} · {step} · {line}")
     say(f"{count} to grade; what is in downloaded/ is not among them")

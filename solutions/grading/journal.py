@@ -3,7 +3,8 @@
 import hashlib
 import os
 from copy import deepcopy
-from functools import lru_cache
+from functools import cache
+from pathlib import Path
 
 from nbgrader.api import Gradebook
 
@@ -16,7 +17,7 @@ from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
 
 __all__ = ["SETTINGS", "Journal", "code_digest"]
 
-_CODE = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline", "solutions/sandbox")
+_FOLDERS = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline", "solutions/sandbox")
 SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 """The variables that decide what is graded, and how."""
 
@@ -24,8 +25,9 @@ SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 class Journal:
     """One student's graded steps: their records, and the keys of what they were graded from.
 
-    A step's key covers its notebook, those of the steps before it (their artifacts are its input) and what these were
-    graded from, the source notebook, the checks' code, and the engine and model chosen.
+    A step's key covers what its artifacts are made from, and the code of its own checks. The former is its notebook,
+    those of the steps before it (their artifacts are its input) and what these were made from when they were graded
+    last, the source notebook, all code but the steps' checks, and the engine and model chosen.
     """
 
     def __init__(self, course: Course, student: str) -> None:
@@ -45,7 +47,7 @@ class Journal:
         record = self._record(step)
         with self._course.gradebook() as gradebook:
             record = held(gradebook, record) or record
-        record.state, record.key = UNDER_WAY, ""
+        record.state, record.key, record.made = UNDER_WAY, "", ""
         record.seed = seed if seed is not None else record.seed
         record.write(self._folder)
         return record
@@ -58,13 +60,13 @@ class Journal:
         with self._course.gradebook() as gradebook:
             given = held(gradebook, record) or self._record(record.step)
             save(gradebook, _with_by_hand(record, given), graded_now=True)
-        record.state, record.key = GRADED, self.key(record.step)
+        record.state, record.key, record.made = GRADED, self.key(record.step), self.made(record.step)
         record.write(self._folder)
 
     def refuse(self, step: str) -> None:
         """Note that the step could not be graded."""
         record = self._record(step)
-        record.state, record.key = REFUSED, ""
+        record.state, record.key, record.made = REFUSED, "", ""
         record.write(self._folder)
 
     def settle(self, gradebook: Gradebook, step: str) -> tuple[bool, bool]:
@@ -106,7 +108,11 @@ class Journal:
 
     def key(self, step: str) -> str:
         """Return the key that the step would have, graded now."""
-        digest = hashlib.sha256(code_digest().encode())
+        return hashlib.sha256(f"{self.made(step)}{_digest(_checks(step))}".encode()).hexdigest()
+
+    def made(self, step: str) -> str:
+        """Return a digest of what the step's artifacts would be made from now."""
+        digest = hashlib.sha256(_digest(_code() - _checks()).encode())
         for name in SETTINGS:
             digest.update(f"{name}={os.environ.get(name, '')};".encode())
         digest.update(sha256(self._course.source(step)).encode())
@@ -114,8 +120,12 @@ class Journal:
             path = self._course.submitted(self._student, earlier)
             digest.update((sha256(path) if path.is_file() else "-").encode())
             if earlier != step:  # graded later than this one, or from other files, it has made other artifacts
-                digest.update(f"{self._record(earlier).key};".encode())
+                digest.update(f"{self._record(earlier).made};".encode())
         return digest.hexdigest()
+
+    def makes_others(self, step: str) -> bool:
+        """Return whether the step, graded now, would make other artifacts for the steps after it."""
+        return self.made(step) != self._record(step).made
 
 
 def _auto(record: StepRecord, name: str) -> float | None:
@@ -146,11 +156,27 @@ def _take_by_hand(record: StepRecord, found: StepRecord, *, over: bool) -> None:
         record.submitted, record.penalty = found.submitted, found.penalty
 
 
-@lru_cache(maxsize=1)
+@cache
 def code_digest() -> str:
     """Return a digest of all code that decides points."""
+    return _digest(_code())
+
+
+@cache
+def _code() -> frozenset[Path]:
+    return frozenset(path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+@cache
+def _checks(step: str = "") -> frozenset[Path]:
+    """Return the code of the step's own checks, or of all steps': other code imports none, and no step another's."""
+    rooms = (ROOT / "solutions" / "checks").glob(f"s{step[:2] or '[0-9][0-9]'}_*")
+    return frozenset(path for room in rooms for path in ([room] if room.suffix else room.rglob("*.py")))
+
+
+@cache
+def _digest(paths: frozenset[Path]) -> str:
     digest = hashlib.sha256()
-    for folder in _CODE:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(f"{path.relative_to(ROOT)}:{sha256(path)}\n".encode())
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(ROOT)}:{sha256(path)}\n".encode())
     return digest.hexdigest()

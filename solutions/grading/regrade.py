@@ -257,7 +257,18 @@ def _publish(course: Course, students: list[str] | None, steps: list[str] | None
     if left:
         raise InputError(f"{left} steps were left out, and {FOLDER}/ is kept for the next --diff")
     shutil.rmtree(other.root)
-    say("run  trtlab grade  for grades.csv: nothing is graded again")
+    say(_advice(course))
+
+
+def _advice(course: Course) -> str:
+    """Return what is to be run for grades.csv: other steps may have been graded by other code, or be new."""
+    everybody = find_submissions(course, course.graded)
+    stale = sum(not Journal(course, one.student).done(step) for one in everybody for step in one.steps)
+    if not stale:
+        return "run  trtlab grade  for grades.csv: nothing is graded again"
+    return (
+        f"run  trtlab grade --rebuild  for grades.csv: trtlab grade would grade {stale} steps that are not as they were"
+    )
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ SCHEMA: dict[str, Any] = {
         "step": {"type": "string"},
         "state": {"enum": [GRADED, REFUSED, UNDER_WAY]},
         "key": {"type": "string", "maxLength": 64},
+        "made": {"type": "string", "maxLength": 64},
         "cells": {"type": "object", "additionalProperties": _CELL, "maxProperties": 200},
         "comments": {"type": "object", "additionalProperties": _COMMENT, "maxProperties": 200},
         "submitted": {"type": ["string", "null"], "maxLength": 40},
@@ -80,15 +81,17 @@ class CellGrade:
 class StepRecord:
     """A graded step.
 
-    `key` is a digest of all that it was graded from, empty where that is not known. `submitted` is when it was handed
-    in, as timestamp.txt beside it says (ISO 8601, UTC), and `penalty` what being late costs, as nbgrader's plugin says.
-    `seconds` are those that grading it took, and `seed` is what its inputs were drawn from.
+    `key` is a digest of all that it was graded from, and `made` of what its artifacts were made from; they are empty
+    where that is not known. `submitted` is when it was handed in, as timestamp.txt beside it says (ISO 8601, UTC), and
+    `penalty` what being late costs, as nbgrader's plugin says. `seconds` are those that grading it took, and `seed` is
+    what its inputs were drawn from.
     """
 
     student: str
     step: str
     state: str = GRADED
     key: str = ""
+    made: str = ""
     cells: dict[str, CellGrade] = field(default_factory=dict)
     comments: dict[str, dict[str, str | None]] = field(default_factory=dict)
     submitted: str | None = None

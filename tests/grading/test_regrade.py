@@ -13,7 +13,18 @@ from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.journal import Journal
-from solutions.grading.regrade import MEASURED, OVERRULED, PUBLISHED, Moved, _counted, main, moves, preview, publish
+from solutions.grading.regrade import (
+    MEASURED,
+    OVERRULED,
+    PUBLISHED,
+    Moved,
+    _advice,
+    _counted,
+    main,
+    moves,
+    preview,
+    publish,
+)
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from tests.grading.conftest import hand_in, make_course
@@ -66,6 +77,7 @@ def test_who_moves_is_named_before_anything_is_published(tmp_path: Path, lab: No
         gradebook.find_grade("simplify_model", STEP, STEP, "adds").manual_score = 0.5
         gradebook.db.commit()
     assert [one.note for one in moves(course, other, ["adds"], [STEP])] == [OVERRULED]
+    assert "nothing is graded again" in _advice(course)
     assert publish(course, other, "adds", [STEP]) == {STEP: PUBLISHED}
     page = course.feedback_page("adds", STEP).read_text()
     assert "see me" in page and "a person changed that to 0.5" in page
@@ -86,6 +98,7 @@ def test_what_was_handed_in_again_since_is_not_overwritten_with_old_grades(
     other.config.GradeExecute.judge = "tests.grading.stricter"
     assert _totals(other, again=True) == {"ada": 3.0, "ben": 3.0}
     hand_in(course, "ada", solved(lab))
+    assert "--rebuild  for grades.csv: trtlab grade would grade 1 steps" in _advice(course)
     assert _totals(course) == {"ada": 5.0, "ben": 5.0}
     with pytest.raises(SystemExit) as ended:
         main(course=course.root, published=True)
@@ -136,14 +149,14 @@ def test_a_step_is_not_published_without_those_that_it_was_graded_on(tmp_path: P
             path.write_text("{}")
     _recorded(course, "old")
     other = preview(course)
-    _recorded(other, Journal(other, "ada").key(STEP))
+    _recorded(other, Journal(other, "ada").made(STEP))
     assert publish(course, other, "ada", [later])[later].startswith("left out: in regraded/ the steps before it")
 
 
-def _recorded(course: Course, key: str) -> None:
-    """Note that the first step was graded as `key` says, and the second on it."""
+def _recorded(course: Course, made: str) -> None:
+    """Note that the first step's artifacts were made as `made` says, and that the second was graded on them."""
     folder, later = course.autograded("ada"), "02_fp16"
-    StepRecord("ada", STEP, key=key).write(folder)
+    StepRecord("ada", STEP, key=made, made=made).write(folder)
     StepRecord("ada", later, key=Journal(course, "ada").key(later)).write(folder)
     (folder / later).mkdir(exist_ok=True)
     (folder / later / f"{later}.ipynb").write_text("{}")

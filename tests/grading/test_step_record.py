@@ -1,6 +1,7 @@
 """A step's record and the gradebook: one transaction, each made again from the other, and nobody's points lost."""
 
 import os
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -13,6 +14,8 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from helpers.errors import EngineError, InputError
+from helpers.files import sha256
+from solutions.grading import journal as code
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_fault, course_faults, need_room
 from solutions.grading.grades import grades_of
@@ -167,7 +170,32 @@ def test_a_step_that_was_graded_on_old_artifacts_is_graded_again_once_the_earlie
 
 
 def _graded(course: Course, step: str) -> None:
-    StepRecord("ada", step, key=Journal(course, "ada").key(step)).write(course.autograded("ada"))
+    journal = Journal(course, "ada")
+    StepRecord("ada", step, key=journal.key(step), made=journal.made(step)).write(course.autograded("ada"))
+
+
+def test_a_changed_check_is_its_own_steps(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    course.source("02_fp16").parent.mkdir()
+    course.source("02_fp16").write_text("{}")
+    journal, checks = Journal(course, "ada"), code._checks.__wrapped__
+    before = {step: (journal.key(step), journal.made(step)) for step in (STEP, "02_fp16")}
+    assert checks(STEP) == {ROOT / "solutions" / "checks" / "s01_export.py"}
+    assert len(checks("06_benchmark")) == 3 and checks("06_benchmark") < checks()
+    changed = checks(STEP)
+    monkeypatch.setattr(code, "sha256", lambda path: "changed" if path in changed else sha256(path))
+    code._digest.cache_clear()
+    after = {step: (journal.key(step), journal.made(step)) for step in (STEP, "02_fp16")}
+    monkeypatch.undo()
+    code._digest.cache_clear()
+    assert before[STEP][0] != after[STEP][0] and before[STEP][1] == after[STEP][1]
+    assert before["02_fp16"] == after["02_fp16"]
+
+
+def test_nobody_imports_the_checks_of_another_step() -> None:
+    for path in code._code():
+        named = re.findall(r"solutions\.checks(?:\.| import )(s\d\d)_", path.read_text())
+        own = path.relative_to(ROOT / "solutions" / "checks").parts[0][:3] if path in code._checks() else None
+        assert set(named) <= {own}, path
 
 
 def test_when_it_was_handed_in_and_what_that_costs_go_with_the_record(course: Course) -> None:
