@@ -76,6 +76,7 @@ def main(
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
 
+    fault = ""
     try:
         if unknown := [name for name in export or [] if name not in PLATFORMS]:
             raise LabError(f"no export for {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
@@ -94,10 +95,13 @@ def main(
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {sandbox}")
                     with chosen_pool(found, jobs, scheduler, runner, say) as pool:
-                        _run(found, students, steps, resume, export, pool, console, say)
+                        fault = _run(found, students, steps, resume, export, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
         sys.exit(2)
+    if fault:
+        errors.print(fault, markup=False, highlight=False)
+        sys.exit(1)
 
 
 def _task(course: Course, slurm: bool) -> AbstractContextManager[Any]:
@@ -155,7 +159,8 @@ def _run(
     pool: Pool,
     console: Console,
     say: Callable[[str], None],
-) -> None:
+) -> str:
+    """Collect, grade and write the grades; return the line about what was killed, empty where nothing was."""
     for line in collect(course):
         say(line)
     all_steps = register_steps(course)
@@ -174,8 +179,9 @@ def _run(
         there = (course.root / "grades.csv").is_file()
         rest = "grades.csv was left as it is" if there else "grades.csv comes when the whole class is graded"
         say(f"A part of the class: {rest}")
-        return
-    say(f"{' · '.join(_written(course, result, export))} · feedback/<student>/<step>/")
+    else:
+        say(f"{' · '.join(_written(course, result, export))} · feedback/<student>/<step>/")
+    return result.fault
 
 
 def _with_progress(

@@ -27,11 +27,21 @@ Report = Callable[[str, str, str], None]
 
 @dataclass
 class ClassGrades:
-    """Everybody's grades, and what each criterion is worth in the steps of this course."""
+    """Everybody's grades, and what each criterion is worth in the steps of this course.
+
+    `killed` are the steps that were not graded since their processes were killed. It may have been the machine that
+    lacked memory, or the submission that took it: the others are graded, and the command's exit code says so.
+    """
 
     steps: list[str]
     worth: dict[str, float]
     students: list[StudentGrades] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)
+
+    @property
+    def fault(self) -> str:
+        """A line about what was killed; empty where nothing was."""
+        return f"killed and not graded: {', '.join(self.killed)}; the same command grades it" if self.killed else ""
 
 
 def register_steps(course: Course) -> list[str]:
@@ -70,6 +80,7 @@ def grade_class(
         with course_faults():
             stack.enter_context(answers_kept(course.root))
         result.students = drive(map(grading.student, submissions), pool)
+    result.killed = grading.killed
     return result
 
 
@@ -93,6 +104,7 @@ class _Grading:
     again: bool
     seed: int | None
     gradebook: bytes
+    killed: list[str] = field(default_factory=list)
 
     def student(self, submission: Submission) -> Generator[Piece, Done, StudentGrades]:
         """Yield the pieces of work on a submission, take what became of each, and return the grades."""
@@ -133,6 +145,8 @@ class _Grading:
             unchanged = journal.done(step) and not self.again
             if not unchanged:
                 done = yield Piece(course, journal.begin(step, self.seed), self.gradebook)
+                if done.killed:
+                    self.killed.append(f"{student} {step}")
                 if done.refused:
                     return self._refused(journal, submission, step, done.refused)
                 journal.end(done.record)

@@ -230,11 +230,13 @@ def _compare(
 ) -> None:
     all_steps = register_steps(other)
     part, names = chosen_part(find_submissions(other, all_steps), all_steps, students, steps)
-    grade_class(other, part, names, lambda *line: say(" · ".join(line)), pool=pool)
+    result = grade_class(other, part, names, lambda *line: say(" · ".join(line)), pool=pool)
     found = list(moves(course, other, [one.student for one in part], names))
     if found:
         console.print(_table(found))
     say(f"{_counted(found)}; --publish takes them, nothing is changed yet")
+    if result.fault:
+        raise InputError(result.fault)
 
 
 def _counted(found: list[Moved]) -> str:

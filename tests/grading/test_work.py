@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
+from solutions.grading.__main__ import main
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
@@ -18,6 +19,7 @@ from solutions.grading.grade import grade_class
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
+from solutions.grading.work.memory import group_limits, memory_bytes
 from solutions.grading.work.piece import Piece
 from solutions.grading.work.pool import HERE, Beside
 from tests.grading.conftest import hand_in, make_course
@@ -64,6 +66,39 @@ def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.Mo
     with Beside(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
     assert killed
+
+
+def test_what_is_killed_again_and_again_is_named_and_the_exit_code_says_so(
+    four: Course, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = place._asked
+    monkeypatch.setattr(
+        place, "_asked", lambda process, piece: None if piece.record.student == "b" else asked(process, piece)
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(course=four.root, jobs=2, unsafe=True)
+    assert ended.value.code == 1
+    assert f"killed and not graded: b {STEP}; the same command grades it" in capsys.readouterr().err
+    assert "\na,5" in (four.root / "grades.csv").read_text()
+    monkeypatch.undo()
+    assert _totals(four) == EXPECTED
+
+
+def test_the_memory_of_a_container_counts_and_not_the_hosts(tmp_path: Path) -> None:
+    own, mounted = tmp_path / "cgroup", tmp_path / "mounted"
+    for folder, name, said in [
+        ("job/step", "memory.max", "max"),
+        ("job", "memory.max", "17179869184"),
+        ("memory", "memory.limit_in_bytes", "9223372036854771712"),
+        ("memory/slurm/job", "memory.limit_in_bytes", "8589934592"),
+    ]:
+        (mounted / folder).mkdir(parents=True, exist_ok=True)
+        (mounted / folder / name).write_text(f"{said}\n")
+    own.write_text("0::/job/step\n")
+    assert list(group_limits(own, mounted)) == [16 << 30]
+    own.write_text("9:name=systemd:/\n7:cpu,memory:/slurm/job/step\n")
+    assert min(group_limits(own, mounted)) == 8 << 30
+    assert list(group_limits(tmp_path / "none", mounted)) == [] and memory_bytes() > 0
 
 
 def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course) -> None:

@@ -37,11 +37,15 @@ class Piece:
 
 @dataclass
 class Done:
-    """What became of a piece: its record, or why it was `refused`, and notes for the student's line."""
+    """What became of a piece: its record, or why it was `refused`, and notes for the student's line.
+
+    `killed` says that it was refused because who graded it was killed, which need not be the submission's fault.
+    """
 
     record: StepRecord
     refused: str = ""
     notes: list[str] = field(default_factory=list)
+    killed: bool = False
 
 
 def empty_gradebook(course: Course) -> bytes:

@@ -91,8 +91,8 @@ class Places:
                 raise answer
             if answer is not None:
                 return answer
-        code = process.returncode
-        return Done(piece.record, f"the process that graded it was killed {_TRIES} times (code {code}): look at memory")
+        why = f"the process that graded it was killed {_TRIES} times (code {process.returncode}): look at memory"
+        return Done(piece.record, why, killed=True)
 
     def _taken(self) -> "subprocess.Popen[bytes]":
         with self._lock:

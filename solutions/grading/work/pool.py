@@ -6,11 +6,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-import psutil
-
 from helpers.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
+from solutions.grading.work.memory import memory_bytes
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.grading.work.place import Places
 
@@ -101,7 +100,7 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
         count = number or max(1, len(devices))
         return [{"CUDA_VISIBLE_DEVICES": devices[index % len(devices)]} if devices else {} for index in range(count)]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    fit = int(psutil.virtual_memory().total // _MEMORY_BYTES)
+    fit = int(memory_bytes() // _MEMORY_BYTES)
     return [{} for _ in range(number or max(1, min(cores, fit)))]
 
 
