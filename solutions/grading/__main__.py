@@ -26,7 +26,7 @@ from solutions.grading.class_page import write_class_page
 from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
-from solutions.grading.grade import TO_GRADE, ClassGrades, foretold, grade_class, register_steps
+from solutions.grading.grade import TO_GRADE, UNCHANGED, ClassGrades, foretold, grade_class, register_steps
 from solutions.grading.gradebook import back_up, check_gradebook
 from solutions.grading.grades import table, write_grades
 from solutions.grading.journal import Journal
@@ -80,6 +80,10 @@ def main(
     try:
         if unknown := [name for name in export or [] if name not in PLATFORMS]:
             raise LabError(f"no export for {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
+        if (students or steps) and (export or rebuild):
+            raise LabError(
+                f"{'--rebuild' if rebuild else '--export'} is of the whole class: without --students, --steps"
+            )
         with course_faults():
             found = Course.at(course)
             if dry_run:
@@ -141,10 +145,7 @@ def _foretold(
     for submission in submissions:
         for note in submission.notes:
             say(f"{submission.student} · {note}")
-        again = not resume
-        for step in submission.steps:
-            line = foretold(course, submission.student, step, again=again)
-            again |= line == TO_GRADE and Journal(course, submission.student).makes_others(step)
+        for step, line in foretold(course, submission, again=not resume):
             count += line == TO_GRADE
             say(f"{submission.student} · {step} · {line}")
     say(f"{count} to grade; what is in downloaded/ is not among them")
@@ -192,11 +193,13 @@ def _with_progress(
         *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
     )
     with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
-        task = progress.add_task("grading", total=sum(len(submission.steps) for submission in submissions))
+        ahead = [Journal(course, one.student).to_grade(one.steps, again=again) for one in submissions]
+        task = progress.add_task("grading", total=sum(map(len, ahead)))
 
         def report(student: str, name: str, line: str) -> None:
             progress.console.print(f"{student} · {name} · {line}", markup=False, highlight=False)
-            progress.advance(task)
+            if line != UNCHANGED:  # which takes no time, and would foretell none
+                progress.advance(task)
 
         return grade_class(course, submissions, steps, report, again=again, seed=fresh_seed(), pool=pool)
 

@@ -1,6 +1,6 @@
 """Grades a class: each submission on its own, so that one that fails harms no other."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,12 +17,12 @@ from solutions.grading.submissions import Submission, check_files, check_noteboo
 from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_feedback
 from solutions.grading.work.pool import HERE, Pool, drive
 
-__all__ = ["TO_GRADE", "ClassGrades", "foretold", "grade_class", "register_steps"]
+__all__ = ["TO_GRADE", "UNCHANGED", "ClassGrades", "foretold", "grade_class", "register_steps"]
 
-TO_GRADE = "to grade"
+TO_GRADE, UNCHANGED = "to grade", "unchanged"
 
 Report = Callable[[str, str, str], None]
-"""Called with student, step and a line: "graded", "unchanged", or why it was refused."""
+"""Called with student, step and a line: "graded", UNCHANGED, or why it was refused."""
 
 
 @dataclass
@@ -84,14 +84,18 @@ def grade_class(
     return result
 
 
-def foretold(course: Course, student: str, step: str, *, again: bool = False) -> str:
-    """Return what grading would say of a submitted step: TO_GRADE, "unchanged", or why it would be refused."""
-    try:
-        check_files(course, student, step)
-        check_notebook(course, student, step)
-    except InputError as error:
-        return _refusal(str(error))
-    return "unchanged" if Journal(course, student).done(step) and not again else TO_GRADE
+def foretold(course: Course, submission: Submission, *, again: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield each submitted step and what grading would say of it: TO_GRADE, UNCHANGED, or why it would be refused."""
+    student = submission.student
+    ahead = Journal(course, student).to_grade(submission.steps, again=again)
+    for step in submission.steps:
+        try:
+            check_files(course, student, step)
+            check_notebook(course, student, step)
+        except InputError as error:
+            yield step, _refusal(str(error))
+        else:
+            yield step, TO_GRADE if step in ahead else UNCHANGED
 
 
 @dataclass
@@ -153,7 +157,7 @@ class _Grading:
         note(found)
         if not unchanged:
             note(done.notes)
-        self.report(student, step, "unchanged" if unchanged else "graded")
+        self.report(student, step, UNCHANGED if unchanged else "graded")
         return True
 
     def _refused(self, journal: Journal, submission: Submission, step: str, reason: str) -> bool:

@@ -123,9 +123,17 @@ class Journal:
                 digest.update(f"{self._record(earlier).made};".encode())
         return digest.hexdigest()
 
-    def makes_others(self, step: str) -> bool:
-        """Return whether the step, graded now, would make other artifacts for the steps after it."""
-        return self.made(step) != self._record(step).made
+    def to_grade(self, steps: list[str], *, again: bool = False) -> list[str]:
+        """Return those of the steps, in order, that are to be graded; all with `again`.
+
+        After one that would make other artifacts than it did, these are all that follow.
+        """
+        found = []
+        for step in steps:
+            if again or not self.done(step):
+                found.append(step)
+                again = again or self.made(step) != self._record(step).made
+        return found
 
 
 def _auto(record: StepRecord, name: str) -> float | None:

@@ -191,6 +191,7 @@ def main(
     jobs: Annotated[int | None, typer.Option(min=1, help="Submissions at a time.")] = None,
     scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask.")] = "",
     unsafe: Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Without a sandbox where none works.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait while another run grades this course.")] = False,
 ) -> None:
     """Grade the class again beside its grades, show whose points would move and why, then publish."""
     warnings.simplefilter("ignore")  # nbgrader's and nbformat's own
@@ -204,7 +205,7 @@ def main(
             raise InputError("choose one: --diff shows what would move, --publish takes it into the course")
         with course_faults():
             found = Course.at(course)
-            with course_lock(found.root, say=say):
+            with course_lock(found.root, wait=wait, say=say):
                 check_gradebook(found)
                 if published:
                     _publish(found, students, steps, say)

@@ -17,9 +17,10 @@ __all__ = ["Cluster", "cluster", "until"]
 
 @dataclass
 class Cluster:
-    """The scheduler's address, and the workers."""
+    """The scheduler, its address, and the workers."""
 
     address: str
+    scheduler: "subprocess.Popen[bytes]"
     workers: list["subprocess.Popen[bytes]"]
 
 
@@ -42,7 +43,7 @@ def cluster(folder: Path, *environments: Mapping[str, str], resources: str = "TI
         for environment in environments:
             start("worker", "--nthreads", 1, "--no-nanny", "--resources", resources, environment=environment)
         until(lambda: _workers(address) == len(environments))
-        yield Cluster(address, processes[1:])
+        yield Cluster(address, processes[0], processes[1:])
     finally:
         for process in processes:
             process.kill()

@@ -143,3 +143,10 @@ def test_an_empty_course_is_one_clear_line(course: Course, tmp_path: Path) -> No
     done = _grade(tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("error: nothing to grade: expected") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option, part", [(("--export", "canvas"), "--students"), (("--rebuild",), "--steps")])
+def test_what_is_of_the_whole_class_is_not_made_of_a_part(course: Course, option: tuple[str, ...], part: str) -> None:
+    done = _grade(course.root, *option, part, "any")
+    assert done.returncode == 2
+    assert done.stderr == f"error: {option[0]} is of the whole class: without --students, --steps\n"

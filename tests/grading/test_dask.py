@@ -4,21 +4,25 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from nbformat import NotebookNode
 
 from helpers.errors import InputError
+from solutions.grading.faults import CourseError
 from solutions.grading.grade import grade_class
 from solutions.grading.layout import ROOT
+from solutions.grading.step_record import GRADED, StepRecord
 from solutions.grading.submissions import find_submissions
-from solutions.grading.work.cluster import on_dask
+from solutions.grading.work.cluster import OnDask, on_dask
+from solutions.grading.work.piece import Piece
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import cluster
 from tests.grading.tiny import STEP, solved
 
-pytest.importorskip("distributed")
+KilledWorker = pytest.importorskip("distributed").KilledWorker
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's, nbformat's and Dask's own
 
 EXPECTED = {"a": 5.0, "b": 3.0, "c": 2.0, "d": 0.0}
@@ -42,6 +46,46 @@ def test_the_grades_are_the_same_although_a_worker_is_killed(
         graded = grade_class(course, find_submissions(course, [STEP]), [STEP], report, pool=pool)
     assert {row.student: row.total for row in graded.students} == EXPECTED
     assert sorted(lines) == [(student, STEP, "graded") for student in EXPECTED]
+
+
+def test_a_scheduler_that_is_gone_is_one_line_and_what_was_graded_stays(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, lab: NotebookNode
+) -> None:
+    course = make_course(tmp_path)
+    for student in ("a", "b"):
+        hand_in(course, student, solved(lab))
+
+    def report(*line: str) -> None:
+        dask.scheduler.kill()
+
+    with pytest.raises(CourseError, match="Dask's scheduler is gone"):
+        with cluster(tmp_path_factory.mktemp("dask"), {}) as dask, on_dask(dask.address, course) as pool:
+            grade_class(course, find_submissions(course, [STEP]), [STEP], report, pool=pool)
+    assert StepRecord.read(course.autograded("a"), "a", STEP).state == GRADED
+
+
+class _Client:
+    """A client whose one worker dies of each piece."""
+
+    def scheduler_info(self, n_workers: int) -> dict:
+        return {"workers": {"w": {"resources": {"TIMING": 1, "GPU": 1}, "nthreads": 1}}}
+
+    def run(self, *asked: object) -> dict:
+        return {}
+
+    def get_executor(self, **options: object) -> "_Client":
+        return self
+
+    def submit(self, *piece: object) -> Future:
+        future: Future = Future()
+        future.set_exception(KilledWorker("task", None, 3))
+        return future
+
+
+def test_a_piece_whose_workers_die_is_refused_and_ends_nobody_elses(tmp_path: Path) -> None:
+    course = make_course(tmp_path)
+    done = OnDask(_Client(), course).submit(Piece(course, StepRecord("a", STEP), b"")).result(1)
+    assert done.killed and done.refused == "4 workers that graded it died: look at memory"
 
 
 def test_where_nobody_answers_one_line_says_so(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A check is changed: exactly those whose points move are named, nothing is touched before it is published."""
 
+import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.journal import Journal
+from solutions.grading.lock import course_lock
 from solutions.grading.regrade import (
     MEASURED,
     OVERRULED,
@@ -160,3 +163,17 @@ def _recorded(course: Course, made: str) -> None:
     StepRecord("ada", later, key=Journal(course, "ada").key(later)).write(folder)
     (folder / later).mkdir(exist_ok=True)
     (folder / later / f"{later}.ipynb").write_text("{}")
+
+
+def test_regrade_waits_where_it_is_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    course = make_course(tmp_path)
+    with ExitStack() as other:
+        other.enter_context(course_lock(course.root))
+        with pytest.raises(SystemExit):
+            main(course=course.root, published=True)
+        assert "or use --wait" in capsys.readouterr().err
+        threading.Timer(0.5, other.pop_all().close).start()
+    with pytest.raises(SystemExit):
+        main(course=course.root, published=True, wait=True)
+    said = capsys.readouterr()
+    assert "waiting for it" in said.out and "there is no regraded/" in said.err

@@ -81,6 +81,10 @@ def test_what_is_killed_again_and_again_is_named_and_the_exit_code_says_so(
     assert f"killed and not graded: b {STEP}; the same command grades it" in capsys.readouterr().err
     assert "\na,5" in (four.root / "grades.csv").read_text()
     monkeypatch.undo()
+    main(course=four.root, dry_run=True)
+    assert "1 to grade" in capsys.readouterr().out
+    main(course=four.root, jobs=2, unsafe=True)
+    assert " 1/1 " in capsys.readouterr().out  # what is unchanged is no part of the progress
     assert _totals(four) == EXPECTED
 
 

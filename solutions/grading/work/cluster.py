@@ -6,8 +6,8 @@ a worker as many at once as it has of it.
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from helpers.backend import ENGINE
 from helpers.errors import InputError
 from solutions.checks.core.claim import CELLS
 from solutions.grading.course import Course
+from solutions.grading.faults import CourseError
 from solutions.grading.journal import SETTINGS, code_digest
 from solutions.grading.work.piece import Done, Piece
 from solutions.grading.work.place import Places
@@ -50,7 +51,27 @@ class OnDask:
     def submit(self, piece: Piece) -> "Future[Done]":
         """Begin a piece on a worker that may do it."""
         timed = any(cell.timed for cell in CELLS.values() if cell.step == piece.record.step)
-        return (self._timing if timed else self._anywhere).submit(_graded, piece, self._settings)
+        there = (self._timing if timed else self._anywhere).submit(_graded, piece, self._settings)
+        here: Future[Done] = Future()
+        there.add_done_callback(lambda found: _pass_on(found, here, piece))
+        here.add_done_callback(lambda found: found.cancelled() and there.cancel())
+        return here
+
+
+def _pass_on(there: "Future[Done]", here: "Future[Done]", piece: Piece) -> None:
+    """Let who waits know what became of a piece; one whose workers died is refused, like one whose process did."""
+    from distributed import KilledWorker
+
+    with suppress(InvalidStateError):  # nobody waits any more
+        try:
+            here.set_result(there.result())
+        except KilledWorker as error:
+            why = f"{error.allowed_failures + 1} workers that graded it died: look at memory"
+            here.set_result(Done(piece.record, why, killed=True))
+        except CancelledError:
+            here.set_exception(CourseError("Dask's scheduler is gone; what was graded stays: run the command again"))
+        except Exception as error:
+            here.set_exception(error)
 
 
 @contextmanager
@@ -112,7 +133,8 @@ def _worked(client: Any, course: Course) -> Iterator[OnDask]:
     try:
         yield OnDask(client, course)
     finally:
-        client.run(_end_places, root)
+        if client.status == "running":  # the scheduler is still there
+            client.run(_end_places, root)
 
 
 def _checked(client: Any, course: Course, needed: str) -> dict[str, Any]:
