@@ -8,12 +8,14 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 
-from helpers.files import sha256
+from helpers.errors import InputError
+from helpers.files import read_regular, sha256
 from solutions.grading.course import Course
 from solutions.grading.lateness import lateness
 from solutions.grading.layout import ROOT
 from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
+from solutions.grading.untrusted.limits import LARGEST_BYTES
 
 __all__ = ["SETTINGS", "Journal", "code_digest"]
 
@@ -93,7 +95,7 @@ class Journal:
         """Have what being late costs now in the gradebook and the record; return whether the record was changed.
 
         Raises:
-            InputError: that cannot be known; nothing was changed.
+            InputError: that cannot be known; the record is as it was.
         """
         record = self._record(step)
         late = lateness(self._course, gradebook, self._student, step)
@@ -117,8 +119,7 @@ class Journal:
             digest.update(f"{name}={os.environ.get(name, '')};".encode())
         digest.update(sha256(self._course.source(step)).encode())
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
-            path = self._course.submitted(self._student, earlier)
-            digest.update((sha256(path) if path.is_file() else "-").encode())
+            digest.update(_content(self._course.submitted(self._student, earlier)).encode())
             if earlier != step:  # graded later than this one, or from other files, it has made other artifacts
                 digest.update(f"{self._record(earlier).made};".encode())
         return digest.hexdigest()
@@ -134,6 +135,14 @@ class Journal:
                 found.append(step)
                 again = again or self.made(step) != self._record(step).made
         return found
+
+
+def _content(path: Path) -> str:
+    """Return a digest of a submitted notebook; "-" where there is none, or one that is refused before it is read."""
+    try:
+        return hashlib.sha256(read_regular(path, LARGEST_BYTES)).hexdigest()
+    except InputError:
+        return "-"
 
 
 def _auto(record: StepRecord, name: str) -> float | None:

@@ -28,7 +28,7 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
         Both, as a step's record has them.
 
     Raises:
-        InputError: timestamp.txt is no time, or the course's plugin failed; the gradebook is as it was.
+        InputError: timestamp.txt is no time, or the course's plugin failed; what it cost before stays.
     """
     found = gradebook.find_submission_notebook(step, step, student)
     submission = found.assignment

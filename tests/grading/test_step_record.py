@@ -169,6 +169,17 @@ def test_a_step_that_was_graded_on_old_artifacts_is_graded_again_once_the_earlie
     assert journal.done(STEP) and not journal.done(later)
 
 
+def test_a_notebook_that_cannot_be_read_is_to_be_graded_and_ends_nothing(course: Course) -> None:
+    path = course.submitted("ada", STEP)
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/dev/zero")
+    assert Journal(course, "ada").to_grade([STEP]) == [STEP]
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # of which nothing is on the disk
+    assert Journal(course, "ada").to_grade([STEP]) == [STEP]
+
+
 def _graded(course: Course, step: str) -> None:
     journal = Journal(course, "ada")
     StepRecord("ada", step, key=journal.key(step), made=journal.made(step)).write(course.autograded("ada"))

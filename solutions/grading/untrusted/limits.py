@@ -15,7 +15,7 @@ from helpers.bounded_json import loads
 from helpers.errors import InputError
 from helpers.files import read_regular
 
-__all__ = ["BoundedExporter", "check_notebook_file"]
+__all__ = ["LARGEST_BYTES", "BoundedExporter", "check_notebook_file"]
 
 LARGEST_BYTES = 50 << 20
 MOST_VALUES = 500_000
