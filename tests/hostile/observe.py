@@ -22,7 +22,7 @@ _WATCHED = (_COURSE, HOME, STAGE / "tmp", Path("/dev/shm"))
 _LARGEST = 8 << 20
 _GRADERS = re.compile(
     r"course/((gradebook\.db|grades\.|class\.html|students\.csv|\.[\w.]*lock|\.exchange|backups|\.grading)|"
-    r"(autograded|feedback)/([am z]_honest|m-[\w-]+)|downloaded/01_export/extracted|labs|"
+    r"(autograded|feedback)/([am z]_honest|m-[\w-]+)|downloaded/01_export/(extracted|collected\.json)|labs|"
     r"submitted/z_honest/01_export/01_export.ipynb$)"
 )
 """What grading a class writes; in the honest students' folders it must not hold MARK."""
