@@ -67,8 +67,22 @@ _FIRST = """
 names = {entry.partition("=")[0] for entry in open("/proc/1/environ").read().split("\\0")}
 names - set(os.environ) - {""} and escaped()
 """
+_BY_A_FILE = """
+import fcntl
+ours, theirs = socket.socketpair()
+for own in (lambda: fcntl.fcntl(ours, 8, other), lambda: fcntl.ioctl(ours, 0x8901, struct.pack("i", other))):
+    try:
+        own()
+        fcntl.fcntl(ours, 10, signal.SIGKILL)
+        fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC)
+        theirs.send(b"x")
+    except OSError:
+        pass
+time.sleep(0.2)
+"""
 _PROCESSES = (
     Escape("kill another process", "os.kill(other, signal.SIGKILL); escaped()"),
+    Escape("kill the owner of a file", _BY_A_FILE),
     Escape("stop the parent", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(1)"),
     Escape("limit another process", "resource.prlimit(other, resource.RLIMIT_NOFILE, (9, 9)); escaped()"),
     Escape("slow another process down", "os.setpriority(os.PRIO_PROCESS, other, 19); escaped()"),
@@ -140,6 +154,11 @@ for _ in range(1000):
     kept[-1].write(bytes(1 << 20))
 time.sleep(5)
 """
+_AT_ONCE = """
+place = os.open("file", os.O_CREAT | os.O_WRONLY)
+libc.fallocate(place, 1, ctypes.c_long(0), ctypes.c_long(256 << 20))  # FALLOC_FL_KEEP_SIZE
+os.fstat(place).st_blocks * 512 >= 256 << 20 and escaped()
+"""
 _RESOURCES = (
     Escape("too much memory", "kept = []\nwhile True: kept.append(b'x' * (8 << 20))", _SMALL, ended_by="memory"),
     # Bounded by its own code, 512 processes: where nothing held it, the machine must survive.
@@ -151,6 +170,7 @@ _RESOURCES = (
     Escape("a full disk too deep to see", _DEEP, ended_by="deep"),
     Escape("a full disk of a program that hides its files", _HIDES, ended_by="it "),
     Escape("a name that no text can hold", _NAMED, ended_by="wrote"),
+    Escape("a full disk at once", _AT_ONCE),
     Escape("a huge file", "open('f', 'wb').truncate(1 << 40); escaped()"),
     Escape("an endless loop", "while True: pass", _SHORT, ended_by="longer"),
     Escape("endless output", "while True: os.write(1, b'x' * 65536)", _SHORT, ended_by="longer"),

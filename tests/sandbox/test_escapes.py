@@ -18,9 +18,11 @@ A_FEW = [
     "change a file's mode outside",
     "read through a link",
     "kill another process",
+    "kill the owner of a file",
     "read another process's variables",
     "a setuid program gains rights",
     "connect over TCP",
+    "a full disk at once",
 ]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is a sandbox on Linux only")
 

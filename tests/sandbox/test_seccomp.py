@@ -9,10 +9,10 @@ from solutions.sandbox.inside.seccomp import program
 
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-NAMES = ("read", "kill", "clone", "socket", "mount", "chmod", "ioctl", "setsid")
+NAMES = ("read", "kill", "clone", "socket", "mount", "chmod", "ioctl", "setsid", "fcntl", "fallocate")
 CALLS = {
-    "x86_64": dict(zip(NAMES, (0, 62, 56, 41, 165, 268, 16, 112), strict=True)),  # of chmod's: fchmodat
-    "aarch64": dict(zip(NAMES, (63, 129, 220, 198, 40, 53, 29, 157), strict=True)),
+    "x86_64": dict(zip(NAMES, (0, 62, 56, 41, 165, 268, 16, 112, 72, 285), strict=True)),  # of chmod's: fchmodat
+    "aarch64": dict(zip(NAMES, (63, 129, 220, 198, 40, 53, 29, 157, 25, 47), strict=True)),
 }
 PRLIMIT = {"x86_64": 302, "aarch64": 261}
 
@@ -51,6 +51,7 @@ def test_calls_are_denied_by_number_and_by_argument(machine: str) -> None:
         ("chmod", 0): ALLOW,
         ("setsid", 0): ALLOW,
         ("kill", 77): ALLOW,
+        ("fallocate", 0): ERRNO | errno.EOPNOTSUPP,
     }
     assert {key: answer(code, architecture, calls[key[0]], key[1]) for key in asked} == asked
     assert answer(code, architecture, calls["ioctl"], 0, 0x5401) == ALLOW
@@ -70,6 +71,10 @@ def test_without_namespaces_it_also_keeps_from_other_processes_and_from_files_at
     assert answer(code, architecture, PRLIMIT[machine], 0) == ALLOW
     assert answer(code, architecture, PRLIMIT[machine], 77) == denied
     assert answer(program(machine, alone=False), architecture, calls["kill"], 77) == ALLOW  # Landlock's to decide
+    fcntls = {command: answer(code, architecture, calls["fcntl"], 3, command) for command in (1, 8, 9, 10, 15)}
+    assert fcntls == {1: ALLOW, 8: denied, 9: ALLOW, 10: denied, 15: denied}
+    ioctls = {request: answer(code, architecture, calls["ioctl"], 3, request) for request in (0x8901, 0x8902, 0x8903)}
+    assert ioctls == {0x8901: denied, 0x8902: denied, 0x8903: ALLOW}
 
 
 def test_the_32_bit_variant_of_x86_is_closed() -> None:

@@ -83,6 +83,9 @@ _DENIED = {
 }
 _MISSING = {"clone3": (435, 435)}
 """Answered as by an older kernel, so that libraries take the other way: a filter cannot read clone3's flags."""
+_FALLOCATE = (285, 47)
+"""Takes a disk before anybody looks, past the largest file too. Answered as by a file system that lacks it, so that
+libraries write instead."""
 _FIRST_UNKNOWN = 463
 """Calls of kernels after Linux 6.12 are missing as well: nobody has looked at them."""
 
@@ -136,6 +139,11 @@ _SIGNALS = {
     "rt_tgsigqueueinfo": (297, 240),
     "pidfd_send_signal": (424, 424),
 }
+_FCNTL = (72, 25)
+_OWNERS = (8, 10, 15)
+"""Who is sent a signal when a file is ready, and which one (F_SETOWN, F_SETSIG, F_SETOWN_EX): a way to any process."""
+_OWNERS_BY_IOCTL = (0x8901, 0x8902)
+"""The same for a socket (FIOSETOWN, SIOCSPGRP)."""
 
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -196,6 +204,7 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
     for number in rules.numbers(_MISSING):
         rules.answer(number, errno.ENOSYS)
     rules.answer_from(_FIRST_UNKNOWN, errno.ENOSYS)
+    rules.answer(_FALLOCATE[column], errno.EOPNOTSUPP)
     rules.unless(_CLONE[column], 0, _JUMP_ANY, [_NEW_NAMESPACES])
     rules.only(_SOCKET[column], 0, [1], errno.EOPNOTSUPP)  # AF_UNIX; ZeroMQ ends the process at another error
     rules.unless(_PRCTL[column], 0, _JUMP_EQUAL, [4])  # PR_SET_DUMPABLE, which hides open files from the limits
@@ -211,6 +220,8 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
     if own_pid is not None:
         for number in rules.numbers(_SIGNALS):
             rules.only(number, 0, [own_pid, 0, -own_pid])
+        rules.unless(_FCNTL[column], 1, _JUMP_EQUAL, list(_OWNERS))
+        rules.unless(_IOCTL[column], 1, _JUMP_EQUAL, list(_OWNERS_BY_IOCTL))
     rules.code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in rules.code)
 
