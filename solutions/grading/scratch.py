@@ -52,14 +52,17 @@ class Scratch:
                 shutil.copyfile(artifacts / name, self.artifacts / name)
 
     def keep(self, step: str, artifacts: Path, judged: Set[str]) -> list[str]:
-        """Write what the step made to the trusted folder, where files that were `judged` are; its kernel must be gone.
+        """Write what the step made to the trusted folder, where files that were `judged` are, and remove the scratch.
+
+        Its kernel must be gone.
 
         Returns:
             A line for each file that the submission changed after it had been judged.
         """
+        made = {name: read_artifact(self.artifacts, name) for name, maker in ARTIFACTS.items() if maker == step}
+        self.remove()  # before anything is written: it may have filled the disk
         notes = []
-        for name in (name for name, maker in ARTIFACTS.items() if maker == step):
-            content = read_artifact(self.artifacts, name)
+        for name, content in made.items():
             if name not in judged and content is not None:
                 atomic_write(artifacts / name, content)
             elif name in judged and content != read_artifact(artifacts, name):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.lab import ENGINES
+from solutions.grading import scratch
 from solutions.grading.gate import Gate
 from solutions.grading.judge.process import Artifacts
 from solutions.grading.scratch import Scratch, remove_left_over
@@ -57,3 +58,16 @@ def test_what_earlier_steps_made_is_not_the_kernel_s_to_say(tmp_path: Path) -> N
         (folder / ENGINES["fp32"]).write_text(folder.name)
     artifacts = Artifacts("04_int8", trusted, scratch)
     assert artifacts.read(ENGINES["fp32"]) == b"trusted" and not artifacts.judged
+
+
+def test_what_filled_the_disk_is_gone_before_anything_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled, kept = Scratch.made(), {}
+    (filled.artifacts / "resnet50.onnx").write_bytes(b"a model")
+
+    def write(path: Path, content: bytes) -> None:
+        assert not filled.folder.exists(), "the disk would still be full"
+        kept[path.name] = content
+
+    monkeypatch.setattr(scratch, "atomic_write", write)
+    filled.keep("01_export", tmp_path, set())
+    assert kept == {"resnet50.onnx": b"a model"}
