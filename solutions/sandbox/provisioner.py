@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import zmq.asyncio
+from jupyter_client import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
@@ -21,6 +23,7 @@ from traitlets import default
 from helpers.errors import LabError
 from solutions.sandbox.choice import chosen, command
 from solutions.sandbox.disk import remove
+from solutions.sandbox.messages import Unread, limit_messages
 from solutions.sandbox.processes import end, interrupt
 from solutions.sandbox.room import STANDARD, Room
 from solutions.sandbox.watch import Watch
@@ -56,7 +59,7 @@ class SandboxProvisioner(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Start the kernel and its watch."""
         info = await super().launch_kernel(cmd, **kwargs)
-        self.watch = Watch(self.pid, self._room, self._limits)
+        self.watch = Watch(self.pid, self._room, self._limits, Unread(self._limits.unread_bytes).passed)
         self.watch.start()
         return info
 
@@ -89,6 +92,18 @@ class SandboxedKernelManager(AsyncKernelManager):
     def watch(self) -> Watch | None:
         """The watch on the kernel: its `ended_by` and `peak_bytes`; None before it is started."""
         return getattr(self.provisioner, "watch", None)
+
+    @default("context")
+    def _limited(self) -> zmq.asyncio.Context:
+        context = super()._context_default()
+        limit_messages(context)
+        return context
+
+    def client(self, **kwargs: Any) -> AsyncKernelClient:
+        """Return a client that takes no message of more than `messages.MESSAGE_BYTES`."""
+        client = super().client(**kwargs)
+        limit_messages(client.context)
+        return client
 
     async def _async_pre_start_kernel(self, **kwargs: Any) -> tuple[list[str], dict[str, Any]]:
         if self.provisioner is None:

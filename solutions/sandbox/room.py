@@ -71,6 +71,8 @@ class Limits:
     seconds: float = 3600.0
     threads: int = 4096
     """Of all processes."""
+    unread_bytes: int = 512 << 20
+    """Of a kernel: what its messages may take of the memory of who runs it."""
 
 
 STANDARD = Limits()

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -23,17 +24,18 @@ class Watch:
     """Ends the process `pid` and all that it started where they pass `limits`; used as a context manager.
 
     Ten times a second a thread adds up memory, processes, the scratch folder and the time; where a control group can be
-    had, the kernel holds memory and tasks besides. When the block ends, so does the process.
+    had, the kernel holds memory and tasks besides; `besides` says of what else a limit was passed, as `ended_by` does.
+    When the block ends, so does the process.
     """
 
-    def __init__(self, pid: int, room: Room, limits: Limits) -> None:
+    def __init__(self, pid: int, room: Room, limits: Limits, besides: Callable[[], str] = lambda: "") -> None:
         self.ended_by = ""
         """The limit that was passed, as a clause that begins with "it"; empty where none was."""
         self.peak_bytes = 0
         """The most memory that was seen at one time."""
         self.memory_bytes = 0
         """The memory that was seen last."""
-        self._pid, self._room, self._limits = pid, room, limits
+        self._pid, self._room, self._limits, self._besides = pid, room, limits, besides
         self._born = born_at(pid)
         self._hidden: set[int] = set()
         self._ours = own_processes(pid)
@@ -107,7 +109,7 @@ class Watch:
                 walk_at = now + 10 * (time.monotonic() - now)  # a folder of many files is looked at less often
             self.memory_bytes = memory_bytes(pids, self._limits.memory_bytes)
             self.peak_bytes = max(self.peak_bytes, self.memory_bytes)
-            if passed := self._passed(used, threads(pids), now):
+            if passed := self._passed(used, threads(pids), now) or self._besides():
                 self._pass(passed)
                 return
         self._ask_the_kernel()

@@ -21,7 +21,7 @@ from solutions.grading import execute, feedback, grade, saving, submissions
 from solutions.grading.scratch import Scratch
 from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.sandbox import Watch, provisioner
+from solutions.sandbox import Watch, messages, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
 
 __all__ = ["GUARDS", "Guard"]
@@ -100,6 +100,11 @@ def _all_outputs() -> None:
     OutputRoom.admit = lambda self, message, places=1: message
 
 
+def _all_messages() -> None:
+    messages.MESSAGE_BYTES = -1
+    _unlimited(unread_bytes=1 << 50)()
+
+
 def _as_written() -> None:
     feedback.strict_head = lambda head: str(head)
 
@@ -152,5 +157,6 @@ GUARDS: dict[str, Guard] = {
     ),
     "once": Guard("a kernel's folder and processes are used once", _one_scratch),
     "answers": Guard("an answer is known again only behind all that was asked before it", config=_FORGETFUL),
+    "messages": Guard("what a kernel sends is limited before it is read", _all_messages),
     "outputs": Guard("a cell's and a notebook's outputs are limited", _all_outputs),
 }

@@ -33,6 +33,9 @@ _CACHES = re.compile(
 )
 """What the grader and its libraries leave in a home and among temporary files."""
 
+_GRADING = re.compile(rb"tests\.hostile\.judge|solutions\.grading\.work\.place")
+"""Processes of the grader's own, in their command lines."""
+
 Snapshot = dict[str, str]
 
 
@@ -101,7 +104,7 @@ def others() -> list[tuple[int, str]]:
 
 
 class Peaks:
-    """Samples memory, threads and disk ten times a second: of the grader with its judges, and of everything else.
+    """Samples memory, threads and disk ten times a second: of the grader with all its own, and of everything else.
 
     Of threads it keeps what lasted for half a second: thousands can be started before anybody looks.
     """
@@ -136,7 +139,7 @@ class Peaks:
                 continue
             try:
                 pages = int((entry / "statm").read_text().split()[1])
-                if int(entry.name) == self._grader or b"tests.hostile.judge" in (entry / "cmdline").read_bytes():
+                if int(entry.name) == self._grader or _GRADING.search((entry / "cmdline").read_bytes()):
                     own += pages
                     continue
                 theirs += pages

@@ -34,6 +34,33 @@ _METADATA = (
     "from IPython.display import display\ndisplay({'text/plain': 'x'}, raw=True, metadata={'big': 'y' * 3_000_000})"
 )
 _ERROR = "class Long(Exception):\n    pass\nraise Long('y' * 3_000_000)"
+_RAW = """
+import json, os, select, socket, stat, time
+name = f"kernel-{json.load(open('kernel.json'))['iopub_port']}"
+time.sleep(0.5)
+for number in map(int, os.listdir("/proc/self/fd")):
+    try:
+        found = os.fstat(number)
+        iopub = stat.S_ISSOCK(found.st_mode) and socket.socket(fileno=os.dup(number))
+        iopub.getpeername()
+        if not iopub.getsockname().endswith(name):
+            continue
+    except (AttributeError, OSError):
+        continue
+    for part in FRAMES:
+        left = memoryview(part)
+        while left:
+            select.select([], [iopub], [])
+            try:
+                left = left[iopub.send(left):]
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                break
+time.sleep(3)
+"""
+_LONG = "bytes([2]) + (1200 << 20).to_bytes(8, 'big'), *[b'y' * (4 << 20)] * 300"  # of ZMTP: a long frame
+_ENDLESS = "bytes([3]) + (4 << 20).to_bytes(8, 'big') + b'y' * (4 << 20) for _ in range(400)"  # and more follow
 
 
 def _cells(notebook: NotebookNode) -> None:
@@ -86,6 +113,7 @@ _TYPES = (
 )
 
 _attack = partial(Attack, group="limits")
+_message = partial(_attack, goal=grader_memory(1400), guards=("messages",), alone=True)
 ATTACKS = [
     _attack(
         "update_of_3_megabytes",
@@ -121,6 +149,18 @@ ATTACKS = [
         code=_ERROR,
         goal=size("page", 2_500_000),
         guards=("outputs",),
+    ),
+    _message(
+        "message_of_a_gigabyte",
+        about="One output of 1.2 GB, which the grader would read whole.",
+        code=_RAW.replace("FRAMES", f"({_LONG})"),
+        says="a message larger than",
+    ),
+    _message(
+        "message_without_end",
+        about="1.6 GB in the parts of one message, which the grader would wait for.",
+        code=_RAW.replace("FRAMES", f"({_ENDLESS})"),
+        says="more than can be read",
     ),
     _attack(
         "cells_in_thousands",
