@@ -18,11 +18,19 @@ from helpers.probes.channel import ANSWER, END, QUESTION, REPLY, REQUEST, read_m
 
 __all__ = ["serve"]
 
+_JUDGE_S = 60
+"""Seconds within which a judge that lives has connected: it waits for nothing else."""
+
 
 def serve(path: str, namespace: Mapping[str, Any]) -> None:
-    """Answer the judge who listens at `path` with the functions of `namespace`, one request after the other."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-        channel.connect(path)
+    """Answer the judge, who connects to `path`, with the functions of `namespace`, one request after the other."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:  # a sandbox may let nobody connect
+        listener.bind(path)
+        listener.listen(1)
+        listener.settimeout(_JUDGE_S)
+        channel = listener.accept()[0]
+        os.unlink(path)
+    with channel:
         while True:
             kind, request = read_message(channel, REQUEST + END)
             if kind == END:

@@ -114,15 +114,21 @@ _RIGHTS = (
     Escape("rings of system calls", "escaped(call(425, 8, bytes(256)))"),
     Escape("System V memory, which stays", f"escaped(call(29 if {_X86} else 194, 0, 4096, 0o1600))"),
 )
+_DATAGRAM = """
+for make in (lambda kind: socket.socket(socket.AF_UNIX, kind), lambda kind: socket.socketpair(socket.AF_UNIX, kind)[0]):
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+        try:
+            make(kind).sendto(b"x", f"{outside}/datagrams")
+            escaped()
+        except OSError:
+            pass
+"""
 _NETWORK = (
     Escape("connect over TCP", "socket.create_connection(('127.0.0.1', port), 5).send(b'x'); escaped()"),
     Escape("send a datagram", "socket.socket(2, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9)); escaped()"),
     Escape("an abstract socket outside", "socket.socket(socket.AF_UNIX).connect('\\0' + marker); escaped()"),
-    Escape(
-        "a socket by its path outside",
-        "socket.socket(socket.AF_UNIX).connect(f'{outside}/socket'); escaped()",
-        open_in=("landlock",),
-    ),
+    Escape("a socket by its path outside", "socket.socket(socket.AF_UNIX).connect(f'{outside}/socket'); escaped()"),
+    Escape("a datagram to a socket outside", _DATAGRAM),
 )
 _SHORT = Limits(256 * _MIB, 32, 64 * _MIB, 1)
 _SMALL = Limits(256 * _MIB, 32, 64 * _MIB, 20)

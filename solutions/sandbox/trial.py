@@ -100,7 +100,7 @@ class Outside:
         return ", ".join(done)
 
 
-_FILES = ("gradebook.db", "readable", "socket")
+_FILES = ("gradebook.db", "readable", "socket", "datagrams")
 _AS_MADE = (0o100600, 10**9, _SECRET)
 
 
@@ -136,7 +136,14 @@ def outside() -> Iterator[Outside]:
     folder = Path(tempfile.mkdtemp(prefix="trtlab-outside-", dir=_apart()))
     # Another process with the marker in its command line, and variables of its own.
     other = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(3600)", marker])
-    with socket.create_server(("127.0.0.1", 0)) as tcp, _listening(str(folder / "socket")), _listening("\0" + marker):
+    with contextlib.ExitStack() as stack:
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for address, sort in (
+            (f"{folder}/socket", socket.SOCK_STREAM),
+            (f"\0{marker}", socket.SOCK_STREAM),
+            (f"{folder}/datagrams", socket.SOCK_DGRAM),
+        ):
+            stack.enter_context(_listening(address, sort))
         _make(folder)
         try:
             yield Outside(folder, other, tcp.getsockname()[1], marker)
@@ -152,10 +159,11 @@ def _apart() -> str | None:
 
 
 @contextlib.contextmanager
-def _listening(address: str) -> Iterator[None]:
-    with socket.socket(socket.AF_UNIX) as server:
+def _listening(address: str, sort: int) -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX, sort) as server:
         server.bind(address)
-        server.listen()
+        if sort == socket.SOCK_STREAM:
+            server.listen()
         yield
 
 

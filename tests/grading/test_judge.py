@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,22 @@ def _asked(place: str, kernel: Kernel, *, slack_s: float = 5.0, calls: int = 1, 
     return found
 
 
+@contextmanager
+def _listening(place: str) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen(1)
+        channel = listener.accept()[0]
+    os.unlink(place)
+    with channel:
+        yield channel
+
+
 def _answering(*messages: bytes, stays_s: float = 0.0) -> Kernel:
     """Return a kernel's side that answers the first request with these bytes, as they are."""
 
     def kernel(place: str) -> None:
-        with socket.socket(socket.AF_UNIX) as channel:
-            channel.connect(place)
+        with _listening(place) as channel:
             read_message(channel, REQUEST)
             for message in messages:
                 channel.sendall(message)
@@ -116,6 +127,22 @@ def test_what_is_no_answer_is_missed_and_says_why(place: str, kernel: Kernel, sa
     found = _asked(place, kernel, slack_s=0.2, calls=2)
     assert said in found[0]
     assert isinstance(found[1], str), "the second call is answered at once"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a socket is connected to by its path there")
+def test_a_link_to_somebody_else_s_socket_is_not_connected_to(place: str) -> None:
+    def kernel(path: str) -> None:
+        os.symlink(f"{path}-neighbour", path)
+        time.sleep(0.3)
+        os.unlink(path)
+
+    with socket.socket(socket.AF_UNIX) as neighbour:
+        neighbour.bind(f"{place}-neighbour")
+        neighbour.listen()
+        neighbour.setblocking(False)
+        assert "ended before anything could be asked" in _asked(place, kernel)[0]
+        with pytest.raises(BlockingIOError):
+            neighbour.accept()
 
 
 @pytest.mark.parametrize(

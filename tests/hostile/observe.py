@@ -16,7 +16,7 @@ from tests.hostile.outer import HOME, STAGE
 __all__ = ["ABSTRACT", "PORT", "Listeners", "Peaks", "changed", "others", "snapshot"]
 
 PORT, ABSTRACT = 45450, "\0hostile"
-SOCKET = HOME / "agent.sock"
+SOCKET, LOG = HOME / "agent.sock", HOME / "log.sock"
 _COURSE = STAGE / "course"
 _WATCHED = (_COURSE, HOME, STAGE / "tmp", Path("/dev/shm"))
 _LARGEST = 8 << 20
@@ -167,6 +167,7 @@ class Listeners:
             (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", PORT)),
             (socket.AF_UNIX, socket.SOCK_STREAM, ABSTRACT),
             (socket.AF_UNIX, socket.SOCK_STREAM, str(SOCKET)),
+            (socket.AF_UNIX, socket.SOCK_DGRAM, str(LOG)),
         ):
             listener = socket.socket(family, kind)
             listener.bind(address)

@@ -22,6 +22,8 @@ A_FEW = [
     "read another process's variables",
     "a setuid program gains rights",
     "connect over TCP",
+    "a socket by its path outside",
+    "a datagram to a socket outside",
     "a full disk at once",
 ]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is a sandbox on Linux only")
@@ -34,7 +36,7 @@ def test_a_few_ways_out_are_held(kind: str) -> None:
     assert [verdict for verdict in verdicts if not verdict.held] == []
 
 
-@pytest.mark.parametrize("name", [*A_FEW, "a socket by its path outside", "a fork bomb", "a full disk"])
+@pytest.mark.parametrize("name", [*A_FEW, "a fork bomb", "a full disk"])
 def test_the_same_ways_lead_out_where_there_is_no_sandbox_or_end_at_a_limit(name: str) -> None:
     with outside() as there:
         verdict = attempt(BY_NAME[name], "none", there)
@@ -53,5 +55,4 @@ def test_what_the_page_counts_is_what_there_is() -> None:
     page = Path(ROOT, "docs", "sandbox.md").read_text()
     assert f"with {len(ESCAPES)} ways out" in page and f"a list of {len(_PASSED)} names" in page
     assert f"with {len(ESCAPES)}\n  ways out" in Path(ROOT, "CHANGELOG.md").read_text()
-    open_there = {kind for escape in ESCAPES for kind in escape.open_in}
-    assert open_there == {"landlock"} and "Unix sockets by their path | not reachable | **open**" in page
+    assert not any(escape.open_in for escape in ESCAPES), "the page names none that is open"

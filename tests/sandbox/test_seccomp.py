@@ -9,10 +9,19 @@ from solutions.sandbox.inside.seccomp import program
 
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-NAMES = ("read", "kill", "clone", "socket", "mount", "chmod", "ioctl", "setsid", "fcntl", "fallocate")
-CALLS = {
-    "x86_64": dict(zip(NAMES, (0, 62, 56, 41, 165, 268, 16, 112, 72, 285), strict=True)),  # of chmod's: fchmodat
-    "aarch64": dict(zip(NAMES, (63, 129, 220, 198, 40, 53, 29, 157, 25, 47), strict=True)),
+CALLS = {  # by their numbers on both; of chmod's: fchmodat
+    "read": (0, 63),
+    "kill": (62, 129),
+    "clone": (56, 220),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "mount": (165, 40),
+    "chmod": (268, 53),
+    "ioctl": (16, 29),
+    "fcntl": (72, 25),
+    "setsid": (112, 157),
+    "fallocate": (285, 47),
 }
 PRLIMIT = {"x86_64": 302, "aarch64": 261}
 
@@ -33,13 +42,17 @@ def answer(code: bytes, architecture: int, number: int, *arguments: int) -> int:
             at += if_true if passed else if_false
 
 
+def calls_of(machine: str) -> dict[str, int]:
+    return {name: numbers[list(MACHINES).index(machine)] for name, numbers in CALLS.items()}
+
+
 @pytest.fixture(params=MACHINES)
 def machine(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
 def test_calls_are_denied_by_number_and_by_argument(machine: str) -> None:
-    code, architecture, calls = program(machine, alone=True), MACHINES[machine], CALLS[machine]
+    code, architecture, calls = program(machine, alone=True), MACHINES[machine], calls_of(machine)
     denied = ERRNO | errno.EPERM
     asked = {
         ("read", 0): ALLOW,
@@ -52,6 +65,9 @@ def test_calls_are_denied_by_number_and_by_argument(machine: str) -> None:
         ("setsid", 0): ALLOW,
         ("kill", 77): ALLOW,
         ("fallocate", 0): ERRNO | errno.EOPNOTSUPP,
+        ("connect", 3): ALLOW,
+        ("socketpair", 1): ALLOW,
+        ("socketpair", 30): denied,  # of a cluster
     }
     assert {key: answer(code, architecture, calls[key[0]], key[1]) for key in asked} == asked
     assert answer(code, architecture, calls["ioctl"], 0, 0x5401) == ALLOW
@@ -62,7 +78,7 @@ def test_calls_are_denied_by_number_and_by_argument(machine: str) -> None:
 
 
 def test_without_namespaces_it_also_keeps_from_other_processes_and_from_files_attributes(machine: str) -> None:
-    code, architecture, calls = program(machine, alone=False, own_pid=50), MACHINES[machine], CALLS[machine]
+    code, architecture, calls = program(machine, alone=False, own_pid=50), MACHINES[machine], calls_of(machine)
     denied, done = ERRNO | errno.EPERM, ERRNO
     group = (1 << 64) - 50
     asked = {("kill", 50): ALLOW, ("kill", 0): ALLOW, ("kill", group): ALLOW, ("kill", 77): denied, ("chmod", 0): done}
@@ -71,6 +87,10 @@ def test_without_namespaces_it_also_keeps_from_other_processes_and_from_files_at
     assert answer(code, architecture, PRLIMIT[machine], 0) == ALLOW
     assert answer(code, architecture, PRLIMIT[machine], 77) == denied
     assert answer(program(machine, alone=False), architecture, calls["kill"], 77) == ALLOW  # Landlock's to decide
+    assert answer(code, architecture, calls["connect"], 3) == denied
+    for name in ("socket", "socketpair"):
+        sorts = {sort: answer(code, architecture, calls[name], 1, sort) for sort in (1, 5, 0o2004001, 2, 3, 0o2000002)}
+        assert sorts == {1: ALLOW, 5: ALLOW, 0o2004001: ALLOW, 2: denied, 3: denied, 0o2000002: denied}
     fcntls = {command: answer(code, architecture, calls["fcntl"], 3, command) for command in (1, 8, 9, 10, 15)}
     assert fcntls == {1: ALLOW, 8: denied, 9: ALLOW, 10: denied, 15: denied}
     ioctls = {request: answer(code, architecture, calls["ioctl"], 3, request) for request in (0x8901, 0x8902, 0x8903)}

@@ -1,8 +1,13 @@
 """The judge's end of the connection to the student's kernel, for one test cell."""
 
+import os
 import select
 import socket
+import stat
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -22,28 +27,26 @@ __all__ = ["Door"]
 
 SLACK_S = 60.0
 """Seconds beyond a probe's own limit, which the student's side keeps: what is imported first, and the transfer."""
+_POLL_MS = 5
 
 
 class Door:
-    """Listens for the kernel at a socket's `path`, and carries requests to it; used as a context manager.
+    """Connects to the kernel, which listens at a socket's `path`, and carries requests to it; a context manager.
 
     What the kernel's side does wrong breaks the connection for good: the same ChannelError answers all that follows.
 
     Args:
-        path: where to listen; nobody may know it before.
+        path: where the kernel listens once its cell runs, in a folder that only it can write.
         stop: a file descriptor that can be read once the cell has ended and nobody will answer any more.
         slack_s: seconds that a reply may take beyond its probe's limit.
     """
 
     def __init__(self, path: str | Path, stop: int, slack_s: float = SLACK_S) -> None:
         self._path, self._stop, self._slack_s = Path(path), stop, slack_s
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel: socket.socket | None = None
         self._broken = ""
 
     def __enter__(self) -> "Door":
-        self._listener.bind(str(self._path))
-        self._listener.listen(1)
         return self
 
     def __exit__(
@@ -53,19 +56,29 @@ class Door:
             if not self._broken:
                 self._end()
             self._channel.close()
-        self._listener.close()
-        self._path.unlink(missing_ok=True)
 
     def wait(self) -> None:
-        """Wait for the kernel to connect, as long as the cell runs."""
-        poll = select.poll()
-        for watched in (self._listener.fileno(), self._stop):
-            poll.register(watched, select.POLLIN)
-        if self._listener.fileno() in {number for number, _ in poll.poll()}:
-            self._channel, _ = self._listener.accept()
-            self._channel.setblocking(False)
-        else:
-            self._broken = "the cell ended before anything could be asked"
+        """Wait for the kernel to listen, as long as the cell runs."""
+        over = select.poll()
+        over.register(self._stop, select.POLLIN)
+        while not self._connected():
+            if over.poll(_POLL_MS):
+                self._broken = "the cell ended before anything could be asked"
+                return
+
+    def _connected(self) -> bool:
+        """Connect, where there is a socket already: it itself, no link of the kernel's to somebody else's."""
+        with suppress(OSError):  # none yet, or nobody listens yet
+            channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            channel.setblocking(False)
+            try:
+                with _found(self._path) as path:
+                    channel.connect(path)
+            except OSError:
+                channel.close()
+                raise
+            self._channel = channel
+        return self._channel is not None
 
     def send(self, request: bytes, ask: Ask, limit_s: float) -> bytes:
         """Return the reply to a request, answering what is asked meanwhile; as helpers.probes.student.Send.
@@ -93,3 +106,18 @@ class Door:
             write_message(self._channel, END, ends=time.monotonic() + self._slack_s)
         except ChannelError as error:
             self._broken = str(error)
+
+
+@contextmanager
+def _found(path: Path) -> Iterator[str]:
+    """Give a path to the socket that is there now; OSError where there is none."""
+    if not sys.platform.startswith("linux"):
+        yield str(path)
+        return
+    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(found).st_mode):
+            raise OSError(f"{path} is no socket")
+        yield f"/proc/self/fd/{found}"
+    finally:
+        os.close(found)

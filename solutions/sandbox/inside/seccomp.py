@@ -91,13 +91,17 @@ _FIRST_UNKNOWN = 463
 
 _CLONE = (56, 220)
 _NEW_NAMESPACES = 0x7E020000
-_SOCKET = (41, 198)
+_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _PRCTL = (157, 167)
 _IOCTL = (16, 29)
 _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820)
 """Typing into a terminal (TIOCSTI, TIOCLINUX), and changing a file's flags (FS_IOC_SETFLAGS, …_FSSETXATTR)."""
 
 # Where no namespace hides other processes and no mount is read-only:
+_CONNECT = (42, 203)
+"""Landlock guards no Unix socket that lies at a path, before its version 9: nobody is connected to."""
+_CONNECTED = [kind | flags for kind in (1, 5) for flags in (0, 0o4000, 0o2000000, 0o2004000)]
+"""Kinds of sockets that send to whom they are connected, with SOCK_NONBLOCK and SOCK_CLOEXEC; others name somebody."""
 _OTHERS = {"prlimit64": (302, 261), "ioprio_set": (251, 30), "move_pages": (279, 239)}
 """Their first argument is a process; only 0, the caller itself, is let through."""
 _SCHEDULING = {
@@ -207,9 +211,13 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
     rules.answer(_FALLOCATE[column], errno.EOPNOTSUPP)
     rules.unless(_CLONE[column], 0, _JUMP_ANY, [_NEW_NAMESPACES])
     rules.only(_SOCKET[column], 0, [1], errno.EOPNOTSUPP)  # AF_UNIX; ZeroMQ ends the process at another error
+    rules.only(_SOCKETPAIR[column], 0, [1])
     rules.unless(_PRCTL[column], 0, _JUMP_EQUAL, [4])  # PR_SET_DUMPABLE, which hides open files from the limits
     rules.unless(_IOCTL[column], 1, _JUMP_EQUAL, list(_IOCTLS))
     if not alone:
+        rules.answer(_CONNECT[column], errno.EPERM)
+        for call in (_SOCKET, _SOCKETPAIR):
+            rules.only(call[column], 1, _CONNECTED)
         for number in rules.numbers(_OTHERS):
             rules.only(number, 0, [0])
         for number in rules.numbers(_SCHEDULING):
