@@ -50,23 +50,56 @@ def _entries(folder: Path) -> Iterator[os.stat_result]:
             raise Hidden("it closed a folder, whose size cannot be seen then") from None
 
 
-def deleted_bytes(pids: list[int]) -> tuple[int, set[int]]:
-    """Return the bytes of files that processes hold open after these were deleted, and who does not show its own."""
-    sizes, hidden = {}, set()
+def deleted_bytes(pids: list[int], mapped: bool = True) -> tuple[int, set[int]]:
+    """Return the bytes of deleted files that processes hold open, or `mapped`, and who does not show its own.
+
+    Files without a name count too (memfd). Each counts once, by the number of its inode: a mapping's device is another
+    one than an open file's on some file systems.
+    """
+    sizes: dict[int, int] = {}
+    hidden = set()
     for pid in pids:
         try:
-            names = os.listdir(f"/proc/{pid}/fd")
+            found = [*_open(pid), *(_mapped(pid) if mapped else ())]
         except PermissionError:
             hidden.add(pid)
             continue
         except OSError:  # it has just ended
             continue
-        for name in names:
-            with contextlib.suppress(OSError):
-                found = os.stat(f"/proc/{pid}/fd/{name}")
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                    sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+        for inode, size in found:
+            sizes[inode] = max(size, sizes.get(inode, 0))
     return sum(sizes.values()), hidden
+
+
+def _open(pid: int) -> Iterator[tuple[int, int]]:
+    """Yield the inode and the bytes of each deleted file that a process holds open.
+
+    Raises:
+        PermissionError: it does not show them; root without rights over processes, as in a container, sees their names.
+    """
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found = os.stat(f"/proc/{pid}/fd/{name}")
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                yield found.st_ino, found.st_blocks * 512
+
+
+def _mapped(pid: int) -> Iterator[tuple[int, int]]:
+    """Yield the inode and the bytes of each deleted file that a process maps; it may have closed it.
+
+    How large the whole file is only root may ask; others see how much of it is mapped.
+    """
+    for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+        fields = line.split(None, 5)
+        if not line.endswith(b" (deleted)") or fields[5].startswith(b"/dev/zero"):
+            continue  # /dev/zero: shared memory, which counts as memory where it is touched
+        place = fields[0].decode()
+        start, end = (int(address, 16) for address in place.split("-"))
+        try:
+            size = os.stat(f"/proc/{pid}/map_files/{place}").st_blocks * 512
+        except OSError:
+            size = end - start
+        yield int(fields[4]), size
 
 
 def remove(folder: Path) -> None:

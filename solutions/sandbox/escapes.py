@@ -160,6 +160,16 @@ for _ in range(1000):
     kept[-1].write(bytes(1 << 20))
 time.sleep(5)
 """
+_MAPPED = """
+libc.mmap.restype = ctypes.c_void_p
+for _ in range(60):
+    file = os.memfd_create("file") if WHERE == "memory" else os.open("file", os.O_CREAT | os.O_RDWR)
+    os.write(file, bytes(5 << 20))
+    libc.mmap(None, ctypes.c_size_t(5 << 20), 1, 1, file, ctypes.c_long(0))
+    os.close(file)
+    WHERE == "memory" or os.unlink("file")
+time.sleep(8)
+"""
 _AT_ONCE = """
 place = os.open("file", os.O_CREAT | os.O_WRONLY)
 libc.fallocate(place, 1, ctypes.c_long(0), ctypes.c_long(256 << 20))  # FALLOC_FL_KEEP_SIZE
@@ -176,6 +186,8 @@ _RESOURCES = (
     Escape("a full disk too deep to see", _DEEP, ended_by="deep"),
     Escape("a full disk of a program that hides its files", _HIDES, ended_by="it "),
     Escape("a name that no text can hold", _NAMED, ended_by="wrote"),
+    Escape("a full disk of closed files", _MAPPED.replace("WHERE", "'disk'"), ended_by="wrote"),
+    Escape("memory in closed files", _MAPPED.replace("WHERE", "'memory'"), ended_by="wrote"),
     Escape("a full disk at once", _AT_ONCE),
     Escape("a huge file", "open('f', 'wb').truncate(1 << 40); escaped()"),
     Escape("an endless loop", "while True: pass", _SHORT, ended_by="longer"),

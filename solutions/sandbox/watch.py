@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+import psutil
+
 from solutions.sandbox.cgroup import Group
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, paused, threads, tree
@@ -17,7 +19,9 @@ __all__ = ["Watch"]
 
 POLL_S = 0.1
 _FREE_BYTES = 256 << 20
-"""What stays free of the scratch's file system, whoever fills it."""
+"""What stays free of the scratch's file system and of the machine's memory, whoever fills them."""
+_MAPS_S = 1.0
+"""Between two looks at what processes map: meanwhile they wait, and their time may be measured."""
 
 
 class Watch:
@@ -38,6 +42,7 @@ class Watch:
         self._pid, self._room, self._limits, self._besides = pid, room, limits, besides
         self._born = born_at(pid)
         self._hidden: set[int] = set()
+        self._mapped_bytes, self._maps_at = 0, 0.0
         self._ours = own_processes(pid)
         self._started = time.monotonic()
         self._group = Group.made(limits)
@@ -125,11 +130,14 @@ class Watch:
 
     def _deleted_bytes(self, pids: list[int]) -> int:
         """Return the bytes of deleted files; Hidden where a process stays as one that runs an unreadable program."""
-        used, hidden = deleted_bytes(pids[self._ours :])
+        theirs, now = pids[self._ours :], time.monotonic()
+        used, hidden = deleted_bytes(theirs, mapped=False)
+        if now >= self._maps_at:
+            self._mapped_bytes, self._maps_at = max(0, deleted_bytes(theirs)[0] - used), now + _MAPS_S
         if hidden & self._hidden:  # the second time: one that is just being started may look so
             raise Hidden("it hid its open files")
         self._hidden = hidden
-        return used
+        return used + self._mapped_bytes
 
     def _pass(self, passed: str) -> None:
         self.ended_by = passed
@@ -146,8 +154,9 @@ class Watch:
         if used > limits.scratch_bytes:
             return f"it wrote more than its limit of {_size(limits.scratch_bytes)}"
         disk = os.statvfs(self._room.scratch)
-        if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
-            return f"it was ended since the disk is full: less than {_size(_FREE_BYTES)} are left"
+        for name, free in (("disk", disk.f_bavail * disk.f_frsize), ("memory", psutil.virtual_memory().available)):
+            if free < _FREE_BYTES:
+                return f"it was ended since the machine's {name} is full: less than {_size(_FREE_BYTES)} are left"
         return ""
 
 

@@ -25,6 +25,8 @@ A_FEW = [
     "a socket by its path outside",
     "a datagram to a socket outside",
     "a full disk at once",
+    "a full disk of closed files",
+    "memory in closed files",
 ]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is a sandbox on Linux only")
 

@@ -9,12 +9,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from helpers.errors import LabError
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
-from solutions.sandbox.disk import Hidden, folder_bytes
+from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, paused, tree
 from solutions.sandbox.room import ROOT, SITE, environment_of, visible
 
@@ -160,6 +161,22 @@ def test_what_passes_a_limit_is_ended_with_all_that_it_started(
     done = run(python(f"import os, time\n{code}"), Room(tmp_path), limits, kind=kind)
     assert done.returncode != 0 and said in done.ended_by
     assert str(tmp_path) not in _command_lines()
+
+
+def test_what_fills_the_machine_s_memory_unseen_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solutions.sandbox.watch.psutil.virtual_memory", lambda: SimpleNamespace(available=200 * MIB))
+    done = run(python("import time\ntime.sleep(60)"), Room(tmp_path), kind="none")
+    assert "the machine's memory is full" in done.ended_by
+
+
+def test_files_that_may_not_be_looked_at_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert deleted_bytes([os.getpid()])[1] == set()
+
+    def refused(path: str) -> os.stat_result:
+        raise PermissionError(path)  # as root without rights over processes is refused, in a container
+
+    monkeypatch.setattr("solutions.sandbox.disk.os.stat", refused)
+    assert deleted_bytes([os.getpid()])[1] == {os.getpid()}
 
 
 def _command_lines() -> str:
