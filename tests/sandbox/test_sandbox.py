@@ -175,8 +175,10 @@ def test_files_that_may_not_be_looked_at_are_hidden(monkeypatch: pytest.MonkeyPa
     def refused(path: str) -> os.stat_result:
         raise PermissionError(path)  # as root without rights over processes is refused, in a container
 
-    monkeypatch.setattr("solutions.sandbox.disk.os.stat", refused)
-    assert deleted_bytes([os.getpid()])[1] == {os.getpid()}
+    with monkeypatch.context() as patched:
+        patched.setattr("solutions.sandbox.disk.os.stat", refused)
+        hidden = deleted_bytes([os.getpid()])[1]
+    assert hidden == {os.getpid()}
 
 
 def _command_lines() -> str:

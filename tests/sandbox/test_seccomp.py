@@ -16,6 +16,7 @@ CALLS = {  # by their numbers on both; of chmod's: fchmodat
     "socket": (41, 198),
     "socketpair": (53, 199),
     "connect": (42, 203),
+    "sendmsg": (46, 211),
     "mount": (165, 40),
     "chmod": (268, 53),
     "ioctl": (16, 29),
@@ -66,6 +67,7 @@ def test_calls_are_denied_by_number_and_by_argument(machine: str) -> None:
         ("kill", 77): ALLOW,
         ("fallocate", 0): ERRNO | errno.EOPNOTSUPP,
         ("connect", 3): ALLOW,
+        ("sendmsg", 3): ALLOW,
         ("socketpair", 1): ALLOW,
         ("socketpair", 30): denied,  # of a cluster
     }
@@ -87,7 +89,7 @@ def test_without_namespaces_it_also_keeps_from_other_processes_and_from_files_at
     assert answer(code, architecture, PRLIMIT[machine], 0) == ALLOW
     assert answer(code, architecture, PRLIMIT[machine], 77) == denied
     assert answer(program(machine, alone=False), architecture, calls["kill"], 77) == ALLOW  # Landlock's to decide
-    assert answer(code, architecture, calls["connect"], 3) == denied
+    assert [answer(code, architecture, calls[name], 3) for name in ("connect", "sendmsg")] == [denied, denied]
     for name in ("socket", "socketpair"):
         sorts = {sort: answer(code, architecture, calls[name], 1, sort) for sort in (1, 5, 0o2004001, 2, 3, 0o2000002)}
         assert sorts == {1: ALLOW, 5: ALLOW, 0o2004001: ALLOW, 2: denied, 3: denied, 0o2000002: denied}

@@ -100,6 +100,8 @@ _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820)
 # Where no namespace hides other processes and no mount is read-only:
 _CONNECT = (42, 203)
 """Landlock guards no Unix socket that lies at a path, before its version 9: nobody is connected to."""
+_SENDS_FILES = {"sendmsg": (46, 211), "sendmmsg": (307, 269)}
+"""With them a file goes over a socket, and counts nowhere until it is received."""
 _CONNECTED = [kind | flags for kind in (1, 5) for flags in (0, 0o4000, 0o2000000, 0o2004000)]
 """Kinds of sockets that send to whom they are connected, with SOCK_NONBLOCK and SOCK_CLOEXEC; others name somebody."""
 _OTHERS = {"prlimit64": (302, 261), "ioprio_set": (251, 30), "move_pages": (279, 239)}
@@ -215,7 +217,8 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
     rules.unless(_PRCTL[column], 0, _JUMP_EQUAL, [4])  # PR_SET_DUMPABLE, which hides open files from the limits
     rules.unless(_IOCTL[column], 1, _JUMP_EQUAL, list(_IOCTLS))
     if not alone:
-        rules.answer(_CONNECT[column], errno.EPERM)
+        for number in (_CONNECT[column], *rules.numbers(_SENDS_FILES)):
+            rules.answer(number, errno.EPERM)
         for call in (_SOCKET, _SOCKETPAIR):
             rules.only(call[column], 1, _CONNECTED)
         for number in rules.numbers(_OTHERS):
