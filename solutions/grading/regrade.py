@@ -259,7 +259,10 @@ def _publish(course: Course, students: list[str] | None, steps: list[str] | None
             left += line != PUBLISHED
     if left:
         raise InputError(f"{left} steps were left out, and {FOLDER}/ is kept for the next --diff")
-    shutil.rmtree(other.root)
+    if students or steps:
+        say(f"{FOLDER}/ keeps what was not chosen")
+    else:
+        shutil.rmtree(other.root)
     say(_advice(course))
 
 

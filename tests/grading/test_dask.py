@@ -59,7 +59,7 @@ def test_a_scheduler_that_is_gone_is_one_line_and_what_was_graded_stays(
         dask.scheduler.kill()
 
     with pytest.raises(CourseError, match="Dask's scheduler is gone"):
-        with cluster(tmp_path_factory.mktemp("dask"), {}) as dask, on_dask(dask.address, course) as pool:
+        with cluster(tmp_path_factory.mktemp("dask"), {}) as dask, on_dask(dask.address, course, wait_s=3) as pool:
             grade_class(course, find_submissions(course, [STEP]), [STEP], report, pool=pool)
     assert StepRecord.read(course.autograded("a"), "a", STEP).state == GRADED
 

@@ -23,6 +23,7 @@ from solutions.grading.regrade import (
     Moved,
     _advice,
     _counted,
+    _publish,
     main,
     moves,
     preview,
@@ -177,3 +178,14 @@ def test_regrade_waits_where_it_is_told_to(tmp_path: Path, capsys: pytest.Captur
         main(course=course.root, published=True, wait=True)
     said = capsys.readouterr()
     assert "waiting for it" in said.out and "there is no regraded/" in said.err
+
+
+def test_what_is_published_in_part_leaves_the_rest_to_be_published(tmp_path: Path, lab: NotebookNode) -> None:
+    course, said = make_course(tmp_path), []
+    for student in ("ada", "ben"):
+        hand_in(course, student, solved(lab))
+    root = preview(course).root
+    _publish(course, ["ada"], None, said.append)
+    assert root.is_dir() and "keeps what was not chosen" in said[0]
+    _publish(course, None, None, said.append)
+    assert not root.exists()
