@@ -35,6 +35,7 @@ class Journal:
     def __init__(self, course: Course, student: str) -> None:
         self._course, self._student = course, student
         self._folder = course.autograded(student)
+        self._begun: dict[str, tuple[str, str]] = {}
 
     def done(self, step: str) -> bool:
         """Return whether the step was graded from the files that are there now, and its notebook is still there."""
@@ -47,6 +48,7 @@ class Journal:
         Its inputs are drawn from the `seed`; without one from the seed of the last time, if there was one.
         """
         record = self._record(step)
+        self._begun[step] = self.key(step), self.made(step)  # what is handed in meanwhile is to be graded again
         with self._course.gradebook() as gradebook:
             record = held(gradebook, record) or record
         record.state, record.key, record.made = UNDER_WAY, "", ""
@@ -62,7 +64,8 @@ class Journal:
         with self._course.gradebook() as gradebook:
             given = held(gradebook, record) or self._record(record.step)
             save(gradebook, _with_by_hand(record, given), graded_now=True)
-        record.state, record.key, record.made = GRADED, self.key(record.step), self.made(record.step)
+        record.state = GRADED
+        record.key, record.made = self._begun.pop(record.step)
         record.write(self._folder)
 
     def refuse(self, step: str) -> None:

@@ -154,6 +154,22 @@ def test_what_a_person_gives_while_a_step_is_graded_stays_and_the_feedback_has_i
     assert StepRecord.read(folder, "ada", STEP).cells == found.cells
 
 
+def test_what_is_handed_in_while_a_step_is_graded_is_graded_next(course: Course) -> None:
+    journal, notebook = Journal(course, "ada"), course.autograded("ada") / STEP / f"{STEP}.ipynb"
+    submitted = course.submitted("ada", STEP)
+    for path in (submitted, notebook):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("as it was")
+    with course.gradebook() as gradebook:
+        save(gradebook, _record())
+    journal.end(journal.begin(STEP))
+    assert journal.done(STEP)
+    begun = journal.begin(STEP)
+    submitted.write_text("another")
+    journal.end(begun)
+    assert not journal.done(STEP)
+
+
 def test_a_step_that_was_graded_on_old_artifacts_is_graded_again_once_the_earlier_step_was(course: Course) -> None:
     journal, folder, later = Journal(course, "ada"), course.autograded("ada"), "02_fp16"
     for step in (STEP, later):
