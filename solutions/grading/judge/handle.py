@@ -21,7 +21,7 @@ from solutions.grading.layout import ROOT
 __all__ = ["Judge", "Process"]
 
 START_S = 120.0
-"""Seconds within which a judge says that it listens."""
+"""Seconds within which a judge says that it waits for the kernel."""
 
 
 class Process:

@@ -72,7 +72,7 @@ def judge(
             cell = json.loads(line)
             if "cell" in cell:
                 with Door(cell["door"], sys.stdin.fileno()) as door:
-                    say({"listening": cell["cell"]})
+                    say({"waiting": cell["cell"]})
                     door.wait()
                     artifacts.forget()
                     stillness.held_by(partial(paused, *cell["kernel"]) if cell["kernel"] else contextlib.nullcontext)
