@@ -15,9 +15,6 @@ __all__ = ["Verdict", "controls", "guarded"]
 CLASS_S, ATTACK_S = 120, 60
 """Seconds for a class, and for each attacker in it, on a busy machine."""
 
-_BY_PEAKS = ("resources", "limits")
-"""Groups that are graded one by one: how much they hold at most is seen of all together."""
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -102,7 +99,7 @@ def guarded(folder: Path, attacks: Sequence[Attack], sandbox: str, *, ordinary: 
 
 
 def _verdicts(folder: Path, attacks: Sequence[Attack], sandbox: str, ordinary: bool) -> list[Verdict]:
-    jobs = 1 if {attack.group for attack in attacks} & set(_BY_PEAKS) else 2
+    jobs = 1 if any(attack.apart for attack in attacks) else 2  # what graders hold at most is seen of all together
     seen = _see(folder, attacks, off=(), sandbox=sandbox, ordinary=ordinary, jobs=jobs)
     return [Verdict(attack, Trial(attack.student, seen), sandbox) for attack in attacks]
 

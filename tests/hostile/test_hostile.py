@@ -20,6 +20,7 @@ from tests.hostile.judged import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 HONEST = {"a_honest": WHOLE, "z_honest": WHOLE}
+PEAKS = ("memory", "grader_memory", "processes", "disk")
 
 
 def _trial(**seen: object) -> Trial:
@@ -40,6 +41,8 @@ def test_an_attack_names_its_guards_and_its_code_is_python(attack: Attack) -> No
     assert set(attack.open_in) <= {"bubblewrap", "landlock"} and attack.about.endswith(".")
     compile(attacked(source_notebook(), attack).cells[2].source, attack.name, "exec")
     re.compile(attack.says)
+    if attack.goal.__qualname__.split(".")[0] in PEAKS:
+        assert attack.alone and attack.apart, "a peak is of the whole class"
 
 
 def test_the_unattacked_notebook_is_worth_what_the_verdicts_take_for_granted() -> None:

@@ -94,5 +94,5 @@ ATTACKS = [
     _attack(
         "zip_neighbour", about="A name that leads into a neighbour's folder.", goal=ended, place=_zipped(_neighbour)
     ),
-    _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb)),
+    _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb), alone=True, apart=True),
 ]

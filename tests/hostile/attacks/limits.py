@@ -113,7 +113,7 @@ _TYPES = (
 )
 
 _attack = partial(Attack, group="limits")
-_message = partial(_attack, goal=grader_memory(1400), guards=("messages",), alone=True)
+_message = partial(_attack, goal=grader_memory(1400), guards=("messages",), alone=True, apart=True)
 ATTACKS = [
     _attack(
         "update_of_3_megabytes",
@@ -208,6 +208,7 @@ ATTACKS = [
         place=_sparse,
         goal=grader_memory(800),
         alone=True,
+        apart=True,
         guards=("reader",),
         says="MB|bytes",
     ),

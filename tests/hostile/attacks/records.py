@@ -92,6 +92,7 @@ ATTACKS = [
         about="A sparse file in the place of a record, which the grader would read whole.",
         goal=grader_memory(400),
         alone=True,
+        apart=True,
         guards=("judge", "sandbox", "schema"),
         code=_SPARSE,
     ),
