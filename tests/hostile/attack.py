@@ -28,8 +28,8 @@ class Seen:
 
     `points` by student are those of grades.json, `booked` those of the gradebook; `touched` are files outside the
     attackers' own folders that were made, changed or removed; `survivors` are the command lines of processes that
-    outlived the grader; `heard` is what reached the listeners; peaks are of the students' processes, one of the grader
-    with its judges.
+    outlived the grader; `heard` is what reached the listeners; peaks are of the students' processes together,
+    `peak_grader_mb` of the largest process of grader and judges.
     """
 
     exit_code: int | None = None

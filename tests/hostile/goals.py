@@ -55,7 +55,7 @@ def memory(megabytes: float) -> Callable[[Trial], bool]:
 
 
 def grader_memory(megabytes: float) -> Callable[[Trial], bool]:
-    """Return whether grader and judges held more than `megabytes`."""
+    """Return whether grader or judge, one process, held more than `megabytes`; those started ahead only share pages."""
     return lambda trial: trial.seen.peak_grader_mb > megabytes
 
 

@@ -104,7 +104,7 @@ def others() -> list[tuple[int, str]]:
 
 
 class Peaks:
-    """Samples memory, threads and disk ten times a second: of the grader with all its own, and of everything else.
+    """Samples memory, threads and disk ten times a second: of the grader's largest process, and of everything else.
 
     Of threads it keeps what lasted for half a second: thousands can be started before anybody looks.
     """
@@ -132,7 +132,7 @@ class Peaks:
             seen.peak_disk_mb = max(seen.peak_disk_mb, _used() - self._before)
 
     def _held(self) -> tuple[float, float, int]:
-        """Return the megabytes of the others and of the grader, and the others' threads."""
+        """Return the megabytes of the others together and of the grader's largest process, and the others' threads."""
         own, theirs, threads = 0, 0, 0
         for entry in Path("/proc").glob("[0-9]*"):
             if entry.name == str(os.getpid()):
@@ -140,7 +140,7 @@ class Peaks:
             try:
                 pages = int((entry / "statm").read_text().split()[1])
                 if int(entry.name) == self._grader or _GRADING.search((entry / "cmdline").read_bytes()):
-                    own += pages
+                    own = max(own, pages)
                     continue
                 theirs += pages
                 threads += int((entry / "stat").read_text().rpartition(")")[2].split()[17])
