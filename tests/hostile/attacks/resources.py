@@ -22,6 +22,7 @@ for _ in range(8):
         held = bytearray(b"y") * (200 << 20)
         time.sleep(6)
         os._exit(0)
+    time.sleep(0.2)
 time.sleep(5)
 """
 _MAPPED = """
