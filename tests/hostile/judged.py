@@ -99,7 +99,7 @@ def guarded(folder: Path, attacks: Sequence[Attack], sandbox: str, *, ordinary: 
 
 
 def _verdicts(folder: Path, attacks: Sequence[Attack], sandbox: str, ordinary: bool) -> list[Verdict]:
-    jobs = 1 if any(attack.apart for attack in attacks) else 2  # what graders hold at most is seen of all together
+    jobs = 1 if any(attack.apart for attack in attacks) else 2  # a peak is of all that is graded at a time
     seen = _see(folder, attacks, off=(), sandbox=sandbox, ordinary=ordinary, jobs=jobs)
     return [Verdict(attack, Trial(attack.student, seen), sandbox) for attack in attacks]
 
