@@ -187,6 +187,20 @@ def test_a_clock_that_cannot_be_simulated_is_asked_in_real_time():
     assert started == ["SimulatedClock", "RealClock"]
 
 
+@pytest.mark.parametrize("end", ["end_s", "waited_s"])
+def test_in_real_time_a_latency_may_end_before_or_after_a_wait_that_is_answered_elsewhere(end):
+    start = np.arange(20) * 0.1
+    done = start + np.linspace(2e-3, 30e-3, 20)
+    log = {"start_s": start, "end_s": done, "waited_s": done + 2e-4}
+    times = (log[end] - start) * 1e3
+    figures = {"mean_ms": times.mean(), "median_ms": np.median(times), "std_ms": times.std()}
+    figures |= {f"p{percent}_ms": np.percentile(times, percent) for percent in (95, 99)}
+    found = latency.Timed(figures, {}, log, 20, simulated=False)
+    assert latency._mean_median(found) and latency._percentiles(found) and latency._std(found)
+    with pytest.raises(Missed, match="mean within 1% of the model's own 16.000 to 16.200 ms"):
+        latency._mean_median(latency.Timed({**figures, "mean_ms": 16.4}, {}, log, 20, simulated=False))
+
+
 def test_visible_checks_of_right_functions_pass(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)

@@ -18,9 +18,6 @@ __all__ = ["ENGINE_BATCH", "QueuedEngine", "engine_latency", "engine_throughput"
 ENGINE_BATCH = 64 if ENGINE == "tensorrt" else 8
 """Large enough that the work lasts several times as long as it takes to ask for it."""
 
-_MOST_UNDER_WAY = 1000 if ENGINE == "tensorrt" else 16
-"""Calls that may be under way, as a GPU's launch queue has an end too; they last a twentieth of a second or more."""
-
 _MOST_CALLS, _MOST_S = 1000, 15.0
 _counter = time.perf_counter
 
@@ -38,11 +35,19 @@ class QueuedEngine:
     """An engine with input `input` and output `output` whose calls return when the execution is on the stream.
 
     The input stays as it is: nothing is copied, and what a call returns are zeros. It keeps a log, waits for the oldest
-    call where too many are under way, and raises StillRunningError after `most_calls`, or when it is called after
-    `most_s` seconds. A context manager, which frees its memory.
+    call where `queue` are under way, as a GPU's launch queue has an end too, and raises StillRunningError after
+    `most_calls`, or when it is called after `most_s` seconds. A context manager, which frees its memory.
     """
 
-    def __init__(self, plan: bytes, largest: int, most_calls: float = math.inf, most_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        plan: bytes,
+        largest: int,
+        *,
+        queue: float = math.inf,
+        most_calls: float = math.inf,
+        most_s: float = math.inf,
+    ) -> None:
         """Raises ValueError where the plan is no engine of this TensorRT, or refuses a batch of `largest`."""
         engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
         if engine is None:
@@ -56,7 +61,7 @@ class QueuedEngine:
         cuda.memset_d8(self._buffers[0], 0, 4 * largest * int(np.prod(SHAPE)))
         self._calls: list[list[float]] = []  # images, start, return, end of the first wait after it (NaN: none)
         self._under_way: deque[Any] = deque()
-        self._most_calls, self._end = most_calls, _counter() + most_s
+        self._queue, self._most_calls, self._end = queue, most_calls, _counter() + most_s
 
     def _bind(self, batch: int) -> None:
         if not self.context.set_input_shape("input", (batch, *SHAPE)):
@@ -71,7 +76,7 @@ class QueuedEngine:
             raise StillRunningError
         if len(batch) != self._batch:
             self._bind(len(batch))
-        if len(self._under_way) == _MOST_UNDER_WAY:
+        if len(self._under_way) >= self._queue:
             self._under_way.popleft().synchronize()
         if not self.context.execute_async_v3(self.stream.handle):
             raise RuntimeError("the engine refused to run")
@@ -122,10 +127,10 @@ def engine_latency(notebook: Notebook, *, plan: bytes, counts: dict[str, int], a
 
 
 @probe
-def engine_throughput(notebook: Notebook, *, plan: bytes, seconds: float, attempt: int) -> EngineRun:
+def engine_throughput(notebook: Notebook, *, plan: bytes, seconds: float, queue: int, attempt: int) -> EngineRun:
     """Call benchmark_throughput with an engine at ENGINE_BATCH; as above. `attempt` makes it another request."""
     benchmark = notebook["benchmark_throughput"]
-    engine = QueuedEngine(plan, ENGINE_BATCH, most_s=_MOST_S)
+    engine = QueuedEngine(plan, ENGINE_BATCH, queue=queue, most_s=_MOST_S)
     return _on_engine(notebook, engine, lambda model: benchmark(model, ENGINE_BATCH, duration_sec=seconds))
 
 
