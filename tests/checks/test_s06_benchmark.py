@@ -18,6 +18,7 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s06_benchmark import latency, results, throughput
 from helpers.points.s06_benchmark.engines import ENGINE_BATCH
+from helpers.points.s06_benchmark.latency_run import Timed
 from helpers.points.s06_benchmark.timing import numbers
 from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, claims_of
@@ -195,10 +196,10 @@ def test_in_real_time_a_latency_may_end_before_or_after_a_wait_that_is_answered_
     times = (log[end] - start) * 1e3
     figures = {"mean_ms": times.mean(), "median_ms": np.median(times), "std_ms": times.std()}
     figures |= {f"p{percent}_ms": np.percentile(times, percent) for percent in (95, 99)}
-    found = latency.Timed(figures, {}, log, 20, simulated=False)
+    found = Timed(figures, {}, log, 20, simulated=False)
     assert latency._mean_median(found) and latency._percentiles(found) and latency._std(found)
     with pytest.raises(Missed, match="mean within 1% of the model's own 16.000 to 16.200 ms"):
-        latency._mean_median(latency.Timed({**figures, "mean_ms": 16.4}, {}, log, 20, simulated=False))
+        latency._mean_median(Timed({**figures, "mean_ms": 16.4}, {}, log, 20, simulated=False))
 
 
 def test_visible_checks_of_right_functions_pass(capsys, monkeypatch, tmp_path):

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.point import Reported, point
+from helpers.points.s06_benchmark.latency_run import UNITS, Timed
 from helpers.points.s06_benchmark.timing import SHAPE, settled, time_latency, timed_reply
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "PROMISES",
     "STATISTICS",
     "WARM_UP",
-    "Timed",
     "calls",
     "mean_median",
     "milliseconds",
@@ -64,75 +63,6 @@ _RUNS = 3
 _RAMP_MS, _DISTURBED = (8.0, 24.0), [100, 400, 700]
 """The first and the last of as many latencies as the default asks for, so that no part of them is a measure of all; and
 which of them are `_FAR` times as long: they count too."""
-
-_UNITS = {0: "milliseconds", 1: "seconds", -1: "microseconds", -2: "nanoseconds"}
-
-
-@dataclass(frozen=True)
-class Timed:
-    """What benchmark_latency returned, the model's log, and of which number of calls the statistics must be.
-
-    `simulated` tells a simulated clock; without `known`, the code read another one and nothing is known. `strangers`
-    counts the calls with another input than the one handed over.
-    """
-
-    numbers: dict[str, float]
-    others: dict[str, str]
-    log: dict[str, Any]
-    iterations: int
-    simulated: bool = True
-    known: bool = True
-    strangers: int = 0
-
-    @property
-    def calls(self) -> int:
-        """How often the model was called."""
-        return len(self.log["start_s"])
-
-    def true_ms(self, column: str = "end_s") -> np.ndarray:
-        """Return the true latencies of all calls in milliseconds, until `end_s` or until `waited_s`."""
-        return (self.log[column] - self.log["start_s"]) * 1e3
-
-    @property
-    def times(self) -> np.ndarray:
-        """The true latencies of the timed calls in milliseconds."""
-        return self.true_ms()[-self.iterations :]
-
-    def bounds(self, statistic: Callable[[np.ndarray], tuple[float, float]]) -> tuple[float, float]:
-        """Return the least and largest true value of a statistic of the timed calls, which says its own range.
-
-        On the machine's clock a wait for work that is done takes its time too: a latency may end before it, or after.
-        """
-        ends = [self.times]
-        if not self.simulated:
-            ends.append(np.fmax(self.times, self.true_ms("waited_s")[-self.iterations :]))
-        low, high = zip(*map(statistic, ends), strict=True)
-        return min(low), max(high)
-
-    def figure(self, name: str) -> float:
-        """Return a statistic by its name, with or without _ms; raise Missed where it is no finite number."""
-        value = self.numbers.get(f"{name}_ms", self.numbers.get(name))
-        if value is None or not math.isfinite(value):
-            kind = self.others.get(f"{name}_ms", self.others.get(name))
-            found = f"a {kind}" if kind else f"{value}" if value is not None else f"the keys {sorted(self.numbers)}"
-            advice = "return a dictionary with the five keys of the task"
-            if value is not None:
-                advice = "a percentile and a mean exist for any number of latencies, few ones too"
-            raise Missed(f"a finite number under {name}_ms of {self.iterations} latencies", found, advice)
-        return value
-
-    @property
-    def unit(self) -> int:
-        """The power of 1000 that turns what was returned into milliseconds: a wrong unit costs one point here."""
-        truth = {"mean": float(self.times.mean()), "median": statistics.median(self.times.tolist())}
-        found = {name: self.numbers.get(f"{name}_ms", self.numbers.get(name, 0.0)) for name in truth}
-        powers = [math.log(truth[name] / value, 1e3) for name, value in found.items() if 1e-99 < value < math.inf]
-        nearest = min(powers, key=lambda power: abs(power - round(power)), default=0.0)
-        return min(_UNITS, key=lambda power: abs(power - nearest))
-
-    def in_ms(self, name: str) -> float:
-        """Return a statistic in milliseconds, whatever unit it came in."""
-        return 1e3**self.unit * self.figure(name)
 
 
 def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int], runs: int = 1, **model: Any) -> Timed:
@@ -206,9 +136,12 @@ def _rank_range(times: np.ndarray, percent: int) -> tuple[float, float]:
     return float(ordered[max(low, 0)]), float(below + (high - math.floor(high)) * (above - below))
 
 
+def _mean(times: np.ndarray) -> tuple[float, float]:
+    return (float(times.mean()),) * 2
+
+
 def _mean_median(found: Timed) -> str:
-    mean = found.bounds(lambda times: (float(times.mean()),) * 2)
-    said = _compare("mean", found.in_ms("mean"), *mean, "the sum of the latencies over their number")
+    said = _compare("mean", found.in_ms("mean"), *found.bounds(_mean), "the sum of the latencies over their number")
     hint = "the middle latency, when they are sorted as numbers; it is not the mean"
     median = found.bounds(partial(_rank_range, percent=50))
     return f"{said}; {_compare('median', found.in_ms('median'), *median, hint)}"
@@ -248,10 +181,13 @@ def percentiles(case: Case) -> str:
     return "; ".join([_judged(case, size, _percentiles) for size in (_FEW, _TAIL)] + [_ramp(case, _percentiles)])
 
 
+def _std_range(times: np.ndarray) -> tuple[float, float]:
+    return float(times.std()), float(times.std(ddof=1))
+
+
 def _std(found: Timed) -> str:
     hint = "the spread of single latencies, not of their mean; it does not shrink with more iterations"
-    truth = found.bounds(lambda times: (float(times.std()), float(times.std(ddof=1))))
-    return _compare("std", found.in_ms("std"), *truth, hint)
+    return _compare("std", found.in_ms("std"), *found.bounds(_std_range), hint)
 
 
 @point("The standard deviation is that of the latencies")
@@ -262,7 +198,7 @@ def std(case: Case) -> str:
 def _milliseconds(found: Timed) -> str:
     truth, median, power = statistics.median(found.times.tolist()), found.figure("median"), found.unit
     if power or not truth / _FAR < median < truth * _FAR:
-        unit = f", which would be {_UNITS[power]}" if power else ""
+        unit = f", which would be {UNITS[power]}" if power else ""
         hint = "time.perf_counter counts seconds; a millisecond is a thousandth"
         raise Missed(f"a median near {truth:.2f}, in milliseconds", f"{median:.6g}{unit}", hint)
     if round(median, 2) == median:  # the calls take random times
@@ -340,10 +276,11 @@ def _one_more_or_less(found: Timed) -> str:
     if found.calls < len(_OUTLIERS_MS):
         advice = "call the model in every iteration"
         raise Missed(f"{len(_OUTLIERS_MS)} calls of the model", f"{found.calls}", advice)
-    mean, truth, number, every = found.in_ms("mean"), float(found.times.mean()), found.iterations, found.true_ms()
+    mean, (truth, most), number, every = found.in_ms("mean"), found.bounds(_mean), found.iterations, found.true_ms()
     others = [float(chosen.mean()) for chosen in (every[1:], every[3:], every[2:-1])]
     others += [truth * number / (number - 1), truth * number / (number + 1)]
-    if any(abs(mean / other - 1) < TOLERANCE for other in others) and abs(mean / truth - 1) > TOLERANCE:
+    near = truth * (1 - TOLERANCE) <= mean <= most * (1 + TOLERANCE)
+    if any(abs(mean / other - 1) < TOLERANCE for other in others) and not near:
         expected = f"the statistics of the {number} calls after the warm-up, with a mean of {truth:.2f} ms"
         advice = "call the model warmup times without the clock, then time each of num_iterations calls"
         raise Missed(expected, f"{mean:.2f} ms, as if one call more or less had been timed", advice)
@@ -360,9 +297,9 @@ def warm_up(case: Case) -> str:
         if found.calls <= _SLOW_CALLS:
             expected = f"more calls than the {_SLOW_CALLS} of the warm-up"
             raise Missed(expected, f"{found.calls}", "call the model inside the timed loop, once an iteration")
-        expected, mean = float(found.true_ms()[_SLOW_CALLS:].mean()), factor * found.figure("mean")
-        if not 0.8 * expected < mean < 1.25 * expected:
-            only = f"a mean near {expected:.2f} ms: only this model's first {_SLOW_CALLS} calls are slow"
+        (low, high), mean = found.bounds(_mean, first=_SLOW_CALLS), factor * found.figure("mean")
+        if not 0.8 * low < mean < 1.25 * high:
+            only = f"a mean near {low:.2f} ms: only this model's first {_SLOW_CALLS} calls are slow"
             advice = "run the model warmup times without the clock, and keep only the times of what follows"
             raise Missed(only, f"{mean:.2f} ms", advice)
         return f"mean {mean:.2f} ms though the first {_SLOW_CALLS} calls took {_SLOW_MS:.0f} ms"

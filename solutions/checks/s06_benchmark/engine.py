@@ -14,6 +14,7 @@ from helpers.points.case import Case
 from helpers.points.point import Reported
 from helpers.points.s06_benchmark import latency, throughput
 from helpers.points.s06_benchmark.engines import ENGINE_BATCH, QueuedEngine, engine_latency, engine_throughput
+from helpers.points.s06_benchmark.latency_run import Timed
 from helpers.points.s06_benchmark.timing import images
 from helpers.probes.engines import probe_engine
 from helpers.probes.networks import tiny_onnx
@@ -114,7 +115,7 @@ def _latency(case: Case, judge: Callable[..., str]) -> str:
 
     def measure(attempt: int) -> tuple[float, float]:
         found = _run(case, engine_latency, latency.FUNCTION, plan=plan, counts=_COUNTS, attempt=attempt)
-        timed = latency.Timed(found["numbers"], found["others"], found["log"], _COUNTS["num_iterations"])
+        timed = Timed(found["numbers"], found["others"], found["log"], _COUNTS["num_iterations"])
         return timed.figure("median"), _own_latency(timed)
 
     return judge(measure, lambda: _shortest_ms(plan), "the latency")
@@ -143,7 +144,7 @@ def _run(case: Case, probe: Any, function: str, **data: Any) -> dict[str, Any]:
     return found
 
 
-def _own_latency(timed: latency.Timed) -> float:
+def _own_latency(timed: Timed) -> float:
     """Return the ratio to the log's that is nearest to 1; 0 where a call was not waited for, or not of the whole batch.
 
     A wrong median beside a right mean, and a wrong number of calls, are other claims' matters.
