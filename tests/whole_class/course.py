@@ -48,7 +48,8 @@ class Run:
     """One run of a grading module on the course in `root`, with the code of a checkout; used as a context manager.
 
     `graded` are seconds since its start with student and step, as they were graded, `lines` all that it printed, and
-    `peak_mb` what it and all that it started held together at most, shared pages counted once (PSS).
+    `peak_mb` what it and all that it started held together at most, shared pages counted once (PSS), and `busy` the
+    share of the machine's processor time that was in use: what is left is all that more at a time can gain.
     """
 
     root: Path
@@ -59,9 +60,10 @@ class Run:
     graded: list[tuple[float, str, str]] = field(default_factory=list)
     peak_mb: float = 0.0
     seconds: float = 0.0
+    busy: float = 0.0
 
     def __enter__(self) -> "Run":
-        self._began, self._over = time.monotonic(), Event()
+        self._began, self._over, self._idle_s = time.monotonic(), Event(), _idle_s()
         reference = self.root.parent / "reference"
         self.process = subprocess.Popen(
             [sys.executable, "-u", "-m", self.module, "--course", str(self.root), *self.options],
@@ -94,6 +96,7 @@ class Run:
         """Wait for its end, which must be exit code 0."""
         code = self.process.wait()
         self.seconds = round(time.monotonic() - self._began, 1)
+        self.busy = round(1 - (_idle_s() - self._idle_s) / self.seconds / psutil.cpu_count(), 2)
         self._threads[0].join()
         if code:
             raise Failed(f"exit code {code}: {self.lines[-3:]}")
@@ -124,6 +127,12 @@ class Run:
                 except psutil.Error:
                     continue
             self.peak_mb = max(self.peak_mb, round(total / 1e6))
+
+
+def _idle_s() -> float:
+    """Return the seconds that the machine's processors had nothing to do since it started."""
+    times = psutil.cpu_times()
+    return times.idle + times.iowait
 
 
 def points(root: Path) -> Points:

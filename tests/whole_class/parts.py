@@ -65,6 +65,7 @@ def first(group: Class) -> dict[str, Any]:
         "seconds": run.seconds,
         "seconds_with_references": made_too,
         "seconds_by_step": {step: took for (_, step), took in seconds(root).items()},
+        "busy": run.busy,
         "peak_mb": run.peak_mb,
     }
 
@@ -166,6 +167,7 @@ def _whole(
         "seconds_until": {number: _until(run, number) for number in (5, 20, 40) if number <= len(group.students)},
         "besides_the_work_s": _besides(run, took),
         "seconds_by_step": {step: round(statistics.median(values), 1) for step, values in sorted(by_step.items())},
+        "busy": run.busy,
         "peak_mb": run.peak_mb,
     }
 
