@@ -202,6 +202,13 @@ def test_in_real_time_a_latency_may_end_before_or_after_a_wait_that_is_answered_
         latency._mean_median(Timed({**figures, "mean_ms": 16.4}, {}, log, 20, simulated=False))
 
 
+def test_in_real_time_a_wait_for_all_calls_together_ends_the_last_one_alone():
+    start = np.arange(20) * 0.1
+    log = {"start_s": start, "end_s": start + 0.016, "waited_s": np.full(20, start[-1] + 0.018)}
+    found = Timed({}, {}, log, 20, simulated=False)
+    assert found.bounds(latency._mean) == pytest.approx((16.0, 16.1))
+
+
 def test_visible_checks_of_right_functions_pass(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)

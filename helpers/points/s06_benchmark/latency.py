@@ -62,7 +62,7 @@ _IN_CALL = (0.0, 0.5, 0.25, 0.5, 1.0)
 _RUNS = 3
 _RAMP_MS, _DISTURBED = (8.0, 24.0), [100, 400, 700]
 """The first and the last of as many latencies as the default asks for, so that no part of them is a measure of all; and
-which of them are `_FAR` times as long: they count too."""
+which of them are `_DISTURBANCE` times as long: they count too."""
 
 
 def timed(case: Case, attempt: int, *, batch: int | None, counts: dict[str, int], runs: int = 1, **model: Any) -> Timed:

@@ -51,15 +51,14 @@ class Timed:
     ) -> tuple[float, float]:
         """Return the least and largest true value of a statistic, which says its own range, of the timed calls.
 
-        On the machine's clock a wait for work that is done takes its time too: a latency may end before it, or after.
-        Without `first`, the last `iterations` calls are the timed ones.
+        On the machine's clock a wait for work that is done takes its time too: a latency may end before the wait that
+        follows its call, or after. Without `first`, the last `iterations` calls are the timed ones.
         """
-        ends = [self.true_ms()]
+        first, ends = -self.iterations if first is None else first, [self.true_ms()]
         if not self.simulated:
-            ends.append(np.fmax(ends[0], self.true_ms("waited_s")))
-        low, high = zip(
-            *(statistic(times[-self.iterations if first is None else first :]) for times in ends), strict=True
-        )
+            followed = self.log["waited_s"] <= np.append(self.log["start_s"][1:], np.inf)  # before the next call came
+            ends.append(np.where(followed, self.true_ms("waited_s"), ends[0]))
+        low, high = zip(*(statistic(times[first:]) for times in ends), strict=True)
         return min(low), max(high)
 
     def figure(self, name: str) -> float:

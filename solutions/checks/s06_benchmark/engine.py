@@ -4,7 +4,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,12 @@ def _shortest_ms(plan: bytes) -> float:
             model.synchronize()
             times.append((time.perf_counter() - start) * 1e3 / number)
     return min(times[1:])
+
+
+@lru_cache(maxsize=1)
+def _queue(plan: bytes) -> int:
+    """Return how many calls may be under way; once, so that both judges of a claim meet the same measurement."""
+    return min(math.ceil(_QUEUE_S * 1e3 / _shortest_ms(plan)), _MOST_UNDER_WAY)
 
 
 def agrees(measure: Callable[[int], tuple[float, float]], shortest_ms: Callable[[], float], what: str) -> str:
@@ -170,10 +176,9 @@ award("throughput.synchronized", 0.75, throughput.synchronized, cell=_THROUGHPUT
 
 def _throughput(case: Case, judge: Callable[..., str]) -> str:
     plan = _plan(case)
-    queue = min(math.ceil(_QUEUE_S * 1e3 / _shortest_ms(plan)), _MOST_UNDER_WAY)
 
     def measure(attempt: int) -> tuple[float, float]:
-        asked = {"plan": plan, "seconds": _SECONDS, "queue": queue, "attempt": attempt}
+        asked = {"plan": plan, "seconds": _SECONDS, "queue": _queue(plan), "attempt": attempt}
         found = _run(case, engine_throughput, throughput.FUNCTION, **asked)
         rate = max(throughput.rate_of(found), 1e-9)
         return ENGINE_BATCH * 1e3 / rate, _own_rate(throughput.Timed(rate, ENGINE_BATCH, found["log"]))
