@@ -10,6 +10,7 @@ TORCH ?=
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP = $(VENV)/.installed$(TORCH)
 $(if $(filter-out cpu,$(TORCH)),$(error TORCH=$(TORCH) is not known; TORCH=cpu takes PyTorch without CUDA))
+UNIT_TESTS = $(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
 export TRT_LAB_ENGINE = $(ENGINE)
 
 # Every target is a command, not a file.
@@ -21,6 +22,7 @@ help:
 	@echo "make setup     installs into $(VENV) only; the others do it by themselves"
 	@echo "make test      lint, unit tests and the conformance suite; browser-test and site are tried besides"
 	@echo "make check     lint and unit tests only"
+	@echo "make slow-test  the tests that take minutes: whole classes graded, Dask, a part of the bank, full-size networks"
 	@echo "make conformance  the behavioural suite of both engines only"
 	@echo "make models    a dozen models of many kinds through every stage → the table of docs/models.md"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
@@ -149,7 +151,11 @@ check: $(STAMP)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/python -m solutions.grading.executed
 	@echo "Unit tests"
-	@$(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
+	@$(UNIT_TESTS) -m "not slow"
+
+slow-test: $(STAMP)
+	@echo "Tests of minutes: classes graded with processes of their own, a part of the bank, full-size networks, installations"
+	@$(UNIT_TESTS) -m slow
 
 conformance: $(STAMP)
 	@echo "Conformance: one behavioural suite for every engine; on the CPU engine a column for each of TensorRT's APIs"

@@ -58,6 +58,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         yield {"PIP_INDEX_URL": f"{url}/default", "TORCH_INDEX": f"{url}/cpu"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("makefile", MAKEFILES, ids=["the repository's", "the students'"])
 def test_torch_cpu_installs_what_belongs_together_and_nothing_of_cuda(
     makefile: Path, indexes: dict[str, str], tmp_path: Path

@@ -19,6 +19,8 @@ from solutions.grading.roster import ROSTER
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, solved
 
+pytestmark = pytest.mark.slow
+
 
 def _grade(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu"}

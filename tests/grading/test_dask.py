@@ -23,7 +23,7 @@ from tests.grading.dask_cluster import cluster
 from tests.grading.tiny import STEP, solved
 
 KilledWorker = pytest.importorskip("distributed").KilledWorker
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's, nbformat's and Dask's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's, nbformat's and Dask's own
 
 EXPECTED = {"a": 5.0, "b": 3.0, "c": 2.0, "d": 0.0}
 

@@ -16,7 +16,7 @@ from solutions.grading.submissions import Submission
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, solved
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
 
 
 def _summary(course: Course, student: str) -> str:

@@ -19,7 +19,7 @@ from solutions.grading.submissions import find_submissions
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, code_of, index_of, solved
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
 
 RIGHT = "    return x * x\n"
 TRICKS = """import sys, warnings

@@ -15,7 +15,7 @@ from solutions.grading.submissions import find_submissions
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, solved
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
 
 
 class PointADay(LateSubmissionPlugin):

@@ -12,7 +12,7 @@ from solutions.grading.grades import grades_of
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, index_of, solved
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's own
 
 LOOPS = "def cube(x):\n    while True:\n        pass"
 STUBBORN = """def cube(x):

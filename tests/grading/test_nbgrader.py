@@ -22,7 +22,7 @@ from tests.browser.jupyter_server import JupyterServer
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, index_of, solved
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's own
 
 
 def _listed(root: Path) -> set[str]:

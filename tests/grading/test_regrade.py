@@ -34,7 +34,7 @@ from solutions.grading.submissions import find_submissions
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, code_of, solved
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
 
 ADDS = "def cube(x):\n    return x + 6\n"
 """Right at 2, wrong at 3."""

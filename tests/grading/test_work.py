@@ -25,7 +25,7 @@ from solutions.grading.work.pool import HERE, Beside
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, solved
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
 
 EXPECTED = {"a": 5.0, "b": 3.0, "c": 2.0, "d": 0.0}
 

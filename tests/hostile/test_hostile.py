@@ -113,6 +113,7 @@ def test_what_a_browser_only_shows_is_not(page: str) -> None:
     assert not live_marks(page)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(trouble("bubblewrap")), reason="no namespace can be made here")
 def test_a_class_is_graded_in_its_namespace(tmp_path: Path) -> None:
     asked = ["--only", "answer_of_the_loaded_checks", "--sandbox", "bubblewrap", "--user", "ordinary"]

@@ -18,8 +18,8 @@ _HEAD = """# Every message a check can give
 What each claim, and each point of a visible check, says when it is missed, from an entry of the bank that really
 missed it. `make submissions` writes this page, with `STEP=02_fp16` that step's part of it; it needs a machine with
 nothing else to do, since it measures speed.
-`make test` runs a part of the bank that is decided in seconds and loses every claim of its cells (`--quick --cover`),
-and sees that some wrong entry loses every claim.
+`make slow-test` runs a part of the bank that is decided in seconds and loses every claim of its cells
+(`--quick --cover`), and sees that some wrong entry loses every claim.
 
 """
 _LONGEST = 160

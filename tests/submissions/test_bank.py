@@ -62,6 +62,7 @@ def test_every_claim_is_lost_by_a_wrong_submission() -> None:
     assert [claim.name for cell in CELLS for claim in claims_of(cell) if claim.name not in lost] == []
 
 
+@pytest.mark.slow
 def test_a_quick_part_of_the_bank_that_loses_every_claim_is_decided_rightly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.submissions", "--quick", "--cover", "--out", str(tmp_path / "bank.json")]
     fixed = {**os.environ, SEED_VARIABLE: SEED}
