@@ -1,15 +1,26 @@
 """A made-up course in a temporary folder, with the repository's own nbgrader configuration."""
 
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
+from nbgrader import api
 
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
 from tests.grading.tiny import CONFIG, STEP, source_notebook
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_alembic() -> Iterator[None]:
+    """nbgrader starts `alembic` for every new gradebook, seconds each, to ask for a version that does not change."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(api, "get_alembic_version", cache(api.get_alembic_version))
+        yield
 
 
 @pytest.fixture(scope="module")
