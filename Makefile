@@ -22,7 +22,7 @@ help:
 	@echo "make setup     installs into $(VENV) only; the others do it by themselves"
 	@echo "make test      lint, unit tests and the conformance suite; browser-test and site are tried besides"
 	@echo "make check     lint and unit tests only"
-	@echo "make slow-test  the tests that take minutes: whole classes graded, Dask, a part of the bank, full-size networks"
+	@echo "make slow-test  the longest unit tests: classes graded, whole runs, Dask, a part of the bank, full-size networks"
 	@echo "make conformance  the behavioural suite of both engines only"
 	@echo "make models    a dozen models of many kinds through every stage → the table of docs/models.md"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
@@ -154,7 +154,7 @@ check: $(STAMP)
 	@$(UNIT_TESTS) -m "not slow"
 
 slow-test: $(STAMP)
-	@echo "Tests of minutes: classes graded with processes of their own, a part of the bank, full-size networks, installations"
+	@echo "The longest unit tests: classes graded, whole runs of the pipeline, a part of the bank, full-size networks, installations"
 	@$(UNIT_TESTS) -m slow
 
 conformance: $(STAMP)

@@ -150,6 +150,7 @@ def test_every_definition_of_a_percentile_lies_in_its_range(number, percent):
     assert times[max(math.floor(number * percent / 100) - 2, 0)] < low * (1 - latency.TOLERANCE) or number > 100
 
 
+@pytest.mark.slow
 def test_a_benchmark_without_an_end_is_told_what_does_not_end_it():
     def benchmark_throughput(model, batch_size, duration_sec=60):
         while True:

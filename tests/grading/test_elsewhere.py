@@ -68,6 +68,7 @@ def test_where_the_lab_is_it_asks_nobody_and_says_nothing(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_elsewhere_it_fetches_the_lab_and_installs_what_is_missing_only(
     release: Path, alone: Path, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_elsewhere_it_fetches_the_lab_and_installs_what_is_missing_only(
     assert again.stdout.splitlines()[0] == f"The lab is in {BUNDLE}/", "nothing is installed twice"
 
 
+@pytest.mark.slow
 def test_without_a_network_one_line_says_so(alone: Path, tmp_path: Path) -> None:
     done = _first_cell(alone, address := url_of_nothing(), tmp_path / "content")
     assert done.stderr.count("Traceback") == 1, "not those of urllib before it"
@@ -92,6 +94,7 @@ def test_without_a_network_one_line_says_so(alone: Path, tmp_path: Path) -> None
     assert not list((tmp_path / "content").iterdir())
 
 
+@pytest.mark.slow
 def test_what_is_no_archive_or_cannot_be_installed_is_said(release: Path, alone: Path, tmp_path: Path) -> None:
     with served(release) as address:
         (release / "index" / "madeup").rename(release / "index" / "another")

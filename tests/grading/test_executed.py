@@ -41,6 +41,7 @@ def course_with(course: Course, root: Path, notebook: nbformat.NotebookNode) -> 
     return made
 
 
+@pytest.mark.slow
 def test_the_solutions_get_their_points(executed: tuple[Path, list[str]]) -> None:
     assert executed[1][0].endswith("5 of 5 points")
 
@@ -95,6 +96,7 @@ def test_what_ran_of_a_notebook_that_fails_is_kept(course: Course, tmp_path: Pat
     assert [output.output_type for output in kept[-1].outputs] == ["stream", "error"]
 
 
+@pytest.mark.slow
 def test_what_ran_is_written_after_each_cell(tmp_path: Path) -> None:
     where = tmp_path / UNFINISHED
     look = f"import nbformat\nfor cell in nbformat.read({str(where)!r}, 4).cells:\n    print(cell.execution_count)"
@@ -103,6 +105,7 @@ def test_what_ran_is_written_after_each_cell(tmp_path: Path) -> None:
     assert executed.cells[1].outputs[0].text == "1\nNone\n"
 
 
+@pytest.mark.slow
 def test_a_step_gets_what_this_run_made_and_is_lent_the_rest(
     course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

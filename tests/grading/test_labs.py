@@ -130,6 +130,7 @@ def stopped(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
     return {step: (folder / "said.txt").read_text() for step, folder in folders.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [step for step in PRESENT if step in GRADED])
 def test_a_skeleton_stops_at_its_first_todo_and_says_what_to_do(stopped: dict[str, str], step: str) -> None:
     said = stopped[step]
@@ -167,6 +168,7 @@ def test_the_points_are_forty_thirty_fifteen_fifteen_and_a_bonus() -> None:
     assert worth == {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
 
 
+@pytest.mark.slow
 def test_answers_to_the_questions_are_not_handed_out(lab: NotebookNode) -> None:
     given = [cell.source for cell in source_notebook().cells if cell.cell_type == "markdown"]
     _without_colab(lab)

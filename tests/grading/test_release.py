@@ -43,6 +43,7 @@ def test_it_holds_what_the_readme_names(unpacked: Path) -> None:
     assert (unpacked / "datasets" / "weights" / "resnet50.npz").is_file()
 
 
+@pytest.mark.slow
 def test_its_notebooks_are_laid_out_and_a_newer_release_keeps_what_was_written(tmp_path: Path) -> None:
     make_release(ROOT, tmp_path / "student.zip")
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
@@ -73,6 +74,7 @@ def _laid_out(folder: Path) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_the_helpers_run_on_their_own(unpacked: Path) -> None:
     code = "import helpers.feedback, helpers.lab, sys; assert 'solutions' not in sys.modules; print(helpers.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True)

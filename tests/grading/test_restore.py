@@ -24,6 +24,7 @@ def _names(notebook: NotebookNode) -> list[str]:
     return [name for cell in notebook.cells if (name := cell.metadata.get("nbgrader", {}).get("grade_id"))]
 
 
+@pytest.mark.slow
 def test_an_honest_notebook_is_left_as_it_is(lab: NotebookNode) -> None:
     mended, notes = _mended(solved(lab))
     assert notes == []

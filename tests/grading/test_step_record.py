@@ -67,6 +67,7 @@ def _record(**changes: object) -> StepRecord:
     return StepRecord("ada", STEP, **{"cells": dict(CELLS), "comments": dict(COMMENTS), **changes})
 
 
+@pytest.mark.slow
 def test_a_records_points_and_comments_come_back_from_the_gradebook(course: Course) -> None:
     with course.gradebook() as gradebook:
         assert held(gradebook, _record()) is None

@@ -95,6 +95,7 @@ display({"image/png": "AAAA"}, raw=True, metadata={"image/png": {"width": "1 one
 WRITTEN = "# Mine <script>alert('md')</script>\n\n[link](javascript:alert) ![x](attachment:gone) `a < b`"
 
 
+@pytest.mark.slow
 def test_the_pages_of_a_submission_run_nothing_of_it(course: Course, lab: NotebookNode) -> None:
     notebook = code_of(solved(lab), "cube", EVERYWHERE)
     notebook.cells += [new_markdown_cell(WRITTEN), new_markdown_cell("*fine* <u onclick=alert(1)>under</u> $x<y$")]

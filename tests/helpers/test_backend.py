@@ -152,6 +152,7 @@ def test_the_doctor_tells_the_reason_in_one_line(tmp_path: Path) -> None:
     assert "TensorRT is installed and not used: TensorRT cannot be used here: libnvinfer.so.10" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_progress_of_the_start_page_tells_the_reason(tmp_path: Path) -> None:
     done = _python(tmp_path, BROKEN, "auto", "-c", "from helpers import feedback; print(feedback.progress())")
     said = done.stdout.splitlines()[0]

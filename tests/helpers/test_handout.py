@@ -252,6 +252,7 @@ def test_one_that_cannot_be_read_stops_before_anything_is_written(bundle: Path, 
     assert _place(bundle).read_text() == broken and not (bundle / "labs" / second).exists()
 
 
+@pytest.mark.slow
 def test_a_newer_release_is_unpacked_first(bundle: Path) -> None:
     _run(bundle)
     nbformat.write(_edited(_handed_out(), todo=SOLVED), _place(bundle))

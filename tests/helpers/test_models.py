@@ -71,6 +71,7 @@ def test_each_recorded_mistake_of_preprocessing_costs_five_points(name: str) -> 
     assert min(costs.values()) >= 5, costs
 
 
+@pytest.mark.slow
 def test_mistakes_of_preprocessing_cost_resnet18_many_of_the_first_images() -> None:
     """What the training script takes for correct is the lab's own preprocessing."""
     script = runpy.run_path(str(ROOT / "datasets" / "train_weights.py"))
@@ -203,6 +204,7 @@ def test_imagenet_s_tables_name_what_torchvision_names() -> None:
         assert first in members and last in members
 
 
+@pytest.mark.slow
 def test_the_training_script_runs_with_torch_and_numpy_alone(tmp_path: Path) -> None:
     """Two steps on the CPU, with every package that the GPU machine may lack made unimportable."""
     absent = ("sklearn", "tqdm", "pandas", "requests", "rich", "onnx", "openvino", "scipy")

@@ -40,6 +40,7 @@ def cell(tmp_path: Path) -> dict[str, Callable[..., Any]]:
     return names
 
 
+@pytest.mark.slow
 def test_a_function_runs_there_without_its_cell_on_what_was_sent(cell: dict[str, Callable[..., Any]]) -> None:
     network = torch.nn.Linear(4, 3)
     given = (network, IMAGES, {"SCALE": 7})
@@ -50,6 +51,7 @@ def test_a_function_runs_there_without_its_cell_on_what_was_sent(cell: dict[str,
     assert found["torch"] == torch.__version__ and found["python"] == sys.version.split()[0]
 
 
+@pytest.mark.slow
 def test_an_error_there_is_named_with_its_last_line(cell: dict[str, Callable[..., Any]]) -> None:
     with pytest.raises(InputError, match="ArithmeticError: nothing to measure"):
         in_other_python(sys.executable, [cell["fails"]], "fails()", torch.nn.Linear(4, 3), IMAGES, {})

@@ -74,6 +74,7 @@ def test_token_ids_of_any_length_compute_what_pytorch_computes(ids: Path, tmp_pa
     np.testing.assert_allclose(found, _pytorch(own_models.tokens(), feeds), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_int8_engine_of_named_inputs_is_built_timed_profiled_and_compared(two: Path, trtlab, tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", **_samples(16))
     fp32, int8, samples = tmp_path / "fp32.engine", tmp_path / "int8.engine", tmp_path / "s.npz"

@@ -79,6 +79,7 @@ def test_engine_pytorch_and_onnx_runtime_are_measured_at_the_same_shapes(trtlab,
     assert code == 0 and "e.engine at batch 1 on" in out, err
 
 
+@pytest.mark.slow
 def test_a_larger_image_costs_more_operations_in_the_profile(trtlab, engine: Path, tmp_path: Path) -> None:
     flops = []
     for size in (16, 32):

@@ -35,6 +35,7 @@ def _fails(result: tuple[int, str, str], *words: str) -> None:
         assert word in err, (word, err)
 
 
+@pytest.mark.slow
 def test_bench_measures_engines_and_baselines_and_writes_json_and_log(
     trtlab, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

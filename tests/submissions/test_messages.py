@@ -66,6 +66,7 @@ def test_the_page_has_every_claim_of_every_step() -> None:
     assert [claim.name for cell in CELLS for claim in claims_of(cell) if f"| `{claim.name}` |" not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [["--quick"], ["--name", "flag_forgotten"]])
 def test_a_part_of_a_step_writes_no_messages(tmp_path: Path, part: list[str]) -> None:
     command = [sys.executable, "-m", "tests.submissions", *part, "--messages", str(tmp_path / "page.md")]

@@ -26,10 +26,12 @@ def crosses(source, capsys):
     return [line.strip().removeprefix("✗ ") for line in capsys.readouterr().out.splitlines() if line.startswith("  ✗")]
 
 
+@pytest.mark.slow
 def test_the_solution_passes(capsys):
     assert crosses(CLASS, capsys) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

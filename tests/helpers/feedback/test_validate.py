@@ -34,6 +34,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.slow
 def test_it_says_which_test_cells_pass_and_leaves_the_file_alone(capsys: pytest.CaptureFixture[str]) -> None:
     nbformat.write(_notebook(), "01_export.ipynb")
     before = Path("01_export.ipynb").read_bytes()
@@ -77,6 +78,7 @@ def test_which_notebook_it_is_must_be_clear(monkeypatch: pytest.MonkeyPatch) -> 
         feedback.validate()
 
 
+@pytest.mark.slow
 def test_in_colab_it_takes_the_notebook_of_the_browser_and_downloads_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,7 @@ def to_int8(model: bytes) -> bytes:
     return quantize(graph, scales)[0].SerializeToString()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(API == 11, reason="this process speaks 11")
 def test_the_same_holds_where_11_is_spoken_and_the_advice_is_of_11() -> None:
     code = (

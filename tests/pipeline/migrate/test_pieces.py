@@ -138,6 +138,7 @@ def test_the_steps_of_the_lab_use_nothing_that_10_lacks() -> None:
     assert {row.finding.gone_in for path in SOLUTIONS for row in of_the_lab(path).rows} == {"11.0"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -56,6 +56,7 @@ def test_a_state_dict_computes_what_the_model_did(tmp_path: Path, around: dict[s
         torch.testing.assert_close(found(IMAGES), expected(IMAGES))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_a_scripted_module_and_an_exported_program_are_exported(tmp_path: Path) -> None:
     model = TinyNet().eval()

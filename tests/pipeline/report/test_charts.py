@@ -47,6 +47,7 @@ def test_every_chart_is_a_png_that_can_be_read(tmp_path, batches):
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg" and float(drawing.get("width")[:-2]) > 400
 
 
+@pytest.mark.slow
 def test_a_drawing_is_the_same_each_time(tmp_path):
     one, other = (draw_charts(sample_results((1, 8)), tmp_path / name)["speedup"] for name in ("one", "other"))
     assert one.with_suffix(".svg").read_bytes() == other.with_suffix(".svg").read_bytes()

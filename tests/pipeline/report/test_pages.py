@@ -132,6 +132,7 @@ def test_a_report_of_accuracy_alone_can_be_made(tmp_path):
     assert make_report(write_folder(tmp_path, ("accuracy",))).charts == {}
 
 
+@pytest.mark.slow
 def test_making_it_again_gives_the_same_report(tmp_path):
     folder = write_folder(tmp_path)
     first = make_report(folder).html.read_bytes()

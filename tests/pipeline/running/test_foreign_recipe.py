@@ -71,6 +71,7 @@ def _checks(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in read_json(folder / "checks.json")["rows"]}
 
 
+@pytest.mark.slow
 def test_token_ids_without_samples_run_on_noise_and_leave_int8_out(finished: tuple[Path, str]) -> None:
     out, shown = finished
     assert "no labels: drift against FP32 in place of accuracy" in shown and "INT8 left out without --data" in shown

@@ -79,6 +79,7 @@ def _top1(folder: Path) -> float:
     return 100 * sum(right) / len(right)
 
 
+@pytest.mark.slow
 def test_a_whole_run_has_the_accuracy_that_pytorch_has(model: Path, folder: Path, names: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shown = _run(model, out, f"folder:{folder}", classes=names)

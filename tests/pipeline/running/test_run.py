@@ -95,6 +95,7 @@ def results(finished) -> Path:
     return finished
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_report_charts_and_summary(results):
     names = {path.relative_to(results).as_posix() for path in results.rglob("*") if path.is_file()}
     assert {"report.html", "report.md", "summary.json", "latency.json", "throughput.json", "accuracy.json"} <= names
