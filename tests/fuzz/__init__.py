@@ -20,8 +20,6 @@ def cases(sample: int, tests: int = 1) -> settings:
     return settings(
         max_examples=max(1, int(_ASKED) // tests) if _ASKED is not None else sample,
         derandomize=not MANY,
-        database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
 

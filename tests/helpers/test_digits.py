@@ -85,7 +85,7 @@ def test_rendering_leaves_the_global_random_state_alone() -> None:
     assert np.array_equal(np.random.get_state()[1], before)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), fill=st.integers(0, 16))
 def test_any_seed_gives_an_image_without_numeric_overflow(seed: int, fill: int) -> None:
     pixels = np.full((1, 8, 8), fill, dtype=np.uint8)

@@ -164,7 +164,7 @@ def test_a_notebook_without_ids_and_mark_keeps_its_answers_too() -> None:
 WORK = st.lists(st.tuples(st.sampled_from(["add", "answer", "delete", "move"]), st.integers(0, 20)), max_size=8)
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=200)
 @given(WORK, WORK)
 def test_whatever_a_student_and_the_course_did_nothing_is_lost(theirs: list, ours: list) -> None:
     worked, newer = _handed_out(), _handed_out()

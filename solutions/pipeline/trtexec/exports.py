@@ -40,13 +40,17 @@ def summarise_export(value: Any, source: str = "the JSON file") -> dict[str, Any
     )
 
 
+_MOST = 1e15
+"""No figure of an export is so large: in milliseconds it is 30,000 years. Its square can still be summed."""
+
+
 def _number(entry: dict[str, Any], key: str, source: str) -> float:
     found = entry.get(key)
     try:
         number = float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else math.nan
     except OverflowError:
         number = math.nan
-    if not math.isfinite(number):
+    if not abs(number) < _MOST:
         raise InputError(f"{source}: {key!r} should be a number, found {str(found)[:60]!r}; export it again")
     return number
 

@@ -148,7 +148,7 @@ def test_an_engine_that_cannot_be_loaded_says_where_it_was_built(folder: Path, t
         InferenceEngine(tmp_path / "e.engine")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_no_damage_to_an_engine_file_crashes_the_reader(folder: Path, data: st.DataObject) -> None:
     plan = bytearray((folder / "fixed.engine").read_bytes())
@@ -160,7 +160,7 @@ def test_no_damage_to_an_engine_file_crashes_the_reader(folder: Path, data: st.D
         deserialize(bytes(plan))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(content=st.binary(max_size=400))
 def test_no_bytes_crash_the_engine_reader(content: bytes) -> None:
     with pytest.raises(LabError):

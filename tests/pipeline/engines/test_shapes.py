@@ -75,7 +75,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(st.lists(PIECES.map("".join) | st.text(max_size=40), max_size=2))
 def test_any_text_is_a_profile_within_the_network_or_one_line(texts: list[str]) -> None:
     network = {"image": (-1, 3, 64, 64), "facts": (-1, 5)}

@@ -121,7 +121,7 @@ _LINES = (
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.sampled_from(_LINES), max_size=8), end=st.sampled_from(["\n", "\r\n"]), last=st.booleans())
 def test_a_script_without_findings_stays_byte_for_byte(tmp_path: Path, lines: list[str], end: str, last: bool) -> None:
     content = (end.join("\n".join(lines).split("\n")) + end * last).encode()

@@ -59,7 +59,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(PIECES.map("".join) | st.text(max_size=40))
 def test_any_text_is_an_input_or_one_line(text: str) -> None:
     try:

@@ -52,7 +52,7 @@ def test_other_json_is_refused(value: object) -> None:
         summarise_export(value)
 
 
-@pytest.mark.parametrize("figure", ["1.0", None, True, float("nan"), float("inf"), 10**400, [1]])
+@pytest.mark.parametrize("figure", ["1.0", None, True, float("nan"), float("inf"), 1e200, 10**400, [1]])
 def test_a_figure_that_is_no_number_is_refused(figure: object) -> None:
     with pytest.raises(InputError, match="should be a number"):
         summarise_export([TIMES[0], {**TIMES[1], "computeMs": figure}])
@@ -63,7 +63,7 @@ def test_times_that_run_backwards_are_refused() -> None:
         summarise_export([{**TIMES[0], "endEnqMs": 100.0}])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([TIMES, PROFILE]), st.integers(0, 2), st.sampled_from([*TIMES[0], "count", "name"]), JSON)
 def test_a_damaged_export_is_read_or_refused_and_never_crashes(good: list, index: int, key: str, value: object) -> None:
     damaged = [dict(entry) for entry in good]
@@ -74,7 +74,7 @@ def test_a_damaged_export_is_read_or_refused_and_never_crashes(good: list, index
         assert str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(JSON)
 def test_any_json_is_read_or_refused(value: object) -> None:
     with pytest.raises(LabError):

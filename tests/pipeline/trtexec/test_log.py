@@ -140,7 +140,7 @@ def test_the_banners_version_is_dotted(banner: str, dotted: str) -> None:
     assert dotted_version(banner) == dotted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(LOGS), st.data())
 def test_a_damaged_log_is_read_or_refused_and_never_crashes(name: str, data: st.DataObject) -> None:
     content = bytearray((FIXTURES / f"{name}.log").read_bytes())
@@ -155,7 +155,7 @@ def test_a_damaged_log_is_read_or_refused_and_never_crashes(name: str, data: st.
     assert all(math.isfinite(value) for value in figures if value is not None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=300))
 def test_random_bytes_never_crash_the_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.log"

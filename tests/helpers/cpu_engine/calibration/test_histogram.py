@@ -71,7 +71,7 @@ def test_histogram_equals_numpys_over_growing_batches(seed: int) -> None:
     assert statistics.largest("x") == max(np.abs(batch).max() for batch in batches)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=5), st.integers(0, 1000))
 def test_counts_do_not_depend_on_how_a_batch_is_split(sizes: list[int], seed: int) -> None:
     first, rest = activations(seed, 300), activations(seed + 1, sum(sizes)) * np.float32(5)

@@ -38,7 +38,7 @@ def test_view_is_the_memory_itself(address: int) -> None:
 
 
 @given(offset=st.integers(-2000, 3000), nbytes=st.integers(-10, 3000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_view_is_given_exactly_for_ranges_inside_the_allocation(offset: int, nbytes: int) -> None:
     address = memory.allocate(1024)
     try:
