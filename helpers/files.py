@@ -14,6 +14,7 @@ from typing import Any
 from helpers.errors import InputError
 
 __all__ = [
+    "TEMPORARIES",
     "atomic_path",
     "atomic_write",
     "made_folders",
@@ -27,7 +28,8 @@ __all__ = [
 ]
 
 _READ_BYTES = 1 << 20
-_TEMPORARIES: set[Path] = set()
+TEMPORARIES: set[Path] = set()
+"""Files and folders that are removed where this process ends without unwinding."""
 
 
 @contextlib.contextmanager
@@ -79,12 +81,12 @@ def temporary_path(path: Path, within: Path | None = None) -> Iterator[Path]:
     It is known before anything of that name exists: a signal between the two must not leave what nobody knows.
     """
     temporary = (within or path.parent) / f".{path.stem[:40]}-{secrets.token_hex(4)}{path.suffix}"
-    _TEMPORARIES.add(temporary)
+    TEMPORARIES.add(temporary)
     try:
         yield temporary
     finally:
         _remove(temporary)
-        _TEMPORARIES.discard(temporary)
+        TEMPORARIES.discard(temporary)
 
 
 def _remove(path: Path) -> None:
@@ -96,7 +98,7 @@ def _remove(path: Path) -> None:
 
 def remove_temporaries() -> None:
     """Remove every temporary file and folder of this process: it is about to end without unwinding."""
-    for path in list(_TEMPORARIES):
+    for path in list(TEMPORARIES):
         with contextlib.suppress(OSError):
             _remove(path)
 

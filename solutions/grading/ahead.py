@@ -48,9 +48,12 @@ class Ahead:
                 run_sync(self._kernel.shutdown_kernel)(now=True)
         self.scratch.remove()
 
-    def start(self) -> None:
-        """Start the judge and the kernel, and let the kernel import what notebooks import."""
-        self._process = Process(self._judge, judge_environment())
+    def start(self, *, copied: bool = False) -> None:
+        """Start the judge and the kernel, and let the kernel import what notebooks import.
+
+        The judge begins as a copy of this process where that has imported it (`copied`).
+        """
+        self._process = Process(self._judge, judge_environment(), copied=copied)
         offers = self._process.offers
         self._kernel = SandboxedKernelManager(kernel_name="python3")
         self._room, self._since = self._made_room(offers["environment"], offers["gpu"]), time.monotonic()

@@ -9,9 +9,12 @@ from pathlib import Path
 from solutions.grading.layout import ROOT
 
 __all__ = [
-    *("ANSWERS_VARIABLE", "answers_kept", "artifacts_of", "judge_environment", "kernel_environment", "records_of"),
-    "student_environment",
+    *("ANSWERS_VARIABLE", "QUICK", "answers_kept", "artifacts_of", "judge_environment", "kernel_environment"),
+    *("records_of", "student_environment"),
 ]
+
+QUICK = {"TRT_LAB_QUICK": "1"}
+"""The settings of whoever grades."""
 
 ANSWERS_VARIABLE = "TRT_LAB_ANSWERS"
 """Tells a judge where the answers are that are known in this run (judge/memory.py)."""
@@ -44,7 +47,7 @@ def answers_kept(root: Path) -> Iterator[None]:
 def judge_environment() -> dict[str, str]:
     """Return the environment that a judge is started with: this process's, and quick settings."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "TRT_LAB_QUICK": "1", "PYTHONPATH": os.pathsep.join(path)}
+    return {**os.environ, **QUICK, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def student_environment(student_folder: Path) -> dict[str, str]:
@@ -61,7 +64,7 @@ def kernel_environment(artifacts: Path, offered: Mapping[str, str]) -> dict[str,
     """Return what a kernel that grades is told besides the sandbox's allow-list: its artifacts, what is `offered`."""
     return {
         "TRT_LAB_ARTIFACTS": str(artifacts),
-        "TRT_LAB_QUICK": "1",
+        **QUICK,
         "NBGRADER_EXECUTION": "autograde",
         **offered,
     }

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import shutil
 import stat
 import tempfile
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from helpers.errors import InputError
-from helpers.files import atomic_write, read_within
+from helpers.files import TEMPORARIES, atomic_write, read_within
 from helpers.lab import ARTIFACTS
 from helpers.probes.student import read_artifact
 from solutions.sandbox import remove
@@ -33,13 +34,16 @@ class Scratch:
     @classmethod
     def made(cls) -> "Scratch":
         """Make one in the folder for temporary files."""
-        scratch = cls(Path(tempfile.mkdtemp(prefix="trt-lab-")).resolve())
+        scratch = cls(Path(tempfile.gettempdir()).resolve() / f"trt-lab-{secrets.token_hex(4)}")
+        TEMPORARIES.add(scratch.folder)  # before it exists: a signal may come between
+        scratch.folder.mkdir(mode=0o700)
         scratch.artifacts.mkdir()
         return scratch
 
     def remove(self) -> None:
         """Remove it with all that is in it."""
         remove(self.folder)
+        TEMPORARIES.discard(self.folder)
 
     def fill(self, notebook_folder: Path, artifacts: Path, needs: Sequence[str]) -> None:
         """Copy what was handed in beside the notebook, and the artifacts of earlier steps that this one takes."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.files import TEMPORARIES, remove_temporaries
 from helpers.lab import ENGINES
 from solutions.grading import scratch
 from solutions.grading.gate import Gate
@@ -30,6 +31,20 @@ def test_what_was_left_a_day_ago_is_removed_and_nothing_else(tmp_path: Path, mon
     kept = sorted(path.name for path in tmp_path.iterdir() if path != left.folder)
     remove_left_over()
     assert sorted(path.name for path in tmp_path.iterdir()) == kept and new.artifacts.is_dir()
+    for scratch_of_ours in (left, new):
+        scratch_of_ours.remove()
+
+
+def test_a_process_that_ends_without_unwinding_leaves_no_scratch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    scratch = Scratch.made()
+    (scratch.artifacts / "model.onnx").write_bytes(b"x")
+    remove_temporaries()
+    assert list(tmp_path.iterdir()) == []
+    scratch.remove()
+    assert scratch.folder not in TEMPORARIES
 
 
 def test_a_file_counts_as_it_was_when_a_test_cell_first_asked_for_it(tmp_path: Path) -> None:

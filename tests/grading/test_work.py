@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from nbformat import NotebookNode
 
@@ -23,6 +24,7 @@ from solutions.grading.work.memory import group_limits, memory_bytes
 from solutions.grading.work.piece import Piece
 from solutions.grading.work.pool import HERE, Beside
 from tests.grading.conftest import hand_in, make_course
+from tests.grading.dask_cluster import until
 from tests.grading.tiny import STEP, solved
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
@@ -51,6 +53,20 @@ def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
         assert all(four.feedback_page(student, STEP).is_file() for student in EXPECTED)
         assert _totals(four, pool) == EXPECTED  # nothing is graded again
     assert _totals(four) == EXPECTED
+
+
+def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: Course) -> None:
+    with place.Places(four) as places:
+        (process,) = places._ready
+        until(lambda: any("ipykernel_launcher" in " ".join(one.cmdline()) for one in _below(process.pid)))
+        nursery = psutil.Process(process.pid).parent()
+        copies = [one.pid for one in _below(nursery.pid) if one.cmdline() == nursery.cmdline()]
+        assert copies[0] == process.pid and len(copies) == 2
+    until(lambda: not any(map(psutil.pid_exists, [nursery.pid, *copies])))
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
 
 
 def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +129,20 @@ def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course
             assert [path.name for path in Path(folder).iterdir() if "gate" not in path.name] == []
 
 
+class _Numbered(int):
+    """A place that does nothing."""
+
+    def signal(self, number: int) -> None:
+        """There is no process."""
+
+    end = signal
+
+
 def test_where_time_is_measured_places_start_only_when_none_waits(
     four: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, waiting = itertools.count(), []
-    monkeypatch.setattr(place.Places, "_started", lambda self: next(started))
-    monkeypatch.setattr(place, "_end", lambda process: None)
+    monkeypatch.setattr(place.Places, "_started", lambda self: _Numbered(next(started)))
     with place.Places(four, ahead=2) as places:
         monkeypatch.setattr(place, "_asked", lambda process, piece: waiting.append((process, *places._ready)) or piece)
         for step in ("01_export", "02_fp16", "03_dynamic", "05_inference"):

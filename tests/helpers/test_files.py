@@ -53,4 +53,4 @@ def test_open_temporaries_can_be_removed_from_another_thread(tmp_path: Path) -> 
         assert temporary.exists()
         remove_temporaries()
         assert list(tmp_path.iterdir()) == []
-    assert not files._TEMPORARIES
+    assert not files.TEMPORARIES

@@ -16,6 +16,7 @@ from typing import Any
 
 from helpers.errors import EngineError, LabError
 from solutions.grading.faults import DISK_FULL, CourseError
+from solutions.grading.forking import Copy, module_run
 from solutions.grading.layout import ROOT
 
 __all__ = ["Judge", "Process"]
@@ -30,10 +31,15 @@ class Process:
     Args:
         module: what `python -m` runs as the judge.
         environment: its whole environment.
+        copied: begin as a copy of this process, which has imported the module.
     """
 
-    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, module: str, environment: Mapping[str, str], *, copied: bool = False) -> None:
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self._process: Copy | subprocess.Popen[str]
+        if copied:
+            self._process = Copy(module_run(module, environment), self.errors)
+            return
         self._process = subprocess.Popen(
             [sys.executable, "-m", module],
             cwd=ROOT,

@@ -1,4 +1,4 @@
-"""A place of work: a process started ahead, which grades one piece and is gone; `python -m` runs its inside.
+"""A place of work: a process started ahead, which grades one piece and is gone; `main` is its inside.
 
 Nothing of one submission is left in the process that grades the next, and its imports are done before it is needed.
 """
@@ -7,8 +7,8 @@ import os
 import pickle
 import signal
 import struct
-import subprocess
 import sys
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock, Thread
@@ -16,15 +16,17 @@ from typing import Any, BinaryIO
 
 from helpers.backend import ENGINE, cuda
 from helpers.errors import EngineError
+from helpers.signals import clean_ends
 from solutions.checks.core.claim import CELLS
 from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
+from solutions.grading.environment import QUICK
 from solutions.grading.execute import GradeExecute
 from solutions.grading.gate import Gate
-from solutions.grading.layout import ROOT
+from solutions.grading.work.nursery import Nursery, Started
 from solutions.grading.work.piece import Done, Piece, grade
 
-__all__ = ["Places"]
+__all__ = ["Places", "main"]
 
 _TRIES = 3
 """Of a piece whose process was killed: by somebody, or for the machine's memory."""
@@ -53,10 +55,11 @@ class Places:
     """
 
     def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
-        self._environment = {**os.environ, **environment}
+        judge = None if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
+        self._nursery = Nursery({**os.environ, **environment, **QUICK}, judge)
         self._course, self._ahead, self._lock = _packed(course), ahead or _ahead(), Lock()
-        self._ready: list[subprocess.Popen[bytes]] = []
-        self._working: set[subprocess.Popen[bytes]] = set()
+        self._ready: list[Started] = []
+        self._working: set[Started] = set()
         self._closed = False
 
     def __enter__(self) -> "Places":
@@ -68,9 +71,10 @@ class Places:
             self._closed = True
             left = [*self._ready, *self._working]
         for process in left:  # all at once
-            process.terminate()
+            process.signal(signal.SIGTERM)
         for process in left:
-            _end(process)
+            process.end(_END_S)
+        self._nursery.close()
 
     def grade(self, piece: Piece) -> Done:
         """Grade a piece in a place; one whose process is killed again and again is refused.
@@ -91,10 +95,10 @@ class Places:
                 raise answer
             if answer is not None:
                 return answer
-        why = f"the process that graded it was killed {_TRIES} times (code {process.returncode}): look at memory"
+        why = f"the process that graded it was killed {_TRIES} times: look at memory"
         return Done(piece.record, why, killed=True)
 
-    def _taken(self) -> "subprocess.Popen[bytes]":
+    def _taken(self) -> Started:
         with self._lock:
             if self._closed:
                 raise EngineError("grading was stopped")
@@ -102,8 +106,8 @@ class Places:
             self._working.add(process)
         return process
 
-    def _left(self, process: "subprocess.Popen[bytes]") -> None:
-        _end(process)
+    def _left(self, process: Started) -> None:
+        process.end(_END_S)
         with self._lock:
             self._working.discard(process)
 
@@ -112,16 +116,8 @@ class Places:
             while not self._closed and len(self._ready) < self._ahead:
                 self._ready.append(self._started())
 
-    def _started(self) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen(
-            [sys.executable, "-m", "solutions.grading.work.place"],
-            cwd=ROOT,
-            env=self._environment | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search(self._environment)])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what is wrong with a piece is in its answer
-            start_new_session=True,  # Ctrl-C is the coordinator's
-        )
+    def _started(self) -> Started:
+        process = self._nursery.start()
         with suppress(OSError):  # one that is dead already is seen when it is asked
             process.stdin.write(self._course)
             process.stdin.flush()
@@ -134,33 +130,16 @@ def _ahead() -> int:
     return max(1, min(_MOST_AHEAD, cuda.mem_get_info()[1] // _GPU_BYTES))
 
 
-def _search(environment: Mapping[str, str]) -> list[str]:
-    return [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part and part != str(ROOT)]
-
-
-def _asked(process: "subprocess.Popen[bytes]", piece: Piece) -> Done | Exception | None:
+def _asked(process: Started, piece: Piece) -> Done | Exception | None:
     """Return what a place answers to a piece; None where it was killed."""
     try:
         process.stdin.write(_packed(piece))
         process.stdin.flush()
     except OSError:
         return None
-    said = process.stdout.read()  # stdin stays open: where it ends, this process has
-    return pickle.loads(said) if process.wait() == 0 and said else None
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a place: told by SIGTERM, it removes what it made; one that does not is killed."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    with suppress(OSError):
-        process.stdin.close()
-    process.stdout.close()
+    answer = _read(process.stdout)  # stdin stays open: where it ends, this process has
+    process.stdout.read()  # until it has ended
+    return answer
 
 
 def _packed(what: object) -> bytes:
@@ -169,17 +148,20 @@ def _packed(what: object) -> bytes:
 
 
 def _read(given: BinaryIO) -> Any:
-    """Return what came next; None where there is nothing more."""
-    size = struct.calcsize(_LENGTH)
-    head = given.read(size)
-    return pickle.loads(given.read(*struct.unpack(_LENGTH, head))) if len(head) == size else None
+    """Return what came next; None where it ends before."""
+    head = given.read(struct.calcsize(_LENGTH))
+    if len(head) < struct.calcsize(_LENGTH):
+        return None
+    (length,) = struct.unpack(_LENGTH, head)
+    told = given.read(length)
+    return pickle.loads(told) if len(told) == length else None
 
 
-def _inside(given: BinaryIO, answers: BinaryIO) -> None:
+def _inside(given: BinaryIO, answers: BinaryIO, copied: bool) -> None:
     course = _read(given)
     if course is None:
         return
-    ahead = _started(course)
+    ahead = _started(course, copied)
     try:
         piece = _read(given)
         if piece is None:
@@ -189,20 +171,20 @@ def _inside(given: BinaryIO, answers: BinaryIO) -> None:
             answer: Done | Exception = grade(piece)
         except Exception as error:
             answer = error
-        answers.write(pickle.dumps(answer))
+        answers.write(_packed(answer))
         answers.flush()
     finally:
         if ahead is not None and GradeExecute.started_ahead is ahead:  # not taken
             ahead.close()
 
 
-def _started(course: Course) -> Ahead | None:
+def _started(course: Course, copied: bool) -> Ahead | None:
     """Start what the piece to come will need; None where that fails, which is then the piece's to say."""
     ahead = None
     try:
         with Gate().passed(alone=False):  # not while somebody measures time
             ahead = GradeExecute(config=course.config).ahead()
-            ahead.start()
+            ahead.start(copied=copied)
     except BaseException as error:
         if ahead is not None:
             ahead.close()
@@ -226,11 +208,15 @@ def _ready() -> tuple[BinaryIO, BinaryIO]:
     return sys.stdin.buffer, answers
 
 
-if __name__ == "__main__":
-    import warnings
+def main(*, copied: bool = False) -> None:
+    """Grade the piece that stdin brings after the course, and write what became of it to stdout.
 
-    from helpers.signals import clean_ends
-
+    Where this process is a copy of one that has imported the judge, the judge may be, too (`copied`).
+    """
     warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
     with clean_ends():
-        _inside(*_ready())
+        _inside(*_ready(), copied)
+
+
+if __name__ == "__main__":
+    main()
