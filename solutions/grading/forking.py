@@ -1,7 +1,8 @@
 """Processes that begin as copies of this one: its imports are done, which take seconds of a processor in a new Python.
 
-Only a process that has no threads of libraries yet can be copied so: one that has just imported what it needs, or a
-copy of it. Of CUDA nothing may be in it.
+Only a process that has just imported what it needs, or a copy of it, can be copied so: what threads of libraries hold
+would be held there for ever. One that only waits, as that of `clean_ends`, holds nothing, and OpenBLAS makes its own
+anew. Of CUDA nothing may be in it.
 """
 
 import fcntl

@@ -21,7 +21,7 @@ from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
 from solutions.grading.work.memory import group_limits, memory_bytes
-from solutions.grading.work.piece import Piece
+from solutions.grading.work.piece import Piece, empty_gradebook
 from solutions.grading.work.pool import HERE, Beside
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import until
@@ -63,6 +63,13 @@ def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: 
         copies = [one.pid for one in _below(nursery.pid) if one.cmdline() == nursery.cmdline()]
         assert copies[0] == process.pid and len(copies) == 2
     until(lambda: not any(map(psutil.pid_exists, [nursery.pid, *copies])))
+
+
+def test_a_judge_that_cannot_be_imported_says_why(four: Course) -> None:
+    four.config.GradeExecute.judge = "tests.grading.no_such_judge"
+    with place.Places(four) as places:
+        done = places.grade(Piece(four, StepRecord("a", STEP), empty_gradebook(four)))
+    assert "tell your instructor" in done.refused and "no_such_judge" in done.refused and not done.killed
 
 
 def _below(pid: int) -> list[psutil.Process]:

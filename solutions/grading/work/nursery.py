@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from threading import Lock
 
@@ -139,8 +140,7 @@ def _search(environment: Mapping[str, str]) -> list[str]:
 
 def _serve(judge: str | None) -> None:
     """Do what stdin, a socket, says until it ends."""
-    for module in (_PLACE, judge) if judge else ():
-        _import(module)
+    begin = partial(_place, copied=_imported(judge)) if judge else _new_python
     with socket.socket(fileno=os.dup(0)) as asked:
         while True:
             message, files = socket.recv_fds(asked, struct.calcsize(_ASKED), 2)[:2]
@@ -148,7 +148,7 @@ def _serve(judge: str | None) -> None:
                 return
             what, number = struct.unpack(_ASKED, message)
             if what == _START:
-                number = forked(_place if judge else _new_python, *files, 2)
+                number = forked(begin, *files, 2)
                 for file in files:
                     os.close(file)
             else:
@@ -157,9 +157,9 @@ def _serve(judge: str | None) -> None:
             asked.sendall(struct.pack(_NUMBER, number))
 
 
-def _place() -> None:
+def _place(copied: bool) -> None:
     os.setsid()
-    importlib.import_module(_PLACE).main(copied=True)
+    importlib.import_module(_PLACE).main(copied=copied)
 
 
 def _new_python() -> None:
@@ -167,10 +167,14 @@ def _new_python() -> None:
     os.execv(sys.executable, [sys.executable, "-m", _PLACE])
 
 
-def _import(module: str) -> None:
-    """Import what `python -m module` does."""
-    spec = find_spec(module)
-    importlib.import_module(f"{module}.__main__" if spec and spec.submodule_search_locations else module)
+def _imported(judge: str) -> bool:
+    """Import what places and `python -m judge` do; a judge that cannot be imported says why where it is started."""
+    importlib.import_module(_PLACE)
+    with suppress(Exception):
+        spec = find_spec(judge)
+        importlib.import_module(f"{judge}.__main__" if spec and spec.submodule_search_locations else judge)
+        return True
+    return False
 
 
 if __name__ == "__main__":
