@@ -49,7 +49,7 @@ class Run:
 
     `graded` are seconds since its start with student and step, as they were graded, `lines` all that it printed, and
     `peak_mb` what it and all that it started held together at most, shared pages counted once (PSS), and `busy` the
-    share of the machine's processor time that was in use: what is left is all that more at a time can gain.
+    share of its processors' time that was in use: what is left is all that more at a time can gain.
     """
 
     root: Path
@@ -96,7 +96,7 @@ class Run:
         """Wait for its end, which must be exit code 0."""
         code = self.process.wait()
         self.seconds = round(time.monotonic() - self._began, 1)
-        self.busy = round(1 - (_idle_s() - self._idle_s) / self.seconds / psutil.cpu_count(), 2)
+        self.busy = round(1 - (_idle_s() - self._idle_s) / self.seconds / len(os.sched_getaffinity(0)), 2)
         self._threads[0].join()
         if code:
             raise Failed(f"exit code {code}: {self.lines[-3:]}")
@@ -130,9 +130,9 @@ class Run:
 
 
 def _idle_s() -> float:
-    """Return the seconds that the machine's processors had nothing to do since it started."""
-    times = psutil.cpu_times()
-    return times.idle + times.iowait
+    """Return the seconds that the processors that may be used here had nothing to do since the machine started."""
+    times = psutil.cpu_times(percpu=True)
+    return sum(times[core].idle + times[core].iowait for core in os.sched_getaffinity(0))
 
 
 def points(root: Path) -> Points:
