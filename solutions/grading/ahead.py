@@ -9,6 +9,7 @@ from typing import Any
 from jupyter_core.utils import run_sync
 
 from solutions.grading.environment import judge_environment, kernel_environment
+from solutions.grading.faults import CourseError
 from solutions.grading.judge.handle import Process
 from solutions.grading.scratch import Scratch
 from solutions.sandbox import Limits, Room
@@ -17,6 +18,7 @@ from solutions.sandbox.provisioner import SandboxedKernelManager
 __all__ = ["Ahead"]
 
 _WARM_S = 120
+_NOT_THERE = ("ImportError", "ModuleNotFoundError", "PermissionError")
 
 
 class Ahead:
@@ -52,6 +54,9 @@ class Ahead:
         """Start the judge and the kernel, and let the kernel import what notebooks import.
 
         The judge begins as a copy of this process where that has imported it (`copied`).
+
+        Raises:
+            CourseError: what notebooks import cannot be read in the sandbox, so that nobody could earn a point.
         """
         self._process = Process(self._judge, judge_environment(), copied=copied)
         offers = self._process.offers
@@ -85,11 +90,18 @@ class Ahead:
         client.start_channels()
         try:
             await client.wait_for_ready(timeout=_WARM_S)
-            await client.execute_interactive(
-                f"exec({self._imports!r}, {{}})", silent=True, store_history=False, timeout=_WARM_S, output_hook=_drop
+            code = f"exec({self._imports!r}, {{}})"
+            reply = await client.execute_interactive(
+                code, silent=True, store_history=False, timeout=_WARM_S, output_hook=_drop
             )
         finally:
             client.stop_channels()
+        if (name := reply["content"].get("ename")) in _NOT_THERE:
+            said = f"{name}: {reply['content']['evalue']}"
+            raise CourseError(
+                f"notebooks cannot import what they need (sandbox: {self._sandbox}): {said}; "
+                "install the project into a Python of its own whose packages are no links to files elsewhere"
+            )
 
 
 def _drop(message: dict[str, Any]) -> None:

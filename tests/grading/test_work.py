@@ -72,6 +72,14 @@ def test_a_judge_that_cannot_be_imported_says_why(four: Course) -> None:
     assert "tell your instructor" in done.refused and "no_such_judge" in done.refused and not done.killed
 
 
+@pytest.mark.parametrize("failing", ["import no_such_package", "raise PermissionError(13, 'denied')"])
+def test_where_no_notebook_could_import_what_it_needs_nothing_is_graded(four: Course, failing: str) -> None:
+    four.config.GradeExecute.imports = failing
+    with Beside(four, [{}]) as pool, pytest.raises(CourseError, match=r"^notebooks cannot import.*(no_such|denied)"):
+        _totals(four, pool)
+    assert not (four.root / "grades.csv").exists()
+
+
 def _below(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 

@@ -22,6 +22,7 @@ from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
 from solutions.grading.environment import QUICK
 from solutions.grading.execute import GradeExecute
+from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
 from solutions.grading.work.nursery import Nursery, Started
 from solutions.grading.work.piece import Done, Piece, grade
@@ -168,18 +169,21 @@ def _inside(given: BinaryIO, answers: BinaryIO, copied: bool) -> None:
             return  # not needed
         Thread(target=_ends_with, args=(given,), daemon=True).start()
         try:
-            answer: Done | Exception = grade(piece)
+            answer: Done | Exception = ahead if isinstance(ahead, CourseError) else grade(piece)
         except Exception as error:
             answer = error
         answers.write(_packed(answer))
         answers.flush()
     finally:
-        if ahead is not None and GradeExecute.started_ahead is ahead:  # not taken
+        if isinstance(ahead, Ahead) and GradeExecute.started_ahead is ahead:  # not taken
             ahead.close()
 
 
-def _started(course: Course, copied: bool) -> Ahead | None:
-    """Start what the piece to come will need; None where that fails, which is then the piece's to say."""
+def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
+    """Start what the piece to come will need; None where that fails, which is then the piece's to say.
+
+    A fault of the machine's, which no piece shall pay for, is returned.
+    """
     ahead = None
     try:
         with Gate().passed(alone=False):  # not while somebody measures time
@@ -190,7 +194,7 @@ def _started(course: Course, copied: bool) -> Ahead | None:
             ahead.close()
         if not isinstance(error, Exception):  # told to end: nothing more is wanted
             raise
-        return None
+        return error if isinstance(error, CourseError) else None
     GradeExecute.started_ahead = ahead
     return ahead
 
