@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -73,10 +74,17 @@ def test_a_judge_that_cannot_be_imported_says_why(four: Course) -> None:
 
 
 @pytest.mark.parametrize("failing", ["import no_such_package", "raise PermissionError(13, 'denied')"])
-def test_where_no_notebook_could_import_what_it_needs_nothing_is_graded(four: Course, failing: str) -> None:
-    four.config.GradeExecute.imports = failing
-    with Beside(four, [{}]) as pool, pytest.raises(CourseError, match=r"^notebooks cannot import.*(no_such|denied)"):
-        _totals(four, pool)
+def test_where_no_notebook_could_import_what_it_needs_nothing_is_graded(
+    four: Course, failing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = four.root / "nbgrader_config.py"
+    config.write_text(config.read_text() + f"c.GradeExecute.imports = {failing!r}\n")
+    with pytest.raises(SystemExit) as ended:
+        main(course=four.root, jobs=2, unsafe=True)
+    assert ended.value.code == 2
+    assert re.fullmatch(
+        r"error: notebooks cannot import what they need .*(no_such_package|denied).*\n", capsys.readouterr().err
+    )
     assert not (four.root / "grades.csv").exists()
 
 
