@@ -18,7 +18,8 @@ from solutions.sandbox.provisioner import SandboxedKernelManager
 __all__ = ["Ahead"]
 
 _WARM_S = 120
-_NOT_THERE = ("ImportError", "ModuleNotFoundError", "PermissionError")
+_NOT_THERE = ("ImportError", "ModuleNotFoundError", "PermissionError", "FileNotFoundError", "OSError")
+"""What an import ends with where files are missing; that a GPU is full for now is none of these."""
 
 
 class Ahead:
