@@ -3,7 +3,9 @@
 import csv
 import json
 import shutil
+from concurrent.futures import Future
 from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
@@ -15,7 +17,8 @@ from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades, grade_class, register_steps
 from solutions.grading.grades import maxima, write_grades
 from solutions.grading.layout import ROOT
-from solutions.grading.submissions import find_submissions
+from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.work.piece import Done, Piece
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, code_of, index_of, solved
 
@@ -175,3 +178,33 @@ def test_a_chapter_has_no_points_and_is_no_part_of_the_class(tmp_path: Path) -> 
     steps = register_steps(course)
     with course.gradebook() as gradebook:
         assert steps == [STEP] and sum(maxima(gradebook, steps).values()) == 5
+
+
+@dataclass
+class _Refusing:
+    """A pool that refuses all that it is given, and knows of whom that was."""
+
+    at_once: int
+    begun: list[str] = field(default_factory=list)
+
+    def submit(self, piece: Piece) -> "Future[Done]":
+        self.begun.append(piece.record.student)
+        done: Future[Done] = Future()
+        done.set_result(Done(piece.record, "not wanted"))
+        return done
+
+
+@pytest.mark.parametrize(("at_once", "begun"), [(1, ["a", "b", "c"]), (2, ["b", "a", "c"])])
+def test_where_several_are_graded_at_a_time_who_handed_in_most_is_first_and_the_grades_keep_their_order(
+    tmp_path: Path, lab: NotebookNode, at_once: int, begun: list[str]
+) -> None:
+    course, pool = make_course(tmp_path), _Refusing(at_once)
+    for student in "abc":
+        hand_in(course, student, lab)
+    second = course.submitted("b", "02_fp16")
+    second.parent.mkdir()
+    second.write_text("no notebook")
+    submissions = [Submission("a", [STEP]), Submission("b", [STEP, "02_fp16"]), Submission("c", [STEP])]
+    result = grade_class(course, submissions, [STEP], lambda *line: None, pool=pool)
+    assert pool.begun == begun
+    assert [grades.student for grades in result.students] == ["a", "b", "c"]
