@@ -22,8 +22,9 @@ from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
 from solutions.grading.work.memory import group_limits, memory_bytes
+from solutions.grading.work.nursery import Started
 from solutions.grading.work.piece import Piece, empty_gradebook
-from solutions.grading.work.pool import HERE, Beside
+from solutions.grading.work.pool import HERE, Beside, jobs_here
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import until
 from tests.grading.tiny import STEP, solved
@@ -58,7 +59,7 @@ def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
 
 def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: Course) -> None:
     with place.Places(four) as places:
-        (process,) = places._ready
+        (process,) = places._beside.ready
         until(lambda: any("ipykernel_launcher" in " ".join(one.cmdline()) for one in _below(process.pid)))
         nursery = psutil.Process(process.pid).parent()
         copies = [one.pid for one in _below(nursery.pid) if one.cmdline() == nursery.cmdline()]
@@ -165,13 +166,41 @@ def test_where_time_is_measured_places_start_only_when_none_waits(
     four: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, waiting = itertools.count(), []
-    monkeypatch.setattr(place.Places, "_started", lambda self: _Numbered(next(started)))
+    monkeypatch.setattr(place.Places, "_started", lambda self, row: _Numbered(next(started)))
     with place.Places(four, ahead=2) as places:
-        monkeypatch.setattr(place, "_asked", lambda process, piece: waiting.append((process, *places._ready)) or piece)
+        ready = places._beside.ready
+        monkeypatch.setattr(place, "_asked", lambda process, piece: waiting.append((process, *ready)) or piece)
         for step in ("01_export", "02_fp16", "03_dynamic", "05_inference"):
             places.grade(Piece(four, StepRecord("a", step), b""))
-        places._ready.clear()
+        ready.clear()
     assert waiting == [(0, 1, 2), (1, 2), (2, 3, 4), (3, 4, 5)]
+
+
+def test_several_at_a_time_share_the_cores_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solutions.grading.work.pool.ENGINE", "cpu")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda number: set(range(8)))
+    assert jobs_here(1) == [{}]
+    assert jobs_here(3) == [{"OMP_NUM_THREADS": "2"}] * 3
+    assert jobs_here(9) == [{"OMP_NUM_THREADS": "1"}] * 9
+
+
+def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
+    four: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: dict[str, set[str | None]] = {}
+
+    def asked(process: Started, piece: Piece) -> Piece:
+        until(lambda: any("ipykernel_launcher" in " ".join(one.cmdline()) for one in _below(process.pid)))
+        kernels = [one for one in _below(process.pid) if "ipykernel_launcher" in " ".join(one.cmdline())]
+        limits[piece.record.step] = {one.environ().get("OMP_NUM_THREADS") for one in kernels}
+        return piece
+
+    monkeypatch.setattr(place, "_asked", asked)
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # as Dask's nanny does
+    with place.Places(four, {"OMP_NUM_THREADS": "1"}) as places:
+        for step in ("01_export", "02_fp16", "06_benchmark"):
+            places.grade(Piece(four, StepRecord("a", step), b""))
+    assert limits == {"01_export": {"1"}, "02_fp16": {None}, "06_benchmark": {None}}
 
 
 def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.journal import SETTINGS, code_digest
 from solutions.grading.work.piece import Done, Piece
-from solutions.grading.work.place import Places
+from solutions.grading.work.place import THREADS, Places
 
 __all__ = ["OnDask", "on_dask", "on_slurm", "slurm_task"]
 
@@ -176,5 +176,6 @@ def _end_places(root: str) -> None:
 def _places(course: Course, settings: dict[str, str]) -> Places:
     key = (str(course.root), *(f"{name}={settings[name]}" for name in sorted(settings)))
     if key not in _PLACES:
-        _PLACES[key] = Places(course, settings).__enter__()
+        limit = {} if ENGINE == "tensorrt" else {THREADS[0]: "1"}  # of what others are beside; Dask limits all to it
+        _PLACES[key] = Places(course, settings | limit).__enter__()
     return _PLACES[key]

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Any, BinaryIO
 
@@ -27,7 +28,10 @@ from solutions.grading.gate import Gate
 from solutions.grading.work.nursery import Nursery, Started
 from solutions.grading.work.piece import Done, Piece, grade
 
-__all__ = ["Places", "main"]
+__all__ = ["THREADS", "Places", "main"]
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What limits the threads of libraries; the others go by the first where they are not set."""
 
 _TRIES = 3
 """Of a piece whose process was killed: by somebody, or for the machine's memory."""
@@ -45,37 +49,50 @@ _END_S = 30
 _LENGTH = "<q"
 
 
+@dataclass
+class _Row:
+    """Places that wait, started by one nursery."""
+
+    nursery: Nursery
+    ready: list[Started] = field(default_factory=list)
+
+
 class Places:
     """Does pieces in processes of their own; used as a context manager, from as many threads as work at once.
 
     Args:
         course: whose pieces they will be.
-        environment: what the processes have besides this one's variables.
+        environment: what the processes have besides this one's variables. Threads are limited by it only for a piece
+            that others may be beside: one that measures time has the machine to itself, and all its threads.
         ahead: how many wait, started, for the next pieces; without a number one, on a GPU as many as its memory
             has room for.
     """
 
     def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
         judge = None if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
-        self._nursery = Nursery({**os.environ, **environment, **QUICK}, judge)
+        variables = {**os.environ, **environment, **QUICK}
+        self._beside = self._alone = _Row(Nursery(variables, judge))
+        if not environment.keys().isdisjoint(THREADS):
+            unlimited = {name: value for name, value in variables.items() if name not in THREADS}
+            self._alone = _Row(Nursery(unlimited, judge))
         self._course, self._ahead, self._lock = _packed(course), ahead or _ahead(), Lock()
-        self._ready: list[Started] = []
         self._working: set[Started] = set()
         self._closed = False
 
     def __enter__(self) -> "Places":
-        self._refill()
+        self._refill(self._beside)
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
-            left = [*self._ready, *self._working]
+            left = {*self._beside.ready, *self._alone.ready, *self._working}
         for process in left:  # all at once
             process.signal(signal.SIGTERM)
         for process in left:
             process.end(_END_S)
-        self._nursery.close()
+        self._beside.nursery.close()
+        self._alone.nursery.close()
 
     def grade(self, piece: Piece) -> Done:
         """Grade a piece in a place; one whose process is killed again and again is refused.
@@ -84,10 +101,12 @@ class Places:
             CourseError: the course's disk failed.
             EngineError: the places were closed.
         """
+        timed = piece.record.step in _TIMED
+        row = self._alone if timed else self._beside
         for _ in range(_TRIES):
-            process = self._taken()
-            if not self._ready or piece.record.step not in _TIMED:  # which waits, to be alone, for what is started
-                self._refill()
+            process = self._taken(row)
+            if not row.ready or not timed:  # which waits, to be alone, for what is started
+                self._refill(row)
             try:
                 answer = _asked(process, piece)
             finally:
@@ -99,11 +118,11 @@ class Places:
         why = f"the process that graded it was killed {_TRIES} times: look at memory"
         return Done(piece.record, why, killed=True)
 
-    def _taken(self) -> Started:
+    def _taken(self, row: _Row) -> Started:
         with self._lock:
             if self._closed:
                 raise EngineError("grading was stopped")
-            process = self._ready.pop(0) if self._ready else self._started()
+            process = row.ready.pop(0) if row.ready else self._started(row)
             self._working.add(process)
         return process
 
@@ -112,13 +131,13 @@ class Places:
         with self._lock:
             self._working.discard(process)
 
-    def _refill(self) -> None:
+    def _refill(self, row: _Row) -> None:
         with self._lock:
-            while not self._closed and len(self._ready) < self._ahead:
-                self._ready.append(self._started())
+            while not self._closed and len(row.ready) < self._ahead:
+                row.ready.append(self._started(row))
 
-    def _started(self) -> Started:
-        process = self._nursery.start()
+    def _started(self, row: _Row) -> Started:
+        process = row.nursery.start()
         with suppress(OSError):  # one that is dead already is seen when it is asked
             process.stdin.write(self._course)
             process.stdin.flush()

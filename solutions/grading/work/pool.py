@@ -11,7 +11,7 @@ from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.work.memory import memory_bytes
 from solutions.grading.work.piece import Done, Piece, grade
-from solutions.grading.work.place import Places
+from solutions.grading.work.place import THREADS, Places
 
 __all__ = ["HERE", "Beside", "Pool", "drive", "jobs_here"]
 
@@ -90,7 +90,8 @@ class Beside:
 def jobs_here(number: int | None = None) -> list[dict[str, str]]:
     """Return the variables of so many jobs on this machine.
 
-    Without a number: on real TensorRT one a GPU; else one a core, as far as the memory goes.
+    Without a number: on real TensorRT one a GPU; else one a core, as far as the memory goes, and several share the
+    cores out: were each to have a thread on all of them, threads that wait for a taken core would spin.
     """
     if ENGINE == "tensorrt":
         import torch
@@ -101,7 +102,9 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
         return [{"CUDA_VISIBLE_DEVICES": devices[index % len(devices)]} if devices else {} for index in range(count)]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     fit = int(memory_bytes() // _MEMORY_BYTES)
-    return [{} for _ in range(number or max(1, min(cores, fit)))]
+    count = number or max(1, min(cores, fit))
+    threads = {} if count == 1 else {THREADS[0]: str(max(1, cores // count))}
+    return [threads for _ in range(count)]
 
 
 def _distinct(jobs: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
