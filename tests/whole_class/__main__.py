@@ -17,6 +17,7 @@ os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the bank is imported
 from helpers.backend import DEVICE
 from helpers.errors import LabError
 from helpers.files import read_json, write_json
+from helpers.lab import STEPS
 from solutions.checks.core.claim import CELLS
 from solutions.grading.journal import code_digest
 from tests.whole_class.course import Failed
@@ -32,17 +33,19 @@ def main(
     only: Annotated[str, typer.Option(help=f"One part: {', '.join(PARTS)}.")] = "",
     students: Annotated[int, typer.Option(min=9, help="How many; fewer, to try the test itself.")] = STUDENTS,
     jobs: Annotated[int, typer.Option(min=2, help="How many are graded at a time in `beside`; on two cores 2.")] = 2,
+    short: Annotated[bool, typer.Option(help="Without those who hand in all eight steps.")] = False,
 ) -> None:
     """Grade the class in every way; exit code 1 where points differ from those predicted."""
     if only not in ("", *PARTS):
         sys.exit(f"error: no part {only!r}; there are {', '.join(PARTS)}")
-    group = Class(generated(number=students), folder.resolve(), jobs)
+    drawn = [one for one in generated(number=students) if not short or len(one.steps) < len(STEPS)]
+    group = Class(drawn, folder.resolve(), jobs)
     failed = 0
     for name, part in PARTS.items():
         if only in ("", name) and _known(group, name) is None:
             failed += not _tried(name, part, group)
     parts = {name: found for name in PARTS if (found := _known(group, name))}
-    about = {"machine": DEVICE, "seed": SEED, "students": students, "steps": group.pieces, "jobs": jobs}
+    about = {"machine": DEVICE, "seed": SEED, "students": len(drawn), "steps": group.pieces, "jobs": jobs}
     write_json(out, {**about, **_ratios(parts), **_foretold(parts), **parts})
     print(f"{len(parts)} of {len(PARTS)} parts → {out}")
     sys.exit(1 if failed else 0)
@@ -87,9 +90,9 @@ def _foretold(parts: dict[str, Any]) -> dict[str, Any]:
     The model: a step that measures time has its machine to itself, for as long as it took alone; of the others two are
     graded beside each other, as much faster as the class was; at the end one submission is waited for.
     """
-    if not {"first", "serial", "beside"} <= parts.keys():
+    alone = parts.get("first", {}).get("seconds_by_step", {})
+    if not {"serial", "beside"} <= parts.keys() or set(alone) != set(STEPS):
         return {}
-    alone = parts["first"]["seconds_by_step"]
     timed = {about.step for about in CELLS.values() if about.timed}
     faster = parts["serial"]["seconds"] / parts["beside"]["seconds"]
     each = sum(took / (1 if step in timed else faster) for step, took in alone.items())

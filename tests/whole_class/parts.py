@@ -52,8 +52,8 @@ class Class:
 
 
 def first(group: Class) -> dict[str, Any]:
-    """One who handed in everything, twice: the first time makes the references of this machine."""
-    whole = next(student for student in group.students if len(student.steps) == 8)
+    """One who handed in most, twice: the first time makes the references of this machine."""
+    whole = max(group.students, key=lambda student: len(student.steps))
     alone = replace(group, students=[whole])
     root = alone.course("first")
     with Run(root, ("--jobs", "1", "--again")) as run:
