@@ -7,8 +7,21 @@ what holds where.
 
 from solutions.sandbox.choice import KINDS, VARIABLE, chosen, command, trouble
 from solutions.sandbox.disk import remove
-from solutions.sandbox.room import Done, Limits, Room
+from solutions.sandbox.room import THREADS, Done, Limits, Room
 from solutions.sandbox.running import run
 from solutions.sandbox.watch import Watch
 
-__all__ = ["KINDS", "VARIABLE", "Done", "Limits", "Room", "Watch", "chosen", "command", "remove", "run", "trouble"]
+__all__ = [
+    "KINDS",
+    "THREADS",
+    "VARIABLE",
+    "Done",
+    "Limits",
+    "Room",
+    "Watch",
+    "chosen",
+    "command",
+    "remove",
+    "run",
+    "trouble",
+]

@@ -14,6 +14,7 @@ __all__ = [
     "ROOT",
     "SITE",
     "STANDARD",
+    "THREADS",
     "Done",
     "Limits",
     "Room",
@@ -31,9 +32,12 @@ SITE = Path(__file__).parent / "site"
 GPU_FILES = ("dev/nvidia*", "dev/nvidia-caps/*")
 """NVIDIA's devices, as globs below /."""
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""What limits the threads of libraries; OpenBLAS and MKL go by the first where theirs is not set."""
+
 _PASSED = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "LD_LIBRARY_PATH"),
-    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    *THREADS,
     *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH", "CUDA_MODULE_LOADING"),
     *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
     *("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_CUDA", "TRT_LAB_DATA", "TRT_LAB_MODEL", "TRT_LAB_QUICK"),

@@ -187,12 +187,12 @@ def test_several_at_a_time_share_the_cores_out(monkeypatch: pytest.MonkeyPatch) 
 def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
     four: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits: dict[str, set[str | None]] = {}
+    names, limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), {}
 
     def asked(process: Started, piece: Piece) -> Piece:
         until(lambda: any("ipykernel_launcher" in " ".join(one.cmdline()) for one in _below(process.pid)))
         kernels = [one for one in _below(process.pid) if "ipykernel_launcher" in " ".join(one.cmdline())]
-        limits[piece.record.step] = {one.environ().get("OMP_NUM_THREADS") for one in kernels}
+        limits[piece.record.step] = {tuple(map(one.environ().get, names)) for one in kernels}
         return piece
 
     monkeypatch.setattr(place, "_asked", asked)
@@ -200,7 +200,7 @@ def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
     with place.Places(four, {"OMP_NUM_THREADS": "1"}) as places:
         for step in ("01_export", "02_fp16", "06_benchmark"):
             places.grade(Piece(four, StepRecord("a", step), b""))
-    assert limits == {"01_export": {"1"}, "02_fp16": {None}, "06_benchmark": {None}}
+    assert limits == {"01_export": {("1", "1")}, "02_fp16": {(None, None)}, "06_benchmark": {(None, None)}}
 
 
 def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.journal import SETTINGS, code_digest
 from solutions.grading.work.piece import Done, Piece
-from solutions.grading.work.place import THREADS, Places
+from solutions.grading.work.place import Places
+from solutions.sandbox import THREADS
 
 __all__ = ["OnDask", "on_dask", "on_slurm", "slurm_task"]
 

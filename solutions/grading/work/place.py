@@ -27,11 +27,9 @@ from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
 from solutions.grading.work.nursery import Nursery, Started
 from solutions.grading.work.piece import Done, Piece, grade
+from solutions.sandbox import THREADS
 
-__all__ = ["THREADS", "Places", "main"]
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What limits the threads of libraries; the others go by the first where they are not set."""
+__all__ = ["Places", "main"]
 
 _TRIES = 3
 """Of a piece whose process was killed: by somebody, or for the machine's memory."""

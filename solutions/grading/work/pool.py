@@ -11,7 +11,8 @@ from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.work.memory import memory_bytes
 from solutions.grading.work.piece import Done, Piece, grade
-from solutions.grading.work.place import THREADS, Places
+from solutions.grading.work.place import Places
+from solutions.sandbox import THREADS
 
 __all__ = ["HERE", "Beside", "Pool", "drive", "jobs_here"]
 
