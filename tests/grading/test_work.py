@@ -7,7 +7,9 @@ import signal
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -60,9 +62,10 @@ def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
 def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: Course) -> None:
     with place.Places(four) as places:
         (process,) = places._beside.ready
-        until(lambda: any("ipykernel_launcher" in " ".join(one.cmdline()) for one in _below(process.pid)))
+        until(lambda: _kernels(process))
         nursery = psutil.Process(process.pid).parent()
-        copies = [one.pid for one in _below(nursery.pid) if one.cmdline() == nursery.cmdline()]
+        same = nursery.cmdline()
+        copies = [one["pid"] for one in _below(nursery.pid) if one["cmdline"] == same]
         assert copies[0] == process.pid and len(copies) == 2
     until(lambda: not any(map(psutil.pid_exists, [nursery.pid, *copies])))
 
@@ -89,8 +92,19 @@ def test_where_no_notebook_could_import_what_it_needs_nothing_is_graded(
     assert not (four.root / "grades.csv").exists()
 
 
-def _below(pid: int) -> list[psutil.Process]:
-    return psutil.Process(pid).children(recursive=True)
+def _below(pid: int) -> list[dict[str, Any]]:
+    """The processes below one, but those that end while they are looked at."""
+    below = []
+    for process in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            below.append(process.as_dict(["pid", "cmdline", "environ"]))
+    return below
+
+
+def _kernels(process: Started) -> list[dict[str, str]]:
+    """The environment of each process below a place that is its kernel, or the sandbox around it."""
+    below = _below(process.pid)
+    return [one["environ"] for one in below if one["environ"] and "ipykernel_launcher" in " ".join(one["cmdline"])]
 
 
 def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +204,8 @@ def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
     names, limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), {}
 
     def asked(process: Started, piece: Piece) -> Piece:
-        until(lambda: any("ipykernel_launcher" in " ".join(one.cmdline()) for one in _below(process.pid)))
-        kernels = [one for one in _below(process.pid) if "ipykernel_launcher" in " ".join(one.cmdline())]
-        limits[piece.record.step] = {tuple(map(one.environ().get, names)) for one in kernels}
+        until(lambda: _kernels(process))
+        limits[piece.record.step] = {tuple(map(kernel.get, names)) for kernel in _kernels(process)}
         return piece
 
     monkeypatch.setattr(place, "_asked", asked)
