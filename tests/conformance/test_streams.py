@@ -12,6 +12,7 @@ from tests.conformance.support import Buffers, build, load, relative_error
 SHAPE = (4, 64, 48, 48)
 # Enough work that a fast GPU is still at it when a slow interpreter has enqueued all of it.
 MANY = 16
+TRIES = 5  # of what this thread sees only where the machine does not stop it for as long as the work takes
 X = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
 
 
@@ -30,6 +31,10 @@ def expected() -> np.ndarray:
 
 
 def test_enqueue_returns_before_the_work_is_done(buffers: Buffers) -> None:
+    assert any(_returns_early(buffers) for _ in range(TRIES))
+
+
+def _returns_early(buffers: Buffers) -> bool:
     done = cuda.Event()
     start = time.perf_counter()
     for _ in range(MANY):
@@ -38,8 +43,8 @@ def test_enqueue_returns_before_the_work_is_done(buffers: Buffers) -> None:
     enqueued, reached = time.perf_counter() - start, done.query()
     buffers.stream.synchronize()
     total = time.perf_counter() - start
-    assert reached is False and done.query() is True
-    assert enqueued < 0.7 * total
+    assert done.query() is True
+    return reached is False and enqueued < 0.7 * total
 
 
 def test_copies_and_execution_run_in_the_streams_order(buffers: Buffers, expected: np.ndarray) -> None:
@@ -55,12 +60,18 @@ def test_copies_and_execution_run_in_the_streams_order(buffers: Buffers, expecte
 
 def test_output_is_not_there_before_synchronise(buffers: Buffers, expected: np.ndarray) -> None:
     host_out = cuda.pagelocked_zeros(SHAPE, np.float32)
-    for _ in range(MANY):
-        assert buffers.context.execute_async_v3(buffers.stream.handle)
-    cuda.memcpy_dtoh_async(host_out, buffers.memory["y"], buffers.stream)
-    early = float(np.abs(host_out[-1, -1, -1]).max())
-    buffers.stream.synchronize()
-    assert early == 0 and relative_error(host_out, expected) < 1e-5
+    early = []
+    for _ in range(TRIES):
+        host_out[...] = 0
+        for _ in range(MANY):
+            assert buffers.context.execute_async_v3(buffers.stream.handle)
+        cuda.memcpy_dtoh_async(host_out, buffers.memory["y"], buffers.stream)
+        early.append(float(np.abs(host_out[-1, -1, -1]).max()))
+        buffers.stream.synchronize()
+        assert relative_error(host_out, expected) < 1e-5
+        if early[-1] == 0:
+            break
+    assert early[-1] == 0
 
 
 def test_synchronous_copy_waits_for_the_streams(buffers: Buffers, expected: np.ndarray) -> None:

@@ -23,7 +23,7 @@ from helpers.probes.codec import MOST_BYTES, pack
 from helpers.probes.serve import serve
 from helpers.probes.student import Student
 from solutions.grading.faults import CourseError
-from solutions.grading.judge.door import Door
+from solutions.grading.judge.door import SLACK_S, Door
 from solutions.grading.judge.handle import Process
 from solutions.grading.layout import ROOT
 
@@ -37,7 +37,7 @@ def place() -> Iterator[str]:
         yield f"{folder}/door"
 
 
-def _asked(place: str, kernel: Kernel, *, slack_s: float = 5.0, calls: int = 1, **call: object) -> list[object]:
+def _asked(place: str, kernel: Kernel, *, slack_s: float = SLACK_S, calls: int = 1, **call: object) -> list[object]:
     """Return what each of some calls gives, a value or what was found in its place, of a kernel's side `kernel`."""
     over, told = os.pipe()
 
@@ -75,15 +75,16 @@ def _listening(place: str) -> Iterator[socket.socket]:
         yield channel
 
 
-def _answering(*messages: bytes, stays_s: float = 0.0) -> Kernel:
-    """Return a kernel's side that answers the first request with these bytes, as they are."""
+def _answering(*messages: bytes, stays: bool = False) -> Kernel:
+    """Return a kernel's side that answers the first request with these bytes, as they are; `stays` until it is left."""
 
     def kernel(place: str) -> None:
         with _listening(place) as channel:
             read_message(channel, REQUEST)
             for message in messages:
                 channel.sendall(message)
-            time.sleep(stays_s)
+            while stays and channel.recv(1 << 16):
+                pass
 
     return kernel
 
@@ -107,8 +108,8 @@ def test_a_kernel_that_serves_answers_every_call(place: str) -> None:
         (_answering(_head(100) + b"cut off"), "the connection ended"),
         (_answering(_head(3) + b"abc"), "cannot be read"),
         (_answering(_head(len(pack(["x"]))) + pack(["x"])), "none of this lab's"),
-        (_answering(stays_s=0.5), "the time was over"),
-        (_answering(*[_head(1, b"W") + b"?"] * 50, stays_s=0.5), "the time was over"),
+        (_answering(stays=True), "the time was over"),
+        (_answering(*[_head(1, b"W") + b"?"] * 50, stays=True), "the time was over"),
     ],
     ids=[
         "never",
@@ -124,7 +125,7 @@ def test_a_kernel_that_serves_answers_every_call(place: str) -> None:
     ],
 )
 def test_what_is_no_answer_is_missed_and_says_why(place: str, kernel: Kernel, said: str) -> None:
-    found = _asked(place, kernel, slack_s=0.2, calls=2)
+    found = _asked(place, kernel, slack_s=0.2 if said == "the time was over" else SLACK_S, calls=2)
     assert said in found[0]
     assert isinstance(found[1], str), "the second call is answered at once"
 

@@ -1,5 +1,6 @@
 """Pieces of work in places beside each other: the same grades as one after the other, whatever is killed."""
 
+import fcntl
 import itertools
 import os
 import re
@@ -217,22 +218,33 @@ def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
 
 
 def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:
-    gate, lines = Gate(tmp_path / "gate"), []
+    gate, lines, leave = Gate(tmp_path / "gate"), [], threading.Event()
 
-    def pass_through(name: str, alone: bool, seconds: float) -> None:
+    def pass_through(name: str, alone: bool) -> None:
         with gate.passed(alone=alone):
             lines.append(f"{name} in")
-            time.sleep(seconds)
+            leave.wait(60)
             lines.append(f"{name} out")
 
-    def start(name: str, alone: bool, seconds: float) -> threading.Thread:
-        thread = threading.Thread(target=pass_through, args=(name, alone, seconds))
-        thread.start()
-        time.sleep(0.2)
-        return thread
+    def somebody_waits() -> bool:
+        with (tmp_path / "gate" / "entry").open() as entry:
+            try:
+                fcntl.flock(entry, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
-    threads = [start("a", False, 0.6), start("alone", True, 0.1), start("b", False, 0.0)]
-    for thread in threads:
+    a, alone, b = (
+        threading.Thread(target=pass_through, args=each) for each in (("a", False), ("alone", True), ("b", False))
+    )
+    a.start()
+    until(lambda: lines == ["a in"])
+    alone.start()
+    until(somebody_waits)
+    b.start()
+    time.sleep(0.2)  # in which b would overtake
+    leave.set()
+    for thread in (a, alone, b):
         thread.join()
     assert lines == ["a in", "a out", "alone in", "alone out", "b in", "b out"]  # b does not overtake
 
