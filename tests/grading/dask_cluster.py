@@ -38,7 +38,7 @@ def cluster(folder: Path, *environments: Mapping[str, str], resources: str = "TI
 
     try:
         start("scheduler", "--port", 0, environment={})
-        until(file.is_file)
+        until(lambda: file.is_file() and file.read_text())  # made empty, then written
         address = json.loads(file.read_text())["address"]
         for environment in environments:
             start("worker", "--nthreads", 1, "--no-nanny", "--resources", resources, environment=environment)
