@@ -105,16 +105,23 @@ def slurm_task(course: Course) -> Iterator[Any]:
     """
     try:
         from dask_jobqueue.slurm import SLURMRunner
+        from distributed.utils import json_load_robust
     except ImportError as error:
         raise InputError("dask-jobqueue is not installed here; install it with  pip install -e '.[slurm]'") from error
     if int(os.environ.get("SLURM_NTASKS", "0")) < 3:
         found = os.environ.get("SLURM_NTASKS", "no SLURM job")
         raise InputError(f"--slurm runs under srun with 3 tasks or more (scheduler, this, workers); found {found}")
+
+    class Runner(SLURMRunner):
+        async def get_scheduler_address(self) -> str:
+            """Read it once it is written: the base reads the file as soon as it is there, empty or not."""
+            return str(json_load_robust(self.scheduler_file)["address"])
+
     options = {"nthreads": 1, "resources": {"GPU" if ENGINE == "tensorrt" else "TIMING": 1}}
     place = course.root / f".dask-{os.environ['SLURM_JOB_ID']}.json"
     with ExitStack() as stack:
         stack.callback(place.unlink, missing_ok=True)
-        yield stack.enter_context(SLURMRunner(scheduler_file=str(place), worker_options=options))
+        yield stack.enter_context(Runner(scheduler_file=str(place), worker_options=options))
 
 
 @contextmanager
