@@ -1,6 +1,5 @@
 """A scheduler of Dask and its workers, as processes of this machine."""
 
-import json
 import os
 import subprocess
 import sys
@@ -27,6 +26,8 @@ class Cluster:
 @contextmanager
 def cluster(folder: Path, *environments: Mapping[str, str], resources: str = "TIMING=1") -> Iterator[Cluster]:
     """Start a scheduler, and a worker with each of these variables besides our own; end them afterwards."""
+    from distributed.utils import json_load_robust
+
     file, processes = folder / "scheduler.json", []
 
     def start(name: str, *options: object, environment: Mapping[str, str]) -> None:
@@ -38,8 +39,7 @@ def cluster(folder: Path, *environments: Mapping[str, str], resources: str = "TI
 
     try:
         start("scheduler", "--port", 0, environment={})
-        until(lambda: file.is_file() and file.read_text())  # made empty, then written
-        address = json.loads(file.read_text())["address"]
+        address = json_load_robust(file, timeout=60)["address"]
         for environment in environments:
             start("worker", "--nthreads", 1, "--no-nanny", "--resources", resources, environment=environment)
         until(lambda: _workers(address) == len(environments))
