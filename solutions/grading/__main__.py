@@ -39,6 +39,7 @@ from solutions.grading.scratch import remove_left_over
 from solutions.grading.submissions import Submission, find_submissions
 from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.pool import Pool
+from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
 
 
@@ -86,6 +87,8 @@ def main(
             )
         with course_faults():
             found = Course.at(course)
+            if not rebuild:
+                check_worth(found)
             if dry_run:
                 return _foretold(found, students, steps, resume, say)
             with _task(found, slurm) as runner, course_lock(found.root, wait=wait, say=say):

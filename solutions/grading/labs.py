@@ -23,6 +23,7 @@ from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, reposi
 from solutions.grading.course import Course
 from solutions.grading.executed import ABOUT
 from solutions.grading.layout import ROOT
+from solutions.grading.worth import check_worth
 
 __all__ = ["ANSWERS", "FIRST_CELL", "hand_out", "make_labs"]
 
@@ -81,8 +82,10 @@ def hand_out(course: Course, folder: Path) -> list[str]:
     """Write every step that is present to the new folder `folder`/<step>/, marked as handed out; return the steps.
 
     Raises:
-        InputError: a step could not be made, or would show what students must not see.
+        InputError: a step could not be made, would show what students must not see, or a cell has other points than its
+            claims.
     """
+    check_worth(course)
     for step in course.present:
         course.generate(step, folder)
         path = folder / step / f"{step}.ipynb"
@@ -124,7 +127,8 @@ def main() -> None:
     try:
         steps, kept = make_labs(Course.at("."), Path("labs"))
     except LabError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     print(f"labs/: {', '.join(steps)}")
     if kept:
         print(

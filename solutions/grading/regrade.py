@@ -38,6 +38,7 @@ from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.piece import write_feedback
+from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
 
 __all__ = ["FOLDER", "MEASURED", "OVERRULED", "PUBLISHED", "Moved", "moves", "preview", "publish"]
@@ -205,6 +206,8 @@ def main(
             raise InputError("choose one: --diff shows what would move, --publish takes it into the course")
         with course_faults():
             found = Course.at(course)
+            if diff:
+                check_worth(found)
             with course_lock(found.root, wait=wait, say=say):
                 check_gradebook(found)
                 if published:

@@ -97,7 +97,8 @@ def main(
             raise InputError(f"solutions/ is not as it was executed ({'; '.join(old)}); {advice}")
         names = make_release(Path("."), target)
     except LabError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     print(f"{target}: {len(names)} files, {target.stat().st_size / 1e6:.1f} MB")
     print(f"Notebooks opened in Colab and Kaggle fetch it from {bundle_address(ROOT)}")
 

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.errors import InputError
 from helpers.missed import Missed
-from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned, claims_of
+from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned
 from solutions.checks.core.decide import decide, run_claims
 from solutions.checks.core.record import read_record, record_path
 from solutions.checks.core.seed import SEED_VARIABLE, cell_seed, fresh_seed
@@ -82,12 +82,9 @@ def _graded_cells() -> dict[str, float]:
     return found
 
 
-def test_every_test_cell_is_worth_its_claims_and_the_criteria_add_up_to_100() -> None:
+def test_the_test_cells_are_all_known_and_the_criteria_add_up_to_100() -> None:
     cells = _graded_cells()
     assert set(cells) == set(CELLS)
-    for name, points in cells.items():
-        if name != "analysis":  # the one that a person reads
-            assert points == pytest.approx(sum(claim.points for claim in claims_of(name))), name
     for criterion in CRITERIA:
         total = sum(points for name, points in cells.items() if CELLS[name].criterion == criterion)
         assert total == pytest.approx(EXPECTED[criterion]), criterion

@@ -48,11 +48,6 @@ def test_a_data_set_that_raises_loses_its_claims_without_failing_the_check():
     assert set(results("calibration_dataset", CalibrationDataset=CalibrationDataset).values()) == {"lost"}
 
 
-def test_points_of_the_step_add_up():
-    points = {"calibration_dataset": 4, "calibrator": 4, "int8_engine": 3, "int8_calibration": 2, "int8_speed": 6}
-    assert {cell: sum(claim.points for claim in claims_of(cell)) for cell in points} == points
-
-
 def test_trusted_scales_name_tensors_of_the_small_network():
     scales = trusted_scales(tiny_onnx(5), 5, 8, 1.0)
     assert {"input", "relu0", "conv3"} <= set(scales)
