@@ -1,6 +1,7 @@
 """The one file that imports openvino: reads ONNX, compiles, exports, imports, infers and lists what will run.
 
-Everything above it speaks ONNX, NumPy and TensorRT's terms.
+Everything above it speaks ONNX, NumPy and TensorRT's terms. OpenVINO is imported when it is first used: the package can
+be imported beside real TensorRT without it.
 """
 
 import io
@@ -10,10 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
-import openvino as ov
-from openvino._offline_transformations import compress_model_transformation
+
+if TYPE_CHECKING:
+    import openvino as ov
 
 __all__ = [
     "Compiled",
@@ -31,17 +35,23 @@ __all__ = [
 
 Bounds = Mapping[str, list[tuple[int, int]]]
 _VNNI = frozenset({"avx_vnni", "avx512_vnni", "amx_int8"})
-_TYPES = {"f32": ov.Type.f32, "f16": ov.Type.f16, "bf16": ov.Type.bf16}
 
 
 @lru_cache(maxsize=1)
-def _core() -> ov.Core:
-    return ov.Core()
+def _openvino() -> ModuleType:
+    import openvino
+
+    return openvino
+
+
+@lru_cache(maxsize=1)
+def _core() -> "ov.Core":
+    return _openvino().Core()
 
 
 def version() -> str:
     """Return OpenVINO's version, for example `2026.4.1`."""
-    return ov.get_version().split("-")[0]
+    return _openvino().get_version().split("-")[0]
 
 
 def cpu_name() -> str:
@@ -150,7 +160,7 @@ class Port:
 class Request:
     """One inference request: owns its activations; inputs and outputs may live in the caller's memory."""
 
-    def __init__(self, compiled: ov.CompiledModel) -> None:
+    def __init__(self, compiled: "ov.CompiledModel") -> None:
         self._request = compiled.create_infer_request()
         self._ports = {name: port for port in (*compiled.inputs, *compiled.outputs) for name in port.get_names()}
         self._bound: dict[str, ov.Tensor] = {}
@@ -171,7 +181,7 @@ class Request:
 
     def bind(self, name: str, array: np.ndarray) -> None:
         """Let tensor `name` live in `array` (contiguous, of the tensor's exact shape and dtype)."""
-        tensor = ov.Tensor(array, shared_memory=True)
+        tensor = _openvino().Tensor(array, shared_memory=True)
         self._bound[name] = tensor
         self._request.set_tensor(self._ports[name], tensor)
 
@@ -191,7 +201,7 @@ class Request:
 class Compiled:
     """A compiled model."""
 
-    def __init__(self, compiled: ov.CompiledModel) -> None:
+    def __init__(self, compiled: "ov.CompiledModel") -> None:
         self._compiled = compiled
 
     def create_request(self) -> Request:
@@ -235,7 +245,11 @@ class Compiled:
 
 
 def _config(hint: str, at_once: int = 1, profiling: bool = False) -> dict[str, object]:
-    config = {"INFERENCE_PRECISION_HINT": _TYPES[hint], "PERFORMANCE_HINT": "LATENCY", "PERF_COUNT": profiling}
+    config = {
+        "INFERENCE_PRECISION_HINT": getattr(_openvino().Type, hint),
+        "PERFORMANCE_HINT": "LATENCY",
+        "PERF_COUNT": profiling,
+    }
     return (
         config
         if at_once == 1
@@ -264,13 +278,14 @@ def compile_model(
     """
     loaded = _core().read_model(model)
     if bounds:
-        loaded.reshape(
-            {name: ov.PartialShape([ov.Dimension(*pair) for pair in pairs]) for name, pairs in bounds.items()}
-        )
+        shape, size = _openvino().PartialShape, _openvino().Dimension
+        loaded.reshape({name: shape([size(*pair) for pair in pairs]) for name, pairs in bounds.items()})
     keep = set(keep_float)
     if keep:
         loaded = _marked_precise(loaded, keep)
     if half_weights:
+        from openvino._offline_transformations import compress_model_transformation
+
         compress_model_transformation(loaded)
     return Compiled(_core().compile_model(loaded, "CPU", _config(hint)))
 
@@ -287,7 +302,7 @@ def import_model(blob: bytes, hint: str, at_once: int = 1, profiling: bool = Fal
     return Compiled(_core().import_model(io.BytesIO(blob), "CPU", _config(hint, at_once, profiling)))
 
 
-def _marked_precise(model: ov.Model, names: set[str]) -> ov.Model:
+def _marked_precise(model: "ov.Model", names: set[str]) -> "ov.Model":
     """Mark nodes, weights among them, so that they stay in FP32.
 
     The attribute (`precise`, DisablePrecisionConversion) can only be set by the IR reader, so the model goes through
@@ -295,10 +310,10 @@ def _marked_precise(model: ov.Model, names: set[str]) -> ov.Model:
     """
     with tempfile.TemporaryDirectory() as folder:
         xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
-        ov.serialize(model, xml, weights)
+        _openvino().serialize(model, xml, weights)
         xml.write_text(_mark_layers(xml.read_text(), names))
         data = np.fromfile(weights, np.uint8)
-        tensor = ov.Tensor(data if data.size else np.zeros(1, np.uint8))
+        tensor = _openvino().Tensor(data if data.size else np.zeros(1, np.uint8))
         return _core().read_model(xml.read_text(), tensor)
 
 
@@ -323,7 +338,7 @@ def _text(info: object, key: str) -> str:
     return info[key].astype(str) if key in info else ""
 
 
-def _executed_nodes(model: ov.Model) -> list[ExecutedNode]:
+def _executed_nodes(model: "ov.Model") -> list[ExecutedNode]:
     operations = list(model.get_ordered_ops())
     index = {op.friendly_name: i for i, op in enumerate(operations)}
     nodes: list[ExecutedNode] = []
@@ -351,7 +366,7 @@ def _executed_nodes(model: ov.Model) -> list[ExecutedNode]:
     return nodes
 
 
-def _bounds_of(shape: ov.PartialShape) -> list[tuple[int, int]]:
+def _bounds_of(shape: "ov.PartialShape") -> list[tuple[int, int]]:
     if shape.rank.is_dynamic:
         return []
     return [(d.get_min_length(), d.get_max_length()) for d in shape]

@@ -72,7 +72,7 @@ award("qdq.record", 0.2, results.record, cell=RESULTS_CELL)
 def _trusted_plan(model: bytes) -> bytes:
     """Return the pipeline's engine of a model that has its Q/DQ nodes."""
     sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), engine.BATCHES, strict=True))
-    return served.built(model, {"precision": "int8", **sizes})
+    return served.built(model, {"precision": "int8", "strict": True, **sizes})
 
 
 @claim("qdq.of_the_file", cell=RESULTS_CELL, points=0.2, title="The engine is that of the file")

@@ -17,11 +17,9 @@ def differs(asked: str | None, ran_in: str | None) -> bool:
 
 
 def ran_text(asked: str | None, ran_in: str | None) -> str | None:
-    """Return a table's words: "FP16", "BF16 (asked FP16)", "stored FP16, ran FP32"; None where it is not known."""
+    """Return a table's words: "FP16", "BF16 (asked FP16)"; None where it is not known."""
     if ran_in is None:
         return None
-    if (asked, ran_in) == ("fp16", "fp32"):  # an engine that did not even store it would not have been built
-        return "stored FP16, ran FP32"
     return ran_in.upper() + (f" (asked {asked.upper()})" if asked and differs(asked, ran_in) else "")
 
 

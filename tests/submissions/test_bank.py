@@ -44,6 +44,20 @@ def test_entries_for_another_api_run_in_a_process_that_speaks_it(monkeypatch: py
     assert {(one.step, one.kind) for one in BANK if one.api == 11} >= {("02_fp16", "right"), ("04_int8", "right")}
 
 
+def test_beside_real_tensorrt_the_bank_is_imported_without_openvino(tmp_path: Path) -> None:
+    stand_in = "from unittest.mock import MagicMock\n__version__ = '8.6.0'\ndef __getattr__(name): return MagicMock()\n"
+    (tmp_path / "pycuda").mkdir()
+    for name in ("tensorrt.py", "pycuda/__init__.py", "pycuda/autoprimaryctx.py", "pycuda/driver.py"):
+        (tmp_path / name).write_text(stand_in)
+    modules = [f"tests.submissions.{path.stem}" for path in sorted(Path(__file__).parent.glob("[!_]*.py"))]
+    code = f"import sys; sys.modules['openvino'] = None; import helpers.backend, {', '.join(modules)}"
+    command = [sys.executable, "-c", f"{code}; print(helpers.backend.ENGINE)"]
+    search = os.pathsep.join([str(tmp_path), str(ROOT)])
+    environment = {**os.environ, "TRT_LAB_ENGINE": "tensorrt", "TRT_LAB_CUDA": "pycuda", "PYTHONPATH": search}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("tensorrt\n", 0), done.stderr[-2000:]
+
+
 def test_real_tensorrt_has_only_the_entries_for_its_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bank, "ENGINE", "tensorrt")
     monkeypatch.setattr(bank, "API", 11)

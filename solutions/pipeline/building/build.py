@@ -11,12 +11,12 @@ from typing import Any
 from helpers.backend import describe, trt
 from helpers.errors import EngineError, InputError
 from helpers.files import atomic_path, atomic_write, sha256, write_json
-from helpers.layers import count_precisions, engine_layers
+from helpers.layers import Layer, count_precisions, engine_layers
 from solutions.pipeline.building.build_options import PRECISIONS, BuildOptions
 from solutions.pipeline.building.calibration import attached, batches_of, recorded, scales_of
 from solutions.pipeline.building.layer_precisions import Constraints, check_ran, constrain, resolve
 from solutions.pipeline.building.typed import has_strong_types, typed_model
-from solutions.pipeline.building.what_ran import check_held, check_quantised, what_ran
+from solutions.pipeline.building.what_ran import WhatRan, contradiction, unquantised, what_ran
 from solutions.pipeline.engines.engine_log import LOG, Messages
 from solutions.pipeline.engines.inference import deserialize
 from solutions.pipeline.engines.network import ParsedModel, parse_onnx, parse_typed, profile_of
@@ -108,7 +108,7 @@ def build_engine(
     Raises:
         InputError: bad options, model, calibration data or cache.
         EngineError: TensorRT could not build it; the text holds what TensorRT logged. Or a layer did not run in the
-            precision that it was to have.
+            precision that it was to have; with `strict`, also where TensorRT took another for all layers.
     """
     options.check()
     if options.typed and typed_path(engine_path).resolve() == Path(onnx_path).resolve():
@@ -271,9 +271,7 @@ def _record(job: _Job, config: "trt.IBuilderConfig", plan: bytes, seconds: float
     layers = engine_layers(deserialize(plan)[0])
     check_ran(job.constraints, layers)
     ran = what_ran(options.precision, layers)
-    if not job.constraints.asked:
-        check_held(ran)
-    check_quantised(job.quantised, layers)
+    surprises = _surprises(job, ran, layers)
     return BuildRecord(
         engine_path=str(job.engine_path),
         engine=describe(),
@@ -295,13 +293,25 @@ def _record(job: _Job, config: "trt.IBuilderConfig", plan: bytes, seconds: float
         layer_precisions=count_precisions(layers),
         seconds=seconds,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        warnings=job.warnings,
+        warnings=[*surprises, *job.warnings],
         metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
         preprocessing=job.preprocessing.to_dict() if job.preprocessing else None,
         layer_constraints=job.constraints.to_dict(layers) if job.constraints.asked else None,
         ran=ran.to_dict(),
         typed_onnx=str(typed_path(job.engine_path)) if options.typed else None,
     )
+
+
+def _surprises(job: _Job, ran: WhatRan, layers: Sequence[Layer]) -> list[str]:
+    """Return what was asked for and does not run, as warnings; raise EngineError for them where the build is strict."""
+    held = None if job.constraints.asked else contradiction(ran)
+    quantised = unquantised(job.quantised, layers)
+    if job.options.strict and held:
+        raise EngineError(f"{held}; the engine is not kept. Build with --explicit, or ask for what runs")
+    if job.options.strict and quantised:
+        advice = "Name them in --layer-precisions, so that they get no Q/DQ"
+        raise EngineError(f"{quantised}; the engine is not kept. {advice}")
+    return [f"{text}; --strict refuses such an engine" for text in (held, quantised) if text]
 
 
 def _is_set(config: "trt.IBuilderConfig", name: str) -> bool:

@@ -35,7 +35,8 @@ class BuildOptions:
     Mixed precision: `keep_fp16` names groups, `layer_precisions` single layers (NAME:PRECISION), and
     `precision_constraints` is obey or prefer (layer_precisions.py).
 
-    `explicit` writes the precision into the model (typed.py), as TensorRT 11 does always.
+    `explicit` writes the precision into the model (typed.py), as TensorRT 11 does always. `strict` refuses an engine
+    in which nothing runs as asked (what_ran.py); else the record warns of it.
     """
 
     precision: str = "fp32"
@@ -60,6 +61,7 @@ class BuildOptions:
     layer_precisions: tuple[str, ...] = ()
     precision_constraints: str = "obey"
     explicit: bool = False
+    strict: bool = False
 
     @property
     def typed(self) -> bool:

@@ -223,6 +223,10 @@ def build(
             "other way.",
         ),
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse an engine in which nothing runs in the precision asked for."),
+    ] = False,
     timing_cache: Annotated[Path | None, typer.Option(help="Cache of tactic timings to use and write.")] = None,
     opt_level: Annotated[
         int | None, typer.Option(help="Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.")
@@ -262,6 +266,7 @@ def build(
             layer_precisions=tuple(split_values(layer_precisions)),
             precision_constraints=precision_constraints,
             explicit=explicit,
+            strict=strict,
         )
         record = build_engine(onnx, engine, options, progress=report, note=notes.append)
     for note in notes:
@@ -272,11 +277,14 @@ def build(
 
 
 def _print_build(engine: Path, record: "BuildRecord") -> None:
+    from helpers.arithmetic import has_half
+
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
     if record.ran and record.ran["said"]:
-        print_line(f"{record.ran['said']}: this processor has no arithmetic for it")
+        stored_alone = record.ran["said"].startswith("stored") and not has_half(record.precision)
+        print_line(record.ran["said"] + (": this processor has no arithmetic for it" if stored_alone else ""))
     if record.typed_onnx:
         print_line(f"the model with the precision written into it: {record.typed_onnx}")
     if record.layer_constraints:

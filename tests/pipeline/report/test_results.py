@@ -176,7 +176,7 @@ def test_most_layers_are_counted_without_those_that_do_not_say(counts, most):
     ("asked", "ran_in", "text"),
     [
         ("fp16", "bf16", "BF16 (asked FP16)"),
-        ("fp16", "fp32", "stored FP16, ran FP32"),
+        ("fp16", "fp32", "FP32 (asked FP16)"),
         ("tf32", "tf32", "TF32"),
         ("?", "int8", "INT8"),
         ("fp16", None, None),
