@@ -20,6 +20,9 @@ _STRIDE = BINS + 16
 _SIGN_OFF = np.int32(0x7FFFFFFF)
 _INFINITY_BITS = np.int32(0x7F800000)
 _LAST_BIN = np.int32(BINS - 1)
+_LARGEST = np.finfo(np.float32).max
+# Of a range up to this, float32 cannot hold how many bins are in 1: all of it is counted in bin 0.
+_LEAST_RANGE = np.float32(BINS * 2.0**-128)
 _TIE = 1e-12
 
 
@@ -100,8 +103,8 @@ def count_values(values, bits, rectified, counts, limits, limits_bits, bins, cop
             _flush(copies, counts)
             while top > limits_bits[0]:
                 _halve(counts)
-                limits[0] *= np.float32(2)
-        scale = np.float32(BINS) / limits[0] if limits[0] > 0 else np.float32(0)
+                limits[0] = min(limits[0] * np.float32(2), _LARGEST)
+        scale = np.float32(BINS) / limits[0] if limits[0] > _LEAST_RANGE else np.float32(0)
         if rectified:
             for j in range(chunk.size):
                 bins[j] = min(np.int32(max(chunk[j], np.float32(0)) * scale), _LAST_BIN)
@@ -127,8 +130,12 @@ def least_divergence(counts):
     For i bins: P is the first i bins with all mass beyond added to the last; Q the first i bins in 128 groups of
     index·128//i, each group's mass spread evenly over its bins that are not empty. KL(P‖Q) is infinite where Q is 0
     and P is not. In a group all q are equal, so its part of Σ p·log q needs only its mass and how many of its bins
-    are filled: both are differences of running sums, and a candidate costs 128 logarithms instead of i. The largest
-    i wins ties (seen of a bias of ten values, which many i keep without loss).
+    are filled: both are differences of running sums, and a candidate costs 128 logarithms instead of i. The smallest
+    i wins ties.
+
+    An i that clips more than it keeps is passed over. So is one that clips values if its last group holds most of
+    what it keeps: what is clipped goes there, so P and Q agree however much that is. With data away from zero, the
+    smallest value would be the range.
     """
     mass = np.zeros(BINS + 1)
     filled = np.zeros(BINS + 1)
@@ -143,7 +150,8 @@ def least_divergence(counts):
     for i in range(LEVELS, BINS + 1):
         tail = total - mass[i]
         last = mass[i] - mass[i - 1]
-        if mass[i] == 0 or (last == 0 and tail > 0):
+        last_group = mass[i] - mass[((LEVELS - 1) * i + LEVELS - 1) // LEVELS]
+        if tail >= mass[i] or (tail > 0 and (last == 0 or 2 * last_group > mass[i])):
             continue
         expected = weighted[i - 1] + ((last + tail) * np.log(last + tail) if last + tail > 0 else 0.0)
         low = 0
@@ -157,6 +165,4 @@ def least_divergence(counts):
         divergence = expected / total - np.log(total) + np.log(mass[i])
         if divergence < best_divergence - _TIE:
             best, best_divergence = i, divergence
-        elif divergence <= best_divergence + _TIE:
-            best = i
     return best

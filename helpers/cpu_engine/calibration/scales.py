@@ -28,6 +28,8 @@ __all__ = ["entropy_scale", "largest_scale", "quantile_scale", "scales_from"]
 _INT8_MAX = 127
 # A tensor that was zero throughout has no range to keep; any positive scale quantises it without error.
 _ZERO_TENSOR_SCALE = 1 / _INT8_MAX
+# The inverse of a smaller scale is infinite where the processor flushes such numbers to zero.
+_LEAST_SCALE = float(np.finfo(np.float32).tiny)
 _Rule = Callable[[TensorStatistics, str], float]
 
 
@@ -46,7 +48,10 @@ def scales_from(statistics: TensorStatistics, plan: CalibrationPlan, calibrator:
             scales[tensor.name] = scales[tensor.source]
         else:
             scales[tensor.name] = observed[tensor.name] if tensor.source else _constant_scale(tensor, rule)
-    return {name: float(np.float32(scale)) for name, scale in scales.items()}
+    return {
+        name: float(np.float32(scale if scale >= _LEAST_SCALE else _ZERO_TENSOR_SCALE))
+        for name, scale in scales.items()
+    }
 
 
 def _constant_scale(tensor: CalibratedTensor, rule: _Rule) -> float:
