@@ -17,8 +17,7 @@ from helpers.points.point import Reported
 from helpers.probes.answer import Probe
 from helpers.probes.builds import OLDER, PlanFacts, build_engine, plan_facts
 from helpers.probes.networks import EDGE
-from helpers.probes.onnx_files import UNHEARD, unsupported_onnx
-from helpers.probes.student import Reply
+from helpers.probes.onnx_files import unsupported_onnx
 
 __all__ = [
     "FAILURES",
@@ -69,6 +68,7 @@ INT8_SIZE = 0.45
 LEAST_SPEEDUP = 1.2
 """Times PyTorch FP32's throughput: what fusion alone gives, also where there are no half-precision or INT8 units."""
 
+_LETTERS = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LEAST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
 _IN_THE_MODEL = {"FP16": "cast the model to FP16", "INT8": "put Q/DQ nodes into the model"}
 NO_MODEL = b"garbage, no ONNX model"
@@ -286,14 +286,20 @@ def _returned(answer: dict[str, Any]) -> str:
     return "None" if name == "NoneType" else f"a value of type {name}"
 
 
-def names_parser_errors(reply: Reply, function: str) -> str:
-    """Return evidence that a build of `unsupported_onnx()` raised with the parser's reasons, or printed them before."""
+def names_parser_errors(case: Case, probe: Probe, builder: str, **arguments: Any) -> str:
+    """Return evidence that `builder` raised for an `unsupported_onnx` with what the parser says, or printed it before.
+
+    The operators' names are the case's own: a message that is the same for every model names none of them.
+    """
+    operators = tuple("".join(case.random(f"operator {index}").choice(_LETTERS, 12)) for index in range(2))
+    model = unsupported_onnx(operators)
+    reply = case.call(probe, onnx=model, **arguments)
     what = "an ONNX model with operators that TensorRT does not know"
     if reply.error is None:
         found = f"{_returned(reply.value)} and no exception"
         raise Missed(f"an exception for {what}", found, "look at what the parser returns, and raise with its errors")
     if reply.error["type"] in ("NotImplementedError", "MissingNameError", "TimeLimitError"):
-        reply.require(function)
+        reply.require(builder)
     said = f"{reply.error['type']}: {reply.error['message']}"
     if reply.slipped:
         advice = replacement(said) or "look at what the parser returns"
@@ -301,15 +307,15 @@ def names_parser_errors(reply: Reply, function: str) -> str:
     # TensorRT's own log repeats the reason whatever the student does.
     printed = "\n".join(line for line in reply.output.splitlines() if "[TRT]" not in line)
     repeated = f"{said}\n{printed}".count
-    ways = _parser_reasons(unsupported_onnx())
+    ways = [Counter(operators), _parser_reasons(model)]
     if not any(all(repeated(reason) >= times for reason, times in way.items()) for way in ways):
         advice = "collect parser.get_error(i) for each of parser.num_errors and put them into the exception"
         raise Missed("an error that repeats all of the parser's messages", said[:200], advice)
     return said if len(said) <= 120 else f"{said[:60]} … {said[-57:]}"
 
 
-def _parser_reasons(onnx: bytes) -> list[Counter[str]]:
-    """Return the ways to repeat what this TensorRT's parser says of the model: each a text and how often it is said.
+def _parser_reasons(onnx: bytes) -> Counter[str]:
+    """Return what this TensorRT's parser says of the model: each text and how often it is said.
 
     TensorRT 10 has an error for each operator that it does not know, TensorRT 8.6 one for the first of them.
     """
@@ -318,9 +324,7 @@ def _parser_reasons(onnx: bytes) -> list[Counter[str]]:
     network = builder.create_network(network_flags())
     parser = trt.OnnxParser(network, logger)
     parser.parse(onnx)
-    errors = [parser.get_error(index) for index in range(parser.num_errors)]
-    codes = Counter(str(error.code()).rpartition(".")[2] for error in errors)
-    return [Counter(UNHEARD), Counter(error.desc() for error in errors), codes]
+    return Counter(parser.get_error(index).desc() for index in range(parser.num_errors))
 
 
 def small_enough(plan: bytes, model: bytes, most: float) -> str:

@@ -5,7 +5,6 @@ from helpers.points.case import Case
 from helpers.points.point import Check, Reported, point
 from helpers.probes.builds import build_engine, failing_build
 from helpers.probes.networks import tiny_onnx
-from helpers.probes.onnx_files import unsupported_onnx
 
 __all__ = [
     "BATCH",
@@ -66,7 +65,7 @@ def workspace(case: Case) -> str:
 @point("A model that cannot be parsed gives an error with the parser's reason")
 def parser_errors(case: Case) -> str:
     builders.refuses(case, failing_build, FUNCTION, None, function=FUNCTION)
-    return builders.names_parser_errors(case.call(build_engine, function=FUNCTION, onnx=unsupported_onnx()), FUNCTION)
+    return builders.names_parser_errors(case, build_engine, FUNCTION, function=FUNCTION)
 
 
 @point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)

@@ -17,7 +17,6 @@ from helpers.probes.builds import build_engine, failing_build
 from helpers.probes.clock import RealClock
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
-from helpers.probes.onnx_files import unsupported_onnx
 from helpers.probes.student import one_each
 from helpers.probes.timed_calls import ServedModel, StandIn
 
@@ -146,7 +145,7 @@ def fp32(case: Case) -> str:
 @point("A model that cannot be parsed gives an error with the parser's reason")
 def parser_errors(case: Case) -> str:
     builders.refuses(case, failing_build, FUNCTION, None, function=FUNCTION)
-    return builders.names_parser_errors(case.call(build_engine, function=FUNCTION, onnx=unsupported_onnx()), FUNCTION)
+    return builders.names_parser_errors(case, build_engine, FUNCTION, function=FUNCTION)
 
 
 @point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)

@@ -1,5 +1,6 @@
 """Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypedDict
 
@@ -12,7 +13,6 @@ from helpers.probes.loads import loads
 from helpers.probes.networks import tiny_onnx
 
 __all__ = [
-    "UNHEARD",
     "OnnxFacts",
     "nodes_of",
     "onnx_facts",
@@ -24,8 +24,6 @@ __all__ = [
 ]
 
 _ML = ("", "ai.onnx")
-UNHEARD = ("Unheard", "Unseen")
-"""The operators of `unsupported_onnx`."""
 
 
 class OnnxTensor(TypedDict):
@@ -202,12 +200,12 @@ def unrepeatable_onnx(seed: int) -> bytes:
     return _serialized(model)
 
 
-def unsupported_onnx() -> bytes:
-    """Return a sound ONNX model of two operators that no engine knows, so that a parser has reasons to give."""
+def unsupported_onnx(operators: Sequence[str]) -> bytes:
+    """Return a sound ONNX model of two `operators` that no engine knows, so that a parser has reasons to give."""
     domain, ends = "org.example", ("input", "between", "output")
     nodes = [
         helper.make_node(name, [given], [made], name=f"mystery.{name}", domain=domain)
-        for name, (given, made) in zip(UNHEARD, pairwise(ends), strict=True)
+        for name, (given, made) in zip(operators, pairwise(ends), strict=True)
     ]
     images, logits = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)

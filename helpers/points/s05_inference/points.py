@@ -226,7 +226,10 @@ def _refused(case: Case, small: Small, purpose: str, tries: list[tuple[list[int]
 @point("Images of another shape give an exception that names it")
 def shapes(case: Case) -> str:
     small, (_, height, width) = usual(case), usual(case).image
-    tries = [([2, 3, 200, 200], "200"), ([2, 4, height, width], "4"), ([2, height, width, 3], None)]
+    random = case.random("inference.figures")
+    edge, channels = int(random.integers(150, 220)), int(random.integers(4, 9))
+    tries = [([2, 3, edge, edge], str(edge)), ([2, channels, height, width], str(channels))]
+    tries += [([2, height, width, 3], None)]
     flat = [3, height, width], [2, 3 * height * width], [2, 3, height, width, 1]
     broadcast = [2, 1, height, width], [2, 3, 1, 1], [2, 3, height, 1]  # np.copyto takes them
     tries += [(shape, None) for shape in (*flat, *broadcast)]
@@ -239,7 +242,8 @@ def shapes(case: Case) -> str:
 @point(f"So does a batch outside the profile, such as {MOST + 1}")
 def batches(case: Case) -> str:
     image = list(usual(case).image)
-    tries = [([0, *image], None), ([MOST + 1, *image], str(MOST + 1))]
+    beyond = MOST + int(case.random("inference.beyond").integers(1, 9))
+    tries = [([0, *image], None), ([beyond, *image], str(beyond))]
     said = _refused(case, usual(case), "inference.batches", tries, 7, MOST)
     for small, number, last in ((wide(case), LEAST, MOST), (fixed(case), FIXED_BATCH, FIXED_BATCH)):
         if _runs(case, small, number):

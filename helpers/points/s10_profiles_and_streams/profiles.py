@@ -17,7 +17,6 @@ from helpers.probes.builds import BuiltEngine, FailedBuild, build_engine, failed
 from helpers.probes.engines import probe_engine
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
-from helpers.probes.onnx_files import unsupported_onnx
 from helpers.probes.student import one_each
 
 __all__ = [
@@ -105,8 +104,7 @@ def failures(case: Case) -> str:
     for onnx in (None, network(case)):
         said = builders.refuses(case, failing_profiles, BUILD, onnx, **asked)
     builders.keeps_files(case, failing_profiles, BUILD, network(case), **asked)
-    reply = case.call(build_engine, function=BUILD, onnx=unsupported_onnx(), options=asked)
-    builders.names_parser_errors(reply, BUILD)
+    builders.names_parser_errors(case, build_engine, BUILD, function=BUILD, options=asked)
     _refuses_disorder(case)
     return said
 

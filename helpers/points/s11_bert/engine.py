@@ -18,7 +18,6 @@ from helpers.probes.answer import Notebook, probe
 from helpers.probes.builds import OLDER, BuiltEngine, FailedBuild, as_bytes, failed_build, recorded_builds
 from helpers.probes.encoders import DEPTH, LINEAR_LAYERS, encoder_onnx
 from helpers.probes.frames import said
-from helpers.probes.onnx_files import unsupported_onnx
 
 __all__ = ["FUNCTION", "built", "failures", "half", "int8", "network", "plan", "profile"]
 
@@ -179,8 +178,7 @@ def failures(case: Case) -> str:
     for onnx in (None, model):
         builders.refuses(case, failing_bert, FUNCTION, onnx)
     builders.keeps_files(case, failing_bert, FUNCTION, model)
-    reply = case.call(build_bert, onnx=unsupported_onnx(), precision="fp16", batches=[])
-    builders.names_parser_errors(reply, FUNCTION)
+    builders.names_parser_errors(case, build_bert, FUNCTION, precision="fp16", batches=[])
     for precision, what in _REFUSED:
         refused = case.call(refused_precision, onnx=model, precision=precision).require(FUNCTION)
         if not refused["as_asked"]:

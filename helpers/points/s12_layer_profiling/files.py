@@ -25,7 +25,8 @@ def _layers(case: Case, purpose: str, number: int = 6) -> list[dict[str, Any]]:
 
 def _read(case: Case, content: Any, **how: bool) -> ReadFile:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return case.call(read_file, content=data, **how).require(READ)
+    name = f"exported profile {case.number('trtexec.name')}.json"
+    return case.call(read_file, content=data, name=name, **how).require(READ)
 
 
 def _times(case: Case, content: Any, **how: bool) -> Profile:

@@ -124,13 +124,13 @@ def bound_layers(notebook: Notebook, *, cases: list[dict[str, float]]) -> list[l
 
 
 @probe
-def read_file(notebook: Notebook, *, content: bytes, as_text: bool = False) -> ReadFile:
-    """Read a file of these bytes; `as_text` gives the path as a string.
+def read_file(notebook: Notebook, *, content: bytes, name: str, as_text: bool = False) -> ReadFile:
+    """Read a file of these bytes and this name; `as_text` gives the path as a string.
 
     Returns `times`, the types of an exception in `error`, its `message`, and whether the file was `named` in it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "exported profile.json"
+        path = Path(folder) / name
         path.write_bytes(content)
         try:
             found = notebook[READ](str(path) if as_text else path)

@@ -87,14 +87,18 @@ class Residual:
 
 
 class _Builder:
-    """Collects nodes and weights; each method returns the name of a node's output, which is like no node's name."""
+    """Collects nodes and weights; each method returns the name of a node's output, which is like no node's name.
+
+    The names of outputs are drawn, so that a message can name one only where it looked.
+    """
 
     def __init__(self, random: np.random.Generator) -> None:
         self.random, self.nodes, self.stored = random, [], []
+        self.mark = f"t{random.integers(1000, 10000)}"
 
     def node(self, kind: str, name: str, *inputs: str, **attributes: object) -> str:
-        self.nodes.append(helper.make_node(kind, inputs, [f"t_{name}"], name=name, **attributes))
-        return f"t_{name}"
+        self.nodes.append(helper.make_node(kind, inputs, [f"{self.mark}_{name}"], name=name, **attributes))
+        return f"{self.mark}_{name}"
 
     def store(self, name: str, *shape: int, size: float = 1.0) -> str:
         values = self.random.normal(0, size, shape).astype(np.float32)

@@ -215,7 +215,7 @@ def once(case: Case) -> str:
 @point("A tensor without a scale is an error that names it")
 def lacking(case: Case) -> str:
     network = residual(case)
-    name = "t_relu2"  # read by two convolutions
+    name = next(tensor for tensor in network.scales if tensor.endswith("_relu2"))  # read by two convolutions
     for what, given in (("no scale", {}), ("a scale of 0", {name: 0.0})):
         known = {tensor: scale for tensor, scale in network.scales.items() if tensor != name} | given
         answer = _call(case, network, [("conv3", 0), ("conv3", 1)], known)
