@@ -51,6 +51,10 @@ _ATTRIBUTES = {16: 132, 75: 9, 76: 0}
 _OK, _INVALID = CUresult.CUDA_SUCCESS, CUresult.CUDA_ERROR_INVALID_VALUE
 
 
+def _within(buffers: dict[int, Any], address: int, nbytes: int) -> bool:
+    return any(start <= address <= start + len(buffer) - nbytes for start, buffer in buffers.items())
+
+
 class FakeDriver:
     """One GPU; every method that starts with cu is a routine of the driver and returns (result, values…)."""
 
@@ -153,7 +157,7 @@ class FakeDriver:
         return (_OK if self.pinned.pop(address, None) is not None else _INVALID,)
 
     def _reaches(self, address: int, nbytes: int) -> bool:
-        return any(start <= address <= start + len(b) - nbytes for start, b in self.device.items())
+        return _within(self.device, address, nbytes)
 
     def _copy(self, device: list[int], to: int, source: int, nbytes: int, stream: int | None) -> tuple:
         if not all(self._reaches(address, nbytes) for address in device):
@@ -179,7 +183,13 @@ class FakeDriver:
     def cuMemcpyDtoD(self, to: int, source: int, nbytes: int, stream: int | None = None) -> tuple:
         return self._copy([to, source], to, source, nbytes, stream)
 
-    cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync = cuMemcpyHtoD, cuMemcpyDtoH, cuMemcpyDtoD
+    cuMemcpyHtoDAsync, cuMemcpyDtoDAsync = cuMemcpyHtoD, cuMemcpyDtoD
+
+    def cuMemcpyDtoHAsync(self, host: int, source: int, nbytes: int, stream: int) -> tuple:
+        result = self.cuMemcpyDtoH(host, source, nbytes, stream)
+        if result == (_OK,) and not _within(self.pinned, host, nbytes):
+            self._run(self.streams[stream])  # a copy to pageable memory returns when it is done
+        return result
 
     def _set(self, to: int, value: int, item: int, count: int, stream: int | None) -> tuple:
         if not self._reaches(to, item * count):

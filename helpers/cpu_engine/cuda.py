@@ -5,10 +5,10 @@ Device memory is host memory with checked addresses (device/memory.py); streams 
 
 - `memcpy_htod`, `memcpy_dtoh` and the other synchronous calls first wait for all streams, as in CUDA;
 - `memcpy_htod_async` takes a copy of pageable memory at once; page-locked memory is read when the stream gets there;
+- `memcpy_dtoh_async` into pageable memory returns when the copy is done; page-locked memory is filled later;
 - host arrays must be contiguous. Here that means C order: pycuda copies a Fortran-ordered array's bytes as they lie.
 
-`memcpy_dtoh_async` into pageable memory returns at once here and only after the copy on a GPU. There is no kernel
-launch, no texture and no array memory: those names raise `UnsupportedError`.
+There is no kernel launch, no texture and no array memory: those names raise `UnsupportedError`.
 """
 
 import math
@@ -245,10 +245,17 @@ def memcpy_htod_async(dest: Pointer, src: Any, stream: Stream | None = None) -> 
 
 
 def memcpy_dtoh_async(dest: Any, src: Pointer, stream: Stream | None = None) -> None:
-    """Fill the host array `dest` from device memory in the stream's order; read it after `stream.synchronize()`."""
+    """Fill the host array `dest` from device memory in the stream's order.
+
+    Pageable memory is filled when the call returns; read page-locked memory after `stream.synchronize()`.
+    """
     stream, host = stream or DEFAULT_STREAM, _host_bytes(dest, writable=True)
     device = memory.view(src, host.nbytes)
-    stream.submit(lambda: _copy(host, device))
+    if memory.is_pagelocked(host.ctypes.data):
+        stream.submit(lambda: _copy(host, device))
+    elif not stream.try_now(lambda: _copy(host, device)):
+        stream.submit(lambda: _copy(host, device))
+        Stream.synchronize(stream)  # the driver waits, whatever a subclass makes of `synchronize`
 
 
 def memcpy_dtod_async(dest: Pointer, src: Pointer, size: int, stream: Stream | None = None) -> None:

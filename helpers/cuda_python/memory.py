@@ -113,7 +113,7 @@ def memcpy_dtoh(dest: Any, src: Pointer) -> None:
 
 
 def memcpy_dtoh_async(dest: Any, src: Pointer, stream: Stream | None = None) -> None:
-    """Fill the host array `dest` in the stream's order; read it after `stream.synchronize()`."""
+    """Fill the host array `dest` in the stream's order; read a page-locked one after `stream.synchronize()`."""
     host, nbytes = _host(dest, writable=True)
     call("cuMemcpyDtoHAsync", host, _address(src), nbytes, _handle(stream))
 

@@ -74,6 +74,29 @@ def test_output_is_not_there_before_synchronise(buffers: Buffers, expected: np.n
     assert early[-1] == 0
 
 
+def test_copy_to_pageable_memory_is_done_when_it_returns(buffers: Buffers, expected: np.ndarray) -> None:
+    host_out = np.zeros(SHAPE, np.float32)
+    cuda.memset_d8(buffers.memory["y"], 0, X.nbytes)
+    for _ in range(MANY):
+        assert buffers.context.execute_async_v3(buffers.stream.handle)
+    cuda.memcpy_dtoh_async(host_out, buffers.memory["y"], buffers.stream)
+    found = host_out.copy()
+    buffers.stream.synchronize()
+    assert relative_error(found, expected) < 1e-5
+
+
+def test_pageable_source_may_change_after_an_asynchronous_copy(buffers: Buffers, expected: np.ndarray) -> None:
+    source, output = X.copy(), cuda.pagelocked_zeros(SHAPE, np.float32)
+    for _ in range(MANY):
+        assert buffers.context.execute_async_v3(buffers.stream.handle)
+    cuda.memcpy_htod_async(buffers.memory["x"], source, buffers.stream)
+    source[...] = 0
+    assert buffers.context.execute_async_v3(buffers.stream.handle)
+    cuda.memcpy_dtoh_async(output, buffers.memory["y"], buffers.stream)
+    buffers.stream.synchronize()
+    assert relative_error(output, expected) < 1e-5
+
+
 def test_synchronous_copy_waits_for_the_streams(buffers: Buffers, expected: np.ndarray) -> None:
     cuda.memset_d8(buffers.memory["y"], 0, X.nbytes)
     assert buffers.context.execute_async_v3(buffers.stream.handle)

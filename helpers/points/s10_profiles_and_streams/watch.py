@@ -1,8 +1,9 @@
 """A log of what a student's function asks CUDA and TensorRT for, in which the host sees what a slow device would show.
 
-A copy to the host takes effect when the student's code has waited for it, not before: until then the host's array holds
-NaN. What is too early by chance only, on a device that is quick enough, is so every time. That needs no clock: a log
-says what was enqueued, what had been waited for by then, and whether memory that a copy reads was changed meanwhile.
+A copy to a page-locked array takes effect when the student's code has waited for it, not before: until then the array
+holds NaN. What is too early by chance only, on a device that is quick enough, is so every time. A copy to a pageable
+array waits for its stream, as in CUDA. That needs no clock: a log says what was enqueued, what had been waited for by
+then, and whether memory that a copy reads was changed meanwhile.
 """
 
 import contextlib
@@ -153,6 +154,8 @@ class Watch:
             copy(arrived, src, stream)
             host.reshape(-1).view(np.uint8)[:] = 0xFF  # NaN in any floating type
             self._copy("out", host, src, stream, lambda: np.copyto(host, arrived))
+            if not self._pinned(host):
+                self._await(self._of(_handle(stream)))
 
         return memcpy_dtoh_async
 

@@ -31,7 +31,7 @@ def test_memory_is_freed_with_the_last_reference_to_its_object() -> None:
 
 def test_freeing_memory_in_use_by_a_stream_is_harmless(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
     stream, unblock = blocked
-    host = np.zeros_like(A)
+    host = cuda.pagelocked_zeros_like(A)
     cuda.memcpy_dtoh_async(host, memory, stream)
     memory.free()
     unblock()

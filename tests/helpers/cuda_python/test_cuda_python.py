@@ -116,7 +116,7 @@ def test_streams_and_events_are_destroyed_with_their_objects(gpu: FakeDriver) ->
 
 
 def test_work_of_a_stream_is_done_in_order_once_it_is_synchronised(gpu: FakeDriver) -> None:
-    stream, memory, host = cuda.Stream(), cuda.mem_alloc(16), np.zeros(4, np.uint32)
+    stream, memory, host = cuda.Stream(), cuda.mem_alloc(16), cuda.pagelocked_zeros(4, np.uint32)
     cuda.memset_d32_async(memory, 5, 4, stream)
     cuda.memcpy_dtoh_async(host, memory, stream)
     event = cuda.Event().record(stream)

@@ -52,6 +52,16 @@ def test_an_output_is_there_once_its_stream_was_waited_for_and_not_before(watch:
     assert np.array_equal(other.target, NUMBERS) and watch.unawaited == 0
 
 
+def test_a_copy_to_a_pageable_array_has_waited_for_its_stream_alone(watch: Watch) -> None:
+    lane, other = Lane(), Lane()
+    other.start()
+    lane.start()
+    host = 0 * NUMBERS
+    cuda.memcpy_dtoh_async(host, lane.device, lane.stream)
+    assert np.array_equal(host, NUMBERS) and np.array_equal(lane.target, NUMBERS)
+    assert np.isnan(other.target).all() and watch.unawaited == 2
+
+
 def test_an_event_waits_for_what_came_before_it_alone(watch: Watch) -> None:
     lane, event = Lane(), cuda.Event()
     lane.start()

@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -21,14 +22,48 @@ def test_work_runs_in_order_on_one_thread_that_is_not_the_callers(stream: cuda.S
     assert len({thread for _, thread in seen}) == 1 and seen[0][1] != threading.get_ident()
 
 
-def test_output_read_before_synchronise_is_the_old_data(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
+def test_pinned_output_read_before_synchronise_is_the_old_data(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
     stream, unblock = blocked
-    host = np.full_like(A, -1)
+    host = cuda.pagelocked_empty_like(A)
+    host.fill(-1)
     cuda.memcpy_dtoh_async(host, memory, stream)
     assert (host == -1).all() and not stream.is_done()
     unblock()
     stream.synchronize()
     np.testing.assert_array_equal(host, A)
+
+
+class ImpatientStream(cuda.Stream):
+    def synchronize(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("made", [cuda.Stream, ImpatientStream, lambda: None], ids=["stream", "subclass", "default"])
+def test_copy_to_pageable_memory_returns_when_it_is_done(memory: cuda.DeviceAllocation, made: Callable) -> None:
+    stream, host = made(), np.zeros_like(A)
+    (stream or streams.DEFAULT_STREAM).submit(lambda: time.sleep(0.05))
+    cuda.memset_d8_async(memory, 1, A.nbytes // 2, stream)
+    cuda.memcpy_dtoh_async(host, memory, stream)
+    half = A.size // 2
+    assert (host[:half].view(np.uint8) == 1).all()
+    np.testing.assert_array_equal(host[half:], A[half:])
+
+
+def test_copy_to_pageable_memory_waits_for_the_default_stream(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
+    stream, unblock = blocked
+    host = np.ones_like(A)
+    cuda.memset_d8_async(memory, 0, A.nbytes)  # in the default stream, which waits for the blocked one
+    threading.Timer(0.05, unblock).start()
+    cuda.memcpy_dtoh_async(host, memory, cuda.Stream())
+    assert not host.any()
+
+
+def test_copy_to_pageable_memory_raises_the_error_of_earlier_work(
+    memory: cuda.DeviceAllocation, stream: cuda.Stream
+) -> None:
+    stream.submit(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        cuda.memcpy_dtoh_async(np.empty_like(A), memory, stream)
 
 
 def test_pagelocked_source_is_read_when_the_stream_gets_there(memory: cuda.DeviceAllocation, blocked: tuple) -> None:
@@ -58,7 +93,7 @@ def test_pageable_copy_on_a_blocked_stream_keeps_its_place_in_the_order(
     memory: cuda.DeviceAllocation, blocked: tuple
 ) -> None:
     stream, unblock = blocked
-    first, second = np.empty_like(A), np.empty_like(A)
+    first, second = cuda.pagelocked_empty_like(A), cuda.pagelocked_empty_like(A)
     cuda.memcpy_dtoh_async(first, memory, stream)
     cuda.memcpy_htod_async(memory, 2 * A, stream)
     cuda.memcpy_dtoh_async(second, memory, stream)
