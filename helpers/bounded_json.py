@@ -14,7 +14,7 @@ _DIGITS = 400  # of one integer; Python turns long ones into numbers in quadrati
 
 
 def loads(data: bytes, *, largest: int, values: int = 1_000_000, depth: int = 100) -> Any:
-    """Return what a JSON text in UTF-8 holds.
+    """Return what a JSON text in UTF-8 holds, which a byte-order mark may begin.
 
     Args:
         data: the text.
@@ -28,7 +28,7 @@ def loads(data: bytes, *, largest: int, values: int = 1_000_000, depth: int = 10
     if len(data) > largest:
         raise ValueError(f"{len(data):,} bytes, at most {largest:,} are read")
     _check_structure(data, values, depth)
-    return json.loads(data.decode("utf-8"), parse_int=_integer)
+    return json.loads(data.decode("utf-8-sig"), parse_int=_integer)
 
 
 def _check_structure(data: bytes, values: int, depth: int) -> None:

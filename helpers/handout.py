@@ -19,6 +19,7 @@ import nbformat
 import typer
 from nbformat import NotebookNode
 
+from helpers.cells import with_newlines
 from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write
 from helpers.lab import NOTEBOOKS, START
@@ -133,24 +134,27 @@ def renewed(theirs: NotebookNode, ours: NotebookNode) -> tuple[NotebookNode, lis
 
 
 def read_notebook(path: str | Path) -> NotebookNode:
-    """Return a notebook in the newest format 4, whichever it was written in.
+    """Return a notebook in the newest format 4, whichever it was written in, with \\n at the end of its cells' lines.
 
     Raises:
         InputError: there is no such file, it is not JSON, or not a notebook.
     """
     path = Path(path)
     try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+        notebook = nbformat.reads(path.read_text(encoding="utf-8-sig"), as_version=4)
     except OSError as error:
         raise InputError(f"cannot read {path.name}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path.name} is not text in UTF-8") from error
+        raise InputError(f"{path.name} is not text in UTF-8; save it as UTF-8") from error
     except Exception as error:  # nbformat raises whatever the content leads it into
         said = str(error).strip().splitlines() or ["without a message"]
         reason = "it is not JSON" if "JSON" in type(error).__name__ else f"{type(error).__name__}: {said[0][:100]}"
         raise InputError(f"{path.name} is not a notebook ({reason})") from error
     if not isinstance(notebook.get("cells"), list):
         raise InputError(f"{path.name} is not a notebook (it has no list of cells)")
+    for cell in notebook.cells:
+        if isinstance(cell.get("source"), str):
+            cell.source = with_newlines(cell.source)
     return notebook
 
 

@@ -12,7 +12,6 @@ a `cuda` with Event alone, on PyTorch's events, and a `STREAM` that is PyTorch's
 
 import ast
 import json
-import linecache
 import os
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from helpers.cells import cell_of
 from helpers.errors import InputError
 
 __all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "source_of", "why"]
@@ -86,10 +86,7 @@ def _run(python: str, folder: Path, more: dict[str, str]) -> None:
 
 def source_of(definition: Any) -> str:
     """Return the source of a function or class, which its cell may define beside others and then call."""
-    members = vars(definition).values() if isinstance(definition, type) else [definition]
-    code = next(member.__code__ for member in members if hasattr(member, "__code__"))
-    cell = "".join(linecache.getlines(code.co_filename))
-    found = [node for node in ast.parse(cell).body if getattr(node, "name", "") == definition.__name__]
+    found = [node for node in ast.parse(cell_of(definition)).body if getattr(node, "name", "") == definition.__name__]
     return ast.unparse(found[-1])
 
 

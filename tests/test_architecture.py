@@ -24,6 +24,7 @@ FLOORS = {
             "errors",
             "bounded_json",
             "missed",
+            "cells",
             "card",
             "timings",
             "digits",

@@ -7,13 +7,12 @@ right is decided elsewhere, from what they answer.
 
 import ast
 import importlib
-import inspect
-import linecache
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from helpers.cells import cell_of, same_code, with_newlines
 from helpers.probes.capture import captured, time_limit
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.frames import said, where
@@ -86,10 +85,10 @@ class Notebook:
     def alone(self, name: str) -> Any:
         """Return `name` as its cell defines it without the other cells' names; as it is where the cell is not known."""
         found = self[name]
-        cell = _cell_of(found)
+        cell = cell_of(found)
         if not re.search(rf"^(def|class) {re.escape(name)}\b", cell, re.MULTILINE):
             return found
-        namespace: dict[str, Any] = {"__name__": "__main__"}
+        namespace = {"__name__": "__main__", "get_ipython": self._namespace.get("get_ipython")}  # which magics call
         exec(compile(cell, f"the cell of {name}", "exec"), namespace)
         return namespace[name]
 
@@ -111,8 +110,8 @@ def _failed_cell(name: str, found: Any, cells: Sequence[str]) -> str | None:
         ast.parse(newest)
     except SyntaxError as error:
         return f"is not what its cell says: the cell's last run ended with {error.msg} in line {error.lineno}"
-    ran = _cell_of(found)
-    if definition.search(ran) and ran.strip() != newest.strip():
+    ran = cell_of(found)
+    if ran in map(with_newlines, cells) and definition.search(ran) and not same_code(ran, newest):
         return "is of an earlier run: the last run of its cell ended with an error before it was defined"
     return None
 
@@ -124,17 +123,11 @@ def as_python(cell: str) -> str:
         from IPython.core.inputtransformer2 import TransformerManager
     except ImportError:
         return cell
+    cell = with_newlines(cell)
     try:
         return TransformerManager().transform_cell(cell)
     except SyntaxError:
         return cell
-
-
-def _cell_of(found: Any) -> str:
-    """Return the source of the cell that defined a function or class; empty where it is not known."""
-    members = vars(found).values() if inspect.isclass(found) else [found]
-    code = next((member.__code__ for member in members if inspect.isfunction(member)), None)
-    return "".join(linecache.getlines(code.co_filename)) if code is not None else ""
 
 
 def probe(function: Probe) -> Probe:

@@ -79,8 +79,8 @@ class _Unpacking:
         try:
             if name.name.lower().endswith(_ARCHIVES):
                 self._archive(file, name, depth)
-            elif name.suffix == ".ipynb":
-                self._write(file, name)
+            elif name.suffix.lower() == ".ipynb":
+                self._write(file, name.with_suffix(".ipynb"))
         except _TooMuch as error:
             if depth:
                 raise
@@ -99,7 +99,7 @@ class _Unpacking:
         members = _of_zip if name.suffix.lower() == ".zip" else _of_tar
         for member, opened in members(file, self._count):
             inner = PurePosixPath(member)
-            if not (inner.suffix == ".ipynb" or inner.name.lower().endswith(_ARCHIVES)):
+            if not (inner.suffix.lower() == ".ipynb" or inner.name.lower().endswith(_ARCHIVES)):
                 continue
             if fault := _name_fault(member):
                 self._refuse(f"{name}: {member[:200]!a} {fault}")

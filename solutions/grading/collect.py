@@ -76,7 +76,7 @@ def _left_out(course: Course, file: PurePath, step: str, roster: list[Student]) 
     """Return why a file was not taken; None for one that is nobody's work."""
     if file.suffix != ".ipynb" or is_copy(file):
         return None
-    if step not in file.name:
+    if step not in file.name.lower():
         return f"its name holds no {step}"
     try:
         student = student_of(file, roster)

@@ -17,7 +17,7 @@ from solutions.grading.roster import ROSTER, Student, read_roster
 
 __all__ = ["StudentCollector", "candidates", "doubles", "is_copy", "is_linked", "student_of"]
 
-_NOTEBOOK = re.compile(r"(?:^|(?<=_))[01][0-9]_[a-z0-9]+[^/\\]*\.ipynb$")
+_NOTEBOOK = re.compile(r"(?:^|(?<=_))[01][0-9]_[a-z0-9]+[^/\\]*\.ipynb$", re.IGNORECASE)
 
 
 def student_of(path: PurePath, roster: list[Student]) -> str:
@@ -80,7 +80,7 @@ def doubles(files: list[PurePath], roster: list[Student]) -> dict[PurePath, str]
 def candidates(folder: Path, step: str) -> list[PurePath]:
     """Return the files below a folder of extracted ones that may be somebody's notebook of the step."""
     found = (path.relative_to(folder) for path in sorted(folder.rglob("*.ipynb")) if path.is_file())
-    return [path for path in found if not is_copy(path) and step in path.name]
+    return [path for path in found if not is_copy(path) and step in path.name.lower()]
 
 
 class StudentCollector(FileNameCollectorPlugin):
@@ -94,7 +94,7 @@ class StudentCollector(FileNameCollectorPlugin):
         course = self.parent.coursedir
         step, folder = course.assignment_id, Path(self.parent._format_collect_path(self.parent.extracted_directory))
         below = Path(submitted_file).relative_to(folder)
-        if below.suffix != ".ipynb" or is_copy(below) or step not in below.name:
+        if below.suffix != ".ipynb" or is_copy(below) or step not in below.name.lower():
             return None
         try:
             roster = read_roster(Path(course.root))

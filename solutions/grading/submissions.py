@@ -57,8 +57,9 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         return found
     found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
     missing = [step for step in steps if step not in found.steps]
+    notebooks = sorted(folder.rglob("*.[iI][pP][yY][nN][bB]")) if missing else []
     for step in missing:
-        stray = [path for path in sorted(folder.rglob("*.ipynb")) if step in path.name and ".ipynb_" not in str(path)]
+        stray = [path for path in notebooks if step in path.name.lower() and ".ipynb_" not in str(path)]
         if stray:
             there = stray[0].relative_to(folder)
             found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")

@@ -77,7 +77,7 @@ def test_with_a_class_list_ids_may_hold_underscores_and_files_may_have_a_platfor
     roster = "id,first_name,last_name\nada,Ada,B\nada_k,Ada,King\nada_l,Ada,Lovelace\nz1,Zoë,Ångström\n"
     (course.root / ROSTER).write_text(roster)
     _zip(archive / "ada_k.zip", {f"{STEP}.ipynb": "k"})
-    (archive / f"ada_l_late_{STEP}-1.ipynb").write_text("l")
+    (archive / "ada_l_late_01_Export-1.IPYNB").write_text("l")
     everybody = {f"Zoe\u0308 Ångström_4711_file_/{STEP}.ipynb": "z", f"ada_99/work/{STEP}.ipynb": "a"}
     _zip(archive / "all of them.zip", everybody | {f"eve_1/{STEP}.ipynb": "e"})
     said = collect(course)

@@ -54,7 +54,7 @@ for cell in ("export_model", "simplify_model"):
 os._exit(0)"""
 
 
-def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str, float]]:
+def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str | bytes, float]]:
     """Return each student's notebook and the points it must get, by the student's name."""
     whole = solved(lab)
     deleted, edited, old = (deepcopy(whole) for _ in range(3))
@@ -66,6 +66,8 @@ def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str, float]]:
     for cell in old.cells:
         cell.pop("id")
     old.cells[1].outputs = [new_output("stream", name="stdout", text="x" * 50_000_000)]
+    windows = json.dumps(whole).replace("\\n", "\\r\\n")
+    pasted = code_of(whole, "cube", "def cube(x):\n    text = 'a\u2028b' # \x85\n    return x ** 3")
     raising = deepcopy(lab)
     raising.cells[1].source = "raise ValueError('at the first cell')"
     return {
@@ -82,6 +84,8 @@ def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str, float]]:
         "noisy": (code_of(whole, "square", NOISY), 5),
         "dies": (code_of(whole, "cube", "def cube(x):\n    import os\n    os._exit(1)"), 3),
         "forges": (code_of(lab, "square", FORGERY), 0),
+        "on Windows": (b"\xef\xbb\xbf" + windows.encode(), 5),
+        "pasted": (pasted, 5),
         "not JSON": ("this is no notebook", 0),
     }
 
@@ -116,7 +120,7 @@ def test_what_could_not_be_graded_has_a_line_that_says_why(graded: ClassGrades) 
     assert _notes(graded, "not JSON") == [f"{STEP}: refused: {STEP}.ipynb is not a notebook (it is not JSON)"]
     assert _notes(graded, "no notebook") == [f"not handed in: {STEP}"]
     assert "rename the folder" in _notes(graded, "odd [name]")[0]
-    assert _notes(graded, "complete") == []
+    assert [_notes(graded, student) for student in ("complete", "on Windows", "pasted")] == [[], [], []]
 
 
 def test_what_was_mended_has_a_line_too(graded: ClassGrades) -> None:

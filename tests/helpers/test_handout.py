@@ -229,6 +229,21 @@ def test_the_first_time_lays_out_and_the_second_changes_nothing(bundle: Path) ->
     assert _lay_out(bundle) == [] and _place(bundle).read_bytes() == before and _kept(bundle) == []
 
 
+def test_what_an_editor_saved_with_other_line_ends_is_not_taken_for_work(bundle: Path) -> None:
+    _lay_out(bundle)
+    saved = nbformat.writes(_edited(_handed_out(), todo=SOLVED)).replace("\\n", "\\r\\n")
+    _place(bundle).write_text(f"\ufeff{saved}", encoding="utf-8")
+    nbformat.write(
+        _newer(todo=f"# anew\n{STUB}", check="assert square(3) == 9\n"), bundle / HANDOUT / STEP / f"{STEP}.ipynb"
+    )
+    said = _lay_out(bundle)
+    assert said[:2] == [
+        f"{STEP}: brought up to date",
+        f"  cell square_todo: your answer stays; what its cell was handed out with has changed, see {HANDOUT}/",
+    ]
+    assert len(said) == 3 and SOLVED in _sources(read_notebook(_place(bundle)))
+
+
 def test_the_old_notebook_is_kept_to_the_byte(bundle: Path) -> None:
     _lay_out(bundle)
     nbformat.write(_edited(_handed_out(), todo=SOLVED), _place(bundle))

@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from helpers.bounded_json import loads
 from helpers.errors import InputError
 from helpers.files import read_regular
+from helpers.handout import read_notebook
 
 __all__ = ["LARGEST_BYTES", "BoundedExporter", "check_notebook_file"]
 
@@ -37,7 +38,7 @@ def check_notebook_file(path: str | Path) -> None:
     except json.JSONDecodeError as error:
         raise InputError(f"{path.name} is not a notebook (it is not JSON)") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path.name} is not text in UTF-8") from error
+        raise InputError(f"{path.name} is not text in UTF-8; save it as UTF-8") from error
     except ValueError as error:
         raise InputError(f"{path.name} is not graded: {error}") from error
     if not isinstance(notebook, dict):
@@ -64,6 +65,12 @@ class BoundedExporter(NotebookExporter):
         """Convert the notebook in a file; raise InputError where `check_notebook_file` does."""
         check_notebook_file(filename)
         return super().from_filename(filename, resources=resources, **kw)
+
+    def from_file(
+        self, file_stream: Any, resources: dict[str, Any] | None = None, **kw: Any
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Convert the notebook in an open file, as everything of this course reads it."""
+        return self.from_notebook_node(read_notebook(file_stream.name), resources=resources, **kw)
 
 
 def _cells(path: Path, notebook: dict[str, Any]) -> Iterator[Any]:
