@@ -135,6 +135,8 @@ class _Grading:
             if self.steps == course.graded:  # of a part of the steps not all is known
                 write_notes(course.autograded(student), student, submission.notes)
         grades.notes = submission.notes
+        killed = [step for step in submission.steps if f"{student} {step}" in self.killed]
+        grades.ungraded = self.steps if submission.refused else killed
         return grades
 
     def _step(self, submission: Submission, step: str) -> Generator[Piece, Done, bool]:
@@ -154,7 +156,7 @@ class _Grading:
                 if done.killed:
                     self.killed.append(f"{student} {step}")
                 if done.refused:
-                    return self._refused(journal, submission, step, done.refused)
+                    return self._refused(journal, submission, step, done.refused, decided=not done.killed)
                 journal.end(done.record)
         note(found)
         if not unchanged:
@@ -162,10 +164,13 @@ class _Grading:
         self.report(student, step, UNCHANGED if unchanged else "graded")
         return True
 
-    def _refused(self, journal: Journal, submission: Submission, step: str, reason: str) -> bool:
+    def _refused(
+        self, journal: Journal, submission: Submission, step: str, reason: str, *, decided: bool = True
+    ) -> bool:
         line = _refusal(reason)
-        with course_faults():
-            journal.refuse(step)
+        if decided:
+            with course_faults():
+                journal.refuse(step)
         _note(submission, step, [line])
         self.report(submission.student, step, line)
         return False

@@ -25,7 +25,10 @@ MANUAL = "documentation"
 
 @dataclass
 class StudentGrades:
-    """One student's points by criterion and by step. `pending` are points that a person has still to give."""
+    """One student's points by criterion and by step, so far.
+
+    `pending` are points that a person has still to give. `ungraded` are steps that were handed in and are not decided.
+    """
 
     student: str
     points: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0.0))
@@ -33,6 +36,11 @@ class StudentGrades:
     pending: float = 0.0
     late: float = 0.0
     notes: list[str] = field(default_factory=list)
+    ungraded: list[str] = field(default_factory=list)
+
+    def lacks(self, *criteria: str) -> bool:
+        """Return whether an ungraded step has points of one of these criteria."""
+        return any(cell.step in self.ungraded and cell.criterion in criteria for cell in CELLS.values())
 
     @property
     def total(self) -> float:
@@ -106,22 +114,19 @@ def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
 def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, float], steps: list[str]) -> None:
     """Write grades.csv (one line a student) and grades.json (the same with all notes) into `folder`: both or neither.
 
-    A cell that a spreadsheet would take for a formula is written as text.
+    In grades.csv an ungraded step is an empty cell, and so is each sum that its points belong to. A cell that a
+    spreadsheet would take for a formula is written as text.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["student", *CRITERIA, "pending", "late", "total", BONUS, *steps, "notes"])
     for row in grades:
-        numbers = [row.points[criterion] for criterion in CRITERIA] + [
-            row.pending,
-            row.late,
-            row.total,
-            row.points[BONUS],
-        ]
-        numbers += [row.steps[step] for step in steps]
-        writer.writerow(
-            [text_cell(row.student), *(f"{number:g}" for number in numbers), text_cell("; ".join(row.notes))]
-        )
+        numbers = [None if row.lacks(criterion) else row.points[criterion] for criterion in CRITERIA]
+        numbers += [row.pending, row.late, None if row.lacks(*CRITERIA) else row.total]
+        numbers += [None if row.lacks(BONUS) else row.points[BONUS]]
+        numbers += [None if step in row.ungraded else row.steps[step] for step in steps]
+        shown = ("" if number is None else f"{number:g}" for number in numbers)
+        writer.writerow([text_cell(row.student), *shown, text_cell("; ".join(row.notes))])
     whole = [{**asdict(row), "total": row.total} for row in grades]
     with atomic_path(folder / "grades.csv") as lines, atomic_path(folder / "grades.json") as notes:
         lines.write_text(text.getvalue(), encoding="utf-8")

@@ -2,8 +2,8 @@
 
 Canvas finds a student by the SIS login, Moodle by the ID number or the email address, as its import page is told; both
 are those of students.csv. The total is a column, and the bonus, which is worth 0 points in Canvas, so that it can only
-raise a grade. Where a person has still to give points, the total is left empty, and so is the bonus of whoever has
-none: neither platform takes that for a zero.
+raise a grade. A total is empty while a person has still to give points or a step is not graded; a bonus is empty while
+an optional step is not graded, and where it is 0. Neither platform takes an empty cell for a zero.
 """
 
 import csv
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from helpers.files import atomic_write
-from solutions.checks.core.claim import BONUS
+from solutions.checks.core.claim import BONUS, CRITERIA
 from solutions.grading.grades import StudentGrades, text_cell
 from solutions.grading.roster import Student
 
@@ -55,8 +55,8 @@ def _moodle(grades: list[StudentGrades], worth: dict[str, float], known: dict[st
 
 
 def _points(row: StudentGrades) -> list[str]:
-    bonus = row.points[BONUS]
-    return ["" if row.pending else f"{row.total:g}", f"{bonus:g}" if bonus else ""]
+    total = "" if row.pending or row.lacks(*CRITERIA) else f"{row.total:g}"
+    return [total, "" if row.lacks(BONUS) or not row.points[BONUS] else f"{row.points[BONUS]:g}"]
 
 
 PLATFORMS: dict[str, Callable[[list[StudentGrades], dict[str, float], dict[str, Student]], Rows]] = {

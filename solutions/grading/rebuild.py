@@ -16,7 +16,8 @@ __all__ = ["rebuilt"]
 def rebuilt(course: Course) -> ClassGrades:
     """Return everybody's grades from autograded/<student>/grades/.
 
-    A step whose record cannot be used, or that was being graded when grading stopped, gives no points and a note.
+    A step is ungraded, with a note, where it has no record that can be used: it was handed in and not reached, or it
+    was being graded when grading stopped.
 
     Raises:
         InputError: there are no records.
@@ -31,25 +32,31 @@ def rebuilt(course: Course) -> ClassGrades:
 def _student(course: Course, student: str, steps: list[str]) -> StudentGrades:
     folder, notes = course.autograded(student), []
     records: dict[str, StepRecord] = {}
+    ungraded = []
     for step in steps:
         if not (grades_folder(folder) / f"{step}.json").exists():
+            if course.submitted(student, step).is_file():
+                ungraded.append(step)
+                notes.append(f"{step}: no points: it was handed in and is not graded yet; grade the step")
             continue
         try:
             record = StepRecord.read(folder, student, step)
         except InputError as error:
+            ungraded.append(step)
             notes.append(f"{step}: no points: {error}")
             continue
         if record.state == GRADED:
             record.cells = {name: cell for name, cell in record.cells.items() if name in CELLS}
             records[step] = record
         elif record.state != REFUSED:
+            ungraded.append(step)
             notes.append(f"{step}: no points: it was being graded when grading stopped; grade the step again")
     try:
         notes = read_notes(folder) + notes
     except InputError as error:
         notes.append(str(error))
     grades = summed(student, steps, records)
-    grades.notes = notes
+    grades.notes, grades.ungraded = notes, ungraded
     return grades
 
 

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from solutions.checks.core.claim import BONUS, COLUMNS, CRITERIA
 from solutions.grading.grades import StudentGrades, table, write_grades
+from solutions.grading.platforms import PLATFORMS, write_export
 
 ADA = StudentGrades("ada", dict(zip(COLUMNS, (30.0, 20.0, 10.0, 8.5, 7.25), strict=True)), {"02_fp16": 11.0}, 6.0)
 WORTH = dict(zip(COLUMNS, (40.0, 30.0, 15.0, 15.0, 24.0), strict=True))
@@ -38,3 +41,26 @@ def test_the_bonus_has_a_column_behind_the_total(tmp_path: Path) -> None:
     assert (row["total"], row[BONUS], row["02_fp16"]) == ("68.5", "7.25", "11")
     kept = json.loads((tmp_path / "grades.json").read_text())
     assert kept["maximum"][BONUS] == 24 and kept["students"][0]["total"] == 68.5
+
+
+@pytest.mark.parametrize(
+    ("ungraded", "empty"),
+    [
+        ([], set()),
+        (["02_fp16"], {"correctness", "performance", "total", "02_fp16"}),
+        (["09_mixed_precision"], {BONUS, "09_mixed_precision"}),
+    ],
+)
+def test_what_is_not_graded_is_empty_in_every_export(tmp_path: Path, ungraded: list[str], empty: set[str]) -> None:
+    steps = ["02_fp16", "09_mixed_precision"]
+    row = replace(ADA, steps={"02_fp16": 11.0, "09_mixed_precision": 7.25}, pending=0.0, ungraded=ungraded)
+    write_grades(tmp_path, [row], WORTH, steps)
+    shown = _read(tmp_path / "grades.csv")
+    assert {name for name in (*COLUMNS, "total", *steps) if shown[name] == ""} == empty
+    for platform in PLATFORMS:
+        shown = _read(write_export(platform, tmp_path, [row], WORTH, []))
+        assert (shown["TensorRT lab"] == "", shown["TensorRT lab: bonus"] == "") == ("total" in empty, BONUS in empty)
+
+
+def _read(path: Path) -> dict[str, str]:
+    return list(csv.DictReader(path.read_text().splitlines()))[-1]

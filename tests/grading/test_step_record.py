@@ -1,8 +1,10 @@
 """A step's record and the gradebook: one transaction, each made again from the other, and nobody's points lost."""
 
+import csv
 import os
 import re
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +20,17 @@ from helpers.files import sha256
 from solutions.grading import journal as code
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_fault, course_faults, need_room
-from solutions.grading.grades import grades_of
+from solutions.grading.grade import ClassGrades
+from solutions.grading.grades import grades_of, write_grades
 from solutions.grading.journal import Journal
 from solutions.grading.layout import ROOT, scripts_on_path
 from solutions.grading.links import remove_links
+from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord, write_notes
 from solutions.grading.submissions import check_files, find_submissions
+from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
@@ -257,6 +262,8 @@ def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
     _record().write(course.autograded("eve"))  # ada's record, copied
     (course.autograded("dora") / "grades").mkdir(parents=True)
     (course.autograded("dora") / "grades" / f"{STEP}.json").write_text('{"earned": "lots"}')
+    (course.autograded("fay") / "grades").mkdir(parents=True)
+    hand_in(course, "fay", "not reached")
     result = rebuilt(course)
     assert {row.student: row.total for row in result.students} == {
         "ada": 4.75,
@@ -264,6 +271,7 @@ def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
         "cleo": 0,
         "dora": 0,
         "eve": 0,
+        "fay": 0,
     }
     notes = {row.student: row.notes for row in result.students}
     assert (notes["ada"], notes["cleo"]) == (["of ada"], ["of cleo"])
@@ -271,8 +279,23 @@ def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
         "of ben",
         f"{STEP}: no points: it was being graded when grading stopped; grade the step again",
     ]
+    assert notes["fay"] == [f"{STEP}: no points: it was handed in and is not graded yet; grade the step"]
     assert "is refused: " in notes["dora"][0] and "being graded when" in notes["eve"][0]
     assert result.worth["correctness"] == 5 and not course.gradebook_file.exists()
+    undecided = {"ben", "dora", "eve", "fay"}
+    assert {row.student for row in result.students if row.ungraded == [STEP]} == undecided
+    for file in _exported(course.root, result):
+        totals = {row.get("student") or row.get("SIS Login ID") or row.get("ID number"): row for row in file}
+        shown = {name: row.get("total") or row.get("TensorRT lab") or "" for name, row in totals.items()}
+        assert [shown["ada"], shown["cleo"]] == ["4.75", "0"] and {shown[name] for name in undecided} == {""}
+
+
+def _exported(folder: Path, result: ClassGrades) -> Iterator[list[dict[str, str]]]:
+    """Yield the rows of every file that other programs read."""
+    write_grades(folder, result.students, result.worth, result.steps)
+    paths = [write_export(name, folder, result.students, result.worth, []) for name in PLATFORMS]
+    for path in (folder / "grades.csv", *paths):
+        yield list(csv.DictReader(path.read_text().splitlines()))
 
 
 def test_nothing_to_rebuild_from_is_said(tmp_path: Path) -> None:

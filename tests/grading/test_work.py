@@ -131,8 +131,12 @@ def test_what_is_killed_again_and_again_is_named_and_the_exit_code_says_so(
         place, "_asked", lambda process, piece: None if piece.record.student == "b" else asked(process, piece)
     )
     with pytest.raises(SystemExit) as ended:
-        main(course=four.root, jobs=2, unsafe=True)
-    assert ended.value.code == 1
+        main(course=four.root, jobs=2, unsafe=True, export=["canvas"])
+    exported = four.root / "grades-canvas.csv"
+    assert ended.value.code == 1 and "\nb,,,b,,,\n" in exported.read_text()
+    exported.unlink()
+    main(course=four.root, rebuild=True, export=["canvas"])
+    assert "\nb,,,b,,,\n" in exported.read_text()
     assert f"killed and not graded: b {STEP}; the same command grades it" in capsys.readouterr().err
     assert "\na,5" in (four.root / "grades.csv").read_text()
     monkeypatch.undo()
