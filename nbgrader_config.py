@@ -5,10 +5,12 @@ from pathlib import Path
 from solutions.grading.layout import StepFolders, exchange_folder, scripts_on_path
 from solutions.grading.untrusted.pages import guard_formgrader
 from solutions.grading.untrusted.sanitise import FILTERS
+from solutions.grading.untrusted.timestamps import guard_timestamps
 
 c = get_config()  # noqa: F821 - given by the loader of configuration files
 scripts_on_path()
 guard_formgrader()
+guard_timestamps()
 
 root = Path(__file__).resolve().parent
 c.CourseDirectory.root = str(root)

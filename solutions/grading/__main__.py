@@ -37,6 +37,7 @@ from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
 from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.untrusted.text import printable
 from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.pool import Pool
 from solutions.grading.worth import check_worth
@@ -75,7 +76,7 @@ def main(
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
     def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False)
+        console.print(printable(line), markup=False, highlight=False)
 
     fault = ""
     try:
@@ -104,10 +105,10 @@ def main(
                     with chosen_pool(found, jobs, scheduler, runner, say) as pool:
                         fault = _run(found, students, steps, resume, export, pool, console, say)
     except (LabError, OSError) as error:
-        errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
+        errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
         sys.exit(2)
     if fault:
-        errors.print(fault, markup=False, highlight=False)
+        errors.print(printable(fault), markup=False, highlight=False)
         sys.exit(1)
 
 
@@ -200,7 +201,7 @@ def _with_progress(
         task = progress.add_task("grading", total=sum(map(len, ahead)))
 
         def report(student: str, name: str, line: str) -> None:
-            progress.console.print(f"{student} · {name} · {line}", markup=False, highlight=False)
+            progress.console.print(printable(f"{student} · {name} · {line}"), markup=False, highlight=False)
             if line != UNCHANGED:  # which takes no time, and would foretell none
                 progress.advance(task)
 

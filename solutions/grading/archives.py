@@ -19,6 +19,7 @@ from nbgrader.plugins import ExtractorPlugin
 
 from helpers.errors import InputError
 from helpers.files import atomic_path
+from solutions.grading.untrusted.text import printable
 
 __all__ = ["REFUSED", "NotebookExtractor", "unpack"]
 
@@ -47,14 +48,14 @@ class NotebookExtractor(ExtractorPlugin):
         """Put the notebooks of each file below `archive_path` into `extracted_path`, an archive's into a folder."""
         source, target = Path(archive_path), Path(extracted_path)
         for path in sorted(source.rglob("*")):
-            name = path.relative_to(source)
+            name = printable(str(path.relative_to(source)))
             if path.is_dir() and not path.is_symlink():
                 continue
             if path.is_symlink() or not path.is_file():
                 self.log.warning("%s %s: it is a link or no plain file", REFUSED, name)
                 continue
             with path.open("rb") as file:
-                unpack(file, name.as_posix(), target, lambda line: self.log.warning("%s %s", REFUSED, line))
+                unpack(file, name, target, lambda line: self.log.warning("%s %s", REFUSED, printable(line)))
 
 
 def unpack(file: BinaryIO, name: str, target: Path, refuse: Refuse) -> None:

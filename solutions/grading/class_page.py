@@ -7,6 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from helpers.files import atomic_write
 from solutions.grading.class_figures import ClassFigures
+from solutions.grading.untrusted.text import printable
 
 __all__ = ["PAGE", "write_class_page"]
 
@@ -22,6 +23,7 @@ def write_class_page(folder: Path, figures: ClassFigures) -> Path:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,
     )
     now = datetime.datetime.now().astimezone()
     page = environment.get_template("class.html.j2").render(figures=figures, written=f"{now:%Y-%m-%d %H:%M}")

@@ -18,9 +18,9 @@ from solutions.grading.roster import Student, read_roster
 
 __all__ = ["collect"]
 
-_SKIPPED = re.compile(r"Skipped submission with no match information provided: (.*)")
-_REFUSED = re.compile(rf"{REFUSED} (.*)")
-_LABEL = re.compile(r"^\[ZipCollectApp \| \w+\] ")
+_LABEL = re.compile(r"^\[ZipCollectApp \| \w+\] ", re.MULTILINE)
+_SKIPPED = re.compile(rf"{_LABEL.pattern}Skipped submission with no match information provided: (.*)", re.MULTILINE)
+_REFUSED = re.compile(rf"{_LABEL.pattern}{REFUSED} (.*)", re.MULTILINE)
 
 
 def collect(course: Course) -> list[str]:

@@ -28,6 +28,8 @@ from helpers.lab import CHAPTERS, NOTEBOOKS
 from solutions.grading.faults import CourseError, course_fault
 from solutions.grading.layout import course_config
 from solutions.grading.outcome import CLAIMS
+from solutions.grading.untrusted.text import printable
+from solutions.grading.untrusted.timestamps import guard_timestamps
 
 __all__ = ["Course"]
 
@@ -152,6 +154,7 @@ class Course:
         _start(converter, f"no feedback for {step}")
 
     def _directory(self, config: Config | None = None, **chosen: str) -> CourseDirectory:
+        guard_timestamps()  # in this process, which need not have read nbgrader_config.py
         return CourseDirectory(config=config or self.config, **chosen)
 
     def _cells(self, step: str) -> dict[str, str]:
@@ -187,7 +190,7 @@ def _start(converter: BaseConverter, failed: str, log: Path | None = None) -> No
 
 def _keep(log: Path, lines: list[str]) -> None:
     try:
-        atomic_write(log, "".join(f"{line}\n" for line in lines))
+        atomic_write(log, "".join(f"{printable(part)}\n" for line in lines for part in line.splitlines()))
     except InputError as error:
         raise CourseError(str(error)) from error
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from nbgrader.api import Gradebook
+from rich.markup import escape
 from rich.table import Table
 
 from helpers.files import atomic_path
@@ -16,8 +17,9 @@ from solutions.checks.core.claim import BONUS, CELLS, COLUMNS, CRITERIA
 from solutions.grading.faults import CourseError
 from solutions.grading.saving import held
 from solutions.grading.step_record import StepRecord
+from solutions.grading.untrusted.text import printable, text_cell
 
-__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "text_cell", "write_grades"]
+__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "write_grades"]
 
 MANUAL = "documentation"
 """The criterion that a person's part belongs to; it is pending until it is read."""
@@ -126,7 +128,7 @@ def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, flo
         numbers += [None if row.lacks(BONUS) else row.points[BONUS]]
         numbers += [None if step in row.ungraded else row.steps[step] for step in steps]
         shown = ("" if number is None else f"{number:g}" for number in numbers)
-        writer.writerow([text_cell(row.student), *shown, text_cell("; ".join(row.notes))])
+        writer.writerow([text_cell(row.student), *shown, text_cell(printable("; ".join(row.notes)))])
     whole = [{**asdict(row), "total": row.total} for row in grades]
     with atomic_path(folder / "grades.csv") as lines, atomic_path(folder / "grades.json") as notes:
         lines.write_text(text.getvalue(), encoding="utf-8")
@@ -138,12 +140,5 @@ def _cell(row: StudentGrades, criterion: str) -> str:
     return f"{row.points[criterion]:g}{pending}"
 
 
-def text_cell(value: str) -> str:
-    """Return a cell's text such that no spreadsheet takes it for a formula."""
-    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t")) else value
-
-
 def _plain(value: str) -> str:
-    from rich.markup import escape
-
-    return escape(value)
+    return escape(printable(value))

@@ -3,22 +3,16 @@
 A piece of work knows of no extension, and a step is not graded again because its deadline moved.
 """
 
-import datetime
-from pathlib import Path
-
 from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
-from nbgrader.utils import parse_utc
 
 from helpers.errors import InputError
-from helpers.files import read_regular
 from solutions.grading.course import Course
 from solutions.grading.faults import course_fault
+from solutions.grading.untrusted.timestamps import handed_in
 
 __all__ = ["lateness"]
-
-_LONGEST = 1000
 
 
 def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> tuple[str | None, float | None]:
@@ -32,7 +26,7 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
     """
     found = gradebook.find_submission_notebook(step, step, student)
     submission = found.assignment
-    submission.timestamp = _handed_in(course.submitted(student, step).with_name("timestamp.txt"))
+    submission.timestamp = handed_in(course.submitted(student, step).parent)
     due = submission.assignment.duedate
     if due is None or submission.total_seconds_late == 0:
         found.late_submission_penalty = None
@@ -48,13 +42,3 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
         gradebook.db.expire_all()
     when = submission.timestamp
     return when and when.isoformat(), found.late_submission_penalty
-
-
-def _handed_in(path: Path) -> datetime.datetime | None:
-    if not path.is_file():
-        return None
-    said = read_regular(path, _LONGEST).decode(errors="replace").strip()
-    try:
-        return parse_utc(said) if said else None
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{path.name} holds {said[:40]!r}, expected such as 2026-11-01 12:00:00 UTC") from error

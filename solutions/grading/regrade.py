@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from helpers.errors import InputError, LabError
@@ -36,6 +37,7 @@ from solutions.grading.parts import chosen_part
 from solutions.grading.saving import held
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import find_submissions
+from solutions.grading.untrusted.text import printable
 from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.piece import write_feedback
 from solutions.grading.worth import check_worth
@@ -179,7 +181,9 @@ def _table(found: list[Moved]) -> Table:
         shown.add_column(name, overflow="fold", justify="right" if name in ("before", "after") else "left")
     for one in found:
         why = f"{one.note}: {one.why}" if one.note else one.why
-        shown.add_row(one.student, one.step, one.claim, f"{one.before:g}", f"{one.after:g}", why[:200])
+        shown.add_row(
+            escape(one.student), one.step, one.claim, f"{one.before:g}", f"{one.after:g}", escape(printable(why[:200]))
+        )
     return shown
 
 
@@ -199,7 +203,7 @@ def main(
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
     def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False)
+        console.print(printable(line), markup=False, highlight=False)
 
     try:
         if diff == published:
@@ -219,7 +223,7 @@ def main(
                 with course_lock(other.root, say=say), chosen_pool(other, jobs, scheduler, None, say) as pool:
                     _compare(found, other, students, steps, pool, console, say)
     except (LabError, OSError) as error:
-        errors.print(f"error: {' '.join(str(error).split())}", markup=False, highlight=False)
+        errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
         sys.exit(2)
 
 

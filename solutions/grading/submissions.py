@@ -12,6 +12,7 @@ from helpers.lab import STEPS
 from solutions.grading.course import Course
 from solutions.grading.restore import restore, tidy
 from solutions.grading.untrusted.limits import check_notebook_file
+from solutions.grading.untrusted.text import printable
 
 __all__ = ["Submission", "check_files", "check_notebook", "find_submissions"]
 
@@ -47,7 +48,7 @@ def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
 def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
     found = Submission(folder.name)
     if fault := _name_fault(folder.name):
-        found.student = folder.name if folder.name.isprintable() else ascii(folder.name)[1:-1]
+        found.student = printable(folder.name)
         found.notes.append(f"refused: {fault}; rename the folder")
         found.refused = True
         return found

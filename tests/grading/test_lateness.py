@@ -68,3 +68,12 @@ def test_deadline_extension_timestamp_and_plugin_count_whenever_they_come(tmp_pa
     assert "timestamp.txt holds 'yesterday, nearly', expected such as 2026-11-01" in _run(course)[0].notes[0]
     when.unlink()
     assert (_run(course)[0].late, _run(course)[0].notes) == (0.0, [])
+
+
+def test_a_time_that_cannot_be_read_costs_nobody_points(tmp_path: Path, lab: NotebookNode) -> None:
+    course = make_course(tmp_path)
+    for student, text in {"ada": b"2026-11-01 12:00:00 :/etc/passwd", "ben": b"\xff", "cleo": b"9" * 50}.items():
+        hand_in(course, student, solved(lab)).with_name("timestamp.txt").write_bytes(text)
+    rows = grade_class(course, find_submissions(course, [STEP]), [STEP], lambda *line: None).students
+    assert [row.total for row in rows] == [5.0] * 3
+    assert all(row.notes[0].startswith(f"{STEP}: timestamp.txt holds ") and len(row.notes) == 1 for row in rows)

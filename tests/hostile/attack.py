@@ -10,7 +10,7 @@ __all__ = ["BASE", "GROUPS", "MARK", "SECRET", "WHOLE", "Attack", "Seen", "Trial
 
 GROUPS = (
     *("records", "patches", "files", "processes", "network"),
-    *("resources", "html", "archives", "limits", "evidence", "sharing"),
+    *("resources", "html", "archives", "limits", "evidence", "sharing", "names"),
 )
 BASE, WHOLE = 2.0, 5.0
 """Points of the attacked notebook without the attack, whose square is wrong, and of everybody else's."""
@@ -26,10 +26,10 @@ SECRET = "correct-horse-battery"
 class Seen:
     """What was seen of one class from outside: plain data, since it comes out of the throw-away namespace as JSON.
 
-    `points` by student are those of grades.json, `booked` those of the gradebook; `touched` are files outside the
-    attackers' own folders that were made, changed or removed; `survivors` are the command lines of processes that
-    outlived the grader; `heard` is what reached the listeners; peaks are of the students' processes together,
-    `peak_grader_mb` of the largest process of grader and judges.
+    `points` by student are those of grades.json, `booked` those of the gradebook, `grades` the text of grades.csv;
+    `touched` are files outside the attackers' own folders that were made, changed or removed; `survivors` are the
+    command lines of processes that outlived the grader; `heard` is what reached the listeners; peaks are of the
+    students' processes together, `peak_grader_mb` of the largest process of grader and judges.
     """
 
     exit_code: int | None = None
@@ -43,6 +43,7 @@ class Seen:
     heard: list[str] = field(default_factory=list)
     notebooks: dict[str, str] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)
+    grades: str = ""
     records: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     peak_memory_mb: float = 0.0

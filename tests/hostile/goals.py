@@ -1,5 +1,6 @@
 """What attacks try to reach, as questions about what was seen of them."""
 
+import csv
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -7,7 +8,19 @@ from html.parser import HTMLParser
 from tests.hostile.attack import BASE, MARK, SECRET, Trial
 
 __all__ = [
-    *("disk", "ended", "gains", "grader_memory", "heard", "leaks", "live_marks", "memory", "processes", "rendered"),
+    *(
+        "disk",
+        "ended",
+        "formula",
+        "gains",
+        "grader_memory",
+        "heard",
+        "leaks",
+        "live_marks",
+        "memory",
+        "processes",
+        "rendered",
+    ),
     *("said", "size", "survives", "touches", "traceback"),
 ]
 
@@ -42,6 +55,12 @@ def traceback(trial: Trial) -> bool:
     names = r"Traceback|\b(Type|Attribute|Key|Unicode\w*|Recursion|Memory|Index)Error\b"
     words = "unsupported operand|not supported between|object is not|unhashable type|has no attribute"
     return bool(re.search(f"{names}|{words}", trial.lines)) or "Traceback" in trial.seen.said
+
+
+def formula(trial: Trial) -> bool:
+    """A spreadsheet that splits grades.csv at commas or at semicolons takes a cell of it for a formula."""
+    rows = (row for at in ",;" for row in csv.reader(trial.seen.grades.splitlines(), delimiter=at))
+    return any(cell.lstrip(' "').startswith(("=", "+", "-", "@", "\t")) for row in rows for cell in row)
 
 
 def touches(pattern: str) -> Callable[[Trial], bool]:

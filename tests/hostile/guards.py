@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
+from nbgrader.utils import parse_utc
 
 from solutions.checks.core import record
-from solutions.grading import execute, feedback, grade, saving, submissions
+from solutions.grading import __main__ as main
+from solutions.grading import class_page, execute, feedback, grade, grades, saving, submissions
 from solutions.grading.scratch import Scratch
-from solutions.grading.untrusted import limits
+from solutions.grading.untrusted import limits, timestamps
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Watch, messages, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
@@ -121,6 +123,19 @@ def _one_scratch() -> None:
     Scratch.made, Scratch.remove = made, lambda self: None
 
 
+def _as_named() -> None:
+    for room in (main, grades, submissions, class_page):
+        room.printable = str
+
+
+def _any_cell() -> None:
+    grades.text_cell = str
+
+
+def _any_zone() -> None:
+    timestamps.parsed = parse_utc
+
+
 _DIRTY = """
 c.HTMLExporter.filters = {}
 c.HTMLExporter.preprocessors = []
@@ -150,6 +165,9 @@ GUARDS: dict[str, Guard] = {
     "links": Guard("links and special files in the course are not followed", _links_followed),
     "archives": Guard("archives are measured and unpacked one by one", config=_NO_EXTRACTOR),
     "sanitise": Guard("outputs and markdown are cleaned, and pages run no script", _as_written, _DIRTY),
+    "names": Guard("what cannot be printed is escaped where names are shown", _as_named),
+    "cells": Guard("no cell of grades.csv is a formula, split at commas or semicolons", _any_cell),
+    "timestamps": Guard("a time zone is a name of the database, no file's", _any_zone),
     "reader": Guard(
         "notebooks are measured before they are read",
         _unmeasured,

@@ -146,7 +146,7 @@ def _read(seen: Seen, students: list[str]) -> None:
         seen.notes = {row["student"]: row["notes"] for row in grades}
     except (OSError, ValueError, KeyError, TypeError):
         return
-    seen.booked = _booked()
+    seen.booked, seen.grades = _booked(), (_COURSE / "grades.csv").read_text()
     for student in (*students, *HONEST):
         notebook = _COURSE / "autograded" / student / STEP / f"{STEP}.ipynb"
         page = _COURSE / "feedback" / student / STEP / f"{STEP}.html"

@@ -64,6 +64,11 @@ def _bomb(file: zipfile.ZipFile, own: Path) -> None:
         file.writestr(f"{number}.bin", bytes(50 << 20))
 
 
+def _forged(course: Path, student: str) -> None:
+    skipped = "[ZipCollectApp | WARNING] Skipped submission with no match information provided: gone.ipynb"
+    (_roster(course, student) / f"x\n{skipped}").write_text(MARK)
+
+
 def _encrypted(content: bytes) -> bytes:
     changed = bytearray(content)
     changed[6] |= 1  # the flag of the local header, and the directory's
@@ -93,6 +98,12 @@ ATTACKS = [
     ),
     _attack(
         "zip_neighbour", about="A name that leads into a neighbour's folder.", goal=ended, place=_zipped(_neighbour)
+    ),
+    _attack(
+        "file_of_two_lines",
+        about="A file's name says to who reads nbgrader's log that another file was left out, which is not there.",
+        goal=ended,
+        place=_forged,
     ),
     _attack("zip_bomb", about="300 MB in 300 KB.", goal=disk(250), place=_zipped(_bomb), alone=True, apart=True),
 ]

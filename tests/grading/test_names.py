@@ -1,0 +1,163 @@
+"""Names and times that a stranger wrote: shown in one line, no formula in a spreadsheet, no file opened."""
+
+import csv
+import datetime
+import io
+import logging
+import os
+import shutil
+from pathlib import Path
+from zoneinfo import TZPATH, ZoneInfo
+
+import nbformat
+import pytest
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from rich.console import Console
+
+from helpers.errors import InputError
+from solutions.checks.core.claim import COLUMNS
+from solutions.grading.__main__ import main
+from solutions.grading.archives import NotebookExtractor
+from solutions.grading.class_figures import ClassFigures
+from solutions.grading.class_page import write_class_page
+from solutions.grading.course import Course
+from solutions.grading.grades import StudentGrades, write_grades
+from solutions.grading.layout import ROOT
+from solutions.grading.regrade import Moved, _table
+from solutions.grading.untrusted.text import printable, text_cell
+from solutions.grading.untrusted.timestamps import handed_in
+from tests.grading.conftest import hand_in
+from tests.grading.tiny import STEP, source_notebook
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
+
+FORGED = f"\nz · {STEP} · refused: \x1b[31m\u202e\udcff"
+SHOWN = rf"\nz · {STEP} · refused: \x1b[31m\u202e\udcff"
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """A course with its source and configuration, and nothing handed in."""
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    made = Course.at(tmp_path)
+    made.source(STEP).parent.mkdir(parents=True)
+    nbformat.write(source_notebook(), made.source(STEP))
+    return made
+
+
+def test_what_can_be_printed_stays_and_the_rest_is_escaped() -> None:
+    assert printable("Zoë Ångström · 100 % → “fine”") == "Zoë Ångström · 100 % → “fine”"
+    assert printable(FORGED) == SHOWN
+
+
+def test_a_stray_notebooks_name_is_one_line_of_the_terminal(course: Course, capsys: pytest.CaptureFixture[str]) -> None:
+    path = hand_in(course, "ada", "stray")
+    path.rename(path.with_name(f"{STEP}{FORGED}.ipynb"))
+    main(course=course.root, dry_run=True)
+    note = f"ada · {STEP}: missing, but there is {STEP}/{STEP}{SHOWN}.ipynb; it belongs at {STEP}/{STEP}.ipynb"
+    assert capsys.readouterr().out.splitlines()[0] == note
+
+
+def test_a_reason_is_one_line_of_regrades_table_and_no_markup() -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(_table([Moved("ada", STEP, "square", 0.0, 1.0, f"[/] [red]x{FORGED}")]))
+    assert f"[/] [red]x{SHOWN}" in console.export_text()
+
+
+def test_names_are_one_line_of_grades_csv_and_of_class_html(tmp_path: Path) -> None:
+    row = StudentGrades("ada", steps={STEP: 0.0}, notes=[f"missing, but there is {FORGED}"])
+    write_grades(tmp_path, [row], dict.fromkeys(COLUMNS, 5.0), [STEP])
+    head, line = csv.reader((tmp_path / "grades.csv").read_text().splitlines())
+    assert line[-1] == f"missing, but there is {SHOWN}"
+    page = write_class_page(tmp_path, ClassFigures(1, 5.0, [0.0], [1], messages=[(1, STEP, "title", FORGED)]))
+    assert SHOWN in page.read_text()
+
+
+def test_the_names_of_downloaded_files_are_single_lines_of_nbgraders_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (archive := tmp_path / "archive").mkdir()
+    (archive / f"{STEP}{FORGED}.ipynb").write_text("taken")
+    (archive / f"link{FORGED}").symlink_to(archive)
+    with caplog.at_level(logging.WARNING):
+        NotebookExtractor(log=logging.getLogger("extract")).extract(str(archive), str(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{STEP}{SHOWN}.ipynb"]
+    assert caplog.messages == [f"Refused: link{SHOWN}: it is a link or no plain file"]
+
+
+STARTS = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "\r\n=1", "＝1", ' "=1', '""=1']
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("before", ["", "x;", "x; y;", '";', "x;;"])
+def test_no_part_of_a_cell_is_a_formula_wherever_a_spreadsheet_splits(before: str, start: str) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(["ada", text_cell(f"{before}{start}"), "1"])
+    for delimiter in ",;":
+        for cell in sum(csv.reader(io.StringIO(text.getvalue(), newline=""), delimiter=delimiter), []):
+            assert not cell.lstrip(' "').startswith(("=", "+", "-", "@", "\t", "\r", "＝")), (delimiter, cell)
+
+
+@pytest.mark.parametrize("text", ["", "x", "a;b", "01_export: cell x was missing; 02_fp16: y", "a-b=c", "Zoë; Å"])
+def test_a_cell_that_begins_no_formula_stays_as_it_is(text: str) -> None:
+    assert text_cell(text) == text
+
+
+def _folder(tmp_path: Path, text: str | bytes) -> Path:
+    (tmp_path / "timestamp.txt").write_bytes(text.encode() if isinstance(text, str) else text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "zone", ["UTC", "Europe/Berlin", "America/Los_Angeles", "America/Argentina/Ushuaia", "EST5EDT"]
+)
+@pytest.mark.parametrize("clock", ["2026-11-01 12:00:00", "2026-07-31 23:59:59.250000"])
+def test_a_time_in_a_zone_is_what_pythons_own_database_says(tmp_path: Path, clock: str, zone: str) -> None:
+    expected = datetime.datetime.fromisoformat(clock).replace(tzinfo=ZoneInfo(zone)).astimezone(datetime.timezone.utc)
+    assert handed_in(_folder(tmp_path, f"{clock} {zone}\n")) == expected.replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [
+        ("2026-11-01 12:00:00", 12),
+        ("2026-11-01T12:00:00Z", 12),
+        ("2026-11-01 12:00:00 +0100", 11),
+        ("2026-11-01 12:00:00 -01:00", 13),
+        ("2026-11-01 1:00 PM", 13),
+    ],
+)
+def test_a_time_may_be_written_as_people_and_programs_do(tmp_path: Path, text: str, hour: int) -> None:
+    assert handed_in(_folder(tmp_path, text)) == datetime.datetime(2026, 11, 1, hour)
+
+
+def test_without_a_time_there_is_none(tmp_path: Path) -> None:
+    assert handed_in(tmp_path) is None and handed_in(_folder(tmp_path, " \n")) is None
+
+
+@pytest.mark.parametrize("colon", ["", ":"])
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_zone_that_names_a_file_is_not_opened(tmp_path: Path, colon: str, relative: bool) -> None:
+    database = next(path for path in map(Path, TZPATH) if (path / "UTC").is_file())
+    place = shutil.copy(database / "UTC", tmp_path / "zone")
+    name = os.path.relpath(place, database) if relative else place
+    with pytest.raises(InputError, match="timestamp.txt holds '2026-11-01 12:00:00 .*, expected such as 2026"):
+        handed_in(_folder(tmp_path, f"2026-11-01 12:00:00 {colon}{name}"))
+
+
+BAD = [
+    *("yesterday", "2026-11-01 12:00:00 Nowhere/Town", "2026-11-01 12:00:00 PDT", "2026-11-01 12:00:00 99999999999"),
+    *("9" * 900, "0001-01-01 00:00:00 Asia/Tokyo", "2026-11-01 12:00:00 zone1970.tab", b"\xff\xfe2\x000\x00", b"\0"),
+]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_time_is_one_line_and_none_for_nbgrader(course: Course, text: str | bytes) -> None:
+    folder = _folder(hand_in(course, "ada", "").parent, text)
+    with pytest.raises(InputError, match="timestamp.txt holds") as caught:
+        handed_in(folder)
+    assert str(caught.value).isprintable()
+    ours = CourseDirectory(config=course.config)
+    assert ours.get_existing_timestamp(str(folder)) is None
+    assert NbGraderAPI(coursedir=ours).get_submitted_timestamp(STEP, "ada") is None
