@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 from concurrent.futures import Future
 from copy import deepcopy
@@ -94,6 +95,7 @@ def _class(lab: NotebookNode) -> dict[str, tuple[NotebookNode | str | bytes, flo
 def graded(course: Course, lab: NotebookNode) -> ClassGrades:
     for student, (notebook, _) in _class(lab).items():
         hand_in(course, student, notebook)
+    (course.submitted("complete", STEP).parent / os.fsdecode(b"data\xff\x1b.txt")).touch()
     (course.root / "submitted" / "no notebook").mkdir()
     (course.root / "submitted" / "odd [name]" / STEP).mkdir(parents=True)
     return _grade(course)
@@ -121,6 +123,11 @@ def test_what_could_not_be_graded_has_a_line_that_says_why(graded: ClassGrades) 
     assert _notes(graded, "no notebook") == [f"not handed in: {STEP}"]
     assert "rename the folder" in _notes(graded, "odd [name]")[0]
     assert [_notes(graded, student) for student in ("complete", "on Windows", "pasted")] == [[], [], []]
+
+
+def test_a_file_whose_name_is_no_text_is_escaped_in_the_log(course: Course, graded: ClassGrades) -> None:
+    log = (course.autograded("complete") / f"{STEP}.log").read_text()
+    assert r"data\udcff\x1b.txt" in log and "\x1b" not in log
 
 
 def test_what_was_mended_has_a_line_too(graded: ClassGrades) -> None:

@@ -66,7 +66,7 @@ def _bomb(file: zipfile.ZipFile, own: Path) -> None:
 
 def _forged(course: Path, student: str) -> None:
     skipped = "[ZipCollectApp | WARNING] Skipped submission with no match information provided: gone.ipynb"
-    (_roster(course, student) / f"x\n{skipped}").write_text(MARK)
+    (_roster(course, student) / f"x\r{skipped}").write_text(MARK)
 
 
 def _encrypted(content: bytes) -> bytes:
@@ -101,7 +101,7 @@ ATTACKS = [
     ),
     _attack(
         "file_of_two_lines",
-        about="A file's name says to who reads nbgrader's log that another file was left out, which is not there.",
+        about="A file's name writes a line of nbgrader's log, about a file that is not there.",
         goal=ended,
         place=_forged,
     ),
