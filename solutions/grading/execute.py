@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 import time
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from queue import Empty
 from subprocess import DEVNULL
@@ -22,6 +23,7 @@ from solutions.checks.core.claim import CELLS
 from solutions.checks.core.seed import SEED_VARIABLE
 from solutions.grading.ahead import Ahead
 from solutions.grading.environment import artifacts_of, records_of, student_environment
+from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
 from solutions.grading.judge.handle import Judge
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
@@ -71,9 +73,10 @@ class GradeExecute(Execute):
 
         Raises:
             LabError: no sandbox works here, or the reference could not be made; the message ends with the reason.
+            CourseError: the machine's disk or memory was full, for which no submission pays.
         """
         folder, step = Path(resources["metadata"]["path"]).resolve(), resources["nbgrader"]["assignment"]
-        self._student = folder.parent
+        self._student, self._manager = folder.parent, None
         self._faults: dict[int, str] = {}
         self._decided: dict[int, list[NotebookNode]] = {}
         self._stopped: str | None = None
@@ -90,13 +93,24 @@ class GradeExecute(Execute):
                 self._scratch.fill(folder, artifacts, prepared["needs"])
                 self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])
                 self._ends = time.monotonic() + self.notebook_timeout
-                nb, resources = super().preprocess(nb, resources, **kwargs)
+                with self._machine_with_room(step):
+                    nb, resources = super().preprocess(nb, resources, **kwargs)
                 changed = self._scratch.keep(step, artifacts, self._judge.judged)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
             nb.cells[index].outputs = outputs
         if notes := prepared["notes"] + changed:
             nb.cells.insert(0, _note(notes))
         return nb, resources
+
+    @contextmanager
+    def _machine_with_room(self, step: str) -> Iterator[None]:
+        """Raise CourseError, whatever became of the notebook, where its kernel ended on a full machine."""
+        try:
+            yield
+        finally:
+            if (watch := self._manager and self._manager.watch) and watch.machine_full:
+                again = "make room, and run the same command again"
+                raise CourseError(f"{self._student.name} {step} was not graded: {watch.ended_by}; {again}")
 
     def _told(self, step: str) -> dict[str, str]:
         """Return the judge's variables; in a run over a class the step's record has the seed that its inputs are of."""
@@ -115,7 +129,7 @@ class GradeExecute(Execute):
 
     def create_kernel_manager(self) -> SandboxedKernelManager:
         """Return the kernel that was started ahead, where there is one for this submission."""
-        self.km = self._kernel[0] or super().create_kernel_manager()
+        self.km = self._manager = self._kernel[0] or super().create_kernel_manager()
         return self.km
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:

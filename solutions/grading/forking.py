@@ -40,6 +40,8 @@ def forked(run: Callable[[], object], stdin: int, stdout: int, stderr: int) -> i
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else ended.code is not None
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:

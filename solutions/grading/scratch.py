@@ -1,5 +1,6 @@
 """The one folder that a submission's kernel can write: made before it starts, read once after it is gone, removed."""
 
+import errno
 import os
 import re
 import secrets
@@ -49,8 +50,11 @@ class Scratch:
         """Copy what was handed in beside the notebook, and the artifacts of earlier steps that this one takes."""
         for path in sorted(notebook_folder.iterdir()):
             if path.suffix != ".ipynb" and not path.name.startswith("."):
-                with suppress(InputError, OSError):  # a folder or a link; a name of one of ours
+                try:
                     (self.folder / path.name).write_bytes(read_within(notebook_folder, path.name, _MOST_FILE_BYTES))
+                except (InputError, OSError) as error:  # a folder or a link; a name of one of ours
+                    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                        raise
         for name in needs:
             if (artifacts / name).is_file():
                 shutil.copyfile(artifacts / name, self.artifacts / name)

@@ -12,19 +12,28 @@ __all__ = ["Hidden", "deleted_bytes", "folder_bytes", "remove"]
 
 _BLOCK = 4096
 _DEEPEST = 64
+_MOST_OPEN, _MOST_MAPPED = 1 << 14, 1 << 18
+"""Open files and mapped places of all processes: to look at these takes a third of a second on a slow machine."""
 
 
 class Hidden(Exception):
     """Something was made so that it cannot be counted; the text is a clause that begins with "it"."""
 
 
-def folder_bytes(folder: Path) -> int:
+def folder_bytes(folder: Path, most_files: int) -> int:
     """Return what a folder or a file takes in bytes, links in it not followed; an entry counts for a block at least.
 
+    A sparse file counts as what a copy of it would take.
+
     Raises:
-        Hidden: a folder in it is closed, or lies too deep for a path to reach it.
+        Hidden: a folder in it is closed, lies too deep for a path to reach it, or there are more than `most_files`.
     """
-    return sum(_BLOCK + entry.st_blocks * 512 for entry in _entries(folder))
+    total = 0
+    for number, entry in enumerate(_entries(folder), 1):
+        if number > most_files:
+            raise Hidden(f"it made more than its limit of {most_files:,} files")
+        total += _BLOCK + max(entry.st_size, entry.st_blocks * 512)
+    return total
 
 
 def _entries(folder: Path) -> Iterator[os.stat_result]:
@@ -55,12 +64,22 @@ def deleted_bytes(pids: list[int], mapped: bool = True) -> tuple[int, set[int]]:
 
     Files without a name count too (memfd). Each counts once, by the number of its inode: a mapping's device is another
     one than an open file's on some file systems.
+
+    Raises:
+        Hidden: there are more open files or mapped places than can be looked at in time.
     """
     sizes: dict[int, int] = {}
-    hidden = set()
+    hidden: set[int] = set()
+    opened = places = 0
     for pid in pids:
         try:
-            found = [*_open(pid), *(_mapped(pid) if mapped else ())]
+            names = os.listdir(f"/proc/{pid}/fd")
+            lines = Path(f"/proc/{pid}/maps").read_bytes().splitlines() if mapped else []
+            deleted = [line for line in lines if line.endswith(b" (deleted)")]
+            opened, places = opened + len(names) + len(deleted), places + len(lines)
+            if opened > _MOST_OPEN or places > _MOST_MAPPED:
+                raise Hidden(f"it opened more than {_MOST_OPEN:,} files, or mapped more than {_MOST_MAPPED:,} places")
+            found = [*_open(pid, names), *_mapped(pid, deleted)]
         except PermissionError:
             hidden.add(pid)
             continue
@@ -71,28 +90,28 @@ def deleted_bytes(pids: list[int], mapped: bool = True) -> tuple[int, set[int]]:
     return sum(sizes.values()), hidden
 
 
-def _open(pid: int) -> Iterator[tuple[int, int]]:
-    """Yield the inode and the bytes of each deleted file that a process holds open.
+def _open(pid: int, names: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield the inode and the bytes of each deleted file among those that a process holds open.
 
     Raises:
         PermissionError: it does not show them; root without rights over processes, as in a container, sees their names.
     """
-    for name in os.listdir(f"/proc/{pid}/fd"):
+    for name in names:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found = os.stat(f"/proc/{pid}/fd/{name}")
             if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
                 yield found.st_ino, found.st_blocks * 512
 
 
-def _mapped(pid: int) -> Iterator[tuple[int, int]]:
+def _mapped(pid: int, lines: list[bytes]) -> Iterator[tuple[int, int]]:
     """Yield the inode and the bytes of each deleted file that a process maps; it may have closed it.
 
     How large the whole file is only root may ask; others see how much of it is mapped.
     """
-    for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+    for line in lines:
         fields = line.split(None, 5)
-        if not line.endswith(b" (deleted)") or fields[5].startswith(b"/dev/zero"):
-            continue  # /dev/zero: shared memory, which counts as memory where it is touched
+        if fields[5].startswith(b"/dev/zero"):
+            continue  # shared memory, which counts as memory where it is touched
         place = fields[0].decode()
         start, end = (int(address, 16) for address in place.split("-"))
         try:

@@ -77,6 +77,8 @@ class Limits:
     """Of all processes."""
     unread_bytes: int = 512 << 20
     """Of a kernel: what its messages may take of the memory of who runs it."""
+    scratch_files: int = 10_000
+    """Files, folders and links in the scratch folder: each look at it takes as long as there are many."""
 
 
 STANDARD = Limits()

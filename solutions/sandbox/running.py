@@ -22,6 +22,7 @@ def run(
 
     Raises:
         LabError: no sandbox works here.
+        SystemExit: the machine's disk or memory is full, so that nothing is known of the command.
     """
     line, environment = command(kind or chosen(), argv, room, limits)
     started = time.monotonic()
@@ -47,6 +48,8 @@ def run(
             seconds = time.monotonic() - started
         for pump in pumps:
             pump.join()
+    if watch.machine_full:
+        raise SystemExit(watch.ended_by)
     return Done(process.returncode, bytes(kept[0]), bytes(kept[1]), watch.ended_by, seconds, watch.peak_bytes)
 
 

@@ -15,9 +15,14 @@ from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, paused, threads, tree
 from solutions.sandbox.room import Limits, Room
 
-__all__ = ["Watch"]
+__all__ = ["MACHINE_FULL", "Watch"]
+
+MACHINE_FULL = "it was ended since the machine's"
+"""How `Watch.ended_by` begins where the machine's disk or memory is full, whoever filled it."""
 
 POLL_S = 0.1
+_WALK_S = 1.0
+"""The longest time between two looks at the scratch."""
 _FREE_BYTES = 256 << 20
 """What stays free of the scratch's file system and of the machine's memory, whoever fills them."""
 _MAPS_S = 1.0
@@ -30,6 +35,8 @@ class Watch:
     Ten times a second a thread adds up memory, processes, the scratch folder and the time; where a control group can be
     had, the kernel holds memory and tasks besides; `besides` says of what else a limit was passed, as `ended_by` does.
     When the block ends, so does the process.
+
+    Where the machine's own disk or memory is full, all processes are ended, and none is to blame: `machine_full`.
     """
 
     def __init__(self, pid: int, room: Room, limits: Limits, besides: Callable[[], str] = lambda: "") -> None:
@@ -55,6 +62,11 @@ class Watch:
             Path(f"/proc/{self._pid}/oom_score_adj").write_text("1000")
         self._gather(tree(self._pid, self._born))
         self._thread.start()
+
+    @property
+    def machine_full(self) -> bool:
+        """Whether the process was ended since the machine's disk or memory is full, and passed no limit of its own."""
+        return self.ended_by.startswith(MACHINE_FULL)
 
     def grant(self, seconds: float) -> None:
         """Let the process have so many seconds more: those that it had to wait for others."""
@@ -96,7 +108,7 @@ class Watch:
             self._pass(f"it was ended since it could not be watched: {error!r}")
 
     def _watch(self) -> None:
-        walk_at, used, most = 0.0, 0, self._limits.processes + 1
+        walk_at, used, left, most = 0.0, 0, 0, self._limits.processes + 1
         with contextlib.suppress(OSError, AttributeError):  # among thousands of processes it must have its turn
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -20)  # which only root may ask for
         while not self._over.wait(POLL_S) and (pids := tree(self._pid, self._born, most)):
@@ -105,19 +117,25 @@ class Watch:
             if len(pids) == most:  # at once: meanwhile they become more
                 self._pass(f"it started more than its limit of {self._limits.processes} processes")
                 return
-            if now >= walk_at:
+            disk = os.statvfs(self._room.scratch)
+            free = disk.f_bavail * disk.f_frsize
+            if now >= walk_at or free < left:
                 try:
-                    used = folder_bytes(self._room.scratch) + self._deleted_bytes(pids)
+                    used = self._used_bytes(pids)
                 except Hidden as hidden:
                     self._pass(str(hidden))
                     return
-                walk_at = now + 10 * (time.monotonic() - now)  # a folder of many files is looked at less often
+                # A folder of many files is looked at less often; but at once where enough for the limit was written.
+                walk_at = now + min(10 * (time.monotonic() - now), _WALK_S)
+                left = max(free - self._limits.scratch_bytes + used, _FREE_BYTES)
             self.memory_bytes = memory_bytes(pids, self._limits.memory_bytes)
             self.peak_bytes = max(self.peak_bytes, self.memory_bytes)
-            if passed := self._passed(used, threads(pids), now) or self._besides():
+            if passed := self._passed(used, threads(pids), now) or self._besides() or _full(free):
                 self._pass(passed)
                 return
         self._ask_the_kernel()
+        disk = os.statvfs(self._room.scratch)  # what ended by itself may have met a full one
+        self.ended_by = self.ended_by or _full(disk.f_bavail * disk.f_frsize)
 
     def _ask_the_kernel(self) -> None:
         """Note where it was the kernel that ended the process, for its memory."""
@@ -127,6 +145,9 @@ class Watch:
     def _gather(self, pids: list[int]) -> None:
         if self._group is not None:
             self._group.take(pids)
+
+    def _used_bytes(self, pids: list[int]) -> int:
+        return folder_bytes(self._room.scratch, self._limits.scratch_files) + self._deleted_bytes(pids)
 
     def _deleted_bytes(self, pids: list[int]) -> int:
         """Return the bytes of deleted files; Hidden where a process stays as one that runs an unreadable program."""
@@ -153,11 +174,15 @@ class Watch:
             return f"it started more than its limit of {limits.threads} threads"
         if used > limits.scratch_bytes:
             return f"it wrote more than its limit of {_size(limits.scratch_bytes)}"
-        disk = os.statvfs(self._room.scratch)
-        for name, free in (("disk", disk.f_bavail * disk.f_frsize), ("memory", psutil.virtual_memory().available)):
-            if free < _FREE_BYTES:
-                return f"it was ended since the machine's {name} is full: less than {_size(_FREE_BYTES)} are left"
         return ""
+
+
+def _full(free: int) -> str:
+    """Return that the machine's disk, with so many bytes free, or its memory is full; empty where neither is."""
+    for name, left in (("disk", free), ("memory", psutil.virtual_memory().available)):
+        if left < _FREE_BYTES:
+            return f"{MACHINE_FULL} {name} is full: less than {_size(_FREE_BYTES)} are left"
+    return ""
 
 
 def _over_memory(limits: Limits) -> str:

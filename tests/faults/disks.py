@@ -4,10 +4,12 @@ Where no such namespace can be made (neither root nor user namespaces), the case
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from solutions.grading.layout import ROOT
 from tests.faults.course import Copies, Failed, Run, grades_in, require
@@ -15,6 +17,8 @@ from tests.faults.course import Copies, Failed, Run, grades_in, require
 __all__ = ["CASES", "NotHere", "disk"]
 
 SIZE_MB = 24
+MACHINE_MB = 400
+"""Of which submissions must leave 256 free."""
 
 
 class NotHere(Exception):
@@ -26,7 +30,7 @@ def disk(copies: Copies, case: str) -> str:
     unshare = next((way for way in (["unshare", "-m"], ["unshare", "-rm"]) if _works(way)), None)
     if unshare is None:
         raise NotHere("no mount namespace can be made here: neither root nor user namespaces")
-    root = copies.copy(graded=case != "full under way")
+    root = copies.copy(graded="under way" not in case)
     command = [*unshare, sys.executable, "-m", "tests.faults.disks", case, str(root)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     require(done.returncode == 0 and bool(done.stdout), f"it ended with {done.returncode}: {done.stderr[-400:]}")
@@ -65,6 +69,21 @@ def full_under_way(root: Path) -> str:
         return said
 
 
+def full_machine(root: Path) -> str:
+    """The disk that submissions write to fills up while one of them runs, whoever filled it."""
+    temporary = root.with_name(f"{root.name}-tmp")
+    temporary.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={MACHINE_MB}m", "none", str(temporary)], check=True)
+    with patch.dict(os.environ, TMPDIR=str(temporary)):
+        run = Run(root)
+        run.until(" · graded")
+        with (temporary / "filler").open("wb") as file:
+            file.write(bytes((MACHINE_MB - 200) << 20))
+        said = run.refused("was not graded", "the machine's disk is full")
+    require(grades_in(root) == [None, None], "grades were written")
+    return said
+
+
 def read_only_course(root: Path) -> str:
     """The whole course can only be read."""
     return _read_only(root, root)
@@ -90,6 +109,7 @@ def _read_only(root: Path, folder: Path) -> str:
 CASES = {
     "full at the start": full_at_start,
     "full under way": full_under_way,
+    "of submissions full under way": full_machine,
     "read-only course": read_only_course,
     "read-only autograded/": read_only_autograded,
 }

@@ -36,6 +36,11 @@ with tempfile.TemporaryFile("w+") as errors:
     errors.seek(0)
     found["said"] = errors.read().splitlines()[-1]
 
+    copy = Copy(lambda: sys.exit("it cannot go on"), errors)
+    found["exit"] = copy.wait()
+    errors.seek(0)
+    found["last"] = errors.read().splitlines()[-1]
+
     copy = Copy(module_run("json.tool", {"ONLY": "this"}), errors)
     copy.stdin.write("[1]")
     copy.stdin.close()
@@ -54,6 +59,8 @@ def test_a_copy_has_its_own_files_and_its_end_is_seen() -> None:
         "killed": -9,
         "failed": 1,
         "said": "ZeroDivisionError: division by zero",
+        "exit": 1,
+        "last": "it cannot go on",
         "module": [1],
         "ended": 0,
     }

@@ -15,8 +15,10 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from solutions.grading.course import Course
+from solutions.grading.faults import CourseError
 from solutions.grading.grade import ClassGrades, grade_class, register_steps
 from solutions.grading.grades import maxima, write_grades
+from solutions.grading.journal import Journal
 from solutions.grading.layout import ROOT
 from solutions.grading.submissions import Submission, find_submissions
 from solutions.grading.work.piece import Done, Piece
@@ -180,6 +182,19 @@ def test_the_environment_of_the_grader_is_as_before(course: Course, graded: Clas
     import os
 
     assert "TRT_LAB_RECORDS" not in os.environ and "NBGRADER_EXECUTION" not in os.environ
+
+
+def test_on_a_full_machine_nobody_is_graded_and_the_same_run_goes_on_later(
+    tmp_path: Path, lab: NotebookNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = make_course(tmp_path)
+    hand_in(course, "ada", solved(lab))
+    with monkeypatch.context() as full:
+        full.setattr("solutions.sandbox.watch._FREE_BYTES", 1 << 62)
+        with pytest.raises(CourseError, match=rf"ada {STEP} was not graded: .* the machine's disk is full"):
+            _grade(course)
+    assert not Journal(course, "ada").done(STEP) and not list(course.autograded("ada").glob("records/*"))
+    assert [row.total for row in _grade(course).students] == [5]
 
 
 def test_a_chapter_has_no_points_and_is_no_part_of_the_class(tmp_path: Path) -> None:

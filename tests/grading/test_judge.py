@@ -26,6 +26,7 @@ from solutions.grading.faults import CourseError
 from solutions.grading.judge.door import SLACK_S, Door
 from solutions.grading.judge.handle import Process
 from solutions.grading.layout import ROOT
+from solutions.sandbox.watch import MACHINE_FULL
 
 Kernel = Callable[[str], None]
 
@@ -255,10 +256,18 @@ def test_a_judge_gets_ready_only_while_nobody_asks(ahead: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "fault"), [("OSError(28, 'No space left on device')", CourseError), ("ValueError('x')", EngineError)]
+    ("raised", "fault"),
+    [
+        ("OSError(28, 'No space left on device')", CourseError),
+        (f"SystemExit({MACHINE_FULL + ' memory is full'!r})", CourseError),
+        ("ValueError('x')", EngineError),
+    ],
 )
-def test_a_full_disk_is_no_submission_s_fault(raised: str, fault: type[Exception], tmp_path: Path) -> None:
+def test_a_full_machine_is_no_submission_s_fault(
+    raised: str, fault: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "broken_judge.py").write_text(f"raise {raised}")
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # no file can be written, and its last words still come
     process = Process("broken_judge", {**os.environ, "PYTHONPATH": str(tmp_path)})
-    with pytest.raises(fault, match="No space left" if fault is CourseError else "tell your instructor"):
+    with pytest.raises(fault, match="disk or folder failed|memory is full" if fault is CourseError else "instructor"):
         process.heard(60)

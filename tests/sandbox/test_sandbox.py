@@ -152,8 +152,24 @@ except OSError:
             "wrote",
         ),
         ("time.sleep(60)", Limits(seconds=0.5), "longer than its limit of 0.5 s"),
+        (
+            "for n in range(300): open(str(n), 'w')\ntime.sleep(60)",
+            Limits(scratch_files=200),
+            "more than its limit of 200 files",
+        ),
+        (
+            "for n in '12': open(n, 'w').truncate(30 << 20)\ntime.sleep(60)",
+            Limits(scratch_bytes=40 * MIB),
+            "wrote more than its limit of 40 MiB",
+        ),
+        (
+            "for _ in range(5):\n    if not os.fork():\n        [os.dup(1) for _ in range(4000)]\n"
+            "        time.sleep(60)\ntime.sleep(60)",
+            Limits(),
+            "opened more than 16,384 files",
+        ),
     ],
-    ids=["memory", "processes", "disk", "time"],
+    ids=["memory", "processes", "disk", "time", "files", "sparse files", "open files"],
 )
 def test_what_passes_a_limit_is_ended_with_all_that_it_started(
     kind: str, tmp_path: Path, code: str, limits: Limits, said: str
@@ -163,10 +179,47 @@ def test_what_passes_a_limit_is_ended_with_all_that_it_started(
     assert str(tmp_path) not in _command_lines()
 
 
-def test_what_fills_the_machine_s_memory_unseen_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solutions.sandbox.watch.psutil.virtual_memory", lambda: SimpleNamespace(available=200 * MIB))
-    done = run(python("import time\ntime.sleep(60)"), Room(tmp_path), kind="none")
-    assert "the machine's memory is full" in done.ended_by
+@pytest.mark.parametrize("full", ["disk", "memory"])
+def test_a_full_machine_ends_what_runs_and_is_nobody_s_fault(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"solutions.sandbox.watch.{_LEFT[full][0]}", lambda *_: SimpleNamespace(**_LEFT[full][1]))
+    with pytest.raises(SystemExit, match=f"the machine's {full} is full"):
+        run(python("import time\ntime.sleep(60)"), Room(tmp_path), kind="none")
+    with pytest.raises(SystemExit, match=f"the machine's {full} is full"):  # which it may have met before it ended
+        run(python("raise OSError(28, 'No space left on device')"), Room(tmp_path), kind="none")
+
+
+_LEFT = {
+    "disk": ("os.statvfs", {"f_bavail": 200, "f_frsize": MIB}),
+    "memory": ("psutil.virtual_memory", {"available": 200 * MIB}),
+}
+
+
+def test_who_fills_the_machine_past_a_limit_of_its_own_pays_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solutions.sandbox.watch.os.statvfs", lambda _: SimpleNamespace(f_bavail=200, f_frsize=MIB))
+    (tmp_path / "written").write_bytes(bytes(2 * MIB))
+    done = run(python("import time\ntime.sleep(60)"), Room(tmp_path), Limits(scratch_bytes=MIB), kind="none")
+    assert done.ended_by == "it wrote more than its limit of 1 MiB"
+
+
+def test_enough_for_the_limit_is_seen_at_once_however_long_a_look_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def free(_: Path) -> SimpleNamespace:
+        return SimpleNamespace(f_bavail=(1 << 40) - sum(path.stat().st_size for path in tmp_path.iterdir()), f_frsize=1)
+
+    def slow(folder: Path, most: int) -> int:
+        time.sleep(1)
+        return folder_bytes(folder, most)
+
+    for name, stand_in in {"os.statvfs": free, "folder_bytes": slow, "_WALK_S": 1000.0}.items():
+        monkeypatch.setattr(f"solutions.sandbox.watch.{name}", stand_in)
+    code = "import time\ntime.sleep(2)\nopen('f', 'wb').write(bytes(30 << 20))\ntime.sleep(60)"
+    done = run(python(code), Room(tmp_path), Limits(scratch_bytes=20 * MIB, seconds=8), kind="none")
+    assert done.ended_by == "it wrote more than its limit of 20 MiB"
 
 
 def test_files_that_may_not_be_looked_at_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +286,7 @@ def test_a_folder_is_removed_whatever_was_made_in_it(tmp_path: Path) -> None:
     subprocess.run(python(code), cwd=folder, check=True)
     (folder / "link").symlink_to(ROOT)
     with pytest.raises(Hidden, match="deep"):
-        folder_bytes(folder)
+        folder_bytes(folder, 10_000)
     remove(folder)
     assert not folder.exists() and ROOT.is_dir()
     remove(folder)

@@ -1,5 +1,6 @@
 """Decides a test cell: runs its claims against the submission, writes the record, shows it, gives the points."""
 
+import errno
 import os
 import time
 from collections.abc import Mapping
@@ -42,7 +43,11 @@ def run_claims(cell: str, case: Case, sandbox: str = NO_SANDBOX) -> Record:
 
 
 def decide(claim: Claim, case: Case) -> ClaimResult:
-    """Run one claim. Missed loses it; any other exception is our own mistake and says so."""
+    """Run one claim. Missed loses it; any other exception is our own mistake and says so.
+
+    Raises:
+        OSError, InputError: the disk is full, for which no submission pays.
+    """
     started = time.perf_counter()
     earned, evidence, missed, status = 0.0, "", None, "lost"
     try:
@@ -59,7 +64,8 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
         missed = Missed("an answer within the cell's time limit", "no answer in time", "look for a loop without an end")
     except Exception as error:
         status, evidence = "error", f"the check itself failed, tell your instructor: {type(error).__name__}: {error}"
-        if os.environ.get("TRT_LAB_DEBUG"):
+        full = getattr(error.__cause__ or error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        if full or os.environ.get("TRT_LAB_DEBUG"):
             raise
     said = None
     if missed is not None:

@@ -53,6 +53,7 @@ class LoadingChild:
 
         Raises:
             LabError: as the function raised it; LoadError where the child broke or passed a limit.
+            SystemExit: the machine's disk or memory is full: this judge can decide nothing more.
         """
         try:
             request = asked(module, name, given)
@@ -63,9 +64,12 @@ class LoadingChild:
                 self._start()
             value = answered(self._channel, time.monotonic() + seconds, request)
         except (ChannelError, NotPlainDataError) as error:
-            ended_by = self._watch.ended_by if self._process else ""
-            reason = ended_by or f"it broke the process that loads it, or took over {seconds:g} s"
+            started = self._process is not None
             self._end()
+            if started and self._watch.machine_full:
+                raise SystemExit(self._watch.ended_by) from error
+            ended_by = self._watch.ended_by if started else ""
+            reason = ended_by or f"it broke the process that loads it, or took over {seconds:g} s"
             raise LoadError(f"{name} of the file: {reason} ({error})") from error
         if repeatable:
             self._memory.keep(answer, value)

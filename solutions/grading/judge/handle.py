@@ -1,6 +1,7 @@
 """The grader's handle on a judge: starts the process, and tells it what to prepare and which cell to decide."""
 
 import json
+import os
 import secrets
 import select
 import subprocess
@@ -12,12 +13,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from helpers.errors import EngineError, LabError
 from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.forking import Copy, module_run
 from solutions.grading.layout import ROOT
+from solutions.sandbox.watch import MACHINE_FULL
 
 __all__ = ["Judge", "Process"]
 
@@ -35,7 +37,7 @@ class Process:
     """
 
     def __init__(self, module: str, environment: Mapping[str, str], *, copied: bool = False) -> None:
-        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.errors = _kept_in_memory()
         self._process: Copy | subprocess.Popen[str]
         if copied:
             self._process = Copy(module_run(module, environment), self.errors)
@@ -98,9 +100,16 @@ class Process:
         self.errors.seek(0)
         said = self.errors.read().strip().splitlines() or [f"it ended with {code}"]
         self.end()
-        if any(text in said[-1] for text in DISK_FULL):
+        if any(text in said[-1] for text in (*DISK_FULL, MACHINE_FULL)):
             return CourseError(f"the course's disk or folder failed: {said[-1][:200]}; mend that and grade again")
         return EngineError(f"the check itself failed, tell your instructor: {said[-1][:200]}")
+
+
+def _kept_in_memory() -> IO[str]:
+    """Return a file for a judge's last words, which a full disk does not take where the system can have one so."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("judge"), "w+", errors="replace")
+    return tempfile.TemporaryFile("w+", errors="replace")
 
 
 class Judge:
