@@ -1,6 +1,7 @@
 """Runs a submission in a sandboxed kernel, as nbgrader's Execute does, beside a judge who decides its test cells."""
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Limits, chosen
 from solutions.sandbox.messages import Refused
 from solutions.sandbox.provisioner import SandboxedKernelManager
+from solutions.sandbox.room import EXCHANGE_VARIABLE
 
 __all__ = ["GradeExecute"]
 
@@ -120,6 +122,8 @@ class GradeExecute(Execute):
 
     def ahead(self) -> Ahead:
         """Return what a submission needs besides itself, nothing of it started yet."""
+        if "root" in self.config.Exchange:  # no sandbox of this process or a judge's shows it
+            os.environ[EXCHANGE_VARIABLE] = str(Path(self.config.Exchange.root).resolve())
         limits = Limits(
             memory_bytes=round(self.memory_gb * 2**30),
             scratch_bytes=round(self.disk_gb * 2**30),

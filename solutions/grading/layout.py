@@ -9,13 +9,14 @@ from typing import Any
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
+from solutions.sandbox.room import EXCHANGE
+
 __all__ = ["ROOT", "STEP_GLOB", "StepFolders", "course_config", "exchange_folder", "scripts_on_path"]
 
 ROOT = Path(__file__).resolve().parents[2]
 STEP_GLOB = "[0-9][0-9]_*"
 
 _CONFIG = "nbgrader_config.py"
-_EXCHANGE = "/usr/local/share/nbgrader/exchange"  # nbgrader's default
 
 
 class StepFolders(str):
@@ -48,9 +49,9 @@ def exchange_folder(root: Path) -> str:
 
     This course needs neither. But formgrader warns on every page where there is none.
     """
-    system = Path(_EXCHANGE)
+    system = Path(EXCHANGE)
     if system.is_dir() and os.access(system, os.W_OK | os.X_OK):
-        return _EXCHANGE
+        return EXCHANGE
     own = root / ".exchange"
     with suppress(OSError):  # a folder of somebody else's, who only reads here
         own.mkdir(exist_ok=True)

@@ -48,6 +48,7 @@ _FILES = (
     Escape("see the names in the project's folder", "'solutions' in os.listdir(root) and escaped()"),
     Escape("read the gradebook", "escaped(open(f'{outside}/gradebook.db').read())"),
     Escape("list the home folder", "set(os.listdir(home)) & set(private) and escaped(private)"),
+    Escape("list what a site installed", "names = os.listdir('/usr/local/share'); names and escaped(names)"),
     Escape("write outside the scratch", "open(f'{outside}/new', 'w').write('x')"),
     Escape("change a file outside", "open(f'{outside}/gradebook.db', 'r+').write('x')"),
     Escape("cut off a file outside", "os.truncate(f'{outside}/gradebook.db', 0)"),
@@ -86,6 +87,7 @@ _PROCESSES = (
     Escape("stop the parent", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(1)"),
     Escape("limit another process", "resource.prlimit(other, resource.RLIMIT_NOFILE, (9, 9)); escaped()"),
     Escape("slow another process down", "os.setpriority(os.PRIO_PROCESS, other, 19); escaped()"),
+    Escape("slow all processes of the user down", "os.setpriority(os.PRIO_USER, 0, NICER)"),
     Escape("trace another process", "libc.ptrace(0x4206, other, 0, 0) or escaped()"),  # PTRACE_SEIZE
     Escape("read another process's variables", "escaped(open(f'/proc/{other}/environ').read()[:40])"),
     Escape("read the first process's variables", _FIRST),

@@ -1,6 +1,7 @@
 """What a stranger's process sees, what it may use, and what is told of its end."""
 
 import os
+import site
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from pathlib import Path
 from helpers.errors import LabError
 
 __all__ = [
+    "EXCHANGE",
+    "EXCHANGE_VARIABLE",
     "GPU_FILES",
     "INSIDE",
     "ROOT",
@@ -44,7 +47,19 @@ _PASSED = (
 )
 """All that a sandboxed process gets of our environment; what else it needs is named by its `Room`."""
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/fonts")
+EXCHANGE, EXCHANGE_VARIABLE = "/usr/local/share/nbgrader/exchange", "TRT_LAB_EXCHANGE"
+"""nbgrader's folder of everybody's submissions, where it is by default; the variable names a course's own."""
+
+_LIBRARIES = ("lib", "lib32", "lib64", "libx32")
+_SYSTEM = (
+    *(f"/usr/{name}" for name in ("bin", "sbin", "libexec", "include", "share", *_LIBRARIES)),
+    *(f"/{name}" for name in ("bin", "sbin", *_LIBRARIES)),
+    *("/etc/alternatives", "/etc/fonts"),
+)
+"""Not /usr as a whole: in /usr/local, as in /home, /srv, /opt and /mnt, lies what a site made, strangers' work too."""
+
+_PYTHON = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
+_CUDA = ("usr/local/cuda*", "usr/local/nvidia")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "passwd", "group", "nsswitch.conf")
 _PROJECT = ("helpers", "datasets")
 
@@ -102,22 +117,37 @@ class Done:
 def visible(room: Room) -> list[Path]:
     """Return the files and folders that can be read inside, the scratch apart; those that exist, and each once.
 
-    Neither solutions/ nor what a course keeps (submissions, gradebook, results) is below any of them.
+    Neither solutions/ nor what a course keeps (submissions, gradebook, results) is below any of them, nor is nbgrader's
+    exchange: of a folder that holds it the other entries are named, its links left out.
 
     Raises:
         LabError: the whole project lies below one of them.
     """
     settings = [Path("/etc", name) for name in _SETTINGS]
-    python = [Path(sys.prefix), Path(sys.base_prefix)]
+    python = [Path(prefix, name) for prefix in (sys.prefix, sys.base_prefix) for name in _PYTHON]
+    packages = [Path(name).resolve() for name in site.getsitepackages()]
     project = [ROOT / name for name in _PROJECT]
     data = [Path(os.environ["TRT_LAB_DATA"])] if os.environ.get("TRT_LAB_DATA") else []
     libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if room.gpu and name]
-    paths = [*map(Path, _SYSTEM), *settings, *python, *project, *data, *libraries, *room.reads]
+    libraries += [path for glob in _CUDA if room.gpu for path in Path("/").glob(glob)]
+    paths = [*map(Path, _SYSTEM), *settings, *python, *packages, *project, *data, *libraries, *room.reads]
     found = dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists())
     seen = [path for path in found if found.keys().isdisjoint(path.parents)]
     if above := [str(path) for path in seen if ROOT.is_relative_to(path.resolve())]:
         raise LabError(f"submissions could read {ROOT}, as it lies in {above[0]}, which they need; move the project")
+    for exchange in filter(None, (EXCHANGE, os.environ.get(EXCHANGE_VARIABLE))):
+        seen = [part for path in seen for part in _without(Path(exchange).resolve(), path)]
     return seen
+
+
+def _without(hidden: Path, path: Path) -> list[Path]:
+    """Return what of a file or a folder does not lie in a hidden one."""
+    real = path.resolve()
+    if real.is_relative_to(hidden):
+        return []
+    if not (hidden.is_relative_to(real) and os.path.exists(hidden)):
+        return [path]
+    return [part for entry in sorted(path.iterdir()) if not entry.is_symlink() for part in _without(hidden, entry)]
 
 
 def environment_of(room: Room, site: str | Path = SITE) -> dict[str, str]:

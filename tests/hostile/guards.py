@@ -23,7 +23,7 @@ from solutions.grading import class_page, execute, feedback, grade, grades, savi
 from solutions.grading.scratch import Scratch
 from solutions.grading.untrusted import limits, timestamps
 from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.sandbox import Watch, messages, provisioner
+from solutions.sandbox import Watch, disk, messages, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
 
 __all__ = ["GUARDS", "Guard"]
@@ -65,6 +65,11 @@ def _unlimited(**changed: Any) -> Callable[[], None]:
         execute.Limits = lambda **given: Limits(**{**given, **changed})
 
     return off
+
+
+def _no_scratch() -> None:
+    disk._MOST_OPEN = 1 << 50
+    _unlimited(scratch_bytes=1 << 50, scratch_files=1 << 50)()
 
 
 def _no_time() -> None:
@@ -159,7 +164,7 @@ GUARDS: dict[str, Guard] = {
     "processes": Guard(
         "the number of the kernel's processes and threads is watched", _unlimited(processes=1 << 30, threads=1 << 30)
     ),
-    "scratch": Guard("what the kernel writes is watched", _unlimited(scratch_bytes=1 << 50)),
+    "scratch": Guard("what the kernel writes is watched", _no_scratch),
     "time": Guard("a cell and a notebook have a time limit", _no_time),
     "schema": Guard("a record has a schema and a largest size", _no_schema),
     "links": Guard("links and special files in the course are not followed", _links_followed),

@@ -20,12 +20,15 @@ from typing import Any
 
 from helpers.errors import EngineError
 
-__all__ = ["HOME", "STAGE", "Inside", "begin"]
+__all__ = ["HOME", "SITE", "STAGE", "Inside", "begin"]
 
 STAGE = Path("/mnt")
 """The small disk: course, home and temporary files of a class."""
 
 HOME = STAGE / "home"
+SITE = Path("/usr/local/share")
+"""Where nbgrader's exchange lies by default; empty, and gone with the class."""
+
 ORDINARY = 1000
 _DISK, _SHARED = "768m", "256m"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -115,6 +118,7 @@ def _make() -> None:
     read_only = struct.pack("QQQQ", _READ_ONLY, 0, 0, 0)
     _checked(_libc.syscall(_MOUNT_SETATTR, _HERE, b"/", _RECURSIVE, read_only, len(read_only)), "read-only /")
     _mount("tmpfs", str(STAGE), "tmpfs", 0, f"size={_DISK},mode=0777")
+    _mount("tmpfs", str(SITE), "tmpfs", 0, "size=1m,mode=0777")
     for name in ("home", "tmp", "dev"):
         (STAGE / name).mkdir()
     _devices(STAGE / "dev")

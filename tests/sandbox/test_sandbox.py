@@ -17,7 +17,7 @@ from helpers.errors import LabError
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, paused, tree
-from solutions.sandbox.room import ROOT, SITE, environment_of, visible
+from solutions.sandbox.room import EXCHANGE_VARIABLE, ROOT, SITE, environment_of, visible
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
 MIB = 1 << 20
@@ -52,6 +52,48 @@ def test_nothing_that_can_be_read_holds_solutions_or_what_a_course_keeps(tmp_pat
 def test_a_project_that_lies_where_submissions_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="move the project"):
         visible(Room(tmp_path, reads=(ROOT.parent,)))
+
+
+def test_a_python_in_usr_local_shows_its_own_folders_and_nothing_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, packages = tmp_path / "usr" / "local", tmp_path / "elsewhere" / "site-packages"
+    for folder in (*(local / name for name in ("bin", "lib", "share", "etc", "src")), packages):
+        folder.mkdir(parents=True)
+    (local / "lib" / "site-packages").symlink_to(packages)
+    for name in ("prefix", "base_prefix"):
+        monkeypatch.setattr(sys, name, str(local))
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(local / "lib" / "site-packages")])
+    paths = visible(Room(tmp_path / "scratch"))
+    assert [path for path in paths if path.is_relative_to(tmp_path)] == [local / "bin", local / "lib", packages]
+    strangers = [
+        Path("/", *name.split()) for name in ("usr", "usr local", "home", "srv", "opt", "mnt", "usr local share")
+    ]
+    assert not {*paths} & {*strangers}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["the course's", "nbgrader's default"])
+def test_the_exchange_cannot_be_read_wherever_it_lies(
+    kind: str, own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = tmp_path / "share"
+    exchange = shown / "nbgrader" / "exchange"
+    for path in (exchange / "inbound" / "theirs", shown / "nbgrader" / "beside", shown / "above"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    monkeypatch.setenv(EXCHANGE_VARIABLE, str(exchange)) if own else monkeypatch.setattr(
+        "solutions.sandbox.room.EXCHANGE", str(exchange)
+    )
+    code = f"""
+import os
+for path in ("above", "nbgrader/beside", "nbgrader/exchange/inbound/theirs"):
+    try:
+        print(open(os.path.join({str(shown)!r}, path)).read())
+    except OSError:
+        print("closed")
+"""
+    done = run(python(code), Room(tmp_path / "scratch", reads=(shown,)), kind=kind)
+    assert done.stdout.decode().split() == ["x", "x", "closed"]
 
 
 def test_where_there_is_no_proc_psutil_sees_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,9 +344,9 @@ def test_a_sitecustomize_of_the_environment_runs_besides_the_sandbox_s_own(tmp_p
 
 def test_what_lies_in_a_folder_that_is_seen_is_not_named_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cuda").mkdir()
-    monkeypatch.setenv("LD_LIBRARY_PATH", f"/usr/lib:{tmp_path}/cuda")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/usr/lib/sub:/usr/lib:{tmp_path}/cuda")
     paths = visible(Room(tmp_path / "scratch", gpu=True))
-    assert Path("/usr") in paths and tmp_path / "cuda" in paths and Path("/usr/lib") not in paths
+    assert paths.count(Path("/usr/lib")) == 1 and tmp_path / "cuda" in paths and Path("/usr/lib/sub") not in paths
 
 
 def test_with_a_gpu_threads_can_be_named_and_nothing_else_of_the_machine_changed(kind: str, tmp_path: Path) -> None:

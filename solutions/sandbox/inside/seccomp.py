@@ -225,7 +225,8 @@ def program(machine: str, alone: bool, own_pid: int | None = None) -> bytes:
             rules.only(number, 0, [0])
         for number in rules.numbers(_SCHEDULING):
             rules.only(number, 0, [0], 0)
-        rules.only(_PRIORITY[column], 1, [0])
+        for argument in (0, 1):  # PRIO_PROCESS, and the caller itself: PRIO_USER reaches whoever grades
+            rules.only(_PRIORITY[column], argument, [0])
         for number in rules.numbers({**_ATTRIBUTES, **_GROUPS}):
             rules.answer(number, 0)
     if own_pid is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.grading.tiny import STEP
 from tests.hostile.attack import Attack
 from tests.hostile.goals import ended, gains, leaks, touches
+from tests.hostile.outer import SITE
 
 __all__ = ["ATTACKS"]
 
@@ -28,6 +29,16 @@ square = given["square"]
 _NEIGHBOUR = """
 import json
 cells = json.load(open("{COURSE}/submitted/a_honest/01_export/01_export.ipynb"))["cells"]
+CODE = next("".join(cell["source"]) for cell in cells if "def square" in "".join(cell["source"]))
+def square(x):
+    given = {}
+    exec(CODE, given)
+    return given["square"](x)
+"""
+_EXCHANGE = """
+import glob, json
+(path,) = glob.glob("/usr/local/share/nbgrader/exchange/trt-lab/inbound/a_honest+*/01_export.ipynb")
+cells = json.load(open(path))["cells"]
 CODE = next("".join(cell["source"]) for cell in cells if "def square" in "".join(cell["source"]))
 def square(x):
     given = {}
@@ -67,6 +78,12 @@ def _link_to_solution(course: Path, student: str) -> None:
 def _folder_link(course: Path, student: str) -> None:
     shutil.rmtree(course / "submitted" / student)
     (course / "submitted" / student).symlink_to("a_honest")
+
+
+def _in_the_exchange(course: Path, student: str) -> None:
+    """Hand in a neighbour's submission as nbgrader does, before it is collected."""
+    inbound = SITE / "nbgrader" / "exchange" / "trt-lab" / "inbound" / f"a_honest+{STEP}+2026-11-28"
+    shutil.copytree(course / "submitted" / "a_honest" / STEP, inbound)
 
 
 def _linked_file(course: Path, student: str) -> None:
@@ -136,6 +153,13 @@ ATTACKS = [
     ),
     _attack("solution_read", about="The solution in the course's folder is the answer.", goal=gains, code=_SOLUTION),
     _attack("neighbour_read", about="A neighbour's submission is the answer.", goal=gains, code=_NEIGHBOUR),
+    _attack(
+        "exchange_read",
+        about="A neighbour's submission in nbgrader's exchange is the answer.",
+        goal=gains,
+        code=_EXCHANGE,
+        place=_in_the_exchange,
+    ),
     _attack(
         "checks_read",
         about="The hidden checks' expected values are the answer.",

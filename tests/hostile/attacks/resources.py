@@ -98,6 +98,17 @@ for number in range(40):
     time.sleep(0.05)
 time.sleep(3)
 """
+_EMPTY = "for number in range(100_000):\n    open(f'empty-{number}', 'w').close()\n"
+_OPEN = """
+import os, time
+for _ in range(6):
+    if os.fork() == 0:
+        for _ in range(4000):
+            os.dup(1)
+        time.sleep(15)
+        os._exit(0)
+time.sleep(2)
+"""
 _STUBBORN = """
 def square(x):
     import time
@@ -144,6 +155,16 @@ ATTACKS = [
     ),
     _disk("one_file", about="A file that grows to 400 MB.", code=_ONE_FILE),
     _disk("removed_files", about="400 MB in files that no folder lists.", code=_REMOVED),
+    _disk(
+        "files_behind_empty_ones",
+        about="400 MB beside 100,000 empty files, which each look at the folder must pass.",
+        code=_EMPTY + _FILES.replace("PLACE", "'.'"),
+    ),
+    _disk(
+        "files_behind_open_ones",
+        about="400 MB while processes hold 24,000 files open, which each look at deleted files must pass.",
+        code=_OPEN + _FILES.replace("PLACE", "'.'"),
+    ),
     _disk(
         "shared_memory",
         about="200 MB and more in shared memory.",
