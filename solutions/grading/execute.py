@@ -90,14 +90,15 @@ class GradeExecute(Execute):
         with closing(self.started_ahead or self.ahead()) as ahead:
             type(self).started_ahead, self._scratch = None, ahead.scratch
             told = self._told(step), step, artifacts, self._scratch.artifacts, chosen(self.unsafe)
-            with Judge(ahead.judge, *told) as self._judge:
+            room = self._limits.scratch_bytes
+            with Judge(ahead.judge, *told, room) as self._judge:
                 prepared = self._judge.prepared
                 self._scratch.fill(folder, artifacts, prepared["needs"])
                 self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])
                 self._ends = time.monotonic() + self.notebook_timeout
                 with self._machine_with_room(step):
                     nb, resources = super().preprocess(nb, resources, **kwargs)
-                changed = self._scratch.keep(step, artifacts, self._judge.judged)
+                changed = self._scratch.keep(step, artifacts, self._judge.judged, room)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
             nb.cells[index].outputs = outputs
         if notes := prepared["notes"] + changed:
@@ -124,12 +125,16 @@ class GradeExecute(Execute):
         """Return what a submission needs besides itself, nothing of it started yet."""
         if "root" in self.config.Exchange:  # no sandbox of this process or a judge's shows it
             os.environ[EXCHANGE_VARIABLE] = str(Path(self.config.Exchange.root).resolve())
-        limits = Limits(
+        arguments = self.extra_arguments or [_NO_HISTORY]
+        return Ahead(self.judge, chosen(self.unsafe), self._limits, arguments, self.imports)
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(
             memory_bytes=round(self.memory_gb * 2**30),
             scratch_bytes=round(self.disk_gb * 2**30),
             seconds=self.notebook_timeout + 2.0 * self.grace,
         )
-        return Ahead(self.judge, chosen(self.unsafe), limits, self.extra_arguments or [_NO_HISTORY], self.imports)
 
     def create_kernel_manager(self) -> SandboxedKernelManager:
         """Return the kernel that was started ahead, where there is one for this submission."""

@@ -59,22 +59,28 @@ class Scratch:
             if (artifacts / name).is_file():
                 shutil.copyfile(artifacts / name, self.artifacts / name)
 
-    def keep(self, step: str, artifacts: Path, judged: Set[str]) -> list[str]:
+    def keep(self, step: str, artifacts: Path, judged: Set[str], most: int) -> list[str]:
         """Write what the step made to the trusted folder, where files that were `judged` are, and remove the scratch.
 
-        Its kernel must be gone.
+        Its kernel must be gone. All together take no more than `most` bytes: sparse files become whole ones here.
 
         Returns:
-            A line for each file that the submission changed after it had been judged.
+            A line for each file that the submission changed after it had been judged, or that had no room.
         """
-        made = {name: read_artifact(self.artifacts, name) for name, maker in ARTIFACTS.items() if maker == step}
+        made, notes = {}, []
+        room = most - sum((artifacts / name).stat().st_size for name in judged)
+        for name in (name for name, maker in ARTIFACTS.items() if maker == step):
+            content = read_artifact(self.artifacts, name)
+            if name in judged:
+                if content != read_artifact(artifacts, name):
+                    notes.append(f"{name}: changed after a test cell had judged it; what it judged counts, and is kept")
+            elif content is not None and len(content) > room:
+                notes.append(f"{name}: not kept, since the step's files pass its limit of {most >> 20:,} MiB")
+            elif content is not None:
+                made[name], room = content, room - len(content)
         self.remove()  # before anything is written: it may have filled the disk
-        notes = []
         for name, content in made.items():
-            if name not in judged and content is not None:
-                atomic_write(artifacts / name, content)
-            elif name in judged and content != read_artifact(artifacts, name):
-                notes.append(f"{name}: changed after a test cell had judged it; what it judged counts, and is kept")
+            atomic_write(artifacts / name, content)
         return notes
 
 

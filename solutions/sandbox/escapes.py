@@ -81,13 +81,18 @@ for own in (lambda: fcntl.fcntl(ours, 8, other), lambda: fcntl.ioctl(ours, 0x890
         pass
 time.sleep(0.2)
 """
+_SLOWED = """
+own = os.getpriority(os.PRIO_PROCESS, 0)
+os.setpriority(os.PRIO_USER, 0, own + 1)
+os.getpriority(os.PRIO_PROCESS, other) > own and escaped()
+"""
 _PROCESSES = (
     Escape("kill another process", "os.kill(other, signal.SIGKILL); escaped()"),
     Escape("kill the owner of a file", _BY_A_FILE),
     Escape("stop the parent", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(1)"),
     Escape("limit another process", "resource.prlimit(other, resource.RLIMIT_NOFILE, (9, 9)); escaped()"),
     Escape("slow another process down", "os.setpriority(os.PRIO_PROCESS, other, 19); escaped()"),
-    Escape("slow all processes of the user down", "os.setpriority(os.PRIO_USER, 0, NICER)"),
+    Escape("slow all processes of the user down", _SLOWED),
     Escape("trace another process", "libc.ptrace(0x4206, other, 0, 0) or escaped()"),  # PTRACE_SEIZE
     Escape("read another process's variables", "escaped(open(f'/proc/{other}/environ').read()[:40])"),
     Escape("read the first process's variables", _FIRST),

@@ -51,7 +51,7 @@ def test_a_file_counts_as_it_was_when_a_test_cell_first_asked_for_it(tmp_path: P
     scratch, trusted = Scratch(tmp_path / "scratch"), tmp_path / "trusted"
     scratch.artifacts.mkdir(parents=True)
     plan, cache = ENGINES["int8"], "resnet50_calib.cache"
-    artifacts = Artifacts("04_int8", trusted, scratch.artifacts)
+    artifacts = Artifacts("04_int8", trusted, scratch.artifacts, 100)
     assert artifacts.read(plan) is None
     (scratch.artifacts / plan).write_bytes(b"careful")
     assert artifacts.read(plan) is None, "one cell sees one state"
@@ -61,9 +61,23 @@ def test_a_file_counts_as_it_was_when_a_test_cell_first_asked_for_it(tmp_path: P
     (scratch.artifacts / cache).write_bytes(b"nobody asked for it")
     artifacts.forget()
     assert artifacts.read(plan) == b"careful"
-    (line,) = scratch.keep("04_int8", trusted, artifacts.judged)
+    (line,) = scratch.keep("04_int8", trusted, artifacts.judged, 100)
     assert line.startswith(f"{plan}: changed")
     assert [(trusted / name).read_bytes() for name in (plan, cache)] == [b"careful", b"nobody asked for it"]
+
+
+def test_sparse_files_take_no_more_than_the_limit_where_they_become_whole(tmp_path: Path) -> None:
+    scratch, trusted = Scratch(tmp_path / "scratch"), tmp_path / "trusted"
+    scratch.artifacts.mkdir(parents=True)
+    fp32, fp16, int8 = "bert_fp32.engine", "bert_fp16.engine", "bert_int8.engine"
+    for name in (fp32, fp16, int8):
+        with (scratch.artifacts / name).open("wb") as file:
+            file.truncate(600 << 10)
+    artifacts = Artifacts("11_bert", trusted, scratch.artifacts, 1 << 20)
+    assert artifacts.read(fp16) is not None and artifacts.read(int8) is None
+    notes = scratch.keep("11_bert", trusted, artifacts.judged, 1 << 20)
+    assert [path.name for path in trusted.iterdir()] == [fp16] and artifacts.judged == {fp16}
+    assert notes == [f"{name}: not kept, since the step's files pass its limit of 1 MiB" for name in (fp32, int8)]
 
 
 def test_what_earlier_steps_made_is_not_the_kernel_s_to_say(tmp_path: Path) -> None:
@@ -71,7 +85,7 @@ def test_what_earlier_steps_made_is_not_the_kernel_s_to_say(tmp_path: Path) -> N
     for folder in (scratch, trusted):
         folder.mkdir()
         (folder / ENGINES["fp32"]).write_text(folder.name)
-    artifacts = Artifacts("04_int8", trusted, scratch)
+    artifacts = Artifacts("04_int8", trusted, scratch, 100)
     assert artifacts.read(ENGINES["fp32"]) == b"trusted" and not artifacts.judged
 
 
@@ -84,5 +98,5 @@ def test_what_filled_the_disk_is_gone_before_anything_is_kept(tmp_path: Path, mo
         kept[path.name] = content
 
     monkeypatch.setattr(scratch, "atomic_write", write)
-    filled.keep("01_export", tmp_path, set())
+    filled.keep("01_export", tmp_path, set(), 100)
     assert kept == {"resnet50.onnx": b"a model"}

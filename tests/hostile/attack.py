@@ -28,8 +28,9 @@ class Seen:
 
     `points` by student are those of grades.json, `booked` those of the gradebook, `grades` the text of grades.csv;
     `touched` are files outside the attackers' own folders that were made, changed or removed; `survivors` are the
-    command lines of processes that outlived the grader; `heard` is what reached the listeners; peaks are of the
-    students' processes together, `peak_grader_mb` of the largest process of grader and judges.
+    command lines of processes that outlived the grader; `slowed` is how many levels of niceness others were given;
+    `heard` is what reached the listeners; peaks are of the students' processes together, `peak_grader_mb` of the
+    largest of grader and judges.
     """
 
     exit_code: int | None = None
@@ -40,6 +41,7 @@ class Seen:
     notes: dict[str, list[str]] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)
     survivors: list[str] = field(default_factory=list)
+    slowed: int = 0
     heard: list[str] = field(default_factory=list)
     notebooks: dict[str, str] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)

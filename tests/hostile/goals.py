@@ -8,20 +8,8 @@ from html.parser import HTMLParser
 from tests.hostile.attack import BASE, MARK, SECRET, Trial
 
 __all__ = [
-    *(
-        "disk",
-        "ended",
-        "formula",
-        "gains",
-        "grader_memory",
-        "heard",
-        "leaks",
-        "live_marks",
-        "memory",
-        "processes",
-        "rendered",
-    ),
-    *("said", "size", "survives", "touches", "traceback"),
+    *("disk", "ended", "formula", "gains", "grader_memory", "heard", "leaks", "live_marks", "memory", "processes"),
+    *("rendered", "said", "size", "slows", "survives", "touches", "traceback"),
 ]
 
 
@@ -43,6 +31,11 @@ def leaks(trial: Trial) -> bool:
 def survives(trial: Trial) -> bool:
     """A process outlived the grader."""
     return bool(trial.seen.survivors)
+
+
+def slows(trial: Trial) -> bool:
+    """Processes outside got a lower priority."""
+    return trial.seen.slowed > 0
 
 
 def heard(trial: Trial) -> bool:

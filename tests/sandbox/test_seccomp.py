@@ -25,6 +25,8 @@ CALLS = {  # by their numbers on both; of chmod's: fchmodat
     "fallocate": (285, 47),
 }
 PRLIMIT = {"x86_64": 302, "aarch64": 261}
+SETPRIORITY = {"x86_64": 141, "aarch64": 140}
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 
 
 def answer(code: bytes, architecture: int, number: int, *arguments: int) -> int:
@@ -88,6 +90,9 @@ def test_without_namespaces_it_also_keeps_from_other_processes_and_from_files_at
     assert answer(code, architecture, calls["setsid"]) == done
     assert answer(code, architecture, PRLIMIT[machine], 0) == ALLOW
     assert answer(code, architecture, PRLIMIT[machine], 77) == denied
+    whom = {(0, 0): ALLOW, (0, 77): denied, (1, 0): denied, (2, 0): denied, (2, 1000): denied}  # of setpriority(2)
+    assert {key: answer(code, architecture, SETPRIORITY[machine], *key) for key in whom} == whom
+    assert {answer(code, architecture, IOPRIO_SET[machine], which, 0) for which in (1, 2, 3)} == {denied}
     assert answer(program(machine, alone=False), architecture, calls["kill"], 77) == ALLOW  # Landlock's to decide
     assert [answer(code, architecture, calls[name], 3) for name in ("connect", "sendmsg")] == [denied, denied]
     for name in ("socket", "socketpair"):

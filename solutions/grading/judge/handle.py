@@ -122,6 +122,7 @@ class Judge:
         artifacts: the trusted folder with the artifacts of earlier steps.
         scratch: the folder that the kernel hands its deliverables over in.
         sandbox: the name of the sandbox that the kernel runs in, for the records.
+        room: bytes that the step's own files may take together in the trusted folder.
     """
 
     def __init__(
@@ -132,10 +133,16 @@ class Judge:
         artifacts: Path,
         scratch: Path,
         sandbox: str,
+        room: int,
     ) -> None:
         self._begin = start
-        self._told = {"step": step, "artifacts": str(artifacts), "scratch": str(scratch), "sandbox": sandbox}
-        self._told["environment"] = dict(environment)
+        self._told: dict[str, Any] = {
+            "step": step,
+            "artifacts": str(artifacts),
+            "scratch": str(scratch),
+            "sandbox": sandbox,
+        }
+        self._told |= {"environment": dict(environment), "room": room}
         self._process: Process | None = None
         self.prepared: dict[str, Any] = {}
         """What it said when the artifacts were ready."""

@@ -1,8 +1,8 @@
 """The judge's process: prepares a step's artifacts, then decides its test cells one by one, as its stdin says.
 
 The first line out says what any kernel may have. A line in is {"step", "artifacts", "scratch", "loading", "sandbox",
-"environment"} once, then {"cell", "door", "kernel"} for each test cell; any other line that comes while a cell is
-decided says that the cell has ended in the kernel. A line out answers each.
+"room", "environment"} once, then {"cell", "door", "kernel"} for each test cell; any other line that comes while a cell
+is decided says that the cell has ended in the kernel. A line out answers each.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ def judge(
             say(prepare(asked["step"], Path(asked["artifacts"]), asked["sandbox"], Path(asked["loading"])))
         except LabError as error:
             return say({"error": " ".join(str(error).split())})
-        artifacts = Artifacts(asked["step"], Path(asked["artifacts"]), Path(asked["scratch"]))
+        artifacts = Artifacts(asked["step"], Path(asked["artifacts"]), Path(asked["scratch"]), asked["room"])
         for line in sys.stdin:
             cell = json.loads(line)
             if "cell" in cell:
@@ -98,11 +98,11 @@ class Artifacts:
 
     A file of the step's own is taken over into the trusted folder when a test cell first asks for it, so that all
     claims on it, and the steps that take it, have the same bytes: nobody shows one engine that is careful and another
-    that is fast. `judged` has the names of these.
+    that is fast. `judged` has the names of these. One that would take them past `room` bytes counts as not made.
     """
 
-    def __init__(self, step: str, trusted: Path, scratch: Path) -> None:
-        self._step, self._trusted, self._scratch = step, trusted, scratch
+    def __init__(self, step: str, trusted: Path, scratch: Path, room: int) -> None:
+        self._step, self._trusted, self._scratch, self._room = step, trusted, scratch, room
         self._read: dict[str, bytes | None] = {}
         self.judged: set[str] = set()
 
@@ -121,6 +121,9 @@ class Artifacts:
             return read_artifact(self._trusted, name)
         content = read_artifact(self._scratch, name)
         if content is not None and name in ARTIFACTS:
+            if len(content) > self._room:
+                return None
+            self._room -= len(content)
             atomic_write(self._trusted / name, content)
             self.judged.add(name)
         return content

@@ -3,7 +3,7 @@
 from functools import partial
 
 from tests.hostile.attack import Attack
-from tests.hostile.goals import ended, leaks, survives
+from tests.hostile.goals import ended, leaks, slows, survives
 
 __all__ = ["ATTACKS"]
 
@@ -93,6 +93,12 @@ ATTACKS = [
         about="Gives its parent a limit of file size.",
         goal=ended,
         code=_PARENTS + _STARVED.replace("NOFILE, (3, 3)", "FSIZE, (100, 100)"),
+    ),
+    _attack(
+        "everybody_slowed_down",
+        about="Gives all processes of the grader's user the lowest priority.",
+        goal=slows,
+        code="import os\nos.setpriority(os.PRIO_USER, 0, 19)",
     ),
     _attack("grader_memory_read", about="Reads the grader's memory.", goal=leaks, code=_MEMORY),
     _attack("grader_environment_read", about="Reads its environment and the grader's.", goal=leaks, code=_ENVIRON),

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from helpers.lab import ONNX_FILE
 from tests.hostile.attack import Attack
 from tests.hostile.goals import disk, ended, memory, processes
 
@@ -109,6 +110,13 @@ for _ in range(6):
         os._exit(0)
 time.sleep(2)
 """
+_SPARSE = """
+import os
+for name in ("resnet50.onnx", "{ONNX}"):
+    with open(os.path.join(os.environ["TRT_LAB_ARTIFACTS"], name), "wb") as file:
+        file.truncate(150 << 20)
+os._exit(0)
+""".replace("{ONNX}", ONNX_FILE)
 _STUBBORN = """
 def square(x):
     import time
@@ -164,6 +172,11 @@ ATTACKS = [
         "files_behind_open_ones",
         about="400 MB while processes hold 24,000 files open, which each look at deleted files must pass.",
         code=_OPEN + _FILES.replace("PLACE", "'.'"),
+    ),
+    _disk(
+        "sparse_artifacts",
+        about="Two sparse files to hand on, 150 MB each where they are copied, and the kernel ends at once.",
+        code=_SPARSE,
     ),
     _disk(
         "shared_memory",
