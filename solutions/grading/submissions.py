@@ -17,6 +17,7 @@ from solutions.grading.untrusted.text import printable
 __all__ = ["Submission", "check_files", "check_notebook", "find_submissions"]
 
 LARGEST_BYTES = 200 << 20
+MOST_FILES = 1_000
 
 
 @dataclass
@@ -90,12 +91,15 @@ def check_files(course: Course, student: str, step: str) -> None:
     """Look at what nbgrader would read and copy of a submission, before anything of it is read.
 
     Raises:
-        InputError: the step's folder, its notebook or another file is a link or no plain file, or all are too large.
+        InputError: the step's folder, its notebook or another file is a link or no plain file, or all are too large or
+            too many.
     """
     notebook = course.submitted(student, step)
     if notebook.parent.is_symlink():
         raise InputError(f"the folder {step} is a link, and links are not followed; put the files themselves there")
     others = find_all_files(str(notebook.parent), [*course.config.CourseDirectory.ignore, "*.ipynb"])
+    if len(others) > MOST_FILES:
+        raise InputError(f"the folder {step} has {len(others):,} files; at most {MOST_FILES:,} are taken")
     total = 0
     for path in [notebook, *map(Path, others)]:
         about = path.lstat()

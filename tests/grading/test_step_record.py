@@ -322,8 +322,8 @@ def test_links_where_grading_writes_are_removed_and_never_followed(tmp_path: Pat
     assert (precious / "file").read_text() == "kept" and remove_links(tmp_path, "eve", STEP) == []
 
 
-def test_submissions_that_are_links_or_no_files_are_refused_by_name(course: Course) -> None:
-    for student in ("ada", "ben", "cleo", "dora"):
+def test_submissions_that_are_links_no_files_or_too_many_are_refused_by_name(course: Course) -> None:
+    for student in ("ada", "ben", "cleo", "dora", "finn"):
         course.submitted(student, STEP).parent.mkdir(parents=True)
     (course.root / "submitted" / "eve").symlink_to(course.root / "submitted" / "ada")
     course.submitted("ada", STEP).write_text("{}")
@@ -332,11 +332,15 @@ def test_submissions_that_are_links_or_no_files_are_refused_by_name(course: Cour
     (course.submitted("cleo", STEP).parent / "data.txt").symlink_to("/etc/passwd")
     course.submitted("dora", STEP).write_text("{}")
     os.mkfifo(course.submitted("dora", STEP).parent / "pipe")
+    course.submitted("finn", STEP).write_text("{}")
+    for number in range(1001):
+        (course.submitted("finn", STEP).parent / f"empty-{number}").touch()
     check_files(course, "ada", STEP)
     for student, name in {
         "ben": f"{STEP}.ipynb is a link",
         "cleo": "data.txt is a link",
         "dora": "pipe is no plain",
+        "finn": "has 1,001 files; at most 1,000 are taken",
     }.items():
         with pytest.raises(InputError, match=name):
             check_files(course, student, STEP)
