@@ -21,8 +21,8 @@ MACHINE_FULL = "it was ended since the machine's"
 """How `Watch.ended_by` begins where the machine's disk or memory is full, whoever filled it."""
 
 POLL_S = 0.1
-_WALK_S = 1.0
-"""The longest time between two looks at the scratch."""
+_RARELY, _WALK_S = 10, 1.0
+"""Between two looks at the scratch: so many times as long as one takes, at most so many seconds."""
 _FREE_BYTES = 256 << 20
 """What stays free of the scratch's file system and of the machine's memory, whoever fills them."""
 _MAPS_S = 1.0
@@ -126,7 +126,7 @@ class Watch:
                     self._pass(str(hidden))
                     return
                 # A folder of many files is looked at less often; but at once where enough for the limit was written.
-                walk_at = now + min(10 * (time.monotonic() - now), _WALK_S)
+                walk_at = now + min(_RARELY * (time.monotonic() - now), _WALK_S)
                 left = max(free - self._limits.scratch_bytes + used, _FREE_BYTES)
             self.memory_bytes = memory_bytes(pids, self._limits.memory_bytes)
             self.peak_bytes = max(self.peak_bytes, self.memory_bytes)
