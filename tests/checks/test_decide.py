@@ -1,5 +1,6 @@
 """Deciding claims: points, partial credit, and the difference between a student's mistake and ours."""
 
+import errno
 from pathlib import Path
 
 import nbformat
@@ -38,6 +39,14 @@ def _raises(error: BaseException):
 def test_a_claim_is_kept_partial_lost_or_our_error(check, status: str, earned: float) -> None:
     result = decide(Claim("made.up", "fp16_engine", 2, "Made up", check), None)
     assert (result.status, result.earned) == (status, earned)
+
+
+def test_a_full_disk_decides_no_claim() -> None:
+    full, told = OSError(errno.ENOSPC, "No space left on device"), InputError("cannot write x")
+    told.__cause__ = full
+    for error in (full, told):
+        with pytest.raises(type(error)):
+            decide(Claim("made.up", "fp16_engine", 2, "Made up", _raises(error)), None)
 
 
 def test_the_record_is_on_disk_after_each_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
