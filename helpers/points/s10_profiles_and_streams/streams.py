@@ -169,7 +169,7 @@ def _overlaps(log: list[Row], streams: int) -> str:
         wanted = min(number, streams - 1)
         if row["beside"] < wanted:
             found = f"{row['beside']} when batch {number} was enqueued"
-            advice = "wait for a lane only when its buffers are needed again, and at the end; then for the oldest"
+            advice = "wait for the oldest lane, when its buffers are needed again; a copy to a pageable array waits too"
             raise Missed(f"{what} the batches of {wanted} other streams under way", found, advice)
     first = next(index for index, row in enumerate(log) if row["what"] == "run")
     if len(_rows(log[:first], "draw")) > streams + 1:
