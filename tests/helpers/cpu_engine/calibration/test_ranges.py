@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from onnx import helper
 
 from helpers.calibration_cache import parse_cache
@@ -82,16 +80,17 @@ def test_one_outlier_in_a_later_batch_is_kept_at_its_own_size() -> None:
     assert entropy_range(values, np.array([1000.0])) == pytest.approx(1000, rel=0.002)
 
 
-@settings(max_examples=400, deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(-9, 9), st.sampled_from([0, 1e-3, 0.1, 1]), st.integers(1, 3000)), min_size=1),
-    st.integers(0, 1000),
-)
-def test_no_mixture_of_clusters_loses_most_of_its_values(clusters: list[tuple], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    values = np.concatenate([rng.normal(middle, spread, count) for middle, spread, count in clusters])
-    found = entropy_range(values[: 1 + len(values) // 3], values)
-    assert np.isfinite(found) and found > 0 and clipped(found, values) <= 0.5
+def test_no_mixture_of_clusters_loses_most_of_its_values() -> None:
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        values = np.concatenate(
+            [
+                rng.normal(rng.uniform(-9, 9), rng.choice([0, 1e-3, 0.1, 1]), rng.choice([1, 50, 1000, 3000]))
+                for _ in range(rng.integers(1, 7))
+            ]
+        )
+        found = entropy_range(*np.array_split(values, 3 if len(values) > 3 else 1))
+        assert np.isfinite(found) and found > 0 and clipped(found, values) <= 0.5, seed
 
 
 @pytest.mark.parametrize("kind", ["entropy2", "entropy", "minmax"])
