@@ -255,7 +255,7 @@ def memcpy_dtoh_async(dest: Any, src: Pointer, stream: Stream | None = None) -> 
         stream.submit(lambda: _copy(host, device))
     elif not stream.try_now(lambda: _copy(host, device)):
         stream.submit(lambda: _copy(host, device))
-        Stream.synchronize(stream)  # the driver waits, whatever a subclass makes of `synchronize`
+        stream.finish()
 
 
 def memcpy_dtod_async(dest: Pointer, src: Pointer, size: int, stream: Stream | None = None) -> None:
