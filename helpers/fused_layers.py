@@ -23,7 +23,8 @@ _COPY = "Reformatting CopyNode"
 class Node:
     """One node: its operator, the shapes of its inputs (activation, weight, bias of a convolution) and of its output.
 
-    `kernel` is the window of a pooling; `transposed` says that a Gemm takes its first input transposed.
+    `kernel` is the shape of a pooling's window, (height, width); `transposed` says that a Gemm takes its first input
+    transposed.
     """
 
     op: str

@@ -181,10 +181,15 @@ def _timed_rate(case: Case, made: dict[str, Any]) -> dict[str, Any]:
     model = {"durations_ms": made["runs_ms"], "first_ms": [made["first_ms"]]}
     asked = {"batch": made["batch"], "seconds": made["seconds"], "limit_s": _RATE_LIMIT_S}
     reply = case.call(timed_rate, serves=partial(ServedModel, model=model), **asked)
-    said, log = reply.require(RATE), reply.served.log()
+    unwritten = reply.error is not None and reply.error["type"] in ("NotImplementedError", "MissingNameError")
+    said, log = reply.require(RATE if unwritten else _call(made)), reply.served.log()
     if reply.served.simulated:
         raise Missed("runs in real time", "a clock that was set", "measure with time.perf_counter")
     return {"rate": said, **{key: log[key] for key in ("start_s", "end_s")}, "returned_s": reply.served.returned_s}
+
+
+def _call(made: dict[str, Any]) -> str:
+    return f"{RATE}(run, batch={made['batch']}, seconds={made['seconds']:g})"
 
 
 def _number(value: Any) -> float | str:
@@ -210,8 +215,9 @@ def rate(case: Case) -> str:
 def _check_rate(found: dict[str, Any], made: dict[str, Any]) -> None:
     starts, ends, said = found["start_s"], found["end_s"], found["rate"]
     if len(starts) < 2:
-        expected = "one run before the clock starts, then at least one that counts"
-        raise Missed(expected, f"{len(starts)} in all", "call run() once, then start the clock, then measure")
+        expected = f"{_call(made)} to call run() once before the clock starts, then at least once"
+        advice = "call run() once, then start the clock, then measure: at least one run, however few the seconds"
+        raise Missed(expected, f"{len(starts)} call{'s' * (len(starts) != 1)} in all", advice)
     uncounted = [warm for warm in range(1, len(starts)) if _explains(found, made["batch"], warm)]
     if not uncounted:
         right = made["batch"] * (len(starts) - 1) / (ends[-1] - ends[0])

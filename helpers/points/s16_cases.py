@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypedDict
 
-from helpers.casefiles import CASES_FOLDER, CAUSES, NOTHING, CaseFile, case_files
+from helpers.casefiles import CASES_FOLDER, CAUSES, NOTHING, CaseFile, Finding, case_files
 from helpers.files import read_json
 from helpers.missed import Missed
 from helpers.points.case import Case
@@ -39,11 +39,19 @@ ADVICE = {
     "scores": "compute what should have been fed, answered and counted, and find the first that differs",
 }
 
+_INNOCENT = "for a case without a mistake, return Finding(NOTHING)"
+
 TOLERANCE = 0.03
 """How far the number that proves a cause may be off, as a share of the right one."""
 
-PROMISES = ("within 3 %", "half a point for the causes, 0.3 points for the proofs, 0.2 points for the innocent")
-"""What the notebook's text says in figures."""
+PROMISES = (
+    "within 3 %",
+    "half a point for the causes, 0.3 points for the proofs, 0.2 points for the innocent",
+    "for a case without a mistake, return `Finding(NOTHING)`",
+    "`case.scores`",
+    "`case.labels`",
+)
+"""What the notebook's text says in figures, and what it has the student write."""
 
 SEALED_FILE = CASES_FOLDER / "sealed.json"
 _ROUNDS = 20_000
@@ -72,10 +80,13 @@ class Other(TypedDict):
 
 @probe
 def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> Said | Other:
-    """Call `function(CaseFile(**case))`; return its `cause` and `evidence`, or in `kind` what else it gave."""
+    """Call `function(CaseFile(**case))`; return its `cause` and `evidence`, or in `kind` what else it gave.
+
+    NOTHING alone is as good as Finding(NOTHING).
+    """
     found = notebook[function](CaseFile(**case))
     try:
-        cause, evidence = found
+        cause, evidence = Finding(found) if isinstance(found, str) and found == NOTHING else found
         return {"cause": str(cause), "evidence": float(evidence if evidence is not None else math.nan)}
     except (TypeError, ValueError):
         return {"kind": f"{type(found).__name__} {str(found)[:80]}"}
@@ -90,11 +101,13 @@ def verdict(case: Case, department: str, file: dict[str, Any]) -> Verdict:
     function = FUNCTIONS[department]
     found = case.call(examine, function=function, case=file).require(function)
     if "kind" in found:
-        advice = "return Finding(cause, evidence) on every way through the function"
+        advice = f"return Finding(cause, evidence) on every way through the function; {_INNOCENT}"
         raise Missed(f"a Finding from {function}", found["kind"], advice)
     known = [*CAUSES[department], NOTHING]
     if found["cause"] not in known:
-        raise Missed(f"one of {', '.join(known)}", repr(found["cause"][:60]), "take the names from CAUSES, or NOTHING")
+        raise Missed(
+            f"one of {', '.join(known)}", repr(found["cause"][:60]), f"take the names from CAUSES; {_INNOCENT}"
+        )
     if found["cause"] != NOTHING and not math.isfinite(found["evidence"]):
         expected = f"a number that proves {found['cause']}"
         raise Missed(expected, f"{found['evidence']}", "give the number as the Finding's evidence")

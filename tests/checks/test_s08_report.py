@@ -1,6 +1,8 @@
 """What step 8 asks: runs that were made up, figures read as data, tables and texts as a reader takes them."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -9,13 +11,16 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from helpers.lab import BASELINE
+from helpers.backend import trt
+from helpers.lab import BASELINE, ENGINES, NAMES
 from helpers.missed import Missed
 from helpers.points.case import Case
-from helpers.points.s08_report import CHECKS, PARTS, charts, naming, page, text
+from helpers.points.s08_report import CHECKS, PARTS, charts, contents, naming, page, text
 from helpers.points.s08_report.contents import equal
 from helpers.points.s08_report.figures import drawn
 from helpers.points.s08_report.runs import EXAMPLES, Run
+from helpers.probes.engines import probe_engine
+from helpers.probes.networks import tiny_onnx
 from helpers.probes.student import Student
 from solutions.checks.trusted.report_runs import KINDS, expected_figures, expected_report, made_up
 
@@ -335,8 +340,43 @@ def test_numbers_may_be_rounded_to_three_decimals() -> None:
     assert not equal(1.23, 1.23456) and not equal(True, 1) and not equal("1.5", 1.5) and not equal(None, 1.5)
 
 
-def test_the_missing_engine_is_named_with_its_step(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def _reads_all(latency: dict, throughput: dict, accuracy: dict, files: dict) -> dict:
+    measured = latency, throughput, accuracy
+    tables = [{name: [row for row in one["rows"] if row["name"] == name][0] for name in NAMES} for one in measured]
+    return {"tables": tables, "engines": {name: memory_of(path) for name, path in files.items() if name != "onnx"}}
+
+
+def memory_of(path: Path) -> int:
+    """Return what an engine says of its activations."""
+    return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(path.read_bytes()).device_memory_size
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+    """What asks a build_report for the report of a run whose engines are in `tmp_path`."""
     monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
-    student = Student.in_process({"build_report": lambda latency, throughput, accuracy, files: {}})
-    with pytest.raises(Missed, match="run step 0"):
-        CHECKS["check_report"].points[0](Case(student, 0))
+    for file in ("resnet50_simplified.onnx", *ENGINES.values()):
+        (tmp_path / file).write_bytes(probe_engine(tiny_onnx(0), (1, 2, 2)))
+    return lambda function: CHECKS["check_report"].points[0](Case(Student.in_process({"build_report": function}), 0))
+
+
+@pytest.mark.parametrize("function", [_reads_all, lambda latency, throughput, accuracy, files: {}])
+def test_a_missing_engine_is_named_with_its_step(function: Callable, built: Callable, tmp_path: Path) -> None:
+    (tmp_path / "resnet50_int8.engine").unlink()
+    with pytest.raises(Missed) as raised:
+        built(function)
+    assert str(raised.value) == (
+        "expected resnet50_int8.engine among the artifacts; found no such file; try: run step 04_int8, which makes it"
+    )
+
+
+def test_a_file_that_is_no_engine_is_named_with_its_step(built: Callable, tmp_path: Path) -> None:
+    (tmp_path / "resnet50_dynamic_fp16.engine").write_bytes(b"of another TensorRT")
+    with pytest.raises(Missed, match=r"resnet50_dynamic_fp16.engine to be an engine .* run step 03_dynamic again"):
+        built(_reads_all)
+
+
+def test_a_measurement_without_an_engine_is_named_with_its_step(built: Callable, tmp_path: Path) -> None:
+    run = replace(RUN, accuracy={**RUN.accuracy, "rows": [r for r in RUN.accuracy["rows"] if r["name"] != "int8"]})
+    with pytest.raises(Missed, match=r"rows of int8 in accuracy.json; found none; try: run step 07_accuracy again"):
+        contents.built(Case(Student.in_process({"build_report": _reads_all}), 0), run)

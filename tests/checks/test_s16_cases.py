@@ -174,10 +174,12 @@ def test_what_is_no_finding_is_named(answer: Any, expected: str) -> None:
     with pytest.raises(Missed) as missed:
         verdict(_case_of(lambda case: answer), "clock", made("clock", NOTHING, 1).data())
     assert missed.value.expected.startswith(expected)
+    told = "for a case without a mistake, return Finding(NOTHING)" in missed.value.try_this
+    assert told is not expected.startswith("a number")
 
 
 def test_nothing_needs_no_evidence_and_a_pair_is_a_finding() -> None:
-    for answer in (Finding(NOTHING), (NOTHING, None), (NOTHING, 0)):
+    for answer in (Finding(NOTHING), NOTHING, (NOTHING, None), (NOTHING, 0)):
         assert (
             verdict(_case_of(lambda case, said=answer: said), "clock", made("clock", NOTHING, 1).data()).cause
             == NOTHING

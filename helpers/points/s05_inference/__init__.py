@@ -10,8 +10,13 @@ from helpers.points.s05_inference.probes import CLASS
 
 __all__ = ["CHECKS", "PROMISES"]
 
-PROMISES = ("makes one execution context", f"a batch of {MOST + 1}", f"The profile ends at {MOST}")
-"""What the notebook's text says in figures."""
+PROMISES = (
+    "makes one execution context",
+    f"a batch of {MOST + 1}",
+    f"The profile ends at {MOST}",
+    "`AttributeError`, `NameError` and `TypeError` do not count",
+)
+"""What the notebook's text says in figures and fixed words."""
 
 CHECKS = {
     "check_inference": Check(

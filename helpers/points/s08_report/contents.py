@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any, TypedDict
 
 from helpers.backend import trt
-from helpers.lab import BASELINE, artifact_path, made_by
+from helpers.lab import BASELINE, NAMES, artifact_path, made_by
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.files import needed
-from helpers.points.s08_report.runs import Part, Run
+from helpers.points.s08_report.runs import MEASUREMENTS, Part, Run
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.loads import loads
 
@@ -58,10 +58,13 @@ def as_json(value: Any) -> Any:
 def built(case: Case, run: Run) -> dict[str, Any]:
     """Return the report that the student's function makes of a run."""
     data = {"latency": run.latency, "throughput": run.throughput, "accuracy": run.accuracy, "files": run.files}
-    reply = case.call(report_built, **data).require(FUNCTION)
-    content = as_json(reply["content"])  # what was not the probe's answer may be no JSON
+    reply = case.call(report_built, **data)
+    if reply.error:  # which may be a file's fault, not the function's
+        _check_files(case, run)
+    value = reply.require(FUNCTION)
+    content = as_json(value["content"])  # what was not the probe's answer may be no JSON
     if not isinstance(content, dict):
-        found = f"a {reply['returned_type']} that json.dumps does not take as a dictionary"
+        found = f"a {value['returned_type']} that json.dumps does not take as a dictionary"
         raise Missed("the content of report.json, as a dictionary", found, "return the dictionary of the schema")
     return content
 
@@ -75,17 +78,34 @@ def _expected(case: Case, run: Run, key: str) -> Any:
     if key == "sizes_bytes":
         return {name: len(_needed(case, file)) for name, file in run.files.items()}
     if key == "memory_bytes":
-        return {name: _memory(_needed(case, file)) for name, file in run.files.items() if name != "onnx"}
+        return _memories(case, run)
     return run.report[key]
+
+
+def _check_files(case: Case, run: Run) -> None:
+    """Raise Missed where a file is missing, is no engine, or lacks what was measured of an engine."""
+    for key in ("sizes_bytes", "memory_bytes"):
+        _expected(case, run, key)
+    for kind in MEASUREMENTS:
+        content, file = json.dumps(getattr(run, kind)), f"{kind}.json"
+        if lacking := [name for name in NAMES if json.dumps(name) not in content]:
+            raise Missed(f"rows of {', '.join(lacking)} in {file}", "none", f"run step {made_by(file)} again")
+
+
+def _memories(case: Case, run: Run) -> dict[str, frozenset[int]]:
+    """Return what each engine says of its activations, under each name that TensorRT has for that."""
+    found = {name: _memory(_needed(case, file)) for name, file in run.files.items() if name != "onnx"}
+    for name, memory in found.items():
+        if not memory:
+            file = run.files[name]
+            advice = f"run step {made_by(file)} again, which makes it"
+            raise Missed(f"{file} to be an engine that this TensorRT can load", "a file that it cannot load", advice)
+    return found
 
 
 @lru_cache(maxsize=4)
 def _memory(plan: bytes) -> frozenset[int]:
-    """Return what an engine says of its activations, under each name that TensorRT has for that."""
-    found = _memory_by_name(plan)
-    if found is None:
-        raise Missed("engines that this TensorRT can load", "one that it cannot", "run steps 3 and 4 again")
-    return frozenset(found.values())
+    return frozenset((_memory_by_name(plan) or {}).values())
 
 
 @loads

@@ -14,6 +14,7 @@ PROMISES = (
     f"profile_layers(context, run, runs={times.RUNS}, warmup={times.WARM_UP})",
     "counts with the sum",
     "counts as 0 for it",
+    "`node.kernel` is that window's shape (height, width)",
     "**ValueError with the path in its message**",
 )
 """What the notebook's text says in figures and fixed words."""

@@ -152,6 +152,22 @@ def test_other_rates_lose_the_point(wrong: Callable) -> None:
         s03_dynamic.rate(Case(Student.in_process({"images_per_second": wrong}), 1))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (_all_counted, r"expected images_per_second\(run, batch=1, seconds=0\) to call run\(\) once .*; found 0 calls"),
+        (
+            lambda run, batch, seconds: run() or batch / seconds,
+            r"batch=1, seconds=0\) to run .*; found ZeroDivisionError",
+        ),
+    ],
+    ids=["no run", "over the seconds asked for"],
+)
+def test_what_goes_wrong_for_no_seconds_names_them(wrong: Callable, said: str) -> None:
+    with pytest.raises(Missed, match=said):
+        s03_dynamic.rate(Case(Student.in_process({"images_per_second": wrong}), 1))
+
+
 def test_a_number_in_place_of_the_function_is_named() -> None:
     with pytest.raises(Missed, match="is a int, not callable"):
         s03_dynamic.saturation(Case(Student.in_process({"saturation_batch": 16}), 1))
