@@ -9,7 +9,7 @@ from helpers.points.s10_profiles_and_streams import profiles, streams
 
 __all__ = ["CHECKS", "PROMISES"]
 
-PROMISES = profiles.PROMISES
+PROMISES = (*profiles.PROMISES, "raise an exception (`RuntimeError` is the usual one)")
 """What the notebook's text says in figures."""
 
 CHECKS = {
