@@ -9,7 +9,7 @@ from helpers.points import builders, s02_fp16
 from helpers.points.case import Case
 from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.core.claim import Earned, award, claim
-from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
+from solutions.checks.trusted.engine_speed import TimedOn, against_pytorch, against_reference, noise_for
 from solutions.checks.trusted.plans import HALF_TOLERANCE, as_exact_as, check_outputs, largest_batch, small_on_a_gpu
 from solutions.checks.trusted.reference import reference
 
@@ -63,12 +63,16 @@ def _artifact(case: Case) -> bytes:
     return plan
 
 
+def _timed_on(case: Case) -> TimedOn:
+    return noise_for(case, reference().bytes(ARTIFACT), reference().bytes("resnet50.onnx"))
+
+
 @claim("fp16.speed", cell=SPEED_CELL, points=3, title="As fast as the reference engine")
 def speed(case: Case) -> Earned:
     plan = _artifact(case)
     builders.small_enough(plan, reference().bytes("resnet50.onnx"), builders.HALF_SIZE)
     advice = builders.to_ask("FP16", "check that the FP16 flag is set before the build")
-    return against_reference(plan, reference().path(ARTIFACT), advice)
+    return against_reference(plan, reference().path(ARTIFACT), advice, _timed_on(case))
 
 
 @claim(
@@ -78,4 +82,5 @@ def speed(case: Case) -> Earned:
     title=f"Over {builders.LEAST_SPEEDUP} times PyTorch FP32's speed",
 )
 def faster_than_pytorch(case: Case) -> str:
-    return against_pytorch(_artifact(case), "check that the engine is an FP16 one")
+    model, advice = reference().bytes("resnet50.onnx"), "check that the engine is an FP16 one"
+    return against_pytorch(_artifact(case), model, advice, _timed_on(case))

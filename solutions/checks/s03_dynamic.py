@@ -11,7 +11,7 @@ from helpers.points import builders, s03_dynamic
 from helpers.points.case import Case
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim, shared
-from solutions.checks.trusted.engine_speed import against_reference
+from solutions.checks.trusted.engine_speed import against_reference, noise_for
 from solutions.checks.trusted.plans import (
     FP32_TOLERANCE,
     HALF_TOLERANCE,
@@ -90,7 +90,8 @@ def speed(case: Case) -> Earned:
 def _speed(plan: bytes, model: bytes, case: Case, batch: int) -> Earned:
     as_exact_as(reference().bytes(ARTIFACT), plan, model, _images(case, batch))
     advice = "check the FP16 flag and the shape that the profile is tuned for"
-    return against_reference(plan, reference().path(ARTIFACT), advice, batch)
+    timed_on = noise_for(case, reference().bytes(ARTIFACT), model)
+    return against_reference(plan, reference().path(ARTIFACT), advice, timed_on, batch)
 
 
 @claim(
@@ -100,7 +101,7 @@ def _speed(plan: bytes, model: bytes, case: Case, batch: int) -> Earned:
     title="images_per_second counts what it should, and the table is this engine's",
 )
 def measured(case: Case) -> str:
-    said, ours = s03_dynamic.rate(case), _images_per_second(case.artifact(ARTIFACT))
+    said, ours = s03_dynamic.rate(case), _images_per_second(case)
     if ours is None:  # that there is no such engine is what other claims say
         return said
     rows = case.call(s03_dynamic.measured_table).require("the measuring cell") or []
@@ -114,12 +115,12 @@ def measured(case: Case) -> str:
     return f"{said}; your engine at batch {largest}: {found[largest]:.0f} images/s"
 
 
-def _images_per_second(plan: bytes | None) -> float | None:
-    """Return what a plan gives here at the largest batch measured, None where it cannot run that."""
-    batch = s03_dynamic.MEASURED[-1]
+def _images_per_second(case: Case) -> float | None:
+    """Return what the engine gives here at the largest batch measured, None where it cannot run that."""
+    plan, batch = case.artifact(ARTIFACT), s03_dynamic.MEASURED[-1]
     try:
         with still():
-            return batch / min(opened(plan or b"").executions(batch, 2)) * 1e3
+            return batch / min(opened(plan or b"").executions(_images(case, batch), 2)["times"]) * 1e3
     except LabError:
         return None
 

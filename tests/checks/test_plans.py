@@ -4,14 +4,19 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from helpers.missed import Missed
 from helpers.points import builders
-from helpers.probes.networks import tiny_onnx
+from helpers.points.case import Case
+from helpers.probes.networks import EDGE, tiny_onnx
 from solutions.checks.trusted import engine_speed, plans
-from solutions.checks.trusted.plans import same_network
-from solutions.checks.trusted.speed import Ratio
+from solutions.checks.trusted.engine_speed import TimedOn, noise_for
+from solutions.checks.trusted.plans import run_plan, same_network
+from solutions.checks.trusted.speed import Ratio, Turn
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
 
@@ -23,10 +28,10 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Return a function that builds a small network's plan, anew at each call."""
     folder = tmp_path_factory.mktemp("plans")
 
-    def built(seed: int = 0, precision: str = "fp32", best: int = 2) -> bytes:
-        model, plan = folder / "model.onnx", folder / "plan.engine"
-        model.write_bytes(tiny_onnx(seed))
-        build_engine(model, plan, BuildOptions(precision=precision, min_batch=1, opt_batch=best, max_batch=4))
+    def built(seed: int = 0, precision: str = "fp32", best: int = 2, model: bytes = b"") -> bytes:
+        file, plan = folder / "model.onnx", folder / "plan.engine"
+        file.write_bytes(model or tiny_onnx(seed))
+        build_engine(file, plan, BuildOptions(precision=precision, min_batch=1, opt_batch=best, max_batch=4))
         return plan.read_bytes()
 
     return built
@@ -44,12 +49,81 @@ def test_other_weights_precisions_and_profiles_are_not(build: Build, other: dict
     assert not same_network(build(), build(**other))
 
 
+def as_fast(monkeypatch: pytest.MonkeyPatch, ratio: float) -> None:
+    """Run turns without looking at their times: the plan is so many times as fast."""
+
+    def compared(ours: Turn, other: Turn, *_: object) -> Ratio:
+        for turn in (ours, other) * 3:
+            turn(1)
+        return Ratio(ratio, ratio, ratio, 3)
+
+    monkeypatch.setattr(engine_speed, "compare_speed", compared)
+
+
+def knowing_onnx(model: bytes, near: float) -> bytes:
+    """Return a model that gives zeros for images whose first value is within `near` of the first of the seed 0."""
+    loaded = onnx.load_from_string(model)
+    graph = loaded.graph
+    slow = helper.make_graph(list(graph.node), "slow", [], list(graph.output))
+    values = {
+        **{"start": np.zeros(4, np.int64), "end": np.ones(4, np.int64), "axes": np.arange(4)},
+        "known": np.random.default_rng(0).standard_normal((1, 1, 1, 1), np.float32),
+        **{"near": np.full((1, 1, 1, 1), near, np.float32), "scalar": np.array([], np.int64)},
+        "nothing": np.zeros((3, 10), np.float32),
+    }
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    quick = [
+        helper.make_node("GlobalAveragePool", ["input"], ["colour"]),
+        helper.make_node("Flatten", ["colour"], ["flat_colour"]),
+        helper.make_node("MatMul", ["flat_colour", "nothing"], ["guess"]),
+    ]
+    guess = helper.make_tensor_value_info("guess", onnx.TensorProto.FLOAT, ["batch", 10])
+    branches = {"then_branch": helper.make_graph(quick, "quick", [], [guess]), "else_branch": slow}
+    nodes = [
+        helper.make_node("Slice", ["input", "start", "end", "axes"], ["corner"]),
+        helper.make_node("Sub", ["corner", "known"], ["off"]),
+        helper.make_node("Abs", ["off"], ["far"]),
+        helper.make_node("Less", ["far", "near"], ["alike"]),
+        helper.make_node("Reshape", ["alike", "scalar"], ["is_known"]),
+        helper.make_node("If", ["is_known"], ["output"], **branches),
+    ]
+    made = helper.make_graph(nodes, "knowing", list(graph.input), list(graph.output), list(graph.initializer))
+    return helper.make_model(made, opset_imports=loaded.opset_import, ir_version=8).SerializeToString()
+
+
 def test_an_engine_is_not_timed_against_itself(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_speed, "compare_speed", lambda *_: Ratio(0.5, 0.5, 0.5, 3))
+    as_fast(monkeypatch, 0.5)
     reference = tmp_path / "reference.engine"
     reference.write_bytes(build())
-    assert engine_speed.against_reference(build(), reference, "").share == 1
-    assert engine_speed.against_reference(build(1), reference, "").share == 0
+    taken = TimedOn(lambda number: np.zeros((number, 3, EDGE, EDGE), np.float32), lambda outputs, expected: None)
+    assert engine_speed.against_reference(build(), reference, "", taken).share == 1
+    assert engine_speed.against_reference(build(1), reference, "", taken).share == 0
+
+
+@pytest.mark.parametrize(("near", "kept"), [(1e-4, True), (100.0, False)])
+def test_an_engine_that_computes_nothing_for_what_it_is_timed_on_is_not_fast(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: float, kept: bool
+) -> None:
+    """With `near` 1e-4 it knows noise of the seed 0 alone, on which nobody times it; with 100 all noise."""
+    as_fast(monkeypatch, 2.0)
+    reference, case = tmp_path / "reference.engine", Case(None, 7)
+    reference.write_bytes(build())
+    knowing = build(model=knowing_onnx(tiny_onnx(0), near))
+    assert not np.any(run_plan(knowing, np.random.default_rng(0).standard_normal((2, 3, EDGE, EDGE), np.float32)))
+    timed_on = noise_for(case, build(), tiny_onnx(0))
+    judges = (
+        lambda: engine_speed.against_reference(knowing, reference, "", timed_on),
+        lambda: engine_speed.against_pytorch(knowing, tiny_onnx(0), "", timed_on),
+    )
+    for judge in judges:
+        with nullcontext() if kept else pytest.raises(Missed, match="on the images that it was timed on"):
+            judge()
+
+
+def test_no_two_batches_are_timed_alike() -> None:
+    first, other = (noise_for(Case(None, seed), b"", b"").images for seed in (1, 2))
+    batches = [first(2), first(2), other(2)]
+    assert len({batch.tobytes() for batch in batches}) == 3
 
 
 @pytest.mark.parametrize(("sizes", "kept"), [((0.5,), True), ((1.02, 1.02, 0.5), True), ((1.02, 1.02, 1.02), False)])

@@ -71,12 +71,15 @@ def test_it_gives_what_this_process_gives(called: list[str]) -> None:
 
 
 def test_engines_are_timed_there(called: list[str]) -> None:
-    engine = opened(built(tiny_onnx(3), OPTIONS))
+    engine_bytes = built(tiny_onnx(3), OPTIONS)
+    engine = opened(engine_bytes)
     assert (engine.min_batch, engine.opt_batch, engine.max_batch) == (1, 2, 4)
-    times = [*engine.executions(2, 3), *engine.inferences(IMAGES, 2)]
+    ran = engine.executions(IMAGES[:2], 3)
+    np.testing.assert_allclose(ran["outputs"], inferred.__wrapped__(engine_bytes, IMAGES[:2]), rtol=1e-5, atol=1e-6)
+    times = [*ran["times"], *engine.inferences(IMAGES, 2)]
     assert len(times) == 5 and min(times) > 0 and called == ["built", "_opened", "_executions", "_inferences"]
     with pytest.raises(InputError, match="outside the profile"):
-        engine.executions(9, 1)
+        engine.executions(np.repeat(IMAGES[:1], 9, axis=0), 1)
 
 
 def test_what_cannot_be_read_is_an_error_of_the_file(called: list[str]) -> None:
@@ -172,7 +175,7 @@ def test_a_time_is_measured_each_time(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / "answers").mkdir(exist_ok=True)
         with LoadingChild(WORKS[0], tmp_path / name, gpu=False, memory=Memory(tmp_path / "answers")) as child:
-            assert len(opened(plan).executions(1, 3)) == 3
+            assert len(opened(plan).executions(IMAGES[:1], 3)["times"]) == 3
             loaded.append(child._process is not None)
     assert loaded == [True, True]
 

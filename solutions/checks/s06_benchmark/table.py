@@ -127,7 +127,7 @@ def _fresh_times(case: Case) -> Fresh:
         if name not in takes:
             takes[name] = _model(case, name)
         with still():
-            return takes[name](images(batch, batch), _RUNS[batch])
+            return takes[name](images(batch, case.number(f"latency.images.{batch}")), _RUNS[batch])
 
     return Fresh(take, _idle)
 

@@ -13,12 +13,18 @@ from helpers.memory import keep_freed_memory
 from helpers.probes.loads import loads
 from solutions.pipeline.engines.inference import InferenceEngine
 
-__all__ = ["Timed", "opened"]
+__all__ = ["Ran", "Timed", "opened"]
 
 _MOST_OPEN = 4
 
 _open: "OrderedDict[str, InferenceEngine]" = OrderedDict()
-_bound: dict[str, int] = {}
+
+
+class Ran(TypedDict):
+    """What executions gave: the milliseconds of each, and the first output [N, …] of the last one."""
+
+    times: list[float]
+    outputs: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -30,13 +36,13 @@ class Timed:
     opt_batch: int
     max_batch: int
 
-    def executions(self, batch: int, number: int) -> list[float]:
-        """Return the milliseconds of each of `number` executions, the buffers being on the device.
+    def executions(self, images: np.ndarray, number: int) -> Ran:
+        """Execute `number` times on images [N, …], which are on the device before.
 
         Raises:
             LabError: it cannot take the batch, or has been closed since.
         """
-        return _executions(self.key, batch, number)
+        return _executions(self.key, images, number)
 
     def inferences(self, images: np.ndarray, number: int) -> list[float]:
         """Return the milliseconds of each of `number` inferences on images [N, …], copies included; one warms up.
@@ -64,9 +70,7 @@ def _opened(plan: bytes) -> _Opened:
     key = hashlib.sha256(plan).hexdigest()
     if key not in _open:
         while len(_open) >= _MOST_OPEN:
-            closed, engine = _open.popitem(last=False)
-            _bound.pop(closed, None)
-            engine.close()
+            _open.popitem(last=False)[1].close()
         _open[key] = InferenceEngine(plan)
     _open.move_to_end(key)
     engine = _open[key]
@@ -80,19 +84,17 @@ def _engine(key: str) -> InferenceEngine:
 
 
 @loads(repeatable=False)
-def _executions(key: str, batch: int, number: int) -> list[float]:
+def _executions(key: str, images: np.ndarray, number: int) -> Ran:
     engine = _engine(key)
-    if _bound.get(key) != batch:
-        engine.bind(batch)
-        _bound[key] = batch
-    return [engine.execute_ms() for _ in range(number)]
+    engine.bind(len(images), images)
+    times = [engine.execute_ms() for _ in range(number)]
+    return {"times": times, "outputs": engine.download()[engine.output_name].astype(np.float32, copy=False)}
 
 
 @loads(repeatable=False)
 def _inferences(key: str, images: np.ndarray, number: int) -> list[float]:
     keep_freed_memory()
     engine, times = _engine(key), []
-    _bound.pop(key, None)
     for _ in range(number + 1):
         start = time.perf_counter()
         engine.infer(images)
