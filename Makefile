@@ -35,7 +35,7 @@ help:
 	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
 	@echo "make charts    the same, naming charts whose labels overlap (STEP=02_fp16: only that one)"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
-	@echo "make release   what students get  → dist/trt-lab-student.zip (DRAFT=1: although solutions/ has outputs of other code)"
+	@echo "make release   what students get  → dist/trt-lab-student.zip (STRICT=1: refuses where solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv, class.html (JOBS=2: at a time; AGAIN=1: all again; WAIT=1; REBUILD=1: from the records alone; UNSAFE=1: without a sandbox where none works)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
@@ -92,7 +92,7 @@ labs: $(STAMP)
 
 release: $(STAMP)
 	@echo "Packing what students get"
-	@$(BIN)/python -m solutions.grading.release $(if $(DRAFT),--draft)
+	@$(BIN)/python -m solutions.grading.release $(if $(STRICT),--strict)
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"

@@ -17,7 +17,7 @@ from helpers.handout import read_notebook
 from helpers.lab import STEPS
 from solutions.grading.course import Course
 
-__all__ = ["ABOUT", "outdated", "stamp"]
+__all__ = ["ABOUT", "outdated", "stamp", "warn"]
 
 ABOUT = "trt_lab"
 """Our key in the metadata of notebooks and cells."""
@@ -59,15 +59,20 @@ def outdated(course: Course) -> list[str]:
     return lines
 
 
+def warn(lines: list[str]) -> None:
+    """Print what `outdated` found. Students get no outputs, so only a release of ours refuses it (STRICT=1)."""
+    if lines:
+        print("warning: outputs in solutions/ are of other code than their cells; `make solutions KEEP=1` renews them")
+        print("\n".join(f"  {line}" for line in lines))
+
+
 def _digest(cell: NotebookNode) -> str:
     return hashlib.sha256(cell.source.encode()).hexdigest()[:16]
 
 
 def main() -> None:
-    """List what is outdated; this is a warning, only a release refuses it."""
-    if lines := outdated(Course.at(".")):
-        print("warning: outputs in solutions/ are not of the code above them; a release needs `make solutions KEEP=1`")
-        print("\n".join(f"  {line}" for line in lines))
+    """List what is outdated in the current folder."""
+    warn(outdated(Course.at(".")))
 
 
 if __name__ == "__main__":

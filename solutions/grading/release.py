@@ -20,7 +20,7 @@ from helpers.handout import HANDOUT
 from solutions.grading.addresses import BUNDLE as NAME
 from solutions.grading.addresses import bundle_address
 from solutions.grading.course import Course
-from solutions.grading.executed import outdated
+from solutions.grading.executed import outdated, warn
 from solutions.grading.labs import hand_out
 from solutions.grading.layout import ROOT
 
@@ -87,14 +87,15 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def main(
-    draft: Annotated[bool, typer.Option(help="Pack also where solutions/ has outputs of other code.")] = False,
+    strict: Annotated[bool, typer.Option(help="Refuse where solutions/ has outputs of other code.")] = False,
 ) -> None:
-    """Pack the course in the current folder."""
+    """Pack the course in the current folder; warn where solutions/ has outputs of other code."""
     target = Path("dist") / f"{NAME}.zip"
     try:
-        if not draft and (old := outdated(Course.at("."))):
-            advice = "execute them again with `make solutions KEEP=1`, or pack a draft with `make release DRAFT=1`"
+        if (old := outdated(Course.at("."))) and strict:
+            advice = "execute them again with `make solutions KEEP=1`, or pack without STRICT=1"
             raise InputError(f"solutions/ is not as it was executed ({'; '.join(old)}); {advice}")
+        warn(old)
         names = make_release(Path("."), target)
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)

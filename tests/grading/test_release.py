@@ -1,5 +1,6 @@
 """What students get: everything the notebooks need, nothing that gives answers away."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import pytest
 from helpers.errors import InputError
 from helpers.handout import HANDOUT, mark
 from helpers.lab import NOTEBOOKS
+from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
-from solutions.grading.release import NAME, make_release, student_project
+from solutions.grading.release import NAME, main, make_release, student_project
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +100,35 @@ def test_without_notebooks_there_is_nothing_to_pack(tmp_path: Path) -> None:
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
     with pytest.raises(InputError, match="no notebooks"):
         make_release(tmp_path, tmp_path / "student.zip")
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The repository with one step, whose last cell of code was edited after it had run; it is the current folder."""
+    for path in (path for path in ROOT.iterdir() if path.name in ("helpers", "datasets", "labs") or path.is_file()):
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "nbgrader_config.py").unlink()
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    notebook = nbformat.read(ROOT / "solutions" / NOTEBOOKS[0] / f"{NOTEBOOKS[0]}.ipynb", as_version=4)
+    stamp(notebook)
+    [cell for cell in notebook.cells if cell.cell_type == "code"][-1].source += "\nedited = True"
+    (tmp_path / "solutions" / NOTEBOOKS[0]).mkdir(parents=True)
+    nbformat.write(notebook, tmp_path / "solutions" / NOTEBOOKS[0] / f"{NOTEBOOKS[0]}.ipynb")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_output_of_other_code_is_named_and_the_archive_is_packed(
+    edited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main()
+    said = capsys.readouterr().out
+    assert re.search(rf"^warning: .*\n  {NOTEBOOKS[0]}: other code ran in cells \d+\n", said)
+    with zipfile.ZipFile(edited / "dist" / f"{NAME}.zip") as archive:
+        assert f"{NAME}/{HANDOUT}/{NOTEBOOKS[0]}/{NOTEBOOKS[0]}.ipynb" in archive.namelist()
+
+
+def test_a_strict_release_refuses_an_output_of_other_code(edited: Path) -> None:
+    with pytest.raises(SystemExit, match=rf"^error: .*{NOTEBOOKS[0]}: other code ran in cells \d+\); .*STRICT=1"):
+        main(strict=True)
+    assert not (edited / "dist").exists()
