@@ -19,7 +19,7 @@ EXPOSE 8888
 CMD [".venv/bin/jupyter", "lab", "--ip=0.0.0.0", "--no-browser", "--LabApp.default_url=/lab/tree/labs/00_start.ipynb"]
 
 # With an NVIDIA GPU: TensorRT is the image's. 26.05 is the last with 10.x, 10.16.1.11, the version of the `gpu` extra; since
-# 26.06 they have 11, which the lab refuses. .venv sees the image's Python packages, so that only cuda-bindings is added.
+# 26.06 they have 11, which the lab was not run on. .venv sees the image's Python packages, so that only cuda-bindings is added.
 FROM nvcr.io/nvidia/tensorrt:26.05-py3 AS gpu
 # hadolint ignore=DL3008
 RUN apt-get update \

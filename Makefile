@@ -9,6 +9,9 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 TORCH ?=
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP = $(VENV)/.installed$(TORCH)
+# Which Python the lab runs on, and what is said of another. A .venv of another is made again.
+FITS = -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null
+NO_PYTHON = error: $(PYTHON) is not Python 3.10 to 3.14 ($$($(PYTHON) -V 2>&1)); name one that is: make $(MAKECMDGOALS) PYTHON=python3.12
 $(if $(filter-out cpu,$(TORCH)),$(error TORCH=$(TORCH) is not known; TORCH=cpu takes PyTorch without CUDA))
 UNIT_TESTS = $(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
 export TRT_LAB_ENGINE = $(ENGINE)
@@ -55,10 +58,13 @@ help:
 	@echo "make pythons   install, imports, doctor and one notebook under each Python here (needs a package index)"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu PyTorch without CUDA (3 GB of disk, not 7)"
 
-# Installed once; again when the dependencies change.
+# Installed once; again when the dependencies change, or the Python is gone.
+$(shell $(BIN)/python $(FITS) || rm -f $(VENV)/.installed*)
 $(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/pip && $(BIN)/python $(FITS) || { \
+	  $(PYTHON) $(FITS) || { echo "$(NO_PYTHON)" >&2; exit 1; }; \
+	  $(PYTHON) -m venv $(shell test ! -f $(VENV)/pyvenv.cfg || $(BIN)/python $(FITS) || echo --clear) $(VENV); }
 	@echo "Setting up $(VENV) (first use: some minutes)"
-	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade pip
 	@$(if $(TORCH),$(PIP) install --upgrade --no-deps --index-url $(TORCH_INDEX) -c constraints.txt torch torchvision)
 	@$(PIP) install -c constraints.txt -e '.[dev]'
@@ -228,13 +234,13 @@ conformance-cuda:
 
 # NVIDIA's wheels of TensorRT-RTX, in an environment of their own; installed once, again when their versions change.
 RTX = .venv-rtx
-$(RTX)/.installed: tests/tools/rtx.txt
+$(RTX)/.installed: tests/tools/rtx.txt | $(STAMP)
 	@echo "Setting up $(RTX)"
-	@test -x $(RTX)/bin/pip || $(PYTHON) -m venv $(RTX)
+	@test -x $(RTX)/bin/pip || $(BIN)/python -m venv $(RTX)
 	@$(RTX)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/tools/rtx.txt
 	@touch $@
 
-rtx: $(STAMP) $(RTX)/.installed
+rtx: $(RTX)/.installed
 	@echo "Models with Q/DQ and casts, parsed and built by TensorRT-RTX"
 	@$(BIN)/python -m tests.tools.rtx --python $(RTX)/bin/python --out $(OUT)/rtx.json
 

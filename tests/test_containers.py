@@ -57,6 +57,8 @@ def test_the_image_with_tensorrt_has_the_version_and_the_cuda_python_of_the_gpu_
     cuda_python, tensorrt = json.loads(extra)
     assert re.search(r"last with 10\.x, ([\d.]+),", DOCKERFILE)[1] == tensorrt.split("==")[1]
     assert f"'{cuda_python}'" in STAGES["gpu"]
+    said = "have 11, which the lab was not run on", "has 11, which the lab was not run on"
+    assert said[0] in DOCKERFILE and said[1] in (ROOT / "docs" / "where-it-runs.md").read_text()
 
 
 def test_docker_ignores_what_git_ignores_and_git_itself() -> None:

@@ -11,7 +11,8 @@ import nbformat
 import pytest
 import yaml
 
-from helpers.lab import BONUS, GRADED, NOTEBOOKS
+from helpers.lab import ARTIFACTS, BATCHES, BONUS, CHAPTERS, GRADED, NAMES, NOTEBOOKS, STEPS
+from solutions.checks.core.claim import CELLS, COLUMNS
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release
 from tests.benchmarks import offline_page
@@ -114,8 +115,7 @@ def test_the_readme_clones_what_the_project_names() -> None:
 
 def test_the_hand_out_counts_points_and_checks_as_the_notebooks_do() -> None:
     for step in GRADED:
-        number = int(step[:2])
-        cells = nbformat.read(ROOT / "labs" / step / f"{step}.ipynb", as_version=4).cells
+        number, cells = _number(step), _cells(step)
         points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in cells)
         assert re.search(rf"\]\({step}/{step}\.ipynb\) \|.*\| {points:g} \|$", LABS, re.M), f"{step}: {points:g}"
         if step in BONUS:
@@ -124,6 +124,76 @@ def test_the_hand_out_counts_points_and_checks_as_the_notebooks_do() -> None:
         checks = set(re.findall(r"feedback\.(check_\w+)\(", code)) - {"check_speed"}  # it shows, and ticks nothing
         told = {1: "the check ticks", 2: "both checks tick"}.get(len(checks), "all checks tick")
         assert f"- [ ] {number}: {told}" in LABS, step
+
+
+def _number(step: str) -> int:
+    return int(step[:2])
+
+
+def _cells(step: str) -> list[nbformat.NotebookNode]:
+    return nbformat.read(ROOT / "labs" / step / f"{step}.ipynb", as_version=4).cells
+
+
+def _minutes(step: str) -> int:
+    return int(re.search(r"\*\*Time\*\* about (\d+) minutes", " ".join(_cells(step)[0].source.split()))[1])
+
+
+def _points() -> dict[str, float]:
+    """Return the points of each test cell by its name, as the notebooks have them."""
+    labels = [cell.metadata.get("nbgrader", {}) for step in GRADED for cell in _cells(step)]
+    return {label["grade_id"]: label["points"] for label in labels if label.get("points")}
+
+
+@pytest.mark.parametrize("step", NOTEBOOKS)
+def test_the_hand_out_gives_a_step_the_time_that_its_notebook_does(step: str) -> None:
+    row = re.search(rf"^\| {_number(step)} \[.*$", LABS, re.M)[0]
+    assert f"| {_minutes(step)} min |" in row
+
+
+@pytest.mark.parametrize("criterion", COLUMNS)
+def test_the_hand_out_gives_a_criterion_the_points_and_steps_of_its_cells(criterion: str) -> None:
+    points = _points()
+    _, row, where = re.search(rf"^\| ({criterion}) \| (\d+).*? \| (.*) \|$", LABS, re.M).groups()
+    assert int(row) == sum(points[name] for name, cell in CELLS.items() if cell.criterion == criterion)
+    said = set()
+    for first, last, other in re.findall(r"steps? (\d+)(?: to (\d+))?(?: and (\d+))?", where):
+        said |= {*range(int(first), int(last or first) + 1), int(other or first)}
+    assert said == {_number(cell.step) for cell in CELLS.values() if cell.criterion == criterion}
+
+
+COUNTED = {
+    "README.md": "{steps} notebooks, {points:g} points, about {hours} hours … Optional, for {bonus:g} bonus points",
+    "labs/README.md": "in {steps} steps … about {hours} hours in all … a bonus, {bonus:g} in a column … the {steps} "
+    "notebooks … {batches} batch sizes of {names} names … the {charts} charts open … shows {steps} ticks … {checked} "
+    "points for report, charts and figures; {read} for the analysis",
+    "labs/AGENTS.md": "course: {steps} notebooks",
+    "solutions/grading/00_start.ipynb": "{steps} notebooks, {points:g} points, about {hours} hours … {optional} more "
+    "are optional: bonus points, and a chapter",
+    "solutions/grading/student/README.md": "{steps} notebooks, about {hours} hours",
+    "solutions/08_report/08_report.ipynb": "{checked} are checked here, {read}",
+    "website/index.md": "the {steps} chapters … the {steps} steps … optional: {extra} steps for bonus points, and a "
+    "chapter … the {steps} steps",
+    "docs/instructor.md": "{read} points are a person's … the {steps} notebooks … written analysis is {read} points",
+    "docs/comparison.md": "of {steps} notebooks … its {steps} steps … asks for {hours} hours … our {steps}",
+}
+"""What pages say of the lab's size, in their order and with anything between."""
+
+
+@pytest.mark.parametrize("page", COUNTED)
+def test_the_pages_count_what_the_lab_has(page: str) -> None:
+    points = _points()
+    of_step_8 = sum(points[name] for name, cell in CELLS.items() if cell.step == "08_report")
+    counts = {
+        **{"steps": len(STEPS), "extra": len(BONUS), "optional": len(BONUS + CHAPTERS), "batches": len(BATCHES)},
+        **{"names": len(NAMES), "charts": sum(name.endswith(".png") for name in ARTIFACTS)},
+        **{"hours": round(sum(map(_minutes, STEPS)) / 60), "read": points["analysis"]},
+        "checked": of_step_8 - points["analysis"],
+    }
+    words = {name: "zero one two three four five six seven eight nine".split()[int(n)] for name, n in counts.items()}
+    bonus = sum(points[name] for name, cell in CELLS.items() if cell.step in BONUS)
+    said = COUNTED[page].format(**words, bonus=bonus, points=sum(points.values()) - bonus).split(" … ")
+    text = " ".join((ROOT / page).read_text().replace('\\n",', "").replace('"', "").split())
+    assert re.search(".*".join(map(re.escape, said)), text, re.I), said
 
 
 @pytest.fixture(scope="module")

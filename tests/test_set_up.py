@@ -1,6 +1,8 @@
 """Does `make TORCH=cpu` take PyTorch from the index of CPU builds, both packages, and nothing of CUDA from anywhere?
+And which Python does `make` set up with?
 
-The indexes are folders of stand-in wheels on this machine; pip, make and both Makefiles are real.
+The indexes are folders of stand-in wheels on this machine, and Pythons of other versions are scripts; make and both
+Makefiles are real.
 """
 
 import os
@@ -31,6 +33,26 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
     add_wheel(Path(folder), "lab", "1.0", ["torch>=2.7,<3", "torchvision>=0.22,<1"])
     Path(folder, "lab", "lab-1.0-py3-none-any.whl").rename(Path(folder, "lab-1.0-py3-none-any.whl"))
     return "lab-1.0-py3-none-any.whl"
+"""
+
+_OTHER_PYTHON = """#!{python}
+import shutil, sys
+from pathlib import Path
+
+sys.version_info = {version}
+if sys.argv[1] == "-V":
+    print("Python", ".".join(map(str, sys.version_info)))
+elif sys.argv[1] == "-c":
+    exec(sys.argv[2])
+elif sys.argv[2] == "venv":  # pip and the lab's modules do nothing
+    folder = Path(sys.argv[-1])
+    if "--clear" in sys.argv:
+        shutil.rmtree(folder)
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    (folder / "pyvenv.cfg").touch()
+    for name in ("python", "pip"):
+        if not (folder / "bin" / name).exists():
+            shutil.copy(__file__, folder / "bin" / name)
 """
 
 
@@ -92,3 +114,65 @@ def test_another_value_is_refused_before_anything_is_installed(tmp_path: Path) -
         done = subprocess.run(["make", "-f", makefile, "TORCH=cuda"], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode and "TORCH=cuda is not known" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(params=MAKEFILES, ids=["the repository's", "the students'"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with a Makefile, what it reads, and Pythons: `old`, `new` and `newest` that it can have."""
+    for file in (request.param, ROOT / "constraints.txt", ROOT / "pyproject.toml"):
+        shutil.copy(file, tmp_path)
+    for name, version in (("old", (3, 9, 18)), ("new", (3, 12, 1)), ("newest", (3, 15, 0))):
+        (tmp_path / name).write_text(_OTHER_PYTHON.format(python=sys.executable, version=version))
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def _set_up(project: Path, python: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "--no-print-directory", "setup", f"PYTHON={python}"]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True)
+
+
+def _version(project: Path) -> str:
+    return subprocess.run([project / ".venv/bin/python", "-V"], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    "python, found", [("./old", "Python 3.9.18"), ("./newest", "Python 3.15.0"), ("./none", "not found")]
+)
+def test_a_python_that_the_lab_does_not_run_on_is_refused_before_anything_is_made(
+    project: Path, python: str, found: str
+) -> None:
+    done = _set_up(project, python)
+    line = rf"error: {python} is not Python 3\.10 to 3\.14 \(.*{found}\); .* make setup PYTHON=python3\.12\n"
+    assert done.returncode and re.match(line, done.stderr) and done.stdout == ""
+    assert not (project / ".venv").exists()
+
+
+def test_an_environment_of_an_old_or_lost_python_is_made_again(project: Path) -> None:
+    subprocess.run([project / "old", "-m", "venv", project / ".venv"], check=True)
+    (project / ".venv" / "of-the-old-one").touch()
+    assert _set_up(project, "./new").returncode == 0 and _version(project) == "Python 3.12.1\n"
+    assert not (project / ".venv" / "of-the-old-one").exists()
+    (project / ".venv" / "bin" / "python").unlink()
+    (project / ".venv" / "bin" / "python").symlink_to("/gone/python3.12")
+    assert _set_up(project, "./new").returncode == 0 and _version(project) == "Python 3.12.1\n"
+
+
+def test_an_environment_whose_python_fits_stays_whatever_python_is_named(project: Path) -> None:
+    subprocess.run([project / "new", "-m", "venv", project / ".venv"], check=True)
+    (project / ".venv" / "mine").touch()
+    (project / ".venv" / "bin" / "pip").unlink()
+    assert _set_up(project, "./new").returncode == 0 and (project / ".venv" / "bin" / "pip").exists()
+    assert _set_up(project, "./old").returncode == 0 and (project / ".venv" / "mine").exists()
+
+
+def test_the_pythons_that_the_makefiles_and_pages_name_are_those_of_the_project() -> None:
+    least, below = re.search(
+        r'^requires-python = ">=3\.(\d+),<3\.(\d+)"', (ROOT / "pyproject.toml").read_text(), re.M
+    ).groups()
+    for makefile in MAKEFILES:
+        text = makefile.read_text()
+        assert f"not (3, {least}) <= sys.version_info[:2] <= (3, {int(below) - 1})" in text
+        assert f"is not Python 3.{least} to 3.{int(below) - 1} (" in text
+    for page in (ROOT / "README.md", ROOT / "labs" / "README.md", ROOT / "solutions/grading/student/README.md"):
+        assert f"Python 3.{least} to 3.{int(below) - 1} " in page.read_text(), page
