@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -20,6 +19,7 @@ from solutions.grading.environment import records_of
 from solutions.grading.marking import without_guide
 from solutions.grading.outcome import is_test_cell, usable_record
 from solutions.grading.untrusted.pages import strict_head
+from solutions.grading.untrusted.rendering import PageExporter
 
 __all__ = ["CellResult", "FeedbackExporter", "FeedbackSummary"]
 
@@ -62,7 +62,7 @@ class FeedbackSummary(NbGraderPreprocessor):
         return nb, resources
 
 
-class FeedbackExporter(HTMLExporter):
+class FeedbackExporter(PageExporter):
     """nbconvert's exporter with the template lab_feedback, which extends nbgrader's."""
 
     @property

@@ -15,6 +15,8 @@ from nbgrader.server_extensions.formgrader import handlers
 from nbgrader.server_extensions.formgrader.base import BaseHandler
 from tornado import web
 
+from solutions.grading.untrusted.rendering import PageExporter
+
 __all__ = ["FEEDBACK_POLICY", "formgrader_policy", "guard_formgrader", "strict_head"]
 
 _NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
@@ -77,7 +79,7 @@ class _Guarded:
     """The exporter of one page with a submission: it sets the page's policy too."""
 
     def __init__(self, handler: BaseHandler) -> None:
-        self._handler, self._exporter = handler, handler.settings["nbgrader_exporter"]
+        self._handler, self._exporter = handler, PageExporter(config=handler.settings["nbgrader_exporter"].config)
 
     def from_filename(self, filename: str, resources: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the page of a graded notebook, as nbconvert's exporters do."""

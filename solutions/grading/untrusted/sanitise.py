@@ -6,20 +6,25 @@ place of nbconvert's filter), and outputs are made anew from the parts that are 
 """
 
 import html
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import nh3
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat import NotebookNode, from_dict
+from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
 from pygments.token import STANDARD_TYPES
 
-__all__ = ["FILTERS", "SafeNotebook", "clean_html", "markdown_html"]
+from helpers.errors import InputError
+from solutions.grading.untrusted.apart import apart
+
+__all__ = ["FILTERS", "SafeNotebook", "clean_html", "markdown_html", "without_html"]
 
 FILTERS = {
     "markdown2html": "solutions.grading.untrusted.sanitise.markdown_html",
@@ -28,6 +33,8 @@ FILTERS = {
 """nbconvert's filters, by what takes their place in every page."""
 
 _LONGEST_MARKDOWN = 20_000  # characters without pictures; where they nest, the renderer's time grows with the square
+
+_MOST_LONGER = 10  # times what was written; an open tag is written again in each paragraph that follows
 
 _TAGS = set(
     "a abbr b blockquote br caption code col colgroup dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd"
@@ -100,19 +107,41 @@ class SafeNotebook(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """Clean outputs, attachments and metadata, in place; markdown stays as it is written."""
-        nb.metadata = NotebookNode({key: nb.metadata[key] for key in ("kernelspec",) if key in nb.metadata})
-        nb.metadata["language_info"] = NotebookNode(name="python")
-        for cell in nb.cells:
-            tags = cell.metadata.get("tags", [])
-            kept = {key: cell.metadata[key] for key in ("nbgrader",) if key in cell.metadata}
-            if isinstance(tags, list) and (good := [tag for tag in tags if _TAG.fullmatch(str(tag))]):
-                kept["tags"] = good
-            cell.metadata = NotebookNode(kept)
-            if "attachments" in cell:
-                cell.attachments = NotebookNode(_attachments(cell.attachments))
-            if cell.cell_type == "code":
-                cell.outputs = list(_outputs(cell.outputs))
+        try:
+            cleaned = from_dict(json.loads(apart(_cleaned, nb)))
+        except InputError as error:
+            cleaned = without_html(nb)
+            note = f"**The HTML that cells showed could not be cleaned: {error}.** Their outputs are shown as text."
+            cleaned.cells.insert(0, new_markdown_cell(note))
+        nb.metadata, nb.cells = cleaned.metadata, cleaned.cells
         return nb, resources
+
+
+def without_html(notebook: NotebookNode) -> NotebookNode:
+    """Return a cleaned copy in which no output has HTML; it takes as long as the notebook is large."""
+    copy = deepcopy(notebook)
+    _clean(copy, lambda text: "")
+    return copy
+
+
+def _cleaned(nb: NotebookNode) -> str:
+    _clean(nb, clean_html)
+    return json.dumps(nb)
+
+
+def _clean(nb: NotebookNode, cleaner: Callable[[str], str]) -> None:
+    nb.metadata = NotebookNode({key: nb.metadata[key] for key in ("kernelspec",) if key in nb.metadata})
+    nb.metadata["language_info"] = NotebookNode(name="python")
+    for cell in nb.cells:
+        tags = cell.metadata.get("tags", [])
+        kept = {key: cell.metadata[key] for key in ("nbgrader",) if key in cell.metadata}
+        if isinstance(tags, list) and (good := [tag for tag in tags if _TAG.fullmatch(str(tag))]):
+            kept["tags"] = good
+        cell.metadata = NotebookNode(kept)
+        if "attachments" in cell:
+            cell.attachments = NotebookNode(_attachments(cell.attachments))
+        if cell.cell_type == "code":
+            cell.outputs = list(_outputs(cell.outputs, cleaner))
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
@@ -146,7 +175,7 @@ def _pictures(bundle: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _outputs(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
+def _outputs(outputs: list[NotebookNode], cleaner: Callable[[str], str]) -> Iterator[NotebookNode]:
     """Yield a cell's outputs made anew: nothing that was not named here is in them."""
     for output in outputs:
         if output.output_type == "stream":
@@ -155,17 +184,19 @@ def _outputs(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
             traceback = [str(line) for line in output.traceback]
             yield new_output("error", ename=str(output.ename), evalue=str(output.evalue), traceback=traceback)
         elif output.output_type not in ("display_data", "execute_result"):  # a newer nbformat may have others
-            yield new_output("display_data", _data({}))
+            yield new_output("display_data", _data({}, cleaner))
         else:
-            data = _data(output.data)
+            data = _data(output.data, cleaner)
             count = {"execution_count": output.get("execution_count")} if output.output_type == "execute_result" else {}
             yield new_output(output.output_type, data, metadata=_sizes(output.get("metadata", {}), data), **count)
 
 
-def _data(data: dict[str, Any]) -> dict[str, str]:
+def _data(data: dict[str, Any], cleaner: Callable[[str], str]) -> dict[str, str]:
     kept = {kind: data[kind] for kind in _TEXT_TYPES if isinstance(data.get(kind), str)} | _pictures(data)
-    if isinstance(data.get("text/html"), str):
-        kept["text/html"] = clean_html(data["text/html"])
+    if isinstance(text := data.get("text/html"), str):
+        cleaned = cleaner(text)
+        if cleaned and len(cleaned) <= _MOST_LONGER * len(text):
+            kept["text/html"] = cleaned
     return kept or {"text/plain": f"[not shown: {', '.join(sorted(map(str, data)))[:100] or 'of an unknown kind'}]"}
 
 
