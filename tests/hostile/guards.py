@@ -21,7 +21,7 @@ from solutions.checks.core import record
 from solutions.grading import __main__ as main
 from solutions.grading import class_page, execute, feedback, grade, grades, saving, submissions
 from solutions.grading.scratch import Scratch
-from solutions.grading.untrusted import limits, timestamps
+from solutions.grading.untrusted import limits, rendering, sanitise, timestamps
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Watch, disk, messages, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
@@ -116,6 +116,11 @@ def _as_written() -> None:
     feedback.strict_head = lambda head: str(head)
 
 
+def _in_process() -> None:
+    """Texts are cleaned and rendered in the grader, however long that takes."""
+    rendering.apart = sanitise.apart = lambda function, *given: function(*given)
+
+
 def _one_scratch() -> None:
     """All kernels have the folder of the first one, as it was left."""
     folder = Path(tempfile.mkdtemp()).resolve()
@@ -173,6 +178,7 @@ GUARDS: dict[str, Guard] = {
     "names": Guard("what cannot be printed is escaped where names are shown", _as_named),
     "cells": Guard("no cell of grades.csv is a formula, split at commas or semicolons", _any_cell),
     "timestamps": Guard("a time zone is a name of the database, no file's", _any_zone),
+    "apart": Guard("outputs are cleaned and pages rendered in a child process with limits", _in_process),
     "reader": Guard(
         "notebooks are measured before they are read",
         _unmeasured,

@@ -1,4 +1,4 @@
-"""What a browser would run or fetch when the feedback or formgrader shows a submission."""
+"""What a browser would run or fetch when the feedback or formgrader shows a submission, and what is endless to show."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from tests.hostile.attack import MARK, Attack
-from tests.hostile.goals import rendered
+from tests.hostile.goals import ended, grader_memory, rendered
 
 __all__ = ["ATTACKS"]
 
@@ -23,13 +23,26 @@ def _markdown(text: str) -> Callable[[NotebookNode], None]:
     return lambda notebook: notebook.cells.insert(0, new_markdown_cell(text))
 
 
+def _many(text: str, number: int) -> Callable[[NotebookNode], None]:
+    return lambda notebook: notebook.cells.extend(new_markdown_cell(text) for _ in range(number))
+
+
 def _attached(notebook: NotebookNode) -> None:
     cell = new_markdown_cell("![picture](attachment:a.svg)\n\n" + f"<img src='attachment:a.svg' onload={MARK}>")
     cell["attachments"] = {"a.svg": {"image/svg+xml": _SVG}}
     notebook.cells.insert(0, cell)
 
 
+# Each takes over five minutes of a processor, and its class is given three by the clock.
+_MATHEMATICS = "\\\\[" * 6_600
+_BLANKS = "```ipython\n" + " \n" * 9_000 + "```"
+_GROWING = """
+from IPython.display import HTML, display
+display(HTML("".join(f"<b title={number}><p>" for number in range(4_000))))
+"""
+
 _attack = partial(Attack, group="html", goal=rendered, guards=("sanitise",))
+_endless = partial(_attack, goal=ended, guards=("apart",), alone=True)
 ATTACKS = [
     _attack(
         "output_script", about="A script as output.", code=_shows("text/html", f"<script>alert('{MARK}')</script>")
@@ -81,5 +94,18 @@ ATTACKS = [
         about="A later cell changes what an earlier one showed into a script.",
         code="from IPython.display import HTML, display\nshown = display(HTML('nothing'), display_id='one')\n"
         f"shown.update(HTML(\"<script>alert('{MARK}')</script>\"))",
+    ),
+    _endless(
+        "markdown_endless",
+        about="Brackets of formulas that are never closed, 6,600 in each of 400 cells.",
+        notebook=_many(_MATHEMATICS, 400),
+    ),
+    _endless("lexer_endless", about="Blank lines that a lexer tries again and again.", notebook=_many(_BLANKS, 5)),
+    _endless(
+        "output_growing",
+        about="Tags that are written again in each paragraph: of 70 kB two gigabytes.",
+        code=_GROWING,
+        goal=grader_memory(1400),
+        apart=True,
     ),
 ]
