@@ -29,7 +29,7 @@ SECONDS = 30
 
 MEMORY_BYTES = 2 << 30
 
-_PATIENCE = 20  # by the wall clock it may take so many times as long: others compute, too
+_PATIENCE_S = 600  # by the clock: others compute, too
 _TOO_LARGE = f"it took more than {MEMORY_BYTES >> 30} GiB of memory"
 _LENGTH = "<?q"
 _LOCK = Lock()
@@ -52,7 +52,7 @@ class _Child:
 
     def ask(self, request: bytes) -> tuple[bool, str]:
         """Return what it answers; where that is an error or none comes, False and why, and the child is gone."""
-        self.used, patience = True, Timer(_PATIENCE * SECONDS, self._process.kill)
+        self.used, patience = True, Timer(_PATIENCE_S, self._process.kill)
         patience.start()
         try:
             self._process.stdin.write(request)
@@ -61,6 +61,10 @@ class _Child:
             said = self._process.stdout.read(length).decode()
         except (OSError, struct.error):  # it has ended
             good, said = False, ""
+        except BaseException:  # told to end
+            self._process.kill()
+            self.end()
+            raise
         finally:
             patience.cancel()
         if good:
