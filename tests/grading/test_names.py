@@ -28,7 +28,7 @@ from solutions.grading.regrade import Moved, _table
 from solutions.grading.untrusted.text import printable, text_cell
 from solutions.grading.untrusted.timestamps import handed_in
 from tests.grading.conftest import hand_in
-from tests.grading.tiny import STEP, source_notebook
+from tests.grading.tiny import CONFIG, STEP, source_notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 
@@ -39,7 +39,7 @@ SHOWN = rf"\nz · {STEP} · refused: \x1b[31m\u202e\udcff"
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
     """A course with its source and configuration, and nothing handed in."""
-    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    (tmp_path / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
     made = Course.at(tmp_path)
     made.source(STEP).parent.mkdir(parents=True)
     nbformat.write(source_notebook(), made.source(STEP))

@@ -58,7 +58,7 @@ def test_a_test_cell_without_claims_is_refused(tmp_path: Path) -> None:
     "command",
     [
         labs.main,
-        partial(release.main, draft=True),
+        release.main,
         grading.main,
         partial(grading.main, dry_run=True),
         partial(regrade.main, diff=True),
