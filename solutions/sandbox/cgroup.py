@@ -10,15 +10,22 @@ import functools
 import os
 import time
 import uuid
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 
 from solutions.sandbox.room import Limits
 
-__all__ = ["Group", "place"]
+__all__ = ["Group", "left_in_groups", "place"]
 
 _CONTROLLERS = frozenset({"memory", "pids"})
 _PATIENCE_S = 2.0
+_FILES_2, _FILES_1 = (
+    ("memory.max", "memory.current", ""),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+)
+"""A limit, what is used, and how the names in memory.stat begin, by the version of the groups."""
+_RECLAIMED = ("active_file", "inactive_file", "slab_reclaimable")
+"""What counts as used of a group's memory, and is given back where somebody needs it."""
 
 
 @functools.cache
@@ -52,6 +59,26 @@ def nearest(root: Path, own: str) -> Path | None:
             if given and os.access(group, os.W_OK) and os.access(group / "cgroup.procs", os.W_OK):
                 return group
     return None
+
+
+def left_in_groups(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
+    """Yield what is left of the memory of each group with a limit that this process is in, of version 2 or 1.
+
+    A container has such a limit; the machine's own memory says nothing there.
+    """
+    for line in own.read_text().splitlines() if own.is_file() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        folder = root / "memory" if controllers else root
+        limit, used, prefix = _FILES_1 if controllers else _FILES_2
+        group = PurePosixPath(path.lstrip("/"))
+        for part in (group, *group.parents):  # a container may see its own group as the topmost
+            with contextlib.suppress(OSError, ValueError):  # none here; "max"
+                most = int((folder / part / limit).read_text())
+                taken = int((folder / part / used).read_text())
+                said = dict(line.split() for line in (folder / part / "memory.stat").read_text().splitlines())
+                yield most - taken + sum(int(said.get(prefix + name, 0)) for name in _RECLAIMED)
 
 
 class Group:

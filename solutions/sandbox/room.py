@@ -125,6 +125,7 @@ def visible(room: Room) -> list[Path]:
     """
     settings = [Path("/etc", name) for name in _SETTINGS]
     python = [Path(prefix, name) for prefix in (sys.prefix, sys.base_prefix) for name in _PYTHON]
+    python += _links(Path(sys.executable))
     packages = [Path(name).resolve() for name in site.getsitepackages()]
     project = [ROOT / name for name in _PROJECT]
     data = [Path(os.environ["TRT_LAB_DATA"])] if os.environ.get("TRT_LAB_DATA") else []
@@ -138,6 +139,15 @@ def visible(room: Room) -> list[Path]:
     for exchange in filter(None, (EXCHANGE, os.environ.get(EXCHANGE_VARIABLE))):
         seen = [part for path in seen for part in _without(Path(exchange).resolve(), path)]
     return seen
+
+
+def _links(path: Path) -> list[Path]:
+    """Return the links that lead from a file to the one that it is: bubblewrap reaches it by those that it shows."""
+    found = []
+    while path.is_symlink():
+        found.append(path)
+        path = path.parent / path.readlink()
+    return found
 
 
 def _without(hidden: Path, path: Path) -> list[Path]:

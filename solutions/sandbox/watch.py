@@ -10,7 +10,7 @@ from types import TracebackType
 
 import psutil
 
-from solutions.sandbox.cgroup import Group
+from solutions.sandbox.cgroup import Group, left_in_groups
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, paused, threads, tree
 from solutions.sandbox.room import Limits, Room
@@ -23,7 +23,7 @@ MACHINE_FULL = "it was ended since the machine's"
 POLL_S = 0.1
 _RARELY, _WALK_S = 10, 1.0
 """Between two looks at the scratch: so many times as long as one takes, at most so many seconds."""
-_FREE_BYTES = 256 << 20
+_FREE_BYTES, _FREE_FILES = 256 << 20, 1_000
 """What stays free of the scratch's file system and of the machine's memory, whoever fills them."""
 _MAPS_S = 1.0
 """Between two looks at what processes map: meanwhile they wait, and their time may be measured."""
@@ -130,12 +130,12 @@ class Watch:
                 left = max(free - self._limits.scratch_bytes + used, _FREE_BYTES)
             self.memory_bytes = memory_bytes(pids, self._limits.memory_bytes)
             self.peak_bytes = max(self.peak_bytes, self.memory_bytes)
-            if passed := self._passed(used, threads(pids), now) or self._besides() or _full(free):
+            if passed := self._passed(used, threads(pids), now) or self._besides() or _full(disk):
                 self._pass(passed)
                 return
         self._ask_the_kernel()
-        disk = os.statvfs(self._room.scratch)  # what ended by itself may have met a full one
-        self.ended_by = self.ended_by or _full(disk.f_bavail * disk.f_frsize)
+        # What ended by itself may have met a full disk.
+        self.ended_by = self.ended_by or _full(os.statvfs(self._room.scratch))
 
     def _ask_the_kernel(self) -> None:
         """Note where it was the kernel that ended the process, for its memory."""
@@ -177,11 +177,14 @@ class Watch:
         return ""
 
 
-def _full(free: int) -> str:
-    """Return that the machine's disk, with so many bytes free, or its memory is full; empty where neither is."""
-    for name, left in (("disk", free), ("memory", psutil.virtual_memory().available)):
+def _full(disk: os.statvfs_result) -> str:
+    """Return that the machine's disk or memory is full; empty where neither is."""
+    free = disk.f_bavail * disk.f_frsize
+    for name, left in (("disk", free), ("memory", min([psutil.virtual_memory().available, *left_in_groups()]))):
         if left < _FREE_BYTES:
             return f"{MACHINE_FULL} {name} is full: less than {_size(_FREE_BYTES)} are left"
+    if disk.f_files and disk.f_favail < _FREE_FILES:  # some file systems count none
+        return f"{MACHINE_FULL} disk is full: it has room for less than {_FREE_FILES:,} files more"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 import operator
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -102,6 +103,21 @@ def test_a_child_that_somebody_killed_is_replaced() -> None:
     child._CHILDREN[-1]._process.kill()
     child._CHILDREN[-1]._process.wait()
     assert apart(str.upper, "b") == "B"
+
+
+def test_a_new_child_that_somebody_kills_is_replaced_too(tmp_path: Path) -> None:
+    while child._CHILDREN:
+        child._CHILDREN.pop().end()
+    assert apart(_killed_once, str(tmp_path / "seen")) == "done"
+    with pytest.raises(InputError, match="killed from outside"):
+        apart(signal.raise_signal, signal.SIGKILL)
+
+
+def _killed_once(path: str) -> str:
+    if not os.path.exists(path):
+        os.mkdir(path)
+        signal.raise_signal(signal.SIGKILL)
+    return "done"
 
 
 def test_formgrader_shows_a_plain_page_of_a_notebook_that_cannot_be_rendered(hurried: None, tmp_path: Path) -> None:

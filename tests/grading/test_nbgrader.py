@@ -122,7 +122,7 @@ def test_an_exchange_of_the_system_is_used_where_everybody_can_write(
 ) -> None:
     course, system = tmp_path / "course", tmp_path / "system"
     course.mkdir()
-    monkeypatch.setattr("solutions.grading.layout._EXCHANGE", str(system))
+    monkeypatch.setattr("solutions.grading.layout.EXCHANGE", str(system))
     assert exchange_folder(course) == str(course / ".exchange") and (course / ".exchange").is_dir()
     system.mkdir()
     assert exchange_folder(course) == str(system)

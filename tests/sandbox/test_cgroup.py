@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from solutions.sandbox import Limits
-from solutions.sandbox.cgroup import Group, mounted, nearest, place
+from solutions.sandbox.cgroup import Group, left_in_groups, mounted, nearest, place
 
 MIB = 1 << 20
 
@@ -30,6 +30,25 @@ def test_the_nearest_group_whose_groups_have_limits_is_taken(tmp_path: Path) -> 
     tree_of(tmp_path, {".": "cpu"})
     assert nearest(tmp_path, "user/session") is None
     assert nearest(tmp_path, "elsewhere") is None
+
+
+def test_what_is_left_in_a_container_is_seen_with_what_its_kernel_would_give_back(tmp_path: Path) -> None:
+    own = tmp_path / "cgroup"
+    for folder, names, prefix in (
+        ("job", ("memory.max", "memory.current"), ""),
+        ("memory/slurm/job", ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_"),
+    ):
+        (tmp_path / folder / "step").mkdir(parents=True)
+        for name, number in zip(names, (1000, 900), strict=True):
+            (tmp_path / folder / name).write_text(f"{number}\n")
+        stat = f"anon 500\n{prefix}inactive_file 200\n{prefix}active_file 100\nslab_unreclaimable 7\n"
+        (tmp_path / folder / "memory.stat").write_text(stat)
+    (tmp_path / "job" / "step" / "memory.max").write_text("max\n")
+    own.write_text("0::/job/step\n")
+    assert list(left_in_groups(own, tmp_path)) == [400]
+    own.write_text("9:name=systemd:/\n7:cpu,memory:/slurm/job/step\n")
+    assert list(left_in_groups(own, tmp_path)) == [400]
+    assert list(left_in_groups(tmp_path / "none", tmp_path)) == []
 
 
 def test_limits_and_processes_are_written_where_the_kernel_reads_them(

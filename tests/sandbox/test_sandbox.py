@@ -72,6 +72,20 @@ def test_a_python_in_usr_local_shows_its_own_folders_and_nothing_beside_them(
     assert not {*paths} & {*strangers}
 
 
+def test_a_python_that_is_reached_by_a_link_in_another_folder_is_found(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "usr" / "local" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python3.x").symlink_to(Path(sys.executable).resolve())
+    (folder / "beside").write_text("x")
+    (tmp_path / "python").symlink_to(folder / "python3.x")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    code = f"import os; print(os.path.exists({str(folder / 'python3.x')!r}))\nopen({str(folder / 'beside')!r})"
+    done = run([str(tmp_path / "python"), "-I", "-S", "-c", code], Room(tmp_path / "scratch"), kind=kind)
+    assert done.stdout == b"True\n" and b"Error" in done.stderr
+
+
 @pytest.mark.parametrize("own", [True, False], ids=["the course's", "nbgrader's default"])
 def test_the_exchange_cannot_be_read_wherever_it_lies(
     kind: str, own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -221,27 +235,34 @@ def test_what_passes_a_limit_is_ended_with_all_that_it_started(
     assert str(tmp_path) not in _command_lines()
 
 
-@pytest.mark.parametrize("full", ["disk", "memory"])
+@pytest.mark.parametrize("full", ["disk", "disk's files", "memory", "container's memory"])
 def test_a_full_machine_ends_what_runs_and_is_nobody_s_fault(
     full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"solutions.sandbox.watch.{_LEFT[full][0]}", lambda *_: SimpleNamespace(**_LEFT[full][1]))
-    with pytest.raises(SystemExit, match=f"the machine's {full} is full"):
+    name, left, said = _LEFT[full]
+    monkeypatch.setattr(f"solutions.sandbox.watch.{name}", lambda *_: left)
+    with pytest.raises(SystemExit, match=f"the machine's {said}"):
         run(python("import time\ntime.sleep(60)"), Room(tmp_path), kind="none")
-    with pytest.raises(SystemExit, match=f"the machine's {full} is full"):  # which it may have met before it ended
+    with pytest.raises(SystemExit, match=f"the machine's {said}"):  # which it may have met before it ended
         run(python("raise OSError(28, 'No space left on device')"), Room(tmp_path), kind="none")
 
 
+def _disk(free_mib: int = 1 << 20, free_files: int = 1 << 20) -> SimpleNamespace:
+    return SimpleNamespace(f_bavail=free_mib, f_frsize=MIB, f_files=1 << 20, f_favail=free_files)
+
+
 _LEFT = {
-    "disk": ("os.statvfs", {"f_bavail": 200, "f_frsize": MIB}),
-    "memory": ("psutil.virtual_memory", {"available": 200 * MIB}),
+    "disk": ("os.statvfs", _disk(200), "disk is full: less than 256 MiB"),
+    "disk's files": ("os.statvfs", _disk(free_files=200), "disk is full: it has room for less than 1,000 files"),
+    "memory": ("psutil.virtual_memory", SimpleNamespace(available=200 * MIB), "memory is full"),
+    "container's memory": ("left_in_groups", [200 * MIB], "memory is full"),
 }
 
 
 def test_who_fills_the_machine_past_a_limit_of_its_own_pays_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solutions.sandbox.watch.os.statvfs", lambda _: SimpleNamespace(f_bavail=200, f_frsize=MIB))
+    monkeypatch.setattr("solutions.sandbox.watch.os.statvfs", lambda _: _disk(200))
     (tmp_path / "written").write_bytes(bytes(2 * MIB))
     done = run(python("import time\ntime.sleep(60)"), Room(tmp_path), Limits(scratch_bytes=MIB), kind="none")
     assert done.ended_by == "it wrote more than its limit of 1 MiB"
@@ -251,7 +272,8 @@ def test_enough_for_the_limit_is_seen_at_once_however_rarely_one_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def free(_: Path) -> SimpleNamespace:
-        return SimpleNamespace(f_bavail=(1 << 40) - sum(path.stat().st_size for path in tmp_path.iterdir()), f_frsize=1)
+        used = sum(path.stat().st_size for path in tmp_path.iterdir())
+        return SimpleNamespace(f_bavail=(1 << 40) - used, f_frsize=1, f_files=0)
 
     for name, stand_in in {"os.statvfs": free, "_RARELY": 1e9, "_WALK_S": 1e9}.items():
         monkeypatch.setattr(f"solutions.sandbox.watch.{name}", stand_in)

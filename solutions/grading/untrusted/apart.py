@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock, Timer
@@ -30,16 +31,18 @@ SECONDS = 30
 MEMORY_BYTES = 2 << 30
 
 _PATIENCE_S = 600  # by the clock: others compute, too
+_TRIES = 3
+"""Of a request whose process was killed: by somebody, or for the machine's memory."""
 _TOO_LARGE = f"it took more than {MEMORY_BYTES >> 30} GiB of memory"
 _LENGTH = "<?q"
 _LOCK = Lock()
 
 
 class _Child:
-    """The process, and whether it has answered before."""
+    """The process, whether it has answered before, and whether somebody else ended it."""
 
     def __init__(self) -> None:
-        self.used = False
+        self.used = self.killed = False
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             cwd=ROOT,
@@ -52,7 +55,7 @@ class _Child:
 
     def ask(self, request: bytes) -> tuple[bool, str]:
         """Return what it answers; where that is an error or none comes, False and why, and the child is gone."""
-        self.used, patience = True, Timer(_PATIENCE_S, self._process.kill)
+        self.used, ends, patience = True, time.monotonic() + _PATIENCE_S, Timer(_PATIENCE_S, self._process.kill)
         patience.start()
         try:
             self._process.stdin.write(request)
@@ -70,6 +73,9 @@ class _Child:
         if good:
             return True, said
         code = self.end()
+        self.killed = code == -signal.SIGKILL and time.monotonic() < ends
+        if self.killed:
+            return False, "its process was killed from outside"
         return False, _too_long() if code == -signal.SIGPROF else said or f"{_TOO_LARGE}, or crashed ({code})"
 
     def end(self) -> int:
@@ -91,18 +97,19 @@ def apart(function: Callable[..., str], *given: Any) -> str:
     """Return what a function of a module answers in the child; both must be what pickle can take there.
 
     Raises:
-        InputError: it passed a limit or raised; the text says why. What earlier answers left in the child is no reason.
+        InputError: it passed a limit or raised; the text says why. What earlier answers left in the child is no reason,
+            nor that somebody killed it once.
     """
     request = pickle.dumps((SECONDS, function, given))
     with _LOCK:
-        while True:
+        for left in reversed(range(_TRIES)):
             child = _CHILDREN.pop() if _CHILDREN else _Child()
             again = child.used
             good, said = child.ask(request)
             if good:
                 _CHILDREN.append(child)
                 return said
-            if not again or said == _too_long():
+            if said == _too_long() or not (left and (again or child.killed)):
                 raise InputError(said)
 
 
