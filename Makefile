@@ -11,7 +11,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP = $(VENV)/.installed$(TORCH)
 # Which Python the lab runs on, and what is said of another. A .venv of another is made again.
 FITS = -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null
-NO_PYTHON = error: $(PYTHON) is not Python 3.10 to 3.14 ($$($(PYTHON) -V 2>&1)); name one that is: make $(MAKECMDGOALS) PYTHON=python3.12
+NO_PYTHON = error: $(PYTHON) is not Python 3.10 to 3.14 ($$($(PYTHON) -V 2>&1 | head -n 1)); name one that is: make $(strip $(MAKECMDGOALS) $(filter-out PYTHON=%,$(MAKEOVERRIDES)) PYTHON=python3.12)
 $(if $(filter-out cpu,$(TORCH)),$(error TORCH=$(TORCH) is not known; TORCH=cpu takes PyTorch without CUDA))
 UNIT_TESTS = $(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
 export TRT_LAB_ENGINE = $(ENGINE)

@@ -48,7 +48,7 @@ NOTHING = "nothing_wrong"
 CAUSES = {
     "engine": {
         "not_int8": "how many convolutions do not run in INT8",
-        "other_model": "how many tensors of the network have no range in the cache, or one that does not fit",
+        "other_model": "number of tensors without a fitting range in the cache",
         "not_normalised": "the input's range in the cache",
         "factor_127": "the median of the ranges in the cache over the measured ones",
         "one_scale": "that tensor's range in the cache over the measured one",

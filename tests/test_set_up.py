@@ -148,6 +148,16 @@ def test_a_python_that_the_lab_does_not_run_on_is_refused_before_anything_is_mad
     assert not (project / ".venv").exists()
 
 
+def test_the_way_that_is_named_keeps_what_else_was_asked_for_and_is_one_line(project: Path) -> None:
+    (project / "shim").write_text(
+        "#!/bin/sh\nprintf 'pyenv: not found\\n\\nOther versions:\\n  3.12.1\\n' >&2\nexit 127\n"
+    )
+    (project / "shim").chmod(0o755)
+    done = subprocess.run(["make", "setup", "TORCH=cpu", "PYTHON=./shim"], cwd=project, capture_output=True, text=True)
+    said = done.stderr.splitlines()[0]
+    assert said.endswith("(pyenv: not found); name one that is: make setup TORCH=cpu PYTHON=python3.12")
+
+
 def test_an_environment_of_an_old_or_lost_python_is_made_again(project: Path) -> None:
     subprocess.run([project / "old", "-m", "venv", project / ".venv"], check=True)
     (project / ".venv" / "of-the-old-one").touch()

@@ -13,7 +13,7 @@ from helpers.backend import API
 from helpers.errors import LabError
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
-from helpers.outputs import relative_error
+from helpers.outputs import relative_error, shown_error
 from helpers.points import builders
 from helpers.points.case import Case
 from helpers.points.point import Point, Reported
@@ -43,7 +43,8 @@ NEARER = 0.5
 THIS_MODEL = 0.5
 """Share of the images that an engine of the lab's model, however badly calibrated, gives the FP32 model's class."""
 
-_NOISE = 0.1
+_NOISE, _OF_OWN = 0.1, 1.5
+"""Deviation of what is added to the images that plans are timed on, and how much further off they may be there."""
 
 COMPARED_IMAGES = 2
 
@@ -314,9 +315,13 @@ def _agrees(agreement: float, where: str) -> None:
         raise Missed("an engine that computes the lab's model", found, "first make its answers right")
 
 
-def _timed_on(case: Case) -> TimedOn:
-    """Return validation images with a little noise of the case, which leaves their classes as they are."""
+def _timed_on(case: Case, plan: bytes) -> TimedOn:
+    """Return validation images with a little noise of the case, which leaves their classes as they are.
+
+    The noise can be recognised. So a plan must be about as exact there as it is on the images without it.
+    """
     random, known = case.random("int8.timed"), held_out_images()
+    own, _ = _error_and_agreement(plan, reference().path(_FP32_OUTPUTS))
 
     def images(number: int) -> np.ndarray:
         chosen = known[random.integers(len(known), size=number)]
@@ -325,6 +330,11 @@ def _timed_on(case: Case) -> TimedOn:
     def judge(outputs: np.ndarray, expected: np.ndarray) -> None:
         agreement = float(np.mean(outputs.argmax(1) == expected.argmax(1)))
         _agrees(agreement, "the images that it was timed on")
+        error, limit = relative_error(outputs, expected), _OF_OWN * own + calibration.MOST_ERROR
+        if not error <= limit:
+            found = f"a relative error of {shown_error(error)} on the images that it was timed on"
+            advice = "an engine must compute the network for every image, also while it is timed"
+            raise Missed(f"the lab's model's outputs within {limit:.1%}", found, advice)
 
     return TimedOn(images, judge)
 
@@ -333,7 +343,7 @@ def _timed_on(case: Case) -> TimedOn:
 def speed(case: Case) -> Earned:
     plan, advice = _this_model(case), "look at the layers' precisions: INT8 makes the difference"
     builders.small_enough(plan, reference().bytes("resnet50.onnx"), builders.INT8_SIZE)
-    return against_reference(plan, reference().path(calibration.PLAN), advice, _timed_on(case))
+    return against_reference(plan, reference().path(calibration.PLAN), advice, _timed_on(case, plan))
 
 
 @claim(
@@ -343,5 +353,5 @@ def speed(case: Case) -> Earned:
     title=f"Over {builders.LEAST_SPEEDUP} times PyTorch FP32's speed",
 )
 def faster_than_pytorch(case: Case) -> str:
-    model = reference().bytes("resnet50.onnx")
-    return against_pytorch(_this_model(case), model, "is it an INT8 engine?", _timed_on(case))
+    plan, model = _this_model(case), reference().bytes("resnet50.onnx")
+    return against_pytorch(plan, model, "is it an INT8 engine?", _timed_on(case, plan))

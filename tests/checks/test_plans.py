@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from helpers.backend import ENGINE
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
@@ -19,6 +20,7 @@ from solutions.checks.trusted.plans import run_plan, same_network
 from solutions.checks.trusted.speed import Ratio, Turn
 from solutions.pipeline.building.build import build_engine
 from solutions.pipeline.building.build_options import BuildOptions
+from solutions.pipeline.engines.timed import opened
 
 Build = Callable[..., bytes]
 
@@ -49,12 +51,12 @@ def test_other_weights_precisions_and_profiles_are_not(build: Build, other: dict
     assert not same_network(build(), build(**other))
 
 
-def as_fast(monkeypatch: pytest.MonkeyPatch, ratio: float) -> None:
+def as_fast(monkeypatch: pytest.MonkeyPatch, ratio: float, executions: int = 1) -> None:
     """Run turns without looking at their times: the plan is so many times as fast."""
 
     def compared(ours: Turn, other: Turn, *_: object) -> Ratio:
         for turn in (ours, other) * 3:
-            turn(1)
+            turn(executions)
         return Ratio(ratio, ratio, ratio, 3)
 
     monkeypatch.setattr(engine_speed, "compare_speed", compared)
@@ -118,6 +120,64 @@ def test_an_engine_that_computes_nothing_for_what_it_is_timed_on_is_not_fast(
     for judge in judges:
         with nullcontext() if kept else pytest.raises(Missed, match="on the images that it was timed on"):
             judge()
+
+
+def counting(build: Build, right: list[int]) -> bytes:
+    """Return a plan that gives zeros except in the executions `right`, which it knows by a seeded random number."""
+    ones = {"start": np.zeros(3, np.int64), "end": np.ones(3, np.int64), "axes": np.arange(1, 4)}
+    draw = [
+        helper.make_node("Slice", ["input", *ones], ["corner"]),
+        helper.make_node("RandomUniformLike", ["corner"], ["drawn"], seed=3.0, dtype=1),
+    ]
+    images, number = onnx.load_from_string(tiny_onnx(0)).graph.input, ["batch", 1, 1, 1]
+
+    def plan(nodes: list[onnx.NodeProto], output: onnx.ValueInfoProto, stored: dict[str, np.ndarray]) -> bytes:
+        values = [numpy_helper.from_array(value, name) for name, value in (ones | stored).items()]
+        graph = helper.make_graph([*draw, *nodes], "counting", images, [output], values)
+        opset = helper.make_opsetid("", 18)
+        return build(model=helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString())
+
+    said = helper.make_tensor_value_info("said", onnx.TensorProto.FLOAT, number)
+    engine = opened(plan([helper.make_node("Identity", ["drawn"], ["said"])], said, {}))
+    zeros = np.zeros((2, 3, EDGE, EDGE), np.float32)
+    known = np.array([engine.executions(zeros, 1)["outputs"].flat[0] for _ in range(max(right) + 1)])[right]
+    network = onnx.load_from_string(tiny_onnx(0)).graph
+    slow = helper.make_graph(list(network.node), "slow", [], list(network.output), list(network.initializer))
+    guess = [
+        helper.make_node("Flatten", ["corner"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "zeros"], ["guess"]),
+    ]
+    guessed = helper.make_tensor_value_info("guess", onnx.TensorProto.FLOAT, ["batch", 10])
+    nodes = [
+        helper.make_node("Slice", ["drawn", "first", "one", "first"], ["mine"]),
+        helper.make_node("Sub", ["mine", "known"], ["off"]),
+        helper.make_node("Abs", ["off"], ["far"]),
+        helper.make_node("ReduceMin", ["far"], ["least"], keepdims=0),
+        helper.make_node("Less", ["least", "near"], ["is_right"]),
+        helper.make_node(
+            "If",
+            ["is_right"],
+            ["output"],
+            then_branch=slow,
+            else_branch=helper.make_graph(guess, "quick", [], [guessed]),
+        ),
+    ]
+    stored = {"known": known.astype(np.float32).reshape(-1, 1, 1, 1), "near": np.float32(1e-7)}
+    stored |= {"zeros": np.zeros((1, 10), np.float32), "first": np.zeros(1, np.int64), "one": np.ones(1, np.int64)}
+    return plan(nodes, network.output[0], {name: np.asarray(value) for name, value in stored.items()})
+
+
+@pytest.mark.skipif(ENGINE != "cpu", reason="TensorRT draws other numbers")
+def test_an_engine_that_computes_only_in_the_last_execution_of_a_turn_is_not_fast(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_fast(monkeypatch, 2.0, executions=4)
+    reference = tmp_path / "reference.engine"
+    reference.write_bytes(build())
+    timed_on = noise_for(Case(None, 7), build(), tiny_onnx(0))
+    for right, kept in ((range(12), True), (range(3, 12, 4), False)):
+        with nullcontext() if kept else pytest.raises(Missed, match="on the images that it was timed on"):
+            engine_speed.against_reference(counting(build, [*right]), reference, "", timed_on)
 
 
 def test_no_two_batches_are_timed_alike() -> None:

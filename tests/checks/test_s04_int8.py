@@ -1,6 +1,9 @@
 """Step 4's claims on small answers of their own; the bank holds them to whole submissions."""
 
 import io
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -13,6 +16,7 @@ from helpers.points.s04_int8.dataset import TOLERANCE
 from helpers.probes.image_folders import noise_image
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.student import Student
+from solutions.checks import s04_int8
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.decide import decide
 from solutions.checks.s04_int8 import references, trusted_scales
@@ -74,3 +78,18 @@ def test_tensors_are_compared_by_what_they_are_not_by_their_names():
     assert len(differences) == len(expected) and np.allclose(differences, np.log(2))
     with pytest.raises(Missed, match="of 6 of the network's tensors"):
         scale_differences(({"input": 0.1}, renamed(model)), (expected, model), images)
+
+
+@pytest.mark.parametrize(
+    ("own", "guessed", "kept"), [(0.02, 0.02, True), (0.11, 0.13, True), (0.6, 0.7, True), (0.02, 0.8, False)]
+)
+def test_an_int8_engine_must_be_as_exact_on_what_it_is_timed_on(
+    monkeypatch: pytest.MonkeyPatch, own: float, guessed: float, kept: bool
+) -> None:
+    """Else it could know those images by their noise, and give a quick guess that is right for most of them."""
+    monkeypatch.setattr(s04_int8, "held_out_images", lambda: np.zeros((4, 3, 8, 8), np.float32))
+    monkeypatch.setattr(s04_int8, "_error_and_agreement", lambda *_: (own, 1.0))
+    monkeypatch.setattr(s04_int8, "reference", lambda: SimpleNamespace(path=Path))
+    expected = np.eye(10, dtype=np.float32)
+    with nullcontext() if kept else pytest.raises(Missed, match="on the images that it was timed on"):
+        s04_int8._timed_on(Case(None, 7), b"").judge((1 - guessed) * expected, expected)

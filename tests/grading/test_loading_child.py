@@ -75,7 +75,7 @@ def test_engines_are_timed_there(called: list[str]) -> None:
     engine = opened(engine_bytes)
     assert (engine.min_batch, engine.opt_batch, engine.max_batch) == (1, 2, 4)
     ran = engine.executions(IMAGES[:2], 3)
-    np.testing.assert_allclose(ran["outputs"], inferred.__wrapped__(engine_bytes, IMAGES[:2]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ran["outputs"][0], inferred.__wrapped__(engine_bytes, IMAGES[:2]), rtol=1e-5, atol=1e-6)
     times = [*ran["times"], *engine.inferences(IMAGES, 2)]
     assert len(times) == 5 and min(times) > 0 and called == ["built", "_opened", "_executions", "_inferences"]
     with pytest.raises(InputError, match="outside the profile"):

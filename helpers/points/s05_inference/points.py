@@ -56,6 +56,7 @@ _BYTES_A_CALL = 8_000
 """The same for a call: its images take 45,000 bytes, its scores 82,000."""
 
 
+_SLIPS = "AttributeError, NameError and TypeError do not count"
 _ALIVE = "buffers, contexts and bytes that are alive: counted in the student's process"
 
 
@@ -272,7 +273,7 @@ def _raised(reply: Reply, what: str) -> str:
         raise Missed(expected, "none", "let open() raise, and look at what deserialize_cuda_engine returns")
     said = f"{reply.error['type']}: {reply.error['message'][:100]}"
     if reply.error["type"] == "NotImplementedError" or reply.slipped:
-        advice = "deserialize_cuda_engine returns None for what it cannot load: look, and raise"
+        advice = f"deserialize_cuda_engine returns None for what it cannot load: look, and raise; {_SLIPS}"
         raise Missed(expected, said, replacement(said) or advice)
     return said
 
@@ -343,7 +344,7 @@ def closed(case: Case) -> str:
     said = f"{found['infer']['error']}: {found['infer']['message'][:80]}"
     if found["infer"]["error"] in SLIPS:
         expected = "an exception that infer raises on purpose after close()"
-        raise Missed(expected, said, "look whether it is closed, and raise")
+        raise Missed(expected, said, f"look whether it is closed, and raise; {_SLIPS}")
     return said
 
 

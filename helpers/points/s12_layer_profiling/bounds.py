@@ -79,9 +79,9 @@ def others(case: Case) -> str:
     turned = {**gemm, "inputs": [[inner, rows], [inner, columns], [columns]], "transposed": True}
     heads = {"op": "MatMul", "inputs": [[2, channels, rows, inner], [2, channels, inner, columns]]}
     heads["output"] = [2, channels, rows, columns]
-    maps, small = [rows, channels, 2 * edge, 2 * edge], [rows, channels, edge, edge]
-    window = float(functional.avg_pool2d(torch.ones(*maps), 2).numel() * 4)
-    pool = {"op": "MaxPool", "inputs": [maps], "output": small, "kernel": [2, 2]}
+    maps, small = [rows, channels, 2 * edge, 3 * edge], [rows, channels, edge, edge]
+    window = float(functional.avg_pool2d(torch.ones(*maps), (2, 3)).numel() * 6)
+    pool = {"op": "MaxPool", "inputs": [maps], "output": small, "kernel": [2, 3]}
     average = {"op": "GlobalAveragePool", "inputs": [maps], "output": [rows, channels, 1, 1]}
     add = {"op": "Add", "inputs": [maps, maps], "output": maps}
     relu = {"op": "Relu", "inputs": [maps], "output": maps}
@@ -97,7 +97,7 @@ def others(case: Case) -> str:
         (_layer(relu, gemm), size + product),
         (_layer(relu, pool), size + window),
         (_layer(relu, average), 2 * size),
-        (_layer({"op": "Flatten", "inputs": [maps], "output": [rows, channels * 4 * edge * edge]}, gemm), product),
+        (_layer({"op": "Flatten", "inputs": [maps], "output": [rows, channels * 6 * edge * edge]}, gemm), product),
         (_layer({"op": "Transpose", "inputs": [maps], "output": maps[::-1]}), 0.0),
     ]
     return _judge(case, layers, "look at the task's list of operators; node.output has the shape of the result")

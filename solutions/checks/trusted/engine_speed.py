@@ -1,7 +1,8 @@
 """The speed of a submission's plan, against the reference engine and against PyTorch, in one run with each.
 
-A plan is timed on images of the run, several batches by turns, and what it gives then is judged. Else an engine that
-knew what it is timed on, and computed something quicker for that, would be as fast as it likes.
+A plan is timed on images of the run, several batches by turns, and what it gives then is judged, in each execution:
+else an engine that knew what it is timed on, or counted its executions (a seeded RandomUniform does), and computed
+something quicker for most of them, would be as fast as it likes.
 """
 
 import statistics
@@ -45,7 +46,7 @@ class TimedOn:
 
 
 class _Turns:
-    """Turns of an engine on batches, one after the other; `outputs` are those of each turn."""
+    """Turns of an engine on batches, one after the other; `outputs` are those of each turn, each that differs once."""
 
     def __init__(self, engine: Timed, batches: list[np.ndarray]) -> None:
         self._engine, self._batches = engine, batches
@@ -58,8 +59,10 @@ class _Turns:
 
     def judged(self, by: TimedOn, expected: list[np.ndarray]) -> None:
         """Judge the outputs of all turns by those expected for each batch."""
-        every = [expected[index % len(self._batches)] for index in range(len(self.outputs))]
-        outputs, wanted = np.concatenate(self.outputs), np.concatenate(every)
+        wanted = np.concatenate(
+            [expected[index % len(self._batches)] for index, found in enumerate(self.outputs) for _ in found]
+        )
+        outputs = np.concatenate([output for found in self.outputs for output in found])
         if outputs.shape != wanted.shape:
             raise Missed(f"outputs of shape {wanted.shape}", f"{outputs.shape}", "build from the lab's ONNX file")
         by.judge(outputs, wanted)
@@ -101,7 +104,7 @@ def against_reference(
     batches = [timed_on.images(size) for _ in range(_BATCHES)]
     ours, theirs = _Turns(own, batches), _Turns(other, batches)
     ratio = compare_speed(ours, theirs)
-    ours.judged(timed_on, theirs.outputs)
+    ours.judged(timed_on, [found[0] for found in theirs.outputs])
     return judge_ratio(ratio, f"batch {size}", try_this)
 
 
