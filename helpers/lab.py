@@ -6,10 +6,12 @@ label(batch=8, precision="fp16")          # "CPU engine, … · batch 8 · FP16"
 """
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from helpers.cells import as_python, defines
 from helpers.errors import InputError
 from helpers.files import atomic_write
 
@@ -221,16 +223,17 @@ def made_by(name: str) -> str:
 def keep_definition(name: str, cells: Sequence[str]) -> Path:
     """Write the last of the executed `cells` that defines class `name` to its artifact, for the steps that follow.
 
-    In a notebook `cells` is IPython's `In`. The cell must import what the class needs.
+    Its magics are left out: these steps may load it outside a notebook. In a notebook `cells` is IPython's `In`. The
+    cell must import what the class needs.
 
     Raises:
         InputError: no cell defines it.
     """
-    found = next((cell for cell in reversed(cells) if f"class {name}" in cell), None)
+    found = next((text for text in map(as_python, reversed(cells)) if defines(text, name)), None)
     if found is None:
         raise InputError(f"no executed cell defines class {name}; run the cell that defines it, then this one")
     target = artifact_path(_DEFINITIONS[name])
-    atomic_write(target, found.rstrip() + "\n")
+    atomic_write(target, re.sub(r"^get_ipython\(\)\..*\n?", "", found, flags=re.MULTILINE).rstrip() + "\n")
     return target
 
 

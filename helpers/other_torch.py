@@ -86,7 +86,8 @@ def _run(python: str, folder: Path, more: dict[str, str]) -> None:
 
 def source_of(definition: Any) -> str:
     """Return the source of a function or class, which its cell may define beside others and then call."""
-    found = [node for node in ast.parse(cell_of(definition)).body if getattr(node, "name", "") == definition.__name__]
+    cell = ast.parse(cell_of(definition, definition.__name__))
+    found = [node for node in cell.body if getattr(node, "name", "") == definition.__name__]
     return ast.unparse(found[-1])
 
 

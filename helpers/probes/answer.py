@@ -7,12 +7,10 @@ right is decided elsewhere, from what they answer.
 
 import ast
 import importlib
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from helpers.cells import cell_of, same_code, with_newlines
+from helpers.cells import as_python, cell_of, cells_of, defines, same_code
 from helpers.probes.capture import captured, time_limit
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.frames import said, where
@@ -25,7 +23,6 @@ __all__ = [
     "Notebook",
     "Probe",
     "answer",
-    "as_python",
     "known_probe",
     "probe",
 ]
@@ -76,7 +73,7 @@ class Notebook:
             MissingNameError: nothing has that name, it cannot be called, or the last run of its cell failed.
         """
         found = self._namespace.get(name)
-        failed = _failed_cell(name, found, self._namespace.get("In", ()))
+        failed = _failed_cell(name, found, cells_of(self._namespace))
         if failed or not callable(found):
             state = "is not defined" if name not in self._namespace else f"is a {type(found).__name__}, not callable"
             raise MissingNameError(f"{name} {state if not failed else failed}")
@@ -85,8 +82,8 @@ class Notebook:
     def alone(self, name: str) -> Any:
         """Return `name` as its cell defines it without the other cells' names; as it is where the cell is not known."""
         found = self[name]
-        cell = cell_of(found)
-        if not re.search(rf"^(def|class) {re.escape(name)}\b", cell, re.MULTILINE):
+        cell = cell_of(found, name)
+        if not defines(cell, name):
             return found
         namespace = {"__name__": "__main__", "get_ipython": self._namespace.get("get_ipython")}  # which magics call
         exec(compile(cell, f"the cell of {name}", "exec"), namespace)
@@ -102,32 +99,19 @@ def _failed_cell(name: str, found: Any, cells: Sequence[str]) -> str | None:
 
     Then `found` is what an earlier run of that cell left, and its judgement would puzzle whoever has just changed it.
     """
-    definition = re.compile(rf"^(def|class) {re.escape(name)}\b", re.MULTILINE)
-    newest = next((text for text in map(as_python, reversed(cells)) if definition.search(text)), None)
+    newest = next((text for text in map(as_python, reversed(cells)) if defines(text, name)), None)
     if newest is None:
         return None
     try:
         ast.parse(newest)
     except SyntaxError as error:
         return f"is not what its cell says: the cell's last run ended with {error.msg} in line {error.lineno}"
-    ran = cell_of(found)
-    if ran in map(with_newlines, cells) and definition.search(ran) and not same_code(ran, newest):
+    ran = cell_of(found, name)
+    if not defines(ran, name) or same_code(ran, newest):
+        return None
+    if any(same_code(ran, text) for text in map(as_python, cells)):
         return "is of an earlier run: the last run of its cell ended with an error before it was defined"
     return None
-
-
-@lru_cache(maxsize=1024)  # each use of a name looks through the cells
-def as_python(cell: str) -> str:
-    """Return a cell with IPython's magics as it runs them; as it is where IPython is not there."""
-    try:
-        from IPython.core.inputtransformer2 import TransformerManager
-    except ImportError:
-        return cell
-    cell = with_newlines(cell)
-    try:
-        return TransformerManager().transform_cell(cell)
-    except SyntaxError:
-        return cell
 
 
 def probe(function: Probe) -> Probe:

@@ -19,7 +19,7 @@ from nbgrader.plugins import ExtractorPlugin
 
 from helpers.errors import InputError
 from helpers.files import atomic_path
-from solutions.grading.untrusted.text import printable
+from solutions.grading.untrusted.text import printable, single_line
 
 __all__ = ["REFUSED", "NotebookExtractor", "unpack"]
 
@@ -48,11 +48,11 @@ class NotebookExtractor(ExtractorPlugin):
         """Put the notebooks of each file below `archive_path` into `extracted_path`, an archive's into a folder."""
         source, target = Path(archive_path), Path(extracted_path)
         for path in sorted(source.rglob("*")):
-            name = printable(str(path.relative_to(source)))
+            name = single_line(str(path.relative_to(source)))
             if path.is_dir() and not path.is_symlink():
                 continue
             if path.is_symlink() or not path.is_file():
-                self.log.warning("%s %s: it is a link or no plain file", REFUSED, name)
+                self.log.warning("%s %s: it is a link or no plain file", REFUSED, printable(name))
                 continue
             with path.open("rb") as file:
                 unpack(file, name, target, lambda line: self.log.warning("%s %s", REFUSED, printable(line)))
@@ -230,6 +230,6 @@ def _name_fault(name: str) -> str | None:
         lengths = [len(part.encode()) for part in path.parts]
     except UnicodeEncodeError:
         return "is not UTF-8"
-    if max(lengths, default=0) > 200 or not name.isprintable():
+    if max(lengths, default=0) > 200 or single_line(name) != name:
         return "is no name for a file"
     return None

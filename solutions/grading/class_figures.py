@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solutions.checks.core.claim import BONUS, CELLS
+from solutions.checks.core.claim import BONUS, CELLS, CRITERIA
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
 from solutions.grading.environment import records_of
@@ -64,7 +64,7 @@ def class_figures(
 ) -> ClassFigures:
     """Return the figures of a graded class, from its grades and the records in autograded/."""
     most = sum(points for criterion, points in worth.items() if criterion != BONUS)
-    totals = [row.total for row in grades]
+    totals = [row.total for row in grades if not row.lacks(*CRITERIA)]
     bins, _ = np.histogram(np.clip(totals, 0, most), bins=_BINS, range=(0, most or 1))
     figures = ClassFigures(len(grades), most, totals, bins.tolist())
     shares: dict[tuple[str, str], dict[str, float]] = {}

@@ -21,7 +21,7 @@ from sqlalchemy.engine import make_url
 from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound
 
-from helpers.errors import InputError
+from helpers.errors import EngineError, InputError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
 from helpers.lab import CHAPTERS, NOTEBOOKS
@@ -181,7 +181,8 @@ def _start(converter: BaseConverter, failed: str, log: Path | None = None) -> No
         except (Exception, SystemExit) as error:
             if fault := course_fault(error) or course_fault(kept.raised):
                 raise fault from error
-            raise InputError(f"{failed}: {_reason(kept.lines, error)}") from error
+            ours = isinstance(error, EngineError) or isinstance(kept.raised, EngineError)
+            raise (EngineError if ours else InputError)(f"{failed}: {_reason(kept.lines, error)}") from error
         finally:
             os.chdir(here)
             if log is not None:

@@ -111,6 +111,7 @@ class _Grading:
     seed: int | None
     gradebook: bytes
     killed: list[str] = field(default_factory=list)
+    undecided: set[tuple[str, str]] = field(default_factory=set)
 
     def student(self, submission: Submission) -> Generator[Piece, Done, StudentGrades]:
         """Yield the pieces of work on a submission, take what became of each, and return the grades."""
@@ -135,8 +136,8 @@ class _Grading:
             if self.steps == course.graded:  # of a part of the steps not all is known
                 write_notes(course.autograded(student), student, submission.notes)
         grades.notes = submission.notes
-        killed = [step for step in submission.steps if f"{student} {step}" in self.killed]
-        grades.ungraded = self.steps if submission.refused else killed
+        undecided = [step for step in submission.steps if (student, step) in self.undecided]
+        grades.ungraded = self.steps if submission.refused else undecided
         return grades
 
     def _step(self, submission: Submission, step: str) -> Generator[Piece, Done, bool]:
@@ -155,8 +156,10 @@ class _Grading:
                 done = yield Piece(course, journal.begin(step, self.seed), self.gradebook)
                 if done.killed:
                     self.killed.append(f"{student} {step}")
+                if done.killed or done.failed:
+                    self.undecided.add((student, step))
                 if done.refused:
-                    return self._refused(journal, submission, step, done.refused, decided=not done.killed)
+                    return self._refused(journal, submission, step, done.refused)
                 journal.end(done.record)
         note(found)
         if not unchanged:
@@ -164,11 +167,9 @@ class _Grading:
         self.report(student, step, UNCHANGED if unchanged else "graded")
         return True
 
-    def _refused(
-        self, journal: Journal, submission: Submission, step: str, reason: str, *, decided: bool = True
-    ) -> bool:
+    def _refused(self, journal: Journal, submission: Submission, step: str, reason: str) -> bool:
         line = _refusal(reason)
-        if decided:
+        if (submission.student, step) not in self.undecided:
             with course_faults():
                 journal.refuse(step)
         _note(submission, step, [line])

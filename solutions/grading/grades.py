@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nbgrader.api import Gradebook
 from rich.markup import escape
@@ -39,6 +40,15 @@ class StudentGrades:
     late: float = 0.0
     notes: list[str] = field(default_factory=list)
     ungraded: list[str] = field(default_factory=list)
+
+    def shown(self) -> dict[str, Any]:
+        """Return all that is known, with None for an ungraded step and each sum that its points belong to."""
+        return {
+            **asdict(self),
+            "points": {name: None if self.lacks(name) else points for name, points in self.points.items()},
+            "steps": {step: None if step in self.ungraded else points for step, points in self.steps.items()},
+            "total": None if self.lacks(*CRITERIA) else self.total,
+        }
 
     def lacks(self, *criteria: str) -> bool:
         """Return whether an ungraded step has points of one of these criteria."""
@@ -108,7 +118,9 @@ def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
         shown.add_column(f"{column}\n/{worth[column]:g}", justify="right")
     for row in grades:
         cells = [_cell(row, criterion) for criterion in CRITERIA]
-        total = f"{row.total:g}" + (f" + {row.pending:g} pending" if row.pending else "")
+        total = (
+            "" if row.lacks(*CRITERIA) else f"{row.total:g}" + (f" + {row.pending:g} pending" if row.pending else "")
+        )
         shown.add_row(_plain(row.student), *cells, total, *(_cell(row, column) for column in bonus))
     return shown
 
@@ -116,26 +128,27 @@ def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
 def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, float], steps: list[str]) -> None:
     """Write grades.csv (one line a student) and grades.json (the same with all notes) into `folder`: both or neither.
 
-    In grades.csv an ungraded step is an empty cell, and so is each sum that its points belong to. A cell that a
-    spreadsheet would take for a formula is written as text.
+    An ungraded step is an empty cell or null, and so is each sum that its points belong to. A cell that a spreadsheet
+    would take for a formula is written as text.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["student", *CRITERIA, "pending", "late", "total", BONUS, *steps, "notes"])
     for row in grades:
-        numbers = [None if row.lacks(criterion) else row.points[criterion] for criterion in CRITERIA]
-        numbers += [row.pending, row.late, None if row.lacks(*CRITERIA) else row.total]
-        numbers += [None if row.lacks(BONUS) else row.points[BONUS]]
-        numbers += [None if step in row.ungraded else row.steps[step] for step in steps]
+        known = row.shown()
+        numbers = [*(known["points"][criterion] for criterion in CRITERIA), row.pending, row.late, known["total"]]
+        numbers += [known["points"][BONUS], *(known["steps"][step] for step in steps)]
         shown = ("" if number is None else f"{number:g}" for number in numbers)
         writer.writerow([text_cell(row.student), *shown, text_cell(printable("; ".join(row.notes)))])
-    whole = [{**asdict(row), "total": row.total} for row in grades]
+    whole = [row.shown() for row in grades]
     with atomic_path(folder / "grades.csv") as lines, atomic_path(folder / "grades.json") as notes:
         lines.write_text(text.getvalue(), encoding="utf-8")
         notes.write_text(json.dumps({"maximum": worth, "steps": steps, "students": whole}, indent=2) + "\n")
 
 
 def _cell(row: StudentGrades, criterion: str) -> str:
+    if row.lacks(criterion):
+        return ""
     pending = f" + {row.pending:g} pending" if criterion == MANUAL and row.pending else ""
     return f"{row.points[criterion]:g}{pending}"
 

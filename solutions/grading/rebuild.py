@@ -9,6 +9,7 @@ from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades
 from solutions.grading.grades import StudentGrades, summed
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder, read_notes
+from solutions.grading.submissions import check_files, check_notebook
 
 __all__ = ["rebuilt"]
 
@@ -16,8 +17,8 @@ __all__ = ["rebuilt"]
 def rebuilt(course: Course) -> ClassGrades:
     """Return everybody's grades from autograded/<student>/grades/.
 
-    A step is ungraded, with a note, where it has no record that can be used: it was handed in and not reached, or it
-    was being graded when grading stopped.
+    A step is ungraded, with a note, where it has no record that can be used: it was handed in, after a refusal too, and
+    not reached, or it was being graded when grading stopped.
 
     Raises:
         InputError: there are no records.
@@ -51,6 +52,9 @@ def _student(course: Course, student: str, steps: list[str]) -> StudentGrades:
         elif record.state != REFUSED:
             ungraded.append(step)
             notes.append(f"{step}: no points: it was being graded when grading stopped; grade the step again")
+        elif _can_be_graded(course, student, step):
+            ungraded.append(step)
+            notes.append(f"{step}: no points: it was refused, and what is handed in now is not graded yet")
     try:
         notes = read_notes(folder) + notes
     except InputError as error:
@@ -58,6 +62,17 @@ def _student(course: Course, student: str, steps: list[str]) -> StudentGrades:
     grades = summed(student, steps, records)
     grades.notes, grades.ungraded = notes, ungraded
     return grades
+
+
+def _can_be_graded(course: Course, student: str, step: str) -> bool:
+    if not course.submitted(student, step).is_file():
+        return False
+    try:
+        check_files(course, student, step)
+        check_notebook(course, student, step)
+    except InputError:
+        return False
+    return True
 
 
 def _worth(course: Course, steps: list[str]) -> dict[str, float]:

@@ -59,10 +59,12 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         return found
     found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
     missing = [step for step in steps if step not in found.steps]
-    notebooks = sorted(folder.rglob("*.[iI][pP][yY][nN][bB]")) if missing else []
+    notebooks = sorted(folder.rglob("*.[iI][pP][yY][nN][bB]*")) if missing else []
     for step in missing:
         stray = [path for path in notebooks if step in path.name.lower() and ".ipynb_" not in str(path)]
-        if stray:
+        if course.submitted(folder.name, step) in stray:
+            found.notes.append(f"{step}: missing, since {step}/{step}.ipynb is a folder, or a link to nothing")
+        elif stray:
             there = stray[0].relative_to(folder)
             found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")
     plain = [step for step in missing if step in STEPS and not any(note.startswith(step) for note in found.notes)]

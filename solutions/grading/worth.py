@@ -32,13 +32,13 @@ def _differences(course: Course, step: str) -> list[str]:
     files = course.source(step).relative_to(course.root), f"{room}/" if (ROOT / room).is_dir() else f"{room}.py"
     cells = [cell for cell in read_notebook(course.source(step)).cells if is_grade(cell)]
     worth = {
-        cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader.get("points", 0)
+        cell.metadata.nbgrader.get("grade_id"): cell.metadata.nbgrader.get("points", 0)
         for cell in cells
         if not is_solution(cell) and not is_task(cell)
     }
     claimed = {name: sum(claim.points for claim in claims_of(name)) if name in CELLS else 0 for name in worth}
     return [
-        f"the cell {name} has {points:g} points in {files[0]}, its claims in {files[1]} sum to {claimed[name]:g}"
+        f"the cell {name} has {points!r} points in {files[0]}, its claims in {files[1]} sum to {claimed[name]:g}"
         for name, points in worth.items()
-        if not math.isclose(points, claimed[name])
+        if not isinstance(points, (int, float)) or not math.isclose(points, claimed[name])
     ]

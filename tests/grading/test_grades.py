@@ -57,6 +57,8 @@ def test_what_is_not_graded_is_empty_in_every_export(tmp_path: Path, ungraded: l
     write_grades(tmp_path, [row], WORTH, steps)
     shown = _read(tmp_path / "grades.csv")
     assert {name for name in (*COLUMNS, "total", *steps) if shown[name] == ""} == empty
+    kept = json.loads((tmp_path / "grades.json").read_text())["students"][0]
+    assert {name for name, points in {**kept["points"], **kept["steps"], **kept}.items() if points is None} == empty
     for platform in PLATFORMS:
         shown = _read(write_export(platform, tmp_path, [row], WORTH, []))
         assert (shown["TensorRT lab"] == "", shown["TensorRT lab: bonus"] == "") == ("total" in empty, BONUS in empty)

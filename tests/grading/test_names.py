@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo
 
@@ -21,10 +22,12 @@ from solutions.grading.__main__ import main
 from solutions.grading.archives import NotebookExtractor
 from solutions.grading.class_figures import ClassFigures
 from solutions.grading.class_page import write_class_page
+from solutions.grading.collector import student_of
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades, write_grades
 from solutions.grading.layout import ROOT
 from solutions.grading.regrade import Moved, _table
+from solutions.grading.roster import Student
 from solutions.grading.untrusted.text import printable, text_cell
 from solutions.grading.untrusted.timestamps import handed_in
 from tests.grading.conftest import hand_in
@@ -82,8 +85,26 @@ def test_the_names_of_downloaded_files_are_single_lines_of_nbgraders_log(
     (archive / f"link{FORGED}").symlink_to(archive)
     with caplog.at_level(logging.WARNING):
         NotebookExtractor(log=logging.getLogger("extract")).extract(str(archive), str(tmp_path / "out"))
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{STEP}{SHOWN}.ipynb"]
+    taken = SHOWN.replace(r"\u202e", "\u202e")  # shown nowhere without its escape
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{STEP}{taken}.ipynb"]
     assert caplog.messages == [f"Refused: link{SHOWN}: it is a link or no plain file"]
+
+
+@pytest.mark.parametrize("name", ["علی\u200cرضا Karimi", "René\xa0Jean Roe", "क्\u200dष Rao"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_name_with_a_joiner_or_another_space_is_collected(tmp_path: Path, name: str, packed: bool) -> None:
+    (tmp_path / "archive").mkdir()
+    file = f"{name}_1_assignsubmission_file_/{STEP}.ipynb"
+    if packed:
+        with zipfile.ZipFile(tmp_path / "archive" / "all.zip", "w") as archive:
+            archive.writestr(file, "taken")
+    else:
+        (tmp_path / "archive" / file).parent.mkdir()
+        (tmp_path / "archive" / file).write_text("taken")
+    NotebookExtractor().extract(str(tmp_path / "archive"), str(tmp_path / "out"))
+    (found,) = (tmp_path / "out").rglob("*.ipynb")
+    first, last = name.rsplit(" ", 1)
+    assert student_of(found.relative_to(tmp_path / "out"), [Student("ada", first, last)]) == "ada"
 
 
 STARTS = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "\r\n=1", "＝1", ' "=1', '""=1']
@@ -126,6 +147,11 @@ def test_a_time_in_a_zone_is_what_pythons_own_database_says(tmp_path: Path, cloc
         ("2026-11-01 12:00:00 +0100", 11),
         ("2026-11-01 12:00:00 -01:00", 13),
         ("2026-11-01 1:00 PM", 13),
+        ("2026-11-01 12:00:00 UTC+02:00", 10),
+        ("2026-11-01 12:00:00 UTC+2", 10),
+        ("2026-11-01 12:00:00 GMT-01:00", 13),
+        ("\ufeff2026-11-01 12:00:00 UTC\r\n", 12),
+        ("Sun Nov  1 12:00:00 UTC 2026", 12),
     ],
 )
 def test_a_time_may_be_written_as_people_and_programs_do(tmp_path: Path, text: str, hour: int) -> None:
@@ -147,6 +173,7 @@ def test_a_zone_that_names_a_file_is_not_opened(tmp_path: Path, colon: str, rela
 
 
 BAD = [
+    *("Sun Nov  1 12:00:00 CET 2026", "Sun Nov  1 12:00:00 CEST 2026"),
     *("yesterday", "2026-11-01 12:00:00 Nowhere/Town", "2026-11-01 12:00:00 PDT", "2026-11-01 12:00:00 99999999999"),
     *("9" * 900, "0001-01-01 00:00:00 Asia/Tokyo", "2026-11-01 12:00:00 zone1970.tab", b"\xff\xfe2\x000\x00", b"\0"),
 ]

@@ -264,6 +264,10 @@ def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
     (course.autograded("dora") / "grades" / f"{STEP}.json").write_text('{"earned": "lots"}')
     (course.autograded("fay") / "grades").mkdir(parents=True)
     hand_in(course, "fay", "not reached")
+    anew = _record(state=REFUSED)
+    anew.student = "gil"
+    anew.write(course.autograded("gil"))
+    hand_in(course, "gil", course.source(STEP).read_text())
     result = rebuilt(course)
     assert {row.student: row.total for row in result.students} == {
         "ada": 4.75,
@@ -272,6 +276,7 @@ def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
         "dora": 0,
         "eve": 0,
         "fay": 0,
+        "gil": 0,
     }
     notes = {row.student: row.notes for row in result.students}
     assert (notes["ada"], notes["cleo"]) == (["of ada"], ["of cleo"])
@@ -282,7 +287,8 @@ def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
     assert notes["fay"] == [f"{STEP}: no points: it was handed in and is not graded yet; grade the step"]
     assert "is refused: " in notes["dora"][0] and "being graded when" in notes["eve"][0]
     assert result.worth["correctness"] == 5 and not course.gradebook_file.exists()
-    undecided = {"ben", "dora", "eve", "fay"}
+    assert notes["gil"] == [f"{STEP}: no points: it was refused, and what is handed in now is not graded yet"]
+    undecided = {"ben", "dora", "eve", "fay", "gil"}
     assert {row.student for row in result.students if row.ungraded == [STEP]} == undecided
     for file in _exported(course.root, result):
         totals = {row.get("student") or row.get("SIS Login ID") or row.get("ID number"): row for row in file}

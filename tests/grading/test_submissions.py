@@ -1,6 +1,7 @@
 """What was handed in: read however an editor saved it, or named in one line."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -54,10 +55,22 @@ def test_a_notebook_in_another_encoding_is_refused_in_one_line(course: Course, e
 
 @pytest.mark.parametrize(
     "name",
-    [f"{STEP}/{STEP} (1).ipynb", f"{STEP}/01_Export.ipynb", f"{STEP}/{STEP}.IPYNB", f"01_EXPORT/{STEP}.ipynb"],
+    [
+        *(f"{STEP}/{STEP} (1).ipynb", f"{STEP}/01_Export.ipynb", f"{STEP}/{STEP}.IPYNB", f"01_EXPORT/{STEP}.ipynb"),
+        *(f"{STEP}/{STEP}.ipynb ", f"{STEP}/{STEP}.ipynb.txt", f"{STEP}/{STEP}.ipynb\u200b", f"{STEP}.IPYNB.json"),
+    ],
 )
 def test_a_notebook_under_nearly_its_name_is_named(course: Course, name: str) -> None:
     path = course.root / "submitted" / "ada" / name
     path.parent.mkdir(parents=True)
     path.touch()
     assert _notes(course) == [f"{STEP}: missing, but there is {name}; it belongs at {STEP}/{STEP}.ipynb"]
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("nowhere")], ids=["folder", "link"])
+def test_a_notebook_that_is_no_file_is_not_said_to_belong_where_it_is(
+    course: Course, make: Callable[[Path], None]
+) -> None:
+    course.submitted("ada", STEP).parent.mkdir(parents=True)
+    make(course.submitted("ada", STEP))
+    assert _notes(course) == [f"{STEP}: missing, since {STEP}/{STEP}.ipynb is a folder, or a link to nothing"]

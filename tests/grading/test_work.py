@@ -21,6 +21,7 @@ from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
 from solutions.grading.grade import grade_class
+from solutions.grading.platforms import write_export
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
@@ -76,6 +77,14 @@ def test_a_judge_that_cannot_be_imported_says_why(four: Course) -> None:
     with place.Places(four) as places:
         done = places.grade(Piece(four, StepRecord("a", STEP), empty_gradebook(four)))
     assert "tell your instructor" in done.refused and "no_such_judge" in done.refused and not done.killed
+
+
+def test_a_step_whose_check_fails_is_not_graded_and_no_zero_is_exported(four: Course) -> None:
+    four.config.GradeExecute.judge = "tests.grading.no_such_judge"
+    result = grade_class(four, find_submissions(four, [STEP])[:1], [STEP], lambda *_: None)
+    (student,) = result.students
+    assert "tell your instructor" in student.notes[0] and student.ungraded == [STEP]
+    assert write_export("canvas", four.root, [student], result.worth, []).read_text().splitlines()[2] == "a,,,a,,,"
 
 
 @pytest.mark.parametrize("failing", ["import no_such_package", "raise PermissionError(13, 'denied')"])

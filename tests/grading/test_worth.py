@@ -18,7 +18,7 @@ from tests.grading.tiny import index_of
 STEP = "02_fp16"
 
 
-def _course(root: Path, cell: str, points: float, step: str = STEP) -> Course:
+def _course(root: Path, cell: str, points: object, step: str = STEP) -> Course:
     """Return a course that has one of our steps, with other points for one of its cells."""
     (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text())
     notebook = nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4)
@@ -32,12 +32,12 @@ def test_every_cell_of_the_lab_is_worth_its_claims() -> None:
     check_worth(Course.at(ROOT))
 
 
-@pytest.mark.parametrize("points", [10, 5.5])
-def test_other_points_are_refused_by_name(tmp_path: Path, points: float) -> None:
+@pytest.mark.parametrize("points", [10, 5.5, None, "6", float("nan"), 6.0000001])
+def test_other_points_are_refused_by_name(tmp_path: Path, points: object) -> None:
     with pytest.raises(InputError) as raised:
         check_worth(_course(tmp_path, "fp16_engine", points))
     assert str(raised.value) == (
-        f"the cell fp16_engine has {points} points in solutions/02_fp16/02_fp16.ipynb, "
+        f"the cell fp16_engine has {points!r} points in solutions/02_fp16/02_fp16.ipynb, "
         "its claims in solutions/checks/s02_fp16.py sum to 6: set the same points in both files"
     )
 

@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from ipykernel.compiler import XCachingCompiler
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from helpers.lab import keep_definition, load_definition
 from helpers.other_torch import source_of
 from helpers.probes.answer import Notebook
 from helpers.probes.student import Student
@@ -68,3 +70,48 @@ def test_a_cell_with_a_magic_can_be_run_alone(shell: InteractiveShell) -> None:
     shell.run_cell(f"!true\n{SQUARE.format('')}", store_history=True)
     shell.user_ns["get_ipython"] = lambda: shell  # this shell is not the process's own
     assert Notebook(shell.user_ns).alone("square")(3) == 9
+
+
+PLAIN, OTHER, FAILS = "def square(x):\n    return x * x\n", "def square(x):\n    return -1\n", "raise ValueError\n"
+TIMED = "def timed(f):\n    def inner(*given):\n        return f(*given)\n    return inner\n"
+WRAPPED = TIMED.replace("    def", "    @__import__('functools').wraps(f)\n    def")
+RIGHT = {
+    "a definition in a later text": [PLAIN, f'TEXT = """\n{OTHER}"""\n'],
+    "a magic of a cell that ran before": [PLAIN, OTHER, f"%%capture\n{PLAIN}"],
+    "a decorator of an earlier version's cell": [TIMED + OTHER, f"@timed\n{PLAIN}"],
+    "a wrapping decorator of an earlier version's cell": [WRAPPED + OTHER, f"@timed\n{PLAIN}"],
+    "another name of a function": ["def other(x):\n    return x * x\n" + OTHER, f"{OTHER}square = other\n"],
+    "a value called In": [f"In = 3\n{PLAIN}"],
+    "an array called In": [f"import numpy\nIn = numpy.zeros(3)\n{PLAIN}"],
+}
+STALE = {
+    "in %%capture": [f"%%capture\n{PLAIN}", f"%%capture\n{FAILS}{PLAIN}"],
+    "in %%capture before": [f"%%capture\n{PLAIN}", FAILS + PLAIN],
+    "in a decorator": [WRAPPED, f"@timed\n{PLAIN}", f"{FAILS}@timed\n{PLAIN}"],
+}
+
+
+@pytest.mark.parametrize("cells", RIGHT.values(), ids=RIGHT)
+def test_a_right_function_is_judged_whatever_other_cells_hold(shell: InteractiveShell, cells: list[str]) -> None:
+    for cell in cells:
+        assert shell.run_cell(cell, store_history=True).success
+    assert _asked(shell) == (9, "")
+
+
+@pytest.mark.parametrize("cells", STALE.values(), ids=STALE)
+def test_an_earlier_run_is_told_however_the_cell_ran(shell: InteractiveShell, cells: list[str]) -> None:
+    for cell in cells:
+        shell.run_cell(cell, store_history=True)
+    assert "is of an earlier run" in _asked(shell)[1]
+
+
+@pytest.mark.parametrize("before", ["%%time\n", "%%capture\n", "%time 1\n", "!true\n"])
+@pytest.mark.parametrize("after", ["# class TensorRTInference is fast", "class TensorRTInferenceToo:\n    pass"])
+def test_a_class_is_kept_without_magics_whatever_runs_later(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for cell in (f"{before}class TensorRTInference:\n    nine = 9\n", after):
+        assert shell.run_cell(cell, store_history=True).success
+    keep_definition("TensorRTInference", shell.user_ns["In"])
+    assert load_definition("TensorRTInference").nine == 9

@@ -143,7 +143,7 @@ def _booked() -> dict[str, float]:
 def _read(seen: Seen, students: list[str]) -> None:
     try:
         grades = json.loads((_COURSE / "grades.json").read_text())["students"]
-        seen.points = {row["student"]: row["total"] for row in grades}
+        seen.points = {row["student"]: row["total"] or 0.0 for row in grades}
         seen.notes = {row["student"]: row["notes"] for row in grades}
     except (OSError, ValueError, KeyError, TypeError):
         return

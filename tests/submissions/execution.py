@@ -22,8 +22,8 @@ import torch
 
 from helpers import models
 from helpers.backend import API, ENGINE
+from helpers.cells import as_python
 from helpers.cpu_engine.api.version import API_VARIABLE
-from helpers.probes.answer import as_python
 from helpers.probes.networks import tiny_onnx
 from solutions.checks import s03_dynamic
 from solutions.checks.core.claim import claims_of

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from numbers import Number
 from typing import Any
 
-from helpers.probes.answer import as_python
+from helpers.cells import as_python, cells_of
 
 __all__ = ["in_new_session"]
 
@@ -23,7 +23,7 @@ def in_new_session(functions: dict[str, Any]) -> dict[str, Any]:
     no cell defines is returned as it is. A process has its own hashes of texts and bytes, so `hash` gives others.
     """
     origin = _globals(functions)
-    statements = [statement for cell in origin.get("In", ()) for statement in _statements(cell)]
+    statements = [statement for cell in cells_of(origin) for statement in _statements(cell)]
     needed, set_by_functions = _needed(statements, set(functions)), _declared_global(statements)
     fresh = {"hash": _hash_anew} | {name: value for name, value in origin.items() if name not in set_by_functions}
     for statement in statements:

@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ __all__ = ["guard_timestamps", "handed_in"]
 
 _FILE = "timestamp.txt"
 _LONGEST = 1000
-_ZONE = re.compile(r"(?!(am|pm)$)[a-z]{2,}[\w+-]*(/[\w+-]+)*", re.IGNORECASE | re.ASCII)
-"""A name of the time zone database, such as America/New_York: below its folder, never outside it."""
+_ZONE = re.compile(r"(?!(am|pm)$)[a-z]{2,}[\w+:-]*(/[\w+-]+)*", re.IGNORECASE | re.ASCII)
+"""A name of the time zone database, such as America/New_York, or UTC+02:00: below its folder, never outside it."""
 
 
 def handed_in(folder: Path) -> datetime.datetime | None:
@@ -30,7 +31,7 @@ def handed_in(folder: Path) -> datetime.datetime | None:
     path = folder / _FILE
     if not path.exists():
         return None
-    said = read_regular(path, _LONGEST).decode(errors="replace").strip()
+    said = read_regular(path, _LONGEST).decode("utf-8-sig", errors="replace").strip()
     try:
         return parsed(said) if said else None
     except Exception as error:  # dateutil raises whatever the text leads it into
@@ -45,7 +46,9 @@ def parsed(text: str) -> datetime.datetime:
             raise ValueError(f"no time zone is called {last}")
         when = dateutil.parser.parse(" ".join(words)).replace(tzinfo=zone)
     else:
-        when = dateutil.parser.parse(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", dateutil.parser.UnknownTimezoneWarning)  # else it would be taken for UTC
+            when = dateutil.parser.parse(text)
     return (when - (when.utcoffset() or datetime.timedelta())).replace(tzinfo=None)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbgrader.api as api
 from nbgrader.api import Gradebook
 
-from helpers.errors import LabError
+from helpers.errors import EngineError, LabError
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_faults
 from solutions.grading.gradebook import copy_gradebook
@@ -39,13 +39,15 @@ class Piece:
 class Done:
     """What became of a piece: its record, or why it was `refused`, and notes for the student's line.
 
-    `killed` says that it was refused because who graded it was killed, which need not be the submission's fault.
+    `killed` says that it was refused because who graded it was killed, and `failed` because the check itself failed:
+    neither need be the submission's fault.
     """
 
     record: StepRecord
     refused: str = ""
     notes: list[str] = field(default_factory=list)
     killed: bool = False
+    failed: bool = False
 
 
 def empty_gradebook(course: Course) -> bytes:
@@ -80,7 +82,7 @@ def grade(piece: Piece) -> Done:
         except CourseError:
             raise
         except LabError as error:
-            done.refused = " ".join(str(error).split())
+            done.refused, done.failed = " ".join(str(error).split()), isinstance(error, EngineError)
         else:
             done.notes += write_feedback(course, student, step)
             with course.gradebook() as gradebook:
