@@ -62,13 +62,14 @@ def _no_judge() -> None:
 
 def _unlimited(**changed: Any) -> Callable[[], None]:
     def off() -> None:
-        execute.Limits = lambda **given: Limits(**{**given, **changed})
+        before = execute.Limits
+        execute.Limits = lambda **given: before(**{**given, **changed})
 
     return off
 
 
 def _no_scratch() -> None:
-    disk._MOST_OPEN = 1 << 50
+    disk._MOST_OPEN = disk._MOST_MAPPED = 1 << 50
     _unlimited(scratch_bytes=1 << 50, scratch_files=1 << 50)()
 
 

@@ -146,7 +146,12 @@ ATTACKS = [
     _memory("memory_of_children", about="1.6 GB in eight processes.", code=_CHILDREN),
     _memory("memory_mapped", about="1.6 GB of shared pages.", code=_MAPPED),
     _processes("processes_in_a_row", about="400 processes.", code=_FORKS),
-    _processes("fork_bomb", about="Processes that start processes, to a depth of eight.", code=_BOMB),
+    _processes(
+        "fork_bomb",
+        about="Processes that start processes, to a depth of eight: what they map is more than is looked at, too.",
+        code=_BOMB,
+        guards=("processes", "scratch"),
+    ),
     _processes(
         "threads",
         about="6,000 threads.",
@@ -165,8 +170,8 @@ ATTACKS = [
     _disk("removed_files", about="400 MB in files that no folder lists.", code=_REMOVED),
     _disk(
         "files_behind_empty_ones",
-        about="400 MB at once beside 30,000 empty files, which each look at the folder must pass.",
-        code=_EMPTY + _FILES.replace("PLACE", "'.'").replace("    time.sleep(0.05)\n", ""),
+        about="400 MB beside 30,000 empty files, which each look at the folder must pass.",
+        code=_EMPTY + _FILES.replace("PLACE", "'.'"),
     ),
     _disk(
         "files_behind_open_ones",
