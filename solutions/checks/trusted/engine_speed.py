@@ -46,7 +46,7 @@ class TimedOn:
 
 
 class _Turns:
-    """Turns of an engine on batches, one after the other; `outputs` are those of each turn, each that differs once."""
+    """Turns of an engine on batches, one after the other; `outputs` holds the distinct outputs of each turn."""
 
     def __init__(self, engine: Timed, batches: list[np.ndarray]) -> None:
         self._engine, self._batches = engine, batches

@@ -21,7 +21,7 @@ _open: "OrderedDict[str, InferenceEngine]" = OrderedDict()
 
 
 class Ran(TypedDict):
-    """What executions gave: the milliseconds of each, and each first output that was another: [others, N, …]."""
+    """What executions gave: the milliseconds of each, and the distinct values of the first output: [distinct, N, …]."""
 
     times: list[float]
     outputs: np.ndarray
