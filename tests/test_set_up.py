@@ -56,6 +56,14 @@ elif sys.argv[2] == "venv":  # pip and the lab's modules do nothing
 """
 
 
+def _make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run make, without the options of a make that runs these tests."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "MFLAGS", "TORCH"))
+    }
+    return subprocess.run(["make", *arguments], cwd=folder, env={**kept, **environment}, capture_output=True, text=True)
+
+
 def _pinned(name: str) -> str:
     """Return the version of a package for this Python, read from constraints.txt by pip's own library."""
     from packaging.requirements import Requirement
@@ -95,10 +103,8 @@ def test_torch_cpu_installs_what_belongs_together_and_nothing_of_cuda(
 
     def installed(*options: str) -> dict[str, str]:
         target = MAKEFILES[makefile].format("cpu" if options else "")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "TORCH"))}
-        environment = {**kept, **indexes, "PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": "."}
-        command = ["make", target, f"PYTHON={sys.executable}", *options]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        of_pip = {**indexes, "PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": "."}
+        done = _make(tmp_path, target, f"PYTHON={sys.executable}", *options, **of_pip)
         assert done.returncode == 0, done.stdout + done.stderr
         names = [path.stem for path in tmp_path.glob(".venv/lib/python*/site-packages/*.dist-info")]
         return dict(re.fullmatch(r"(.*?)-(.*)", name).groups() for name in names)
@@ -111,7 +117,7 @@ def test_torch_cpu_installs_what_belongs_together_and_nothing_of_cuda(
 
 def test_another_value_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
     for makefile in MAKEFILES:
-        done = subprocess.run(["make", "-f", makefile, "TORCH=cuda"], cwd=tmp_path, capture_output=True, text=True)
+        done = _make(tmp_path, "-f", str(makefile), "TORCH=cuda")
         assert done.returncode and "TORCH=cuda is not known" in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -128,8 +134,7 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def _set_up(project: Path, python: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "--no-print-directory", "setup", f"PYTHON={python}"]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True)
+    return _make(project, "setup", f"PYTHON={python}")
 
 
 def _version(project: Path) -> str:
@@ -153,7 +158,7 @@ def test_the_way_that_is_named_keeps_what_else_was_asked_for_and_is_one_line(pro
         "#!/bin/sh\nprintf 'pyenv: not found\\n\\nOther versions:\\n  3.12.1\\n' >&2\nexit 127\n"
     )
     (project / "shim").chmod(0o755)
-    done = subprocess.run(["make", "setup", "TORCH=cpu", "PYTHON=./shim"], cwd=project, capture_output=True, text=True)
+    done = _make(project, "setup", "TORCH=cpu", "PYTHON=./shim")
     said = done.stderr.splitlines()[0]
     assert said.endswith("(pyenv: not found); name one that is: make setup TORCH=cpu PYTHON=python3.12")
 
