@@ -19,7 +19,6 @@ from tests.helpers.local_server import url_of_nothing
 from tests.stand_in_wheels import add_wheel, served
 
 _PROJECT = 'dependencies = [\n    "madeup>=1,<3",\n    "nbgrader>=0.9",\n    "nbformat>=5",\n]\n'
-_MODULES = ("__init__", "elsewhere", "errors", "files", "lab")
 _CELL = FIRST_CELL.format(bundle="https://nowhere.invalid/lab.zip", folder=BUNDLE)
 
 
@@ -30,8 +29,8 @@ def release(tmp_path: Path) -> Path:
     folder.mkdir()
     with zipfile.ZipFile(folder / f"{BUNDLE}.zip", "w") as archive:
         archive.writestr(f"{BUNDLE}/pyproject.toml", _PROJECT)
-        for name in _MODULES:
-            archive.write(ROOT / "helpers" / f"{name}.py", f"{BUNDLE}/helpers/{name}.py")
+        for path in (ROOT / "helpers").rglob("*.py"):
+            archive.write(path, f"{BUNDLE}/{path.relative_to(ROOT)}")
     for version in ("1.5", "2.0", "3.0"):
         add_wheel(folder / "index", "madeup", version)
     for version in ("5.1", "5.2"):
