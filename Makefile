@@ -225,7 +225,7 @@ gpu-test:
 	@test "$(PYTHON_GPU)" != "$(BIN)/python" || { $(MAKE) $(STAMP) && $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[gpu]'; }
 	$(PYTHON_GPU) -m pytest tests/conformance --record $(OUT)/conformance-tensorrt.json
 	$(PYTHON_GPU) -m pytest tests/gpu -s
-	$(PYTHON_GPU) -m solutions.pipeline run --quick --out $(OUT)
+	$(PYTHON_GPU) -m trtlab run --quick --out $(OUT)
 
 # Needs a Python that has tensorrt, pycuda and cuda-python: PYTHON_GPU.
 conformance-cuda:

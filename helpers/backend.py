@@ -24,9 +24,9 @@ from importlib import metadata
 from types import ModuleType
 from typing import NamedTuple
 
-from helpers.errors import EngineUnavailableError, InputError, LabError
 from helpers.gpu_packages import install_command
 from helpers.timings import offered_timings, read_timings
+from trtcpu.errors import EngineUnavailableError, InputError, LabError
 
 __all__ = [
     "API",
@@ -114,8 +114,8 @@ def _version(package: str) -> str:
 
 
 def _load_cpu() -> Loaded:
-    engine = importlib.import_module("helpers.cpu_engine")
-    return Loaded("cpu", engine, importlib.import_module("helpers.cpu_engine.cuda"), engine.device_description())
+    engine = importlib.import_module("trtcpu.tensorrt")
+    return Loaded("cpu", engine, importlib.import_module("trtcpu.cuda"), engine.device_description())
 
 
 def _choose(asked: str) -> tuple[Loaded, str]:

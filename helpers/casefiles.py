@@ -16,12 +16,12 @@ import numpy as np
 import onnx
 
 from helpers.backend import cuda, trt
-from helpers.calibration_cache import parse_cache
-from helpers.errors import InputError, LabError
 from helpers.files import read_json
 from helpers.layers import engine_layers, layer_precision
 from helpers.outputs import onnx_session
 from helpers.probes.engines import recorded_engine
+from trtcpu.calibration_cache import parse_cache
+from trtcpu.errors import InputError, LabError
 
 __all__ = [
     "CASES_FOLDER",

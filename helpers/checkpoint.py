@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from helpers.errors import DataError
 from helpers.files import atomic_path
 from helpers.storage import one_line
+from trtcpu.errors import DataError
 
 __all__ = ["DENSITY", "convolution_masks", "load_checkpoint", "save_checkpoint"]
 

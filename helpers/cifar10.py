@@ -11,9 +11,9 @@ import numpy as np
 
 from helpers import imagenet
 from helpers.downloads import atomic_folder, extract
-from helpers.errors import DataError
 from helpers.image_folders import FolderDataSet, folder_dataset, labels_by_name
 from helpers.storage import progress_bar
+from trtcpu.errors import DataError
 
 __all__ = ["from_copy", "from_download"]
 

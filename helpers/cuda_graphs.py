@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from helpers.backend import DEVICE, ENGINE
-from helpers.errors import EngineError
+from trtcpu.errors import EngineError
 
 __all__ = ["Graph", "capture", "why_no_graphs"]
 

@@ -16,12 +16,12 @@ import typer
 
 from helpers import cifar10, digits
 from helpers.downloads import Source, atomic_folder, extract, fetch
-from helpers.errors import InputError, LabError
 from helpers.image_folders import DataSet, class_folders, folder_dataset, labels_by_name, layout
 from helpers.imagenet_folders import imagenet_dataset
 from helpers.rendered_digits import RenderedDigits
 from helpers.signals import clean_ends
 from helpers.storage import data_root
+from trtcpu.errors import InputError, LabError
 
 __all__ = ["DATA_SETS", "SOURCES", "DataSet", "load_dataset", "prepare"]
 

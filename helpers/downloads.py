@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from helpers.errors import DataError
 from helpers.files import made_folders, temporary_path
 from helpers.storage import one_line, progress_bar
+from trtcpu.errors import DataError
 
 __all__ = ["Source", "atomic_folder", "cannot_write", "extract", "fetch"]
 

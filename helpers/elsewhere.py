@@ -13,8 +13,8 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from helpers.errors import LabError
 from helpers.lab import FOLDER_VARIABLE, artifacts_folder
+from trtcpu.errors import LabError
 
 __all__ = ["set_up"]
 

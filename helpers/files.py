@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = [
     "TEMPORARIES",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = ["FusedLayer", "LayerGraph", "Node", "Shape", "onnx_names"]
 

@@ -20,9 +20,9 @@ import typer
 from nbformat import NotebookNode
 
 from helpers.cells import with_newlines
-from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write
 from helpers.lab import NOTEBOOKS, START
+from trtcpu.errors import InputError, LabError
 
 __all__ = [
     "HANDOUT",

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from helpers.downloads import atomic_folder, cannot_write
-from helpers.errors import DataError, InputError
+from trtcpu.errors import DataError, InputError
 
 __all__ = [
     "SPLITS",

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from helpers import imagenet
-from helpers.errors import DataError
 from helpers.image_folders import (
     FolderDataSet,
     FolderLabels,
@@ -23,6 +22,7 @@ from helpers.image_folders import (
     loose_images,
 )
 from helpers.storage import one_line
+from trtcpu.errors import DataError
 
 __all__ = ["LABEL_FILES", "imagenet_dataset", "labels_of_images"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from helpers.cells import as_python, defines
-from helpers.errors import InputError
 from helpers.files import atomic_write
+from trtcpu.errors import InputError
 
 __all__ = [
     "ARTIFACTS",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.backend import network_flags, trt
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = [
     "Group",

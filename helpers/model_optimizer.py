@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = ["VARIABLE", "quantised_by_modelopt"]
 

@@ -13,9 +13,9 @@ from torch import nn
 
 from helpers.checkpoint import load_checkpoint
 from helpers.downloads import Source, fetch
-from helpers.errors import DataError, InputError
 from helpers.imagenet import CIFAR10_GROUPS
 from helpers.storage import data_root, one_line
+from trtcpu.errors import DataError, InputError
 
 __all__ = ["MODELS", "check_model", "load_model"]
 

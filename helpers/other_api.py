@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import InputError
 from helpers.other_torch import source_of, why
+from trtcpu.errors import InputError
 
 __all__ = ["under_api"]
 
@@ -58,7 +58,7 @@ def under_api(api: int, definitions: Sequence[Any], expression: str, values: dic
 
 
 def _run(folder: Path, api: int) -> None:
-    from helpers.cpu_engine.api.version import API_VARIABLE
+    from trtcpu.api.version import API_VARIABLE
 
     search = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, API_VARIABLE: str(api), "TRT_LAB_ENGINE": "cpu", "PYTHONPATH": search}

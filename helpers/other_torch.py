@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from helpers.cells import cell_of
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = ["VARIABLE", "Event", "Stream", "in_other_python", "source_of", "why"]
 

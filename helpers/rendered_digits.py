@@ -11,10 +11,10 @@ import numpy as np
 
 from helpers import digits
 from helpers.downloads import cannot_write
-from helpers.errors import DataError, LabError
 from helpers.files import atomic_path
 from helpers.image_folders import DataSet, Item
 from helpers.storage import progress_bar
+from trtcpu.errors import DataError, LabError
 
 __all__ = ["RenderedDigits"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = ["Offered", "offered_timings", "read_timings"]
 

@@ -9,11 +9,11 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers import feedback, lab
-from helpers.errors import InputError
 from helpers.feedback.check import NotYet
 from helpers.handout import HANDOUT
 from helpers.lab import NOTEBOOKS
 from tests.test_no_answers import ANSWERS
+from trtcpu.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "labs" / "AGENTS.md").read_text()

@@ -14,15 +14,15 @@ from helpers.lab import GRADED
 
 ROOT = Path(__file__).resolve().parents[1]
 
+PACKAGES = ("trtcpu", "helpers", "trtlab", "solutions")
+"""From the ground up: each imports only from packages that stand before it."""
+
 # The rooms (files and folders) of a package from the ground up: each imports only from rooms that stand before it.
 STEPS = tuple(f"s{step}" for step in GRADED)
 FLOORS = {
     "helpers": (
         *(
             "__init__",
-            "api_changes",
-            "errors",
-            "bounded_json",
             "missed",
             "cells",
             "card",
@@ -30,14 +30,12 @@ FLOORS = {
             "digits",
             "imagenet",
             "outputs",
-            "calibration_cache",
         ),
-        *("calibration_cache", "files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders"),
+        *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders"),
         *("rendered_digits", "imagenet_folders", "cifar10", "bert"),
         *(
             "gpu_packages",
             "cuda_python",
-            "cpu_engine",
             "backend",
             "cuda_graphs",
             "arithmetic",
@@ -62,7 +60,8 @@ FLOORS = {
         ),
         *("probes", "casefiles", "points", "feedback"),
     ),
-    "helpers.cpu_engine": (
+    "trtcpu": (
+        *("__init__", "errors", "bounded_json", "calibration_cache", "api_changes"),
         "api",
         "_openvino",
         "_export",
@@ -73,7 +72,7 @@ FLOORS = {
         "runtime",
         "calibration",
         "builder",
-        "__init__",
+        "tensorrt",
     ),
     "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.probes": (
@@ -94,8 +93,8 @@ FLOORS = {
         *("student", "serve"),
     ),
     "helpers.points": ("__init__", "case", "files", "point", "builders", *STEPS, "rooms"),
-    "solutions": ("__init__", "sandbox", "pipeline", "checks", "grading"),
-    "solutions.pipeline": (
+    "solutions": ("__init__", "sandbox", "checks", "grading"),
+    "trtlab": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
         *("timing", "quality", "profiling", "running", "doctor", "migrate", "commands", "cli", "__main__"),
     ),
@@ -176,6 +175,17 @@ def test_every_room_has_a_floor(package: str) -> None:
 @pytest.mark.parametrize("package", FLOORS)
 def test_a_room_imports_only_from_rooms_below_it(package: str) -> None:
     assert upward(import_graph(ROOT, package), package, FLOORS[package]) == []
+
+
+def test_a_package_imports_only_from_packages_below_it() -> None:
+    files = {module_name(path.relative_to(ROOT)): path for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
+    found = [
+        f"{name} imports {target}"
+        for name, path in sorted(files.items())
+        for target in imported_by(name, path, files.keys())
+        if PACKAGES.index(name.split(".")[0]) < PACKAGES.index(target.split(".")[0])
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("package", FLOORS)

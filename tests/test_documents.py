@@ -27,7 +27,7 @@ VARIABLE = re.compile(r"TRT_LAB_[A-Z]+(?:_[A-Z]+)*")
 
 def test_every_environment_variable_is_in_the_table_and_no_other() -> None:
     sources = [ROOT / "Makefile", STUDENTS / "Makefile"]
-    for folder in ("helpers", "solutions", "tests", "website"):
+    for folder in ("helpers", "trtcpu", "trtlab", "solutions", "tests", "website"):
         sources += [path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
     used = {name for path in sources for name in VARIABLE.findall(path.read_text())}
     page = (ROOT / "docs" / "architecture.md").read_text()

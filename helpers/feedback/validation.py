@@ -15,11 +15,11 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from helpers.card import Card, Line, show
-from helpers.errors import InputError
 from helpers.files import atomic_write
 from helpers.handout import cell_name, read_notebook
 from helpers.lab import NOTEBOOKS, progress
 from helpers.missed import Missed
+from trtcpu.errors import InputError
 
 __all__ = ["validated"]
 

@@ -8,7 +8,6 @@ from collections import Counter
 from textwrap import shorten
 from typing import Any
 
-from helpers.api_changes import replacement
 from helpers.backend import API, ENGINE, network_flags, trt
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
@@ -18,6 +17,7 @@ from helpers.probes.answer import Probe
 from helpers.probes.builds import OLDER, PlanFacts, build_engine, plan_facts
 from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import unsupported_onnx
+from trtcpu.api_changes import replacement
 
 __all__ = [
     "FAILURES",

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from helpers.bounded_json import loads as loads_json
-from helpers.errors import InputError, LabError
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.probes.loads import loads
+from trtcpu.bounded_json import loads as loads_json
+from trtcpu.errors import InputError, LabError
 
 __all__ = ["array_of", "json_of", "needed", "parsed"]
 

@@ -308,7 +308,7 @@ def computes_as(plan: bytes, other: bytes) -> bool:
 
 @lru_cache(maxsize=4)
 def _cpu_plan(plan: bytes) -> Any:
-    from helpers.cpu_engine.plan import Plan
+    from trtcpu.plan import Plan
 
     return Plan.deserialize(plan)
 

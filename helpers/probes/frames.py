@@ -13,6 +13,7 @@ _NOT_THEIRS = tuple(
     f"{folder}/"
     for folder in (
         _PROJECT / "helpers",
+        _PROJECT / "trtcpu",
         _PROJECT / "solutions" / "checks",
         *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
     )

@@ -23,10 +23,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, overload
 
-from helpers.errors import LabError
 from helpers.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.schema import fitting
+from trtcpu.errors import LabError
 
 __all__ = ["CALL_S", "LoadError", "answered", "asked", "elsewhere", "loads"]
 
@@ -117,11 +117,9 @@ def _answered(request: bytes) -> bytes:
 
 def _place_package(name: str, folder: str) -> None:
     """Let a package be imported from its folder, without what lies above it."""
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        package = types.ModuleType(".".join(parts[:end]))
-        package.__path__ = [folder] if end == len(parts) else []
-        sys.modules[package.__name__] = package
+    package = types.ModuleType(name)
+    package.__path__ = [folder]
+    sys.modules[name] = package
 
 
 def _serve() -> None:

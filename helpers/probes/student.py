@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from helpers.api_changes import replacement
-from helpers.errors import InputError
 from helpers.files import read_within
 from helpers.lab import artifacts_folder
 from helpers.missed import SLIPS, Missed
@@ -18,6 +16,8 @@ from helpers.probes.capture import KEPT_BYTES
 from helpers.probes.channel import ChannelError
 from helpers.probes.codec import NotPlainDataError, pack, unpack
 from helpers.probes.schema import fitting
+from trtcpu.api_changes import replacement
+from trtcpu.errors import InputError
 
 __all__ = ["Reply", "Send", "Student", "one_each", "read_artifact"]
 

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from helpers.errors import LabError
 from helpers.missed import Missed
 from helpers.points import builders, s03_dynamic
 from helpers.points.case import Case
@@ -22,7 +21,8 @@ from solutions.checks.trusted.plans import (
 )
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
-from solutions.pipeline.engines.timed import opened
+from trtcpu.errors import LabError
+from trtlab.engines.timed import opened
 
 CELL, SPEED_CELL = "dynamic_engine", "dynamic_speed"
 ARTIFACT = "resnet50_dynamic_fp16.engine"

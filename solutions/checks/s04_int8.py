@@ -10,7 +10,6 @@ import numpy as np
 from PIL import Image
 
 from helpers.backend import API
-from helpers.errors import LabError
 from helpers.lab import ONNX_FILE
 from helpers.missed import Missed
 from helpers.outputs import relative_error, shown_error
@@ -27,9 +26,10 @@ from solutions.checks.trusted.plans import largest_batch, run_plan, small_on_a_g
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences
-from solutions.pipeline.building.calibration_data import CalibrationBatches
-from solutions.pipeline.engines.served import predicted
-from solutions.pipeline.images.preprocessing import MEAN, STD
+from trtcpu.errors import LabError
+from trtlab.building.calibration_data import CalibrationBatches
+from trtlab.engines.served import predicted
+from trtlab.images.preprocessing import MEAN, STD
 
 DATASET_CELL, CALIBRATOR_CELL, ENGINE_CELL = "calibration_dataset", "calibrator", "int8_engine"
 RUN_CELL, SPEED_CELL = "int8_calibration", "int8_speed"
@@ -151,7 +151,7 @@ def _trusted(
     model: bytes, images: np.ndarray, batches: tuple[int, int, int] = real.BATCHES, kind: str = "entropy"
 ) -> dict[str, float]:
     """Return the scales that the pipeline's calibrator of a kind gives, in batches of the profile's middle."""
-    from solutions.pipeline.building.calibrate import CALIBRATORS  # TensorRT 11 has none
+    from trtlab.building.calibrate import CALIBRATORS  # TensorRT 11 has none
 
     size, number = batches[1], len(images) // batches[1]
     parts = ({"input": part} for part in np.split(images[: number * size], number))

@@ -4,7 +4,6 @@ import numpy as np
 from PIL import Image
 
 from helpers import digits
-from helpers.errors import LabError
 from helpers.lab import BASELINE, ENGINES, QUICK, VALIDATION_IMAGES
 from helpers.missed import Missed
 from helpers.points.builders import facts_of
@@ -14,9 +13,10 @@ from helpers.points.s07_accuracy.known import evaluate_engine
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_accuracy import Evaluation, evaluate_plans, pytorch_evaluation
-from solutions.pipeline.engines.inference import InferenceEngine
-from solutions.pipeline.images.preprocessing import preprocess
-from solutions.pipeline.quality.accuracy import accuracy_loss
+from trtcpu.errors import LabError
+from trtlab.engines.inference import InferenceEngine
+from trtlab.images.preprocessing import preprocess
+from trtlab.quality.accuracy import accuracy_loss
 
 CELL, RESULTS_CELL = "evaluate_accuracy", "accuracy_results"
 POINTS = 0.1

@@ -19,9 +19,9 @@ from helpers.probes.onnx_files import nodes_of
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import run_plan
 from solutions.checks.trusted.reference_images import held_out_images
-from solutions.pipeline.building import served
-from solutions.pipeline.engines.served import model_outputs, predicted
-from solutions.pipeline.images.preprocessing import load_batch
+from trtlab.building import served
+from trtlab.engines.served import model_outputs, predicted
+from trtlab.images.preprocessing import load_batch
 
 LAYERS_CELL, ENGINE_CELL, STUDY_CELL = "mixed_layers", "mixed_engine", "mixed_sensitivity"
 CHOICE_CELL, RESULTS_CELL = "mixed_choice", "mixed_results"

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from helpers.errors import EngineError
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.points import builders
@@ -11,6 +10,7 @@ from helpers.points.s10_profiles_and_streams import profiles, streams
 from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import HALF_TOLERANCE
+from trtcpu.errors import EngineError
 
 CELL, STREAMS_CELL = "profiles_engine", "streamed_batches"
 

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 
 from helpers.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
-from helpers.errors import LabError
 from helpers.missed import Missed
 from helpers.outputs import onnx_session, relative_error, shown_error
 from helpers.points import builders
@@ -14,7 +13,8 @@ from helpers.points.s11_bert import calibrator, engine, export, vectors
 from helpers.points.s11_bert.encoders import Text, text_of
 from solutions.checks.core.claim import Earned, award, claim, shared
 from solutions.checks.trusted.plans import FP32_TOLERANCE, HALF_TOLERANCE, INT8_TOLERANCE
-from solutions.pipeline.engines.served import ran
+from trtcpu.errors import LabError
+from trtlab.engines.served import ran
 
 _TOLERANCES = {"fp32": FP32_TOLERANCE, "fp16": HALF_TOLERANCE, "int8": INT8_TOLERANCE}
 _SIZES = ((BATCHES[0], LENGTHS[0]), (5, 23), (BATCHES[-1], LENGTHS[-1]))

@@ -5,7 +5,6 @@ from functools import lru_cache
 import numpy as np
 
 from helpers.backend import ENGINE
-from helpers.errors import LabError
 from helpers.lab import ENGINES, ONNX_FILE
 from helpers.missed import Missed
 from helpers.outputs import relative_error
@@ -17,8 +16,9 @@ from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import check_outputs, run_plan, same_network
 from solutions.checks.trusted.reference_images import held_out_images
-from solutions.pipeline.building import served
-from solutions.pipeline.engines.served import model_outputs, predicted
+from trtcpu.errors import LabError
+from trtlab.building import served
+from trtlab.engines.served import model_outputs, predicted
 
 PAIR_CELL, INSERTION_CELL, SKIPS_CELL = "qdq_pair", "qdq_insertion", "qdq_skips"
 ENGINE_CELL, RESULTS_CELL = "qdq_engine", "qdq_results"

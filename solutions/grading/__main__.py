@@ -18,7 +18,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from helpers.errors import LabError
 from helpers.signals import clean_ends
 from solutions.checks.core.seed import fresh_seed
 from solutions.grading.class_figures import class_figures
@@ -42,6 +41,7 @@ from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.pool import Pool
 from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
+from trtcpu.errors import LabError
 
 
 def main(

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path, PurePath
 
-from helpers.errors import InputError
 from helpers.files import sha256
 from solutions.grading.archives import REFUSED
 from solutions.grading.collected import Collected, digest_of
@@ -15,6 +14,7 @@ from solutions.grading.course import Course
 from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.layout import ROOT
 from solutions.grading.roster import Student, read_roster
+from trtcpu.errors import InputError
 
 __all__ = ["collect"]
 

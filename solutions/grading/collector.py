@@ -11,9 +11,9 @@ from pathlib import Path, PurePath
 
 from nbgrader.plugins import FileNameCollectorPlugin
 
-from helpers.errors import InputError, LabError
 from solutions.grading.collected import Collected
 from solutions.grading.roster import ROSTER, Student, read_roster
+from trtcpu.errors import InputError, LabError
 
 __all__ = ["StudentCollector", "candidates", "doubles", "is_copy", "is_linked", "student_of"]
 

@@ -21,7 +21,6 @@ from sqlalchemy.engine import make_url
 from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound
 
-from helpers.errors import EngineError, InputError
 from helpers.files import atomic_write
 from helpers.handout import read_notebook
 from helpers.lab import CHAPTERS, NOTEBOOKS
@@ -30,6 +29,7 @@ from solutions.grading.layout import course_config
 from solutions.grading.outcome import CLAIMS
 from solutions.grading.untrusted.text import printable
 from solutions.grading.untrusted.timestamps import guard_timestamps
+from trtcpu.errors import EngineError, InputError
 
 __all__ = ["Course"]
 

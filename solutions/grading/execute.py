@@ -19,7 +19,6 @@ from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
-from helpers.errors import EngineError
 from solutions.checks.core.claim import CELLS
 from solutions.checks.core.seed import SEED_VARIABLE
 from solutions.grading.ahead import Ahead
@@ -34,6 +33,7 @@ from solutions.sandbox import Limits, chosen
 from solutions.sandbox.messages import Refused
 from solutions.sandbox.provisioner import SandboxedKernelManager
 from solutions.sandbox.room import EXCHANGE_VARIABLE
+from trtcpu.errors import EngineError
 
 __all__ = ["GradeExecute"]
 

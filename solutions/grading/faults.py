@@ -9,8 +9,8 @@ from pathlib import Path
 from nbgrader.api import InvalidEntry
 from sqlalchemy.exc import SQLAlchemyError
 
-from helpers.errors import EngineError, LabError
 from helpers.files import temporary_path
+from trtcpu.errors import EngineError, LabError
 
 __all__ = ["DISK_FULL", "CourseError", "course_fault", "course_faults", "need_room"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from helpers.errors import LabError
+from trtcpu.errors import LabError
 
 __all__ = ["Gate"]
 

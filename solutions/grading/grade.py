@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from helpers.errors import InputError
 from solutions.grading.course import Course
 from solutions.grading.environment import answers_kept
 from solutions.grading.faults import course_faults
@@ -16,6 +15,7 @@ from solutions.grading.step_record import write_notes
 from solutions.grading.submissions import Submission, check_files, check_notebook
 from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_feedback
 from solutions.grading.work.pool import HERE, Pool, drive
+from trtcpu.errors import InputError
 
 __all__ = ["TO_GRADE", "UNCHANGED", "ClassGrades", "foretold", "grade_class", "register_steps"]
 

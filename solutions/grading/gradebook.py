@@ -7,10 +7,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from helpers.errors import InputError
 from helpers.files import atomic_path
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
+from trtcpu.errors import InputError
 
 __all__ = ["BACKUPS", "KEPT", "back_up", "check_gradebook", "copy_gradebook", "newest_good"]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 
-from helpers.errors import InputError
 from helpers.files import read_regular, sha256
 from solutions.grading.course import Course
 from solutions.grading.lateness import lateness
@@ -16,10 +15,11 @@ from solutions.grading.layout import ROOT
 from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
 from solutions.grading.untrusted.limits import LARGEST_BYTES
+from trtcpu.errors import InputError
 
 __all__ = ["SETTINGS", "Journal", "code_digest"]
 
-_FOLDERS = ("helpers", "solutions/checks", "solutions/grading", "solutions/pipeline", "solutions/sandbox")
+_FOLDERS = ("helpers", "trtcpu", "trtlab", "solutions/checks", "solutions/grading", "solutions/sandbox")
 SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 """The variables that decide what is graded, and how."""
 

@@ -15,7 +15,6 @@ import typer
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from helpers.errors import InputError, LabError
 from helpers.files import atomic_write
 from helpers.handout import as_handed_out, copy_pictures, keep, mark, notebooks, read_notebook
 from helpers.lab import START
@@ -24,6 +23,7 @@ from solutions.grading.course import Course
 from solutions.grading.executed import ABOUT
 from solutions.grading.layout import ROOT
 from solutions.grading.worth import check_worth
+from trtcpu.errors import InputError, LabError
 
 __all__ = ["ANSWERS", "FIRST_CELL", "hand_out", "make_labs"]
 

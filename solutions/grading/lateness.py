@@ -7,10 +7,10 @@ from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
 
-from helpers.errors import InputError
 from solutions.grading.course import Course
 from solutions.grading.faults import course_fault
 from solutions.grading.untrusted.timestamps import handed_in
+from trtcpu.errors import InputError
 
 __all__ = ["lateness"]
 

@@ -23,7 +23,7 @@ class StepFolders(str):
     """nbgrader's directory structure, where "every assignment" means the numbered steps.
 
     nbgrader asks for the path of assignment `*` to list a course, and takes each folder that matches. In solutions/ the
-    packages pipeline, checks and grading lie beside the steps; with this they are no assignments.
+    packages checks, grading and sandbox lie beside the steps; with this they are no assignments.
     """
 
     def format(self, *args: Any, **fields: Any) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from helpers.errors import LabError
 from solutions.checks.core.record import Record, read_record
+from trtcpu.errors import LabError
 
 __all__ = ["ANSWERS", "CLAIMS", "decided_outputs", "is_test_cell", "usable_record"]
 

@@ -1,7 +1,7 @@
 """The part of a class that a command's options name."""
 
-from helpers.errors import InputError
 from solutions.grading.submissions import Submission
+from trtcpu.errors import InputError
 
 __all__ = ["chosen_part"]
 

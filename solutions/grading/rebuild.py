@@ -2,7 +2,6 @@
 
 from nbgrader.utils import is_grade
 
-from helpers.errors import InputError
 from helpers.handout import read_notebook
 from solutions.checks.core.claim import CELLS, COLUMNS
 from solutions.grading.course import Course
@@ -10,6 +9,7 @@ from solutions.grading.grade import ClassGrades
 from solutions.grading.grades import StudentGrades, summed
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder, read_notes
 from solutions.grading.submissions import check_files, check_notebook
+from trtcpu.errors import InputError
 
 __all__ = ["rebuilt"]
 

@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from helpers.errors import InputError, LabError
 from helpers.files import atomic_path
 from helpers.lab import ARTIFACTS
 from helpers.signals import clean_ends
@@ -42,6 +41,7 @@ from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.piece import write_feedback
 from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
+from trtcpu.errors import InputError, LabError
 
 __all__ = ["FOLDER", "MEASURED", "OVERRULED", "PUBLISHED", "Moved", "moves", "preview", "publish"]
 

@@ -14,7 +14,6 @@ from typing import Annotated
 
 import typer
 
-from helpers.errors import InputError, LabError
 from helpers.files import atomic_path
 from helpers.handout import HANDOUT
 from solutions.grading.addresses import BUNDLE as NAME
@@ -23,6 +22,7 @@ from solutions.grading.course import Course
 from solutions.grading.executed import outdated, warn
 from solutions.grading.labs import hand_out
 from solutions.grading.layout import ROOT
+from trtcpu.errors import InputError, LabError
 
 __all__ = ["NAME", "make_release", "student_project"]
 
@@ -31,7 +31,7 @@ _ALIKE = ("labs/README.md", "environment.yml", "constraints.txt", "LICENSE")
 _AGENTS = "AGENTS.md"
 """What coding assistants read; it holds for labs/ in the repository, and for all of the archive."""
 _OWN = Path(__file__).parent / "student"
-_FOLDERS = {"helpers": (), "datasets": ("cache", "train_weights.py")}
+_FOLDERS = {"helpers": (), "trtcpu": (), "datasets": ("cache", "train_weights.py")}
 _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts"}
 
 
@@ -43,8 +43,8 @@ def make_release(root: Path, target: Path) -> list[str]:
     """
     files = dict(sorted(_files(root)))
     for name, data in files.items():
-        if name.endswith(".py") and re.search(rb"^\s*(import|from) solutions", data, re.M):
-            raise InputError(f"{name} imports solutions, which students do not get")
+        if name.endswith(".py") and re.search(rb"^\s*(import|from) (solutions|trtlab)\b", data, re.M):
+            raise InputError(f"{name} imports solutions or trtlab, which students do not get")
     with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(f"{NAME}/{name}", _MOMENT)
@@ -54,14 +54,14 @@ def make_release(root: Path, target: Path) -> list[str]:
 
 
 def student_project(text: str) -> str:
-    """Return pyproject.toml as students need it: helpers only, no command line, no tools of this repository."""
+    """Return pyproject.toml as students need it: helpers and trtcpu, no command line, no tools of this repository."""
     text = text.split("[tool.pytest")[0]
     text = re.sub(r"^\[project\.scripts\]\n.*?(?=^\[)", "", text, flags=re.S | re.M)
-    text = re.sub(r'^"solutions\.[^\n]*\n', "", text, flags=re.M)
+    text = re.sub(r'^"?(solutions|trtlab)\.[^\n]*\n', "", text, flags=re.M)
     text = re.sub(r"^dev = .*\n", "", text, flags=re.M)
-    text = text.replace('include = ["helpers*", "solutions*"]', 'include = ["helpers*"]')
-    if "solutions" in text:
-        raise InputError("pyproject.toml names solutions in a place that the student's version still has")
+    text = text.replace(', "solutions*", "trtcpu*", "trtlab*"]', ', "trtcpu*"]')
+    if "solutions" in text or "trtlab" in text:
+        raise InputError("pyproject.toml names solutions or trtlab in a place that the student's version still has")
     return text.replace('name = "trt-lab"', f'name = "{NAME}"').rstrip() + "\n"
 
 

@@ -15,10 +15,10 @@ from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_locked, is_solution
 from traitlets import Bool
 
-from helpers.errors import InputError
 from helpers.handout import cell_name, read_notebook
 from solutions.grading.faults import CourseError
 from solutions.grading.lock import other_holder
+from trtcpu.errors import InputError
 
 __all__ = ["RestoreCells", "restore", "tidy"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook, MissingEntry
 
-from helpers.errors import InputError
 from solutions.grading.submissions import Submission
+from trtcpu.errors import InputError
 
 __all__ = ["ROSTER", "Student", "enrol", "read_roster"]
 

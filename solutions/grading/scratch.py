@@ -12,11 +12,11 @@ from collections.abc import Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
-from helpers.errors import InputError
 from helpers.files import TEMPORARIES, atomic_write, read_within
 from helpers.lab import ARTIFACTS
 from helpers.probes.student import read_artifact
 from solutions.sandbox import remove
+from trtcpu.errors import InputError
 
 __all__ = ["Scratch", "remove_left_over"]
 

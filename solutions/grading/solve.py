@@ -23,7 +23,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from helpers.backend import API, trt
-from helpers.errors import EngineError, LabError
 from helpers.files import atomic_write
 from helpers.lab import ARTIFACTS, LAB_MODEL, MODEL, QUICK
 from solutions.checks.trusted.reference import offered_environment
@@ -32,6 +31,7 @@ from solutions.grading.course import Course
 from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
 from solutions.grading.outcome import CLAIMS, is_test_cell
+from trtcpu.errors import EngineError, LabError
 
 __all__ = ["RESULTS", "UNFINISHED", "execute", "solve"]
 

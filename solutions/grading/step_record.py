@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import LabError
 from helpers.files import write_json
 from solutions.checks.core.record_schema import checked_json
+from trtcpu.errors import LabError
 
 __all__ = ["GRADED", "REFUSED", "UNDER_WAY", "CellGrade", "StepRecord", "grades_folder", "read_notes", "write_notes"]
 

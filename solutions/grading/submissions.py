@@ -6,13 +6,13 @@ from pathlib import Path
 
 from nbgrader.utils import find_all_files
 
-from helpers.errors import InputError
 from helpers.handout import read_notebook
 from helpers.lab import STEPS
 from solutions.grading.course import Course
 from solutions.grading.restore import restore, tidy
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.text import printable
+from trtcpu.errors import InputError
 
 __all__ = ["Submission", "check_files", "check_notebook", "find_submissions"]
 

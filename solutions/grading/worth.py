@@ -4,11 +4,11 @@ import math
 
 from nbgrader.utils import is_grade, is_solution, is_task
 
-from helpers.errors import InputError
 from helpers.handout import read_notebook
 from solutions.checks.core.claim import CELLS, claims_of
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
+from trtcpu.errors import InputError
 
 __all__ = ["check_worth"]
 

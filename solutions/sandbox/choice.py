@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from helpers.errors import LabError
 from solutions.sandbox import bubblewrap, outside
 from solutions.sandbox.room import STANDARD, Limits, Room, environment_of, prepare
+from trtcpu.errors import LabError
 
 __all__ = ["KINDS", "VARIABLE", "chosen", "command", "trouble"]
 

@@ -20,13 +20,13 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 from traitlets import default
 
-from helpers.errors import LabError
 from solutions.sandbox.choice import chosen, command
 from solutions.sandbox.disk import remove
 from solutions.sandbox.messages import Unread, limit_messages
 from solutions.sandbox.processes import end, interrupt
 from solutions.sandbox.room import STANDARD, Room
 from solutions.sandbox.watch import Watch
+from trtcpu.errors import LabError
 
 __all__ = ["SandboxProvisioner", "SandboxedKernelManager"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from helpers.errors import LabError
+from trtcpu.errors import LabError
 
 __all__ = [
     "EXCHANGE",
@@ -61,7 +61,7 @@ _SYSTEM = (
 _PYTHON = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
 _CUDA = ("usr/local/cuda*", "usr/local/nvidia")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "passwd", "group", "nsswitch.conf")
-_PROJECT = ("helpers", "datasets")
+_PROJECT = ("helpers", "trtcpu", "datasets")
 
 
 @dataclass(frozen=True)

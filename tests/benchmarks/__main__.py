@@ -12,9 +12,9 @@ from typing import Any
 
 from helpers.backend import describe
 from helpers.files import atomic_write, write_json
-from solutions.pipeline.doctor import cpu_name
 from tests.benchmarks import bench_api_overhead, bench_calibration, bench_streams
 from tests.benchmarks.page import BENCH, PAGE, in_page
+from trtlab.doctor import cpu_name
 
 
 def main() -> None:

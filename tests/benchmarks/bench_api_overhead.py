@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from helpers import cpu_engine as trt
-from helpers.cpu_engine import cuda
-from helpers.cpu_engine.plan import Plan
 from tests.benchmarks.fidelity import recorded_network
 from tests.benchmarks.nets import build_engine, small_net
+from trtcpu import cuda
+from trtcpu import tensorrt as trt
+from trtcpu.plan import Plan
 
 __all__ = ["measure"]
 

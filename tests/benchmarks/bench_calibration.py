@@ -140,7 +140,7 @@ def _task_inference(count: int, folder: Path) -> dict[str, float]:
 def _fp32_inference(folder: Path) -> Any:
     """Return a function that infers images in FP32 in batches through the API and returns the seconds it took."""
     from helpers.backend import trt
-    from solutions.pipeline.engines.inference import InferenceEngine
+    from trtlab.engines.inference import InferenceEngine
 
     logger = trt.Logger(trt.Logger.ERROR)
     builder = trt.Builder(logger)

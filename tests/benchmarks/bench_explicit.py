@@ -22,22 +22,22 @@ import numpy as np
 import onnx
 
 from helpers.backend import API, describe
-from helpers.calibration_cache import parse_cache
 from helpers.data import load_dataset
-from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write, read_json, write_json
 from helpers.models import load_model
-from solutions.pipeline.building.build import BuildOptions, BuildRecord, build_engine
-from solutions.pipeline.building.calibration_data import write_calibration_tensor
-from solutions.pipeline.building.explicit import naive_int8
-from solutions.pipeline.building.scales import float_model
-from solutions.pipeline.doctor import cpu_name
-from solutions.pipeline.models.export import export_onnx
-from solutions.pipeline.quality.accuracy import Accuracy, accuracy_loss
-from solutions.pipeline.quality.evaluation import evaluate_engines
-from solutions.pipeline.timing.runners import Runner, RunnerSpec, load_runner
 from tests.benchmarks.bench_offline import RESULTS, place
 from tests.benchmarks.bench_streams import interval
+from trtcpu.calibration_cache import parse_cache
+from trtcpu.errors import InputError, LabError
+from trtlab.building.build import BuildOptions, BuildRecord, build_engine
+from trtlab.building.calibration_data import write_calibration_tensor
+from trtlab.building.explicit import naive_int8
+from trtlab.building.scales import float_model
+from trtlab.doctor import cpu_name
+from trtlab.models.export import export_onnx
+from trtlab.quality.accuracy import Accuracy, accuracy_loss
+from trtlab.quality.evaluation import evaluate_engines
+from trtlab.timing.runners import Runner, RunnerSpec, load_runner
 
 __all__ = ["PAGE", "in_page", "measure", "section"]
 

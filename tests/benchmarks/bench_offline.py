@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import ENGINE, describe, trt
-from helpers.errors import InputError, LabError
 from helpers.files import atomic_path, atomic_write, read_json, write_json
-from solutions.pipeline.building.build import BuildOptions, build_engine, record_path
-from solutions.pipeline.doctor import cpu_name
-from solutions.pipeline.profiling.profile import profile_engine
-from solutions.pipeline.timing.runners import Runner, RunnerSpec, load_runner
-from solutions.pipeline.timing.streams import StreamOptions, stream_runners
-from solutions.pipeline.timing.throughput import measure_throughput
-from solutions.pipeline.versions import versions
 from tests.benchmarks import fidelity
 from tests.benchmarks.offline_page import PAGE, RESULTS, in_page
+from trtcpu.errors import InputError, LabError
+from trtlab.building.build import BuildOptions, build_engine, record_path
+from trtlab.doctor import cpu_name
+from trtlab.profiling.profile import profile_engine
+from trtlab.timing.runners import Runner, RunnerSpec, load_runner
+from trtlab.timing.streams import StreamOptions, stream_runners
+from trtlab.timing.throughput import measure_throughput
+from trtlab.versions import versions
 
 __all__ = ["Settings", "main", "place", "run"]
 
@@ -150,7 +150,7 @@ def _calibration(onnx: Path, settings: Settings, work: Path) -> dict[str, Any]:
 
 
 def _noise(onnx: Path) -> np.ndarray:
-    from solutions.pipeline.engines.network import parse_onnx
+    from trtlab.engines.network import parse_onnx
 
     model = parse_onnx(onnx)
     return np.random.default_rng(0).standard_normal((16, *model.inputs[model.input_name][1:]), dtype=np.float32)

@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 from helpers.backend import cuda, trt
-from helpers.calibration_cache import parse_cache
+from trtcpu.calibration_cache import parse_cache
 
 __all__ = [
     "CACHE_FILES",
@@ -63,7 +63,7 @@ class Equality:
 def recorded_network() -> bytes:
     """Return the lab's ResNet-50 as ONNX with a dynamic batch, at opset 17."""
     from helpers.models import load_model
-    from solutions.pipeline.models.export import export_onnx
+    from trtlab.models.export import export_onnx
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "resnet50.onnx")
@@ -75,7 +75,7 @@ def recorded_network() -> bytes:
 def recorded_images() -> np.ndarray:
     """Return the recorded calibration images, preprocessed: float32 [64, 3, 224, 224]."""
     from helpers.data import load_dataset
-    from solutions.pipeline.images.preprocessing import load_batch
+    from trtlab.images.preprocessing import load_batch
 
     return load_batch([path for path, _ in load_dataset("digits", progress=False).images("calibration", IMAGES)])
 
@@ -100,7 +100,7 @@ def pytorch_logits(images: np.ndarray) -> np.ndarray:
 
 def logits(plan: Any, images: np.ndarray, batch: int) -> np.ndarray:
     """Return a serialized engine's logits on `images`: [N, 10]."""
-    from solutions.pipeline.engines.inference import InferenceEngine
+    from trtlab.engines.inference import InferenceEngine
 
     with InferenceEngine(bytes(plan)) as engine:
         return np.concatenate([engine.infer(images[i : i + batch]) for i in range(0, len(images), batch)])

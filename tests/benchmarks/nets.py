@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from helpers import cpu_engine as trt
+from trtcpu import tensorrt as trt
 
 __all__ = ["build_engine", "load_engine", "small_net"]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from helpers.errors import InputError
-from solutions.pipeline.quality.accuracy import Accuracy
 from tests.benchmarks import bench_explicit
 from tests.benchmarks.bench_explicit import PAGE, WAYS, in_page, section
+from trtcpu.errors import InputError
+from trtlab.quality.accuracy import Accuracy
 
 
 def record() -> dict:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from helpers.errors import InputError
 from helpers.files import read_json, write_json
-from solutions.pipeline.profiling import profile
-from solutions.pipeline.profiling.roofline import Roofline
 from tests.benchmarks import bench_offline
 from tests.benchmarks.bench_offline import Settings, run
 from tests.benchmarks.offline_page import published_for, section
-from tests.pipeline.tiny_models import tiny_onnx
+from tests.trtlab.tiny_models import tiny_onnx
+from trtcpu.errors import InputError
+from trtlab.profiling import profile
+from trtlab.profiling.roofline import Roofline
 
 ROOF = Roofline("cpu", {"fp32": 1e3, "fp16": 2e3, "bf16": 2e3, "int8": 4e3, "tf32": 1e3}, 100.0)
 

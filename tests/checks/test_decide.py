@@ -6,12 +6,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.errors import InputError
 from helpers.missed import Missed
 from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned
 from solutions.checks.core.decide import decide, run_claims
 from solutions.checks.core.record import read_record, record_path
 from solutions.checks.core.seed import SEED_VARIABLE, cell_seed, fresh_seed
+from trtcpu.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 MISSED = Missed("a tick", "a cross", "again")

@@ -18,9 +18,9 @@ from solutions.checks.trusted import engine_speed, plans
 from solutions.checks.trusted.engine_speed import TimedOn, noise_for
 from solutions.checks.trusted.plans import run_plan, same_network
 from solutions.checks.trusted.speed import Ratio, Turn
-from solutions.pipeline.building.build import build_engine
-from solutions.pipeline.building.build_options import BuildOptions
-from solutions.pipeline.engines.timed import opened
+from trtlab.building.build import build_engine
+from trtlab.building.build_options import BuildOptions
+from trtlab.engines.timed import opened
 
 Build = Callable[..., bytes]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers.errors import InputError
 from solutions.checks.core.record import ClaimResult, Record, read_record
 from solutions.checks.core.record_schema import LARGEST_BYTES, LONGEST_TEXT
+from trtcpu.errors import InputError
 
 CELL = "export_model"
 CLAIM = {"claim": "a", "title": "It adds", "points": 1.5, "earned": 1.5, "status": "kept"}

@@ -16,8 +16,8 @@ from helpers.points import s01_export
 from helpers.points.case import Case
 from helpers.probes.student import Student
 from solutions.checks.core.claim import CELLS, claims_of
-from solutions.pipeline.models.export import export_onnx as pipeline_export
-from solutions.pipeline.models.export import simplify_onnx
+from trtlab.models.export import export_onnx as pipeline_export
+from trtlab.models.export import simplify_onnx
 
 
 def _case(seed: int, **functions: Callable[..., Any]) -> Case:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.calibration_cache import parse_cache
 from helpers.casefiles import CASES_FOLDER, CAUSES, NOTHING, Finding, case_files, pictures, prepared, tensor_ranges
 from helpers.feedback import check_clock_cases
 from helpers.feedback.check import NotYet
@@ -23,6 +22,7 @@ from solutions.checks.s16_cases.claims import EACH, HEALTHY
 from solutions.checks.s16_cases.made import made
 from solutions.checks.s16_cases.sealed import Sealed
 from solutions.checks.trusted.solution_cells import solution_cell
+from trtcpu.calibration_cache import parse_cache
 
 EVERY = [(department, cause) for department, causes in CAUSES.items() for cause in (*causes, NOTHING)]
 
@@ -36,7 +36,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _examiner(department: str) -> Callable[[Any], Finding]:
     namespace: dict[str, Any] = {}
-    exec("import numpy as np\nfrom helpers.calibration_cache import parse_cache\n", namespace)
+    exec("import numpy as np\nfrom trtcpu.calibration_cache import parse_cache\n", namespace)
     exec("from helpers.casefiles import *\nfrom helpers.outputs import onnx_outputs\n", namespace)
     exec(solution_cell("16_cases", FUNCTIONS[department]), namespace)
     return namespace[FUNCTIONS[department]]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers.errors import InputError
 from solutions.checks.trusted import stages
 from solutions.checks.trusted.stages import Reference, Stage
+from trtcpu.errors import InputError
 
 
 def _first(reference: Reference, folder: Path) -> None:

@@ -9,8 +9,8 @@ from helpers.lab import ENGINES
 from helpers.probes.networks import tiny_onnx
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.solution_cells import solution_cell
-from solutions.pipeline.building import served
 from solutions.sandbox import chosen
+from trtlab.building import served
 
 _MISTAKES = {
     "yours": ("", ""),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.backend import ENGINE, trt
-from helpers.cpu_engine.api.version import API_VARIABLE, VERSIONS
+from trtcpu.api.version import API_VARIABLE, VERSIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 _SHOWN = {"passed": "passed", "failed": "FAILED", "skipped": "–", "missing": "missing"}

@@ -205,7 +205,7 @@ def test_inputs_and_outputs_stay_fp32_in_reduced_precision() -> None:
 
 
 def _processor_has_half() -> bool:
-    from helpers.cpu_engine import _openvino
+    from trtcpu import _openvino
 
     return _openvino.has_fast("FP16") or _openvino.has_fast("BF16")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from helpers.api_changes import load_changes
 from helpers.backend import API, trt
 from tests.conformance import models
 from tests.conformance.support import ON_GPU, parsed
+from trtcpu.api_changes import load_changes
 
 pytestmark = pytest.mark.skipif(API < 11, reason=f"TensorRT {trt.__version__} has these names")
 GONE = {name: change for name, change in load_changes().items() if change.gone_in == "11.0"}

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import Environment
 
-from helpers.errors import InputError
 from helpers.handout import read_notebook
 from solutions.grading.restore import restore, tidy
 from solutions.grading.untrusted import sanitise
@@ -20,6 +19,7 @@ from tests.fuzz import cases, spoilt
 from tests.fuzz.changes import changed
 from tests.fuzz.markup import parts
 from tests.grading.tiny import source_notebook
+from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbformat's own
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.cpu_engine.plan import seal
 from tests.fuzz import JSON, NUMBERS, cases, spoilt
 from tests.fuzz.changes import changed
-from tests.helpers.cpu_engine.runtime.test_foreign_headers import MAGIC, Kept, _look_at, _sealed, trt
+from tests.trtcpu.runtime.test_foreign_headers import MAGIC, Kept, _look_at, _sealed, trt
+from trtcpu.plan import seal
 
 VALUES = JSON | NUMBERS | st.sampled_from(["input", "HALF", "INT64", [-1, 2**62], [["input", 0], 10]])
 

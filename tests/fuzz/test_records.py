@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.errors import InputError
 from solutions.checks.core.record import read_record
 from solutions.grading.outcome import decided_outputs
 from solutions.grading.untrusted.sanitise import clean_html
 from tests.fuzz import JSON, cases, spoilt
 from tests.fuzz.changes import changed
 from tests.fuzz.markup import parts
+from trtcpu.errors import InputError
 
 _RESULT = {"claim": "square.two", "title": "two", "points": 2.0, "earned": 1.0, "status": "partial", "evidence": "4"}
 _MISSED = {"expected": "9", "found": "<b>8</b>", "try_this": "multiply"}

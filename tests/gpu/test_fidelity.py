@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from helpers.backend import DEVICE, ENGINE, trt
-from helpers.calibration_cache import parse_cache
 from helpers.files import write_json
 from tests.benchmarks import fidelity
+from trtcpu.calibration_cache import parse_cache
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,10 +8,10 @@ import pytest
 
 from helpers.backend import ENGINE
 from helpers.cuda_graphs import why_no_graphs
-from solutions.pipeline.building.build import BuildOptions, build_engine
-from solutions.pipeline.timing.buffers import BufferPool
-from solutions.pipeline.timing.offline import RING, OfflineEngine
-from tests.pipeline.tiny_models import SIZE, tiny_onnx
+from tests.trtlab.tiny_models import SIZE, tiny_onnx
+from trtlab.building.build import BuildOptions, build_engine
+from trtlab.timing.buffers import BufferPool
+from trtlab.timing.offline import RING, OfflineEngine
 
 pytestmark = [
     pytest.mark.gpu,

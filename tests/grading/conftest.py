@@ -33,7 +33,7 @@ def make_course(root: Path) -> Course:
     """Return the course that is made in an empty folder."""
     (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
     (root / "solutions" / STEP).mkdir(parents=True)
-    for package in ("pipeline", "checks", "grading"):
+    for package in ("checks", "grading", "sandbox"):
         (root / "solutions" / package).mkdir()
     nbformat.write(source_notebook(), root / "solutions" / STEP / f"{STEP}.ipynb")
     made = Course.at(root)

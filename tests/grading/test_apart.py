@@ -14,7 +14,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from nbgrader.server_extensions.formgrader import handlers
 from traitlets.config import Config
 
-from helpers.errors import InputError
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.layout import ROOT, course_config
@@ -26,6 +25,7 @@ from solutions.grading.untrusted.rendering import PageExporter
 from solutions.grading.untrusted.sanitise import SafeNotebook
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, solved
+from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from helpers.errors import InputError
 from solutions.grading.faults import CourseError
 from solutions.grading.grade import grade_class
 from solutions.grading.layout import ROOT
@@ -21,6 +20,7 @@ from solutions.grading.work.piece import Piece
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import cluster
 from tests.grading.tiny import STEP, solved
+from trtcpu.errors import InputError
 
 KilledWorker = pytest.importorskip("distributed").KilledWorker
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's, nbformat's and Dask's own

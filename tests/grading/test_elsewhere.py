@@ -99,7 +99,7 @@ def test_what_is_no_archive_or_cannot_be_installed_is_said(release: Path, alone:
         (release / "index" / "madeup").rename(release / "index" / "another")
         done = _first_cell(alone, address, tmp_path / "first")
         error = done.stderr.splitlines()[-1]
-        assert error.startswith("helpers.errors.LabError: cannot install madeup beside what is here; pip says: ERROR: ")
+        assert error.startswith("trtcpu.errors.LabError: cannot install madeup beside what is here; pip says: ERROR: ")
         (release / f"{BUNDLE}.zip").write_bytes(b"a page that says not found")
         done = _first_cell(alone, address, tmp_path / "second")
     assert f"could not be fetched from {address}/{BUNDLE}.zip (" in done.stderr.splitlines()[-1]

@@ -7,7 +7,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers.errors import EngineError
 from helpers.lab import ONNX_FILE
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.stages import Reference, Stage
@@ -17,6 +16,7 @@ from solutions.grading.course import Course
 from solutions.grading.executed import outdated
 from solutions.grading.solve import UNFINISHED, execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
+from trtcpu.errors import EngineError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbclient's
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from helpers.errors import EngineError
 from helpers.missed import Missed
 from helpers.probes import answer
 from helpers.probes.answer import AnswerError, Notebook, probe
@@ -27,6 +26,7 @@ from solutions.grading.judge.door import SLACK_S, Door
 from solutions.grading.judge.handle import Process
 from solutions.grading.layout import ROOT
 from solutions.sandbox.watch import MACHINE_FULL
+from trtcpu.errors import EngineError
 
 Kernel = Callable[[str], None]
 

@@ -10,7 +10,6 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.errors import InputError
 from helpers.lab import BONUS as BONUS_STEPS
 from helpers.lab import GRADED, NOTEBOOKS, START
 from solutions.checks.core.claim import BONUS, CELLS, COLUMNS
@@ -18,6 +17,7 @@ from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
 from tests.grading.tiny import STEP, WHY, source_notebook
+from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 

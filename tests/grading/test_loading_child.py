@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from helpers.errors import InputError
 from helpers.points.case import Case
 from helpers.points.files import array_of, parsed
 from helpers.points.s14_explicit_quantisation.networks import explicit_network
@@ -21,10 +20,11 @@ from helpers.probes.student import Student
 from solutions.grading.judge import child as room
 from solutions.grading.judge.child import LoadingChild
 from solutions.grading.judge.memory import Memory
-from solutions.pipeline.building.served import built
-from solutions.pipeline.engines.served import inferred, model_outputs
-from solutions.pipeline.engines.timed import opened
 from solutions.sandbox import KINDS, Limits, trouble
+from trtcpu.errors import InputError
+from trtlab.building.served import built
+from trtlab.engines.served import inferred, model_outputs
+from trtlab.engines.timed import opened
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
 OPTIONS = {"precision": "fp32", "min_batch": 1, "opt_batch": 2, "max_batch": 4}
@@ -121,7 +121,7 @@ def endless() -> bytes:
 
 def test_a_model_that_never_ends_costs_its_limit_and_the_next_file_is_loaded(child: LoadingChild) -> None:
     with pytest.raises(LoadError, match="took over 4 s"):
-        child.run("solutions.pipeline.engines.served", "model_outputs", (endless(), IMAGES), 4)
+        child.run("trtlab.engines.served", "model_outputs", (endless(), IMAGES), 4)
     assert tensor_names(tiny_onnx(0))[0] == "input"
 
 

@@ -16,7 +16,6 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from rich.console import Console
 
-from helpers.errors import InputError
 from solutions.checks.core.claim import COLUMNS
 from solutions.grading.__main__ import main
 from solutions.grading.archives import NotebookExtractor
@@ -32,6 +31,7 @@ from solutions.grading.untrusted.text import printable, text_cell
 from solutions.grading.untrusted.timestamps import handed_in
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import CONFIG, STEP, source_notebook
+from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 

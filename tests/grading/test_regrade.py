@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from helpers.errors import InputError
 from helpers.files import write_json
 from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record import read_record
@@ -33,6 +32,7 @@ from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, code_of, solved
+from trtcpu.errors import InputError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.errors import InputError
 from helpers.handout import HANDOUT, mark
 from helpers.lab import NOTEBOOKS
 from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, main, make_release, student_project
+from trtcpu.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,9 @@ def test_without_notebooks_there_is_nothing_to_pack(tmp_path: Path) -> None:
 @pytest.fixture
 def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The repository with one step, whose last cell of code was edited after it had run; it is the current folder."""
-    for path in (path for path in ROOT.iterdir() if path.name in ("helpers", "datasets", "labs") or path.is_file()):
+    for path in (
+        path for path in ROOT.iterdir() if path.name in ("helpers", "trtcpu", "datasets", "labs") or path.is_file()
+    ):
         (tmp_path / path.name).symlink_to(path)
     (tmp_path / "nbgrader_config.py").unlink()
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)

@@ -7,10 +7,10 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.errors import InputError
 from helpers.handout import read_notebook
 from solutions.grading.restore import SKIP, restore, tidy
 from tests.grading.tiny import POINTS, index_of, solved, source_notebook
+from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbformat's, about what is mended here
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
-from helpers.errors import InputError
 from solutions.grading.layout import scripts_on_path
 from solutions.grading.roster import ROSTER, Student, enrol, read_roster
 from solutions.grading.submissions import Submission
+from trtcpu.errors import InputError
 
 
 def _roster(folder: Path, text: str | bytes) -> list[Student]:

@@ -15,7 +15,6 @@ from nbgrader.api import Gradebook
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from helpers.errors import EngineError, InputError
 from helpers.files import sha256
 from solutions.grading import journal as code
 from solutions.grading.course import Course
@@ -32,6 +31,7 @@ from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade,
 from solutions.grading.submissions import check_files, find_submissions
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook
+from trtcpu.errors import EngineError, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 

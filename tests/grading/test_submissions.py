@@ -7,13 +7,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.errors import InputError
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from solutions.grading.submissions import check_notebook, find_submissions
 from solutions.grading.untrusted.limits import BoundedExporter
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook
+from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 

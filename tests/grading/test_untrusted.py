@@ -13,7 +13,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from helpers.card import Card, Line
-from helpers.errors import InputError
 from helpers.missed import Missed
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
@@ -26,6 +25,7 @@ from solutions.grading.untrusted.pages import formgrader_policy
 from solutions.grading.untrusted.sanitise import SafeNotebook, clean_html
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, solved
+from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
 

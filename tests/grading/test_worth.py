@@ -8,12 +8,12 @@ import nbformat
 import pytest
 
 import solutions.grading.__main__ as grading
-from helpers.errors import InputError
 from solutions.grading import labs, regrade, release
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from solutions.grading.worth import check_worth
 from tests.grading.tiny import index_of
+from trtcpu.errors import InputError
 
 STEP = "02_fp16"
 

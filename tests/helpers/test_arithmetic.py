@@ -5,11 +5,11 @@ import re
 import pytest
 
 from helpers import arithmetic as room
-from helpers import cpu_engine
 from helpers.arithmetic import arithmetic
 from helpers.backend import trt
 from helpers.layers import count_precisions, engine_layers
 from helpers.probes.networks import tiny_onnx
+from trtcpu import tensorrt as cpu_engine
 
 
 def precisions_of(flag: str | None) -> dict[str, int]:

@@ -83,13 +83,13 @@ def test_the_cpu_engine_speaks_the_api_that_is_asked_for(tmp_path: Path, asked: 
 
 
 def test_an_api_that_the_cpu_engine_does_not_speak_is_one_line(tmp_path: Path) -> None:
-    done = _python(tmp_path, {}, "cpu", "-m", "solutions.pipeline", "doctor", TRT_LAB_API="9")
+    done = _python(tmp_path, {}, "cpu", "-m", "trtlab", "doctor", TRT_LAB_API="9")
     assert done.returncode
     assert "TRT_LAB_API='9' is no version that the CPU engine speaks; choose 10 or 11" in " ".join(done.stdout.split())
 
 
 def test_the_doctor_names_the_api(tmp_path: Path) -> None:
-    done = _python(tmp_path, {}, "cpu", "-m", "solutions.pipeline", "doctor", TRT_LAB_API="11")
+    done = _python(tmp_path, {}, "cpu", "-m", "trtlab", "doctor", TRT_LAB_API="11")
     assert "11: strong typing only" in " ".join(done.stdout.split()), done.stdout + done.stderr
 
 
@@ -118,12 +118,12 @@ def test_cuda_is_pycuda_where_it_works_else_cuda_python(
 
 def test_the_doctor_says_through_which_package_cuda_is_used(tmp_path: Path) -> None:
     files = CUDA_PYTHON | {"tensorrt.py": TIMED}
-    done = _python(tmp_path, files, "tensorrt", "-m", "solutions.pipeline", "doctor", TRT_LAB_CUDA="cuda-python")
+    done = _python(tmp_path, files, "tensorrt", "-m", "trtlab", "doctor", TRT_LAB_CUDA="cuda-python")
     assert "A GPU in memory, through cuda-python " in " ".join(done.stdout.split()), done.stdout + done.stderr
 
 
 def test_asking_for_a_cuda_that_nobody_knows_is_one_line(tmp_path: Path) -> None:
-    done = _python(tmp_path, {}, "tensorrt", "-m", "solutions.pipeline", "doctor", TRT_LAB_CUDA="cupy")
+    done = _python(tmp_path, {}, "tensorrt", "-m", "trtlab", "doctor", TRT_LAB_CUDA="cupy")
     assert (
         done.returncode
         and "TRT_LAB_CUDA='cupy' is not a way to CUDA; choose one of auto, pycuda, cuda-python" in done.stdout
@@ -147,7 +147,7 @@ def test_asking_for_the_cpu_engine_needs_no_reason(tmp_path: Path) -> None:
 
 
 def test_the_doctor_tells_the_reason_in_one_line(tmp_path: Path) -> None:
-    done = _python(tmp_path, BROKEN, "auto", "-m", "solutions.pipeline", "doctor")
+    done = _python(tmp_path, BROKEN, "auto", "-m", "trtlab", "doctor")
     assert done.returncode == 0
     assert "TensorRT is installed and not used: TensorRT cannot be used here: libnvinfer.so.10" in done.stdout
 

@@ -21,8 +21,8 @@ from helpers.casefiles import (
     prepared,
     tensor_ranges,
 )
-from helpers.errors import InputError, LabError
 from helpers.outputs import onnx_outputs, relative_error
+from trtcpu.errors import InputError, LabError
 
 CASES = Path(__file__).resolve().parents[2] / "datasets" / "cases"
 

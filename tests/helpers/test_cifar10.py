@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from helpers.data import load_dataset
-from helpers.errors import DataError
 from tests.helpers.test_data import _state, cifar_batch, tar_gz
+from trtcpu.errors import DataError
 
 BATCHES = {f"data_batch_{index}.bin": cifar_batch(20, index) for index in range(1, 6)} | {
     "test_batch.bin": cifar_batch(20, 0)

@@ -9,7 +9,7 @@ import pytest
 from helpers import cuda_graphs
 from helpers.backend import ENGINE
 from helpers.cuda_graphs import capture, why_no_graphs
-from helpers.errors import EngineError
+from trtcpu.errors import EngineError
 
 STREAM = SimpleNamespace(handle=0x57)
 GRAPH, EXECUTABLE = 0x100, 0x200

@@ -14,8 +14,8 @@ from torchvision.datasets import ImageFolder
 from helpers import digits, imagenet
 from helpers.data import SOURCES, load_dataset, prepare
 from helpers.downloads import Source
-from helpers.errors import DataError, InputError
 from tests.helpers.local_server import LocalServer, local_server, url_of_nothing
+from trtcpu.errors import DataError, InputError
 
 
 @pytest.fixture

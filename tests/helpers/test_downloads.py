@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from helpers.downloads import Source, atomic_folder, extract, fetch
-from helpers.errors import DataError
 from tests.helpers.local_server import LocalServer, local_server, url_of_nothing
+from trtcpu.errors import DataError
 
 CONTENT = bytes(range(256)) * 4000
 

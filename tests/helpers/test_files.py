@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from helpers import files
-from helpers.errors import InputError
 from helpers.files import atomic_path, atomic_write, made_folders, remove_temporaries
+from trtcpu.errors import InputError
 
 
 def test_a_failed_write_leaves_neither_the_file_nor_the_folders_made_for_it(tmp_path: Path) -> None:

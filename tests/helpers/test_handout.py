@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from helpers.errors import InputError
 from helpers.handout import HANDOUT, as_handed_out, cell_name, lay_out, mark, read_notebook, renewed
 from helpers.lab import NOTEBOOKS
+from trtcpu.errors import InputError
 
 STEP, STUB = NOTEBOOKS[0], "def square(x):\n    raise NotImplementedError"
 SOLVED = "def square(x):\n    return x * x"

@@ -6,8 +6,8 @@ import pytest
 from torchvision.datasets import ImageFolder
 
 from helpers.data import load_dataset
-from helpers.errors import DataError, InputError
 from tests.helpers.test_data import _state, image_bytes, make_folder
+from trtcpu.errors import DataError, InputError
 
 
 def _load(folder: Path, tmp_path: Path):

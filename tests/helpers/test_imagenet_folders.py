@@ -8,9 +8,9 @@ from scipy.io import savemat
 
 from helpers import imagenet
 from helpers.data import DataSet, load_dataset
-from helpers.errors import DataError
 from helpers.imagenet_folders import labels_of_images
 from tests.helpers.test_data import _state, image_bytes, make_folder
+from trtcpu.errors import DataError
 
 SYNSETS = sorted(imagenet.synsets())
 LABELS = [65, 970, 0, 999, 65]

@@ -2,7 +2,6 @@
 
 import pytest
 
-from helpers.errors import InputError
 from helpers.lab import (
     ARTIFACTS,
     GRADED,
@@ -16,6 +15,7 @@ from helpers.lab import (
     made_by,
     progress,
 )
+from trtcpu.errors import InputError
 
 
 def test_every_artifact_is_made_by_a_step_and_each_of_the_eight_makes_some():

@@ -8,9 +8,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from helpers.errors import InputError
 from helpers.layer_groups import choose_groups, ends, groups_in_file
-from tests.pipeline.tiny_models import operator_onnx, tiny_onnx
+from tests.trtlab.tiny_models import operator_onnx, tiny_onnx
+from trtcpu.errors import InputError
 
 RESNET = [
     "/conv1/Conv", "/relu/Relu", "/layer1/layer1.0/conv1/Conv", "/layer1/layer1.0/relu/Relu",

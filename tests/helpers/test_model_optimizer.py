@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.errors import InputError
 from helpers.model_optimizer import quantised_by_modelopt
+from trtcpu.errors import InputError
 
 STAND_IN = """
 import json, os

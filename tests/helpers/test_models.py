@@ -18,11 +18,11 @@ from PIL import Image
 from helpers import digits, imagenet, models
 from helpers.checkpoint import DENSITY, load_checkpoint, save_checkpoint
 from helpers.downloads import Source
-from helpers.errors import DataError, InputError
 from helpers.files import sha256
 from helpers.models import MODELS, WEIGHTS, load_model
-from solutions.pipeline.images.preprocessing import preprocess
 from tests.helpers.local_server import LocalServer, local_server, url_of_nothing
+from trtcpu.errors import DataError, InputError
+from trtlab.images.preprocessing import preprocess
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = "squeezenet1_1"

@@ -9,8 +9,8 @@ import pytest
 
 from helpers import other_api
 from helpers.backend import trt
-from helpers.errors import InputError
 from helpers.other_api import under_api
+from trtcpu.errors import InputError
 
 CELL = """
 def names_there(factor):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.errors import InputError
 from helpers.other_torch import Event, in_other_python, why
+from trtcpu.errors import InputError
 
 IMAGES = np.arange(8, dtype=np.float32).reshape(2, 4)
 CELL = """

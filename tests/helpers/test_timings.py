@@ -3,9 +3,9 @@
 import pytest
 
 from helpers.backend import trt
-from helpers.errors import InputError
 from helpers.probes.networks import tiny_onnx
 from helpers.timings import offered_timings, read_timings
+from trtcpu.errors import InputError
 
 
 def _configured() -> tuple[object, object]:

@@ -14,12 +14,12 @@ import typer
 
 os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the grader is imported
 
-from helpers.errors import EngineError, LabError
 from helpers.files import write_json
 from tests.hostile.attack import GROUPS, Attack
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.course import make_template
 from tests.hostile.judged import Verdict, controls, guarded
+from trtcpu.errors import EngineError, LabError
 
 SANDBOXES = ("bubblewrap", "landlock")
 USERS = ("ordinary", "root")

@@ -38,7 +38,7 @@ def make_template(folder: Path) -> None:
     (folder / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG + LIMITS)
     (folder / TIMINGS).write_text("what the reference builds have timed\n")
     (folder / "solutions" / STEP).mkdir(parents=True)
-    for package in ("pipeline", "checks", "grading"):
+    for package in ("checks", "grading", "sandbox"):
         (folder / "solutions" / package).mkdir()
     nbformat.write(source_notebook(), folder / "solutions" / STEP / f"{STEP}.ipynb")
     course = Course.at(folder)

@@ -62,7 +62,7 @@ def _decide(cell: str, student: Student, sandbox: str) -> None:
 
 
 def _read(text: str) -> Any:
-    return _children[-1].run("solutions.pipeline.reading", "evaluated", (text.encode(),), _READ_S, True)
+    return _children[-1].run("trtlab.reading", "evaluated", (text.encode(),), _READ_S, True)
 
 
 def grade_here(cell: str, namespace: Mapping[str, Any], records: str) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import EngineError
+from trtcpu.errors import EngineError
 
 __all__ = ["HOME", "SITE", "STAGE", "Inside", "begin"]
 

@@ -151,7 +151,7 @@ def _key(variant: Entry, parts: list[tuple[str, ...]]) -> str:
 def _judging_code() -> str:
     """Return a digest of the code that decides: checks, helpers, and how entries are run."""
     digest = hashlib.sha256()
-    for folder in ("helpers", "solutions"):
+    for folder in ("helpers", "trtcpu", "trtlab", "solutions"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     digest.update((ROOT / "tests" / "submissions" / "execution.py").read_bytes())

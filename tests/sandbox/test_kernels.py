@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers.errors import LabError
 from solutions.sandbox import KINDS, Limits, Room, trouble
 from solutions.sandbox.provisioner import SandboxedKernelManager
+from trtcpu.errors import LabError
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
 CODE = """

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.errors import LabError
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, paused, tree
 from solutions.sandbox.room import EXCHANGE_VARIABLE, ROOT, SITE, environment_of, visible
+from trtcpu.errors import LabError
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
 MIB = 1 << 20
@@ -43,9 +43,9 @@ def test_the_environment_is_an_allow_list_with_a_fresh_home(tmp_path: Path, monk
 
 
 def test_nothing_that_can_be_read_holds_solutions_or_what_a_course_keeps(tmp_path: Path) -> None:
-    hidden = ("solutions", "submitted", "autograded", "feedback", "results", "gradebook.db", ".git", "tests")
+    hidden = ("solutions", "trtlab", "submitted", "autograded", "feedback", "results", "gradebook.db", ".git", "tests")
     paths = visible(Room(tmp_path))
-    assert ROOT / "helpers" in paths
+    assert {ROOT / "helpers", ROOT / "trtcpu"} <= set(paths)
     assert [path for path in paths for name in hidden if (ROOT / name).is_relative_to(path)] == []
 
 

@@ -23,7 +23,6 @@ import torch
 from helpers import models
 from helpers.backend import API, ENGINE
 from helpers.cells import as_python
-from helpers.cpu_engine.api.version import API_VARIABLE
 from helpers.probes.networks import tiny_onnx
 from solutions.checks import s03_dynamic
 from solutions.checks.core.claim import claims_of
@@ -32,11 +31,12 @@ from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
 from solutions.grading.environment import artifacts_of
 from solutions.grading.outcome import CLAIMS
-from solutions.pipeline.building.build import build_engine
-from solutions.pipeline.building.build_options import BuildOptions
 from tests.submissions.bank import Entry, patched_cells
 from tests.submissions.sandboxed import grade
 from tests.submissions.strangers import held
+from trtcpu.api.version import API_VARIABLE
+from trtlab.building.build import build_engine
+from trtlab.building.build_options import BuildOptions
 
 __all__ = ["SETTINGS", "Outcome", "run_all", "run_entry", "speaking"]
 

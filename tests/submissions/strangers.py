@@ -19,12 +19,12 @@ import onnxruntime
 from PIL import Image
 
 from helpers.backend import trt
-from helpers.cpu_engine.plan import Plan
-from helpers.errors import LabError
 from helpers.probes import student
 from helpers.probes.codec import pack, unpack
 from helpers.probes.loads import LoadError, elsewhere
 from solutions.checks.trusted.reference import reference
+from trtcpu.errors import LabError
+from trtcpu.plan import Plan
 
 __all__ = ["held"]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers.cpu_engine.api.version import API_VARIABLE
 from solutions.checks.core.claim import CELLS, claims_of
 from solutions.checks.core.seed import SEED_VARIABLE
 from tests.submissions import bank, execution
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
+from trtcpu.api.version import API_VARIABLE
 
 BANK = load_bank()
 SEED = "2026"
@@ -38,7 +38,7 @@ def test_each_patch_fits_its_notebook_and_names_claims_of_its_cells(entry: Entry
 def test_entries_for_another_api_run_in_a_process_that_speaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(API_VARIABLE, "10")
     with execution.speaking(11):
-        command = [sys.executable, "-c", "from helpers.cpu_engine.api.version import API; print(API.major)"]
+        command = [sys.executable, "-c", "from trtcpu.api.version import API; print(API.major)"]
         assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "11\n"
     assert os.environ[API_VARIABLE] == "10"
     assert {(one.step, one.kind) for one in BANK if one.api == 11} >= {("02_fp16", "right"), ("04_int8", "right")}

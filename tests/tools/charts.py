@@ -12,11 +12,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from helpers.errors import LabError
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from solutions.grading.solve import RESULTS, solve
 from tests.overlaps import EDGE, overlaps
+from trtcpu.errors import LabError
 
 __all__ = ["watch"]
 

@@ -1,4 +1,4 @@
-"""Make the manifests in helpers/cpu_engine/api from the docstrings of TensorRT's Python bindings.
+"""Make the manifests in trtcpu/api from the docstrings of TensorRT's Python bindings.
 
     python tests/tools/make_api_manifest.py [--download DIR] [--check]
 
@@ -6,7 +6,7 @@ manifest.json has TensorRT 10.16's names and which of them 8.6 and 11 lack, mani
 The bindings' wheels are small and need NVIDIA's libraries only to run networks. This script downloads the wheels of
 three TensorRT lines, puts empty stand-ins for those libraries beside them (it needs gcc, readelf and nm), imports each
 extension module in a process of its own and reads names, enum members and pybind11's signatures. It also says which of
-the names that are gone helpers/api_changes.json does not explain. Python 3.11 on x86-64 Linux.
+the names that are gone trtcpu/api_changes.json does not explain. Python 3.11 on x86-64 Linux.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "helpers" / "cpu_engine" / "api"
-CHANGES = ROOT / "helpers" / "api_changes.json"
+FOLDER = ROOT / "trtcpu" / "api"
+CHANGES = ROOT / "trtcpu" / "api_changes.json"
 WHEELS = {
     "10.16": "tensorrt-cu13-bindings==10.16.1.11",
     "8.6": "tensorrt-bindings==8.6.1",

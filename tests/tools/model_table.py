@@ -14,12 +14,12 @@ import torch
 import torchvision
 
 from helpers.backend import DEVICE
-from helpers.errors import LabError
 from helpers.files import atomic_write
-from solutions.pipeline.cli import app
-from solutions.pipeline.engines.inference import InferenceEngine
-from solutions.pipeline.engines.tensors import examples
 from tests.tools import own_models
+from trtcpu.errors import LabError
+from trtlab.cli import app
+from trtlab.engines.inference import InferenceEngine
+from trtlab.engines.tensors import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "models.md"

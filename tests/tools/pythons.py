@@ -22,7 +22,8 @@ _IMPORT_ALL = """
 import importlib, pkgutil, sys, warnings
 import nbgrader.api, onnxscript, openvino, torch.onnx, torchvision  # theirs may warn
 warnings.simplefilter("error")
-names = [found.name for top in ("helpers", "solutions") for found in pkgutil.walk_packages([top], f"{top}.")]
+tops = ("trtcpu", "helpers", "trtlab", "solutions")
+names = [found.name for top in tops for found in pkgutil.walk_packages([top], f"{top}.")]
 names = [name for name in names if not name.endswith("__main__") and ".artifacts" not in name]
 for name in names:
     importlib.import_module(name)

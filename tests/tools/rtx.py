@@ -23,15 +23,15 @@ from torch import nn
 from helpers.bert.encoder import INPUTS
 from helpers.files import write_json
 from helpers.models import load_model
-from solutions.pipeline.building.calibration_data import CalibrationBatches
-from solutions.pipeline.building.explicit import naive_int8
-from solutions.pipeline.building.layer_precisions import Constraints
-from solutions.pipeline.building.scales import calibrated, float_model
-from solutions.pipeline.building.typed import typed_model
-from solutions.pipeline.engines.tensors import example
-from solutions.pipeline.models.export import export_onnx
-from solutions.pipeline.models.model_inputs import ModelInput, image_input, parse_inputs
 from tests.tools import own_models
+from trtlab.building.calibration_data import CalibrationBatches
+from trtlab.building.explicit import naive_int8
+from trtlab.building.layer_precisions import Constraints
+from trtlab.building.scales import calibrated, float_model
+from trtlab.building.typed import typed_model
+from trtlab.engines.tensors import example
+from trtlab.models.export import export_onnx
+from trtlab.models.model_inputs import ModelInput, image_input, parse_inputs
 
 BUILDER = Path(__file__).with_name("rtx_builder.py")
 _SEED = 0

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from helpers.cpu_engine.api.manifest import patched
 from tests.tools import make_api_manifest as tool
+from trtcpu.api.manifest import patched
 
 OLD = {
     "Flag": {"kind": "enum", "members": {"FP16": {"kind": "enum", "value": 0}, "TF32": {"kind": "enum", "value": 2}}},

@@ -15,7 +15,6 @@ import typer
 os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the bank is imported
 
 from helpers.backend import DEVICE
-from helpers.errors import LabError
 from helpers.files import read_json, write_json
 from helpers.lab import STEPS
 from solutions.checks.core.claim import CELLS
@@ -23,6 +22,7 @@ from solutions.grading.journal import code_digest
 from tests.whole_class.course import Failed
 from tests.whole_class.generator import SEED, STUDENTS, generated
 from tests.whole_class.parts import PARTS, Class
+from trtcpu.errors import LabError
 
 _MANY, _MACHINES = 300, (1, 4, 16)
 

@@ -12,10 +12,10 @@ from threading import Event, Thread
 
 import psutil
 
-from helpers.errors import LabError
 from solutions.grading.layout import ROOT
 from solutions.grading.step_record import StepRecord
 from tests.whole_class.generator import Student, hand_in
+from trtcpu.errors import LabError
 
 __all__ = ["Failed", "Run", "compared", "made", "points", "seconds"]
 

@@ -118,7 +118,7 @@ def regraded(group: Class) -> dict[str, Any]:
     for path in (root, code):
         shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(source, root, symlinks=True)
-    for name in ("helpers", "solutions", "datasets"):
+    for name in ("helpers", "trtcpu", "trtlab", "solutions", "datasets"):
         shutil.copytree(ROOT / name, code / name, ignore=shutil.ignore_patterns("__pycache__"))
     check = code / "solutions" / "checks" / f"s{_CHANGED_STEP}.py"
     check.write_text(f"from dataclasses import replace\n\n{check.read_text()}{_CHANGE}")

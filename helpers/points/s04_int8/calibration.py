@@ -6,9 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from helpers.calibration_cache import parse_cache
 from helpers.data import load_dataset
-from helpers.errors import InputError
 from helpers.lab import CALIBRATION_IMAGES, ENGINES, ONNX_FILE
 from helpers.missed import Missed
 from helpers.points import builders
@@ -21,6 +19,8 @@ from helpers.points.s04_int8.runs import play_tensorrt
 from helpers.probes.answer import Notebook, probe
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE
+from trtcpu.calibration_cache import parse_cache
+from trtcpu.errors import InputError
 
 __all__ = [
     "CACHE",

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 
-from helpers.api_changes import replacement
 from helpers.missed import SLIPS, Missed
 from helpers.points.case import Case
 from helpers.points.point import Reported, point
@@ -23,6 +22,7 @@ from helpers.points.s05_inference.engines import (
     wide,
 )
 from helpers.probes.student import Reply, one_each
+from trtcpu.api_changes import replacement
 
 __all__ = [
     "batches",

@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 
 from helpers.backend import trt
-from helpers.calibration_cache import CalibrationCache, format_cache
 from helpers.outputs import onnx_session
 from helpers.points.case import Case
 from helpers.probes.networks import EDGE, tiny_onnx
+from trtcpu.calibration_cache import CalibrationCache, format_cache
 
 __all__ = ["cache_of", "chosen_layers", "network"]
 

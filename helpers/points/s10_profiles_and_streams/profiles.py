@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from helpers.backend import cuda, trt
-from helpers.errors import EngineError
 from helpers.missed import Missed
 from helpers.points import builders
 from helpers.points.case import Case
@@ -18,6 +17,7 @@ from helpers.probes.engines import probe_engine
 from helpers.probes.loads import loads
 from helpers.probes.networks import EDGE, tiny_onnx
 from helpers.probes.student import one_each
+from trtcpu.errors import EngineError
 
 __all__ = [
     "BUILD",

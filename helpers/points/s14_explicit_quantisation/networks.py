@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from helpers.calibration_cache import parse_cache
 from helpers.points.case import Case
 from helpers.points.s09_mixed_precision.networks import cache_of
 from helpers.probes.networks import EDGE
+from trtcpu.calibration_cache import parse_cache
 
 __all__ = [
     "BOTH",

@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from helpers.errors import InputError
 from helpers.files import read_regular
+from trtcpu.errors import InputError
 
 __all__ = ["LARGEST_BYTES", "LONGEST_TEXT", "SCHEMA", "checked_json", "read_checked"]
 

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = ["SEED_VARIABLE", "cell_seed", "fresh_seed"]
 

@@ -22,7 +22,7 @@ from solutions.checks.core.claim import award, claim
 from solutions.checks.s06_benchmark.engine import FASTER
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
-from solutions.pipeline.engines.timed import opened
+from trtlab.engines.timed import opened
 
 __all__ = ["Fresh", "measured"]
 

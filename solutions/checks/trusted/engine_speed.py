@@ -21,8 +21,8 @@ from helpers.probes.networks import EDGE
 from solutions.checks.core.claim import Earned
 from solutions.checks.trusted.plans import exactness, same_network
 from solutions.checks.trusted.speed import compare_speed, judge_ratio, timed
-from solutions.pipeline.engines.timed import Timed, opened
-from solutions.pipeline.timing.runners import RunnerSpec, load_runner
+from trtlab.engines.timed import Timed, opened
+from trtlab.timing.runners import RunnerSpec, load_runner
 
 __all__ = ["TimedOn", "against_pytorch", "against_reference", "noise_for"]
 

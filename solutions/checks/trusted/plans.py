@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from helpers.backend import ENGINE
-from helpers.errors import LabError
 from helpers.missed import Missed
 from helpers.outputs import onnx_outputs, relative_error, shown_error
 from helpers.points import builders
 from helpers.probes.builds import computes_as
-from solutions.pipeline.engines.served import batches_of, inferred
+from trtcpu.errors import LabError
+from trtlab.engines.served import batches_of, inferred
 
 __all__ = ["as_exact_as", "check_outputs", "exactness", "largest_batch", "run_plan", "same_network", "small_on_a_gpu"]
 

@@ -27,10 +27,10 @@ from helpers.points.s04_int8.calibration import CACHE, PLAN
 from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
 from solutions.checks.trusted.solution_cells import solution_cell
 from solutions.checks.trusted.stages import Reference, Stage
-from solutions.pipeline.building.build import build_engine
-from solutions.pipeline.building.build_options import BuildOptions
-from solutions.pipeline.building.calibration_data import write_calibration_tensor
-from solutions.pipeline.models.export import export_onnx, simplify_onnx
+from trtlab.building.build import build_engine
+from trtlab.building.build_options import BuildOptions
+from trtlab.building.calibration_data import write_calibration_tensor
+from trtlab.models.export import export_onnx, simplify_onnx
 
 __all__ = ["OPSET", "offered_environment", "reference"]
 

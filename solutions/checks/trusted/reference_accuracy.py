@@ -14,8 +14,8 @@ from helpers.lab import BASELINE, ENGINES, MODEL, NAMES, VALIDATION_IMAGES
 from helpers.models import load_model
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
-from solutions.pipeline.quality.accuracy import Accuracy, score
-from solutions.pipeline.quality.scores import plan_scores, scores
+from trtlab.quality.accuracy import Accuracy, score
+from trtlab.quality.scores import plan_scores, scores
 
 __all__ = ["STAGES", "Evaluation", "evaluate_plans", "pytorch_evaluation"]
 

@@ -9,7 +9,7 @@ from helpers.data import load_dataset
 from helpers.outputs import onnx_outputs
 from helpers.points.s04_int8.calibration import print_of
 from solutions.checks.trusted.stages import Reference, Stage
-from solutions.pipeline.images.preprocessing import load_batch
+from trtlab.images.preprocessing import load_batch
 
 __all__ = ["STAGES", "held_out_images"]
 

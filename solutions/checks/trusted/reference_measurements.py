@@ -8,10 +8,10 @@ from helpers.files import write_json
 from helpers.lab import BASELINE, BATCHES, ENGINES, MODEL, QUICK, THROUGHPUT_SECONDS, iterations
 from helpers.points.s06_benchmark.latency import STATISTICS
 from solutions.checks.trusted.stages import Reference, Stage
-from solutions.pipeline.stats import percentile
-from solutions.pipeline.timing.bench import BenchOptions, bench
-from solutions.pipeline.timing.runners import Runner, RunnerSpec, load_runner
-from solutions.pipeline.timing.throughput import measure_throughput
+from trtlab.stats import percentile
+from trtlab.timing.bench import BenchOptions, bench
+from trtlab.timing.runners import Runner, RunnerSpec, load_runner
+from trtlab.timing.throughput import measure_throughput
 
 __all__ = ["STAGES"]
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from helpers.backend import ENGINE
 from helpers.downloads import atomic_folder
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 __all__ = ["Reference", "Stage"]
 
 _PROJECT = Path(__file__).resolve().parents[3]
-_ROOMS = ("helpers", "solutions")
+_PACKAGES = ("helpers", "solutions", "trtcpu", "trtlab")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _code_digest(module: str) -> str:
 
 def _cpu_engine() -> list[str]:
     """Return the CPU engine's modules: helpers.backend names their package in a string."""
-    files = sorted((_PROJECT / "helpers" / "cpu_engine").rglob("*.py"))
+    files = sorted((_PROJECT / "trtcpu").rglob("*.py"))
     return [".".join(file.relative_to(_PROJECT).with_suffix("").parts) for file in files]
 
 
@@ -129,4 +129,4 @@ def _imported(source: bytes) -> list[str]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [name for name in names if name.partition(".")[0] in _ROOMS]
+    return [name for name in names if name.partition(".")[0] in _PACKAGES]

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from helpers.backend import ENGINE
-from helpers.errors import LabError
 from helpers.files import atomic_path, read_json, read_within, write_json
 from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES, made_by
 from helpers.outputs import onnx_outputs, relative_error, shown_error
@@ -24,8 +23,9 @@ from helpers.probes.networks import EDGE
 from helpers.probes.onnx_files import tensor_names
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
-from solutions.pipeline.engines.served import batches_of, inferred, model_outputs
 from solutions.sandbox import Limits, Room, run
+from trtcpu.errors import LabError
+from trtlab.engines.served import batches_of, inferred, model_outputs
 
 __all__ = ["NEEDS", "prepare"]
 

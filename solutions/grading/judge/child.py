@@ -20,7 +20,7 @@ __all__ = ["LoadingChild"]
 
 LIMITS = Limits(memory_bytes=6 << 30, processes=32, scratch_bytes=1 << 30, seconds=math.inf)  # each call has its own
 
-_PIPELINE = ROOT / "solutions" / "pipeline"  # how engines are run; of the rest of solutions/ the child sees nothing
+_TRTLAB = ROOT / "trtlab"  # how engines are run; the child sees nothing of solutions/
 
 
 class LoadingChild:
@@ -35,7 +35,7 @@ class LoadingChild:
 
     def __init__(self, sandbox: str, scratch: Path, gpu: bool, memory: Memory | None = None) -> None:
         self._sandbox, self._memory = sandbox, memory or Memory()
-        self._room = Room(scratch.resolve(), reads=(_PIPELINE,), gpu=gpu)
+        self._room = Room(scratch.resolve(), reads=(_TRTLAB,), gpu=gpu)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "LoadingChild":
@@ -80,7 +80,7 @@ class LoadingChild:
         self._channel.setblocking(False)
         argv, environment = command(
             self._sandbox,
-            [sys.executable, "-m", "helpers.probes.loads", f"solutions.pipeline={_PIPELINE}"],
+            [sys.executable, "-m", "helpers.probes.loads", f"trtlab={_TRTLAB}"],
             self._room,
             LIMITS,
         )

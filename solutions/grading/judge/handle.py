@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from helpers.errors import EngineError, LabError
 from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.forking import Copy, module_run
 from solutions.grading.layout import ROOT
 from solutions.sandbox.watch import MACHINE_FULL
+from trtcpu.errors import EngineError, LabError
 
 __all__ = ["Judge", "Process"]
 

@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import LabError
 from helpers.files import atomic_write
 from helpers.lab import ARTIFACTS
 from helpers.probes.student import Student, read_artifact
 from solutions.checks.trusted import stillness
 from solutions.grading.judge.door import Door
 from solutions.sandbox.processes import paused
+from trtcpu.errors import LabError
 
 __all__ = ["Artifacts", "Decide", "Prepare", "judge"]
 

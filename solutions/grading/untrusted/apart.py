@@ -18,10 +18,10 @@ from contextlib import suppress
 from threading import Lock, Timer
 from typing import Any, BinaryIO
 
-from helpers.errors import InputError
 from solutions.grading.environment import judge_environment
 from solutions.grading.layout import ROOT
 from solutions.sandbox import THREADS
+from trtcpu.errors import InputError
 
 __all__ = ["MEMORY_BYTES", "SECONDS", "apart"]
 

@@ -11,10 +11,10 @@ from typing import Any
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 
-from helpers.bounded_json import loads
-from helpers.errors import InputError
 from helpers.files import read_regular
 from helpers.handout import read_notebook
+from trtcpu.bounded_json import loads
+from trtcpu.errors import InputError
 
 __all__ = ["LARGEST_BYTES", "BoundedExporter", "check_notebook_file"]
 

@@ -8,9 +8,9 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from traitlets.config import Config
 
-from helpers.errors import InputError
 from solutions.grading.untrusted.apart import apart
 from solutions.grading.untrusted.sanitise import without_html
+from trtcpu.errors import InputError
 
 __all__ = ["PageExporter"]
 

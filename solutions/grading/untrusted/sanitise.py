@@ -21,8 +21,8 @@ from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
 from pygments.token import STANDARD_TYPES
 
-from helpers.errors import InputError
 from solutions.grading.untrusted.apart import apart
+from trtcpu.errors import InputError
 
 __all__ = ["FILTERS", "SafeNotebook", "clean_html", "markdown_html", "without_html"]
 

@@ -11,8 +11,8 @@ import dateutil.tz
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
-from helpers.errors import InputError
 from helpers.files import read_regular
+from trtcpu.errors import InputError
 
 __all__ = ["guard_timestamps", "handed_in"]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from helpers.backend import ENGINE
-from helpers.errors import InputError
 from solutions.checks.core.claim import CELLS
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
@@ -20,6 +19,7 @@ from solutions.grading.journal import SETTINGS, code_digest
 from solutions.grading.work.piece import Done, Piece
 from solutions.grading.work.place import Places
 from solutions.sandbox import THREADS
+from trtcpu.errors import InputError
 
 __all__ = ["OnDask", "on_dask", "on_slurm", "slurm_task"]
 

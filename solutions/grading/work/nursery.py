@@ -19,9 +19,9 @@ from functools import partial
 from importlib.util import find_spec
 from threading import Lock
 
-from helpers.errors import EngineError
 from solutions.grading.forking import forked
 from solutions.grading.layout import ROOT
+from trtcpu.errors import EngineError
 
 __all__ = ["Nursery", "Started"]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import nbgrader.api as api
 from nbgrader.api import Gradebook
 
-from helpers.errors import EngineError, LabError
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_faults
 from solutions.grading.gradebook import copy_gradebook
 from solutions.grading.saving import held, save
 from solutions.grading.step_record import StepRecord
+from trtcpu.errors import EngineError, LabError
 
 __all__ = ["Done", "Piece", "empty_gradebook", "grade", "write_feedback"]
 

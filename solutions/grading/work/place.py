@@ -16,7 +16,6 @@ from threading import Lock, Thread
 from typing import Any, BinaryIO
 
 from helpers.backend import ENGINE, cuda
-from helpers.errors import EngineError
 from helpers.signals import clean_ends
 from solutions.checks.core.claim import CELLS
 from solutions.grading.ahead import Ahead
@@ -28,6 +27,7 @@ from solutions.grading.gate import Gate
 from solutions.grading.work.nursery import Nursery, Started
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.sandbox import THREADS
+from trtcpu.errors import EngineError
 
 __all__ = ["Places", "main"]
 

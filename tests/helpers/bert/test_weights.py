@@ -12,7 +12,7 @@ import torch
 
 from helpers.bert import weights
 from helpers.bert.encoder import BertEncoder
-from helpers.errors import DataError
+from trtcpu.errors import DataError
 
 PUBLISHED = {
     "words": "embeddings.word_embeddings",

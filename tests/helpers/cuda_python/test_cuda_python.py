@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from helpers import cuda_python as cuda
-from helpers.cpu_engine import cuda as cpu_cuda
 from helpers.cuda_python import driver
 from tests.conformance import test_memory as conformance
 from tests.fake_cuda import CUresult, FakeDriver, gpu
+from trtcpu import cuda as cpu_cuda
 
 __all__ = ["gpu"]
 CASES = {name: case for name, case in vars(conformance).items() if name.startswith("test_")}

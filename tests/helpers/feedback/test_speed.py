@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from helpers.errors import InputError
 from helpers.feedback import check_speed, speed
 from helpers.probes.engines import probe_engine
 from helpers.probes.networks import tiny_onnx
+from trtcpu.errors import InputError
 
 
 @pytest.fixture

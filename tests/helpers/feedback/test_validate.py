@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from helpers import feedback
-from helpers.errors import InputError
+from trtcpu.errors import InputError
 
 
 def _test_cell(name: str, code: str) -> nbformat.NotebookNode:

@@ -12,7 +12,6 @@ import pytest
 from onnx import TensorProto
 
 from helpers.backend import API, network_flags, trt
-from helpers.cpu_engine.builder.quantization import quantize
 from helpers.missed import Missed
 from helpers.points import builders, s02_fp16
 from helpers.points.case import Case
@@ -22,6 +21,7 @@ from helpers.probes.builds import build_engine
 from helpers.probes.networks import tiny_onnx
 from helpers.probes.student import Student
 from tests.conformance.models import cast, quantized
+from trtcpu.builder.quantization import quantize
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -18,7 +18,7 @@ from helpers.points.s01_export.classifier import probe_classifier
 from helpers.points.s01_export.models import agreement, batch_axis_symbolic, ends_named, run_model
 from helpers.probes.onnx_files import onnx_facts
 from helpers.probes.student import Student
-from solutions.pipeline.models.export import export_onnx as pipeline_export
+from trtlab.models.export import export_onnx as pipeline_export
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ import onnxruntime
 import pytest
 
 from helpers.backend import trt
-from helpers.calibration_cache import parse_cache
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s09_mixed_precision import layers as held
 from helpers.points.s09_mixed_precision import study
 from helpers.points.s09_mixed_precision.networks import cache_of, chosen_layers, network
 from helpers.probes.student import Student
+from trtcpu.calibration_cache import parse_cache
 
 Table = dict[str, dict[str, float]]
 

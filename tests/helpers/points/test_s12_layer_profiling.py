@@ -19,9 +19,9 @@ from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s12_layer_profiling import bounds, files, times
 from helpers.probes.student import Student
-from solutions.pipeline.trtexec.exports import summarise_export
-from tests.pipeline.tiny_models import SIZE, TinyNet, tiny_onnx
 from tests.submissions.bank import Entry, load_bank, patched_cells
+from tests.trtlab.tiny_models import SIZE, TinyNet, tiny_onnx
+from trtlab.trtexec.exports import summarise_export
 
 SEEDS = range(6)
 POINTS = {

@@ -12,7 +12,6 @@ import pytest
 from onnx import numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-from helpers.calibration_cache import CalibrationCache, format_cache
 from helpers.missed import Missed
 from helpers.points.case import Case
 from helpers.points.s14_explicit_quantisation import placement, results, weights
@@ -27,6 +26,7 @@ from helpers.points.s14_explicit_quantisation.networks import (
 from helpers.points.s14_explicit_quantisation.reading import compare, read_model, read_quantised
 from helpers.probes.networks import EDGE
 from helpers.probes.student import Student
+from trtcpu.calibration_cache import CalibrationCache, format_cache
 
 Places = list[tuple[str, int]]
 

@@ -1,1 +1,1 @@
-"""Stands in for solutions/pipeline where the fixture course loads what students made."""
+"""Stands in for trtlab where the fixture course loads what students made."""

@@ -1,5 +1,0 @@
-"""`python -m solutions.pipeline` is `trtlab`."""
-
-from solutions.pipeline.cli import main
-
-main()

@@ -1,0 +1,144 @@
+"""FP16 and BF16 written into a graph: run in ONNX Runtime, and held to NumPy and PyTorch."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import TensorProto, numpy_helper, parser
+
+from trtcpu.errors import InputError
+from trtlab.building.half import to_half
+
+RNG = np.random.default_rng(5)
+NET = """
+<ir_version: 8, opset_import: ["" : 17]>
+net (float[N, 3, 8, 8] x) => (float[N, 4, 16, 16] large, float[N, 4, 8, 8] both) {
+    [conv] both = Conv <pads = [1, 1, 1, 1]> (x, w, b)
+    [relu] r = Relu (both)
+    [resize] large = Resize <mode = "nearest"> (r, , scales)
+}
+"""
+
+
+def network(**weights: np.ndarray) -> onnx.ModelProto:
+    """Return a convolution that is an output as well, a ReLU and an operator with FP32 scales."""
+    model = parser.parse_model(NET)
+    stored = {
+        "w": RNG.normal(0, 0.2, (4, 3, 3, 3)).astype(np.float32),
+        "b": RNG.normal(0, 0.2, 4).astype(np.float32),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+        **weights,
+    }
+    model.graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in stored.items())
+    return model
+
+
+def run(model: onnx.ModelProto, **feeds: np.ndarray) -> list[np.ndarray]:
+    onnx.checker.check_model(model, full_check=True)
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+
+
+def types(model: onnx.ModelProto) -> dict[str, int]:
+    return {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+
+
+def test_an_fp16_model_computes_nearly_the_same_and_keeps_its_inputs_and_outputs() -> None:
+    x = RNG.normal(0, 1, (2, 3, 8, 8)).astype(np.float32)
+    model = network()
+    half = to_half(model, "fp16")
+    for found, expected in zip(run(half, x=x), run(model, x=x), strict=True):
+        assert found.dtype == np.float32 and found.shape == expected.shape
+        assert 0 < np.linalg.norm(found - expected) / np.linalg.norm(expected) < 2e-3
+    assert [value.name for value in half.graph.output] == ["large", "both"]
+
+
+def test_weights_are_stored_in_half_and_what_onnx_wants_in_fp32_stays() -> None:
+    found = types(to_half(network(), "fp16"))
+    assert found == {"w_fp16": TensorProto.FLOAT16, "b_fp16": TensorProto.FLOAT16, "scales": TensorProto.FLOAT}
+
+
+def test_bf16_weights_are_rounded_as_pytorch_rounds_them() -> None:
+    values = np.concatenate([RNG.normal(0, 1, 100), [1e-30, 3.3e38, -0.0, 1 + 2**-8, 1 + 3 * 2**-8]])
+    weights = np.resize(values, (4, 3, 3, 3)).astype(np.float32)
+    half = to_half(network(w=weights), "bf16")
+    stored = next(tensor for tensor in half.graph.initializer if tensor.name == "w_bf16")
+    expected = torch.from_numpy(weights).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+    assert stored.data_type == TensorProto.BFLOAT16
+    np.testing.assert_array_equal(np.frombuffer(stored.raw_data, np.uint16).reshape(weights.shape), expected)
+
+
+def test_a_layer_that_stays_in_fp32_has_fp32_weights() -> None:
+    x = RNG.normal(0, 1, (1, 3, 8, 8)).astype(np.float32)
+    model = network()
+    mixed = to_half(model, "fp16", {"conv"})
+    assert types(mixed) == {"w": TensorProto.FLOAT, "b": TensorProto.FLOAT, "scales": TensorProto.FLOAT}
+    np.testing.assert_array_equal(run(mixed, x=x)[1], run(model, x=x)[1])
+
+
+def test_a_mask_beyond_fp16_is_clipped_and_a_tiny_number_does_not_become_zero() -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    net (float[N] x) => (float[N] y, float[N] z) { [add] y = Add (x, mask) [mul] z = Mul (x, tiny) }
+    """
+    model = parser.parse_model(text)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([np.finfo(np.float32).min], np.float32), "mask"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1e-12], np.float32), "tiny"))
+    y, z = run(to_half(model, "fp16"), x=np.ones(2, np.float32))
+    assert np.isfinite(y).all() and (y < -65000).all() and (z > 0).all()
+
+
+def test_weights_beyond_fp16_are_an_error_and_bf16_takes_them() -> None:
+    large = np.full((4, 3, 3, 3), 1e6, np.float32)
+    with pytest.raises(InputError, match=r"conv has weights up to 1e\+06 \(w\), FP16 ends at 65504; build it in bf16"):
+        to_half(network(w=large), "fp16")
+    assert types(to_half(network(w=large), "bf16"))["w_bf16"] == TensorProto.BFLOAT16
+
+
+def test_a_scale_too_small_for_fp16_is_an_error() -> None:
+    text = """
+    <ir_version: 9, opset_import: ["" : 19]>
+    net (float[N] x) => (float[N] y) { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }
+    """
+    model = parser.parse_model(text)
+    for name, value in (("s", np.float32(1e-9)), ("z", np.int8(0))):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(value), name))
+    with pytest.raises(InputError, match="the scale s is 1e-09, too small for FP16; build it in int8"):
+        to_half(model, "fp16")
+
+
+def test_a_cast_a_constant_and_a_random_number_follow_the_type() -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    net (int64[N] x) => (float[N] y) {
+        c = Constant <value = float {0.5}> ()
+        f = Cast <to = 1> (x)
+        s = Add (f, c)
+        n = RandomUniformLike <low = 0.0, high = 0.0> (s)
+        y = Add (s, n)
+    }
+    """
+    half = to_half(parser.parse_model(text), "fp16")
+    np.testing.assert_array_equal(run(half, x=np.arange(3))[0], np.arange(3) + 0.5)
+    assert next(node for node in half.graph.node if node.output[0] == "f").attribute[0].i == TensorProto.FLOAT16
+
+
+def test_hard_swish_stays_in_fp32_under_bf16_since_nvidias_parser_refuses_it() -> None:
+    text = '<ir_version: 9, opset_import: ["" : 22]> net (float[N] x) => (float[N] y) { y = HardSwish (x) }'
+    assert [node.op_type for node in to_half(parser.parse_model(text), "bf16").graph.node] == ["HardSwish"]
+    kinds = [node.op_type for node in to_half(parser.parse_model(text), "fp16").graph.node]
+    assert kinds == ["Cast", "HardSwish", "Cast"]
+
+
+def test_a_model_with_control_flow_is_refused() -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    net (bool c, float[N] x) => (float[N] y) {
+        y = If (c) <
+            then_branch = a () => (float[N] p) { p = Identity (x) },
+            else_branch = b () => (float[N] q) { q = Neg (x) }
+        >
+    }
+    """
+    with pytest.raises(InputError, match="subgraphs or functions cannot be written in fp16"):
+        to_half(parser.parse_model(text), "fp16")

@@ -1,0 +1,266 @@
+"""Charts are drawn from whatever was measured, name the device, and label their axes with units."""
+
+import dataclasses
+import functools
+import itertools
+import json
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgba
+from PIL import Image
+
+from helpers.plots import colour
+from tests.overlaps import overlaps
+from tests.trtlab.sample_results import ENGINE, sample_results, write_folder
+from trtlab.report.chart_parts import STYLE, figures, spread
+from trtlab.report.charts import CHARTS, draw_charts
+from trtlab.report.folder import load_results
+from trtlab.report.results import AccuracyRow, Results, Row, with_speedup
+from trtlab.report.sources import load_sources
+
+FIXTURES, RECORDED = Path(__file__).parents[1] / "fixtures", Path(__file__).parents[3] / "docs" / "results"
+GPU = {"name": "tensorrt", "version": "8.6.0", "device": "TensorRT 8.6.0, TEST GPU"}
+
+
+@pytest.fixture(autouse=True)
+def drawn_as_in_the_report():
+    with plt.rc_context(STYLE):
+        yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("batches", [(1,), (1, 8), (1, 4, 8, 16, 32)])
+def test_every_chart_is_a_png_that_can_be_read(tmp_path, batches):
+    drawn = draw_charts(sample_results(batches), tmp_path)
+    assert set(drawn) == set(CHARTS)
+    for path in drawn.values():
+        with Image.open(path) as image:
+            image.load()
+            assert image.format == "PNG" and min(image.size) > 400
+        drawing = ElementTree.parse(path.with_suffix(".svg")).getroot()
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg" and float(drawing.get("width")[:-2]) > 400
+
+
+@pytest.mark.slow
+def test_a_drawing_is_the_same_each_time(tmp_path):
+    one, other = (draw_charts(sample_results((1, 8)), tmp_path / name)["speedup"] for name in ("one", "other"))
+    assert one.with_suffix(".svg").read_bytes() == other.with_suffix(".svg").read_bytes()
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_chart_names_the_device_and_its_units(name):
+    figure = CHARTS[name](sample_results())
+    assert any(ENGINE["device"] in text.get_text() for text in figure.texts)
+    for axis in figure.axes:
+        units = ("(ms)", "(images/s)", "(images)", "(×", "(%)", "(MB)")
+        assert any(unit in axis.get_xlabel() + axis.get_ylabel() for unit in units)
+
+
+def test_the_latency_bars_are_the_medians():
+    results = sample_results((1, 8))
+    figure = CHARTS["latency_by_precision"](results)
+    for axis, batch in zip(figure.axes, (1, 8), strict=True):
+        expected = [results.row(name, batch).median_ms for name in results.names]
+        assert [bar.get_width() for bar in axis.patches] == pytest.approx(expected)
+
+
+def test_the_line_reaches_to_p99_and_is_not_there_without_one():
+    rows = [Row("fp32", 1, median_ms=10.0, p99_ms=30.0, iterations=200), Row("int8", 1, median_ms=5.0, iterations=20)]
+    (axis,) = CHARTS["latency_by_precision"](Results(ENGINE, "m", "d", rows)).axes
+    assert [list(line.get_xdata()) for line in axis.lines] == [[10.0, 30.0]]
+    assert axis.get_xlim()[0] == 0 and axis.get_xlim()[1] > 30, "neither bar nor line is cut"
+    assert "n = 20 to 200 calls" in [text.get_text() for text in axis.texts]
+
+
+def beside_a_gpu() -> Results:
+    """Sample results on a GPU, with ONNX Runtime on the CPU beside it."""
+    rows = [
+        dataclasses.replace(row, elsewhere="CPU, 2 threads" if row.name == "onnxruntime-fp32" else None)
+        for row in sample_results().rows
+    ]
+    return dataclasses.replace(sample_results(), engine=GPU, rows=with_speedup(rows))
+
+
+def test_a_row_of_another_device_has_an_axis_of_its_own_and_no_speed_up():
+    results = beside_a_gpu()
+    *panels, guest = CHARTS["latency_by_precision"](results).axes
+    assert [label.get_text() for label in guest.get_yticklabels()][0] == "batch 1"
+    assert guest.get_title(loc="left").replace("\n", " ") == "ONNX Runtime FP32 (on CPU)"
+    assert len(panels) == 5 and all(len(axis.patches) == 6 for axis in panels)
+    home, other = CHARTS["throughput_by_batch"](results).axes
+    assert other.get_ylim()[1] < home.get_ylim()[1] and len(other.texts) == 1 and len(home.texts) == 6
+    (axis,) = CHARTS["speedup"](results).axes
+    assert "ONNX" not in " ".join(label.get_text() for label in axis.get_yticklabels())
+    file, memory = CHARTS["size_memory"](results).axes
+    assert [bar.get_width() > 0 for bar in file.patches] == [False, *[True] * 6], "PyTorch has no engine file"
+    assert [bar.get_width() > 0 for bar in memory.patches] == [True, False, *[True] * 5], (
+        "ONNX Runtime's is a process's"
+    )
+
+
+def test_a_ring_marks_where_throughput_saturates():
+    rates = {1: 100.0, 2: 180.0, 4: 185.0, 8: 400.0}
+    rows = [Row("int8", batch, images_per_s=rate) for batch, rate in rates.items()]
+    (axis,) = CHARTS["throughput_by_batch"](Results(ENGINE, "m", "d", rows)).axes
+    rings = [line for line in axis.lines if line.get_markerfacecolor() == "none"]
+    assert [(list(ring.get_xdata()), list(ring.get_ydata())) for ring in rings] == [([2], [180.0])]
+
+
+def test_the_accuracy_bars_span_the_interval_of_the_difference():
+    results = sample_results()
+    axis, _ = CHARTS["accuracy_speedup"](results).axes
+    spans = [segment[:, 0].tolist() for bar in axis.collections for segment in bar.get_segments()]
+    assert [round(value, 6) for value in spans[-1]] == [93.9, 94.9], "INT8: 95.0 less its loss's interval, 0.1 to 1.1"
+
+
+def test_what_was_not_measured_is_not_drawn(tmp_path):
+    rows = with_speedup([Row("pytorch-fp32", 1, images_per_s=30.0), Row("int8", 1, images_per_s=150.0)])
+    assert set(draw_charts(Results(ENGINE, "m", "d", rows), tmp_path)) == {"throughput_by_batch", "speedup"}
+    assert draw_charts(Results(ENGINE, "m", "d", []), tmp_path) == {}
+
+
+def test_engines_with_names_of_their_own_are_drawn(tmp_path):
+    rows = [dataclasses.replace(row, name=f"my {row.name}") for row in sample_results((1, 8)).rows]
+    assert "latency_by_precision" in draw_charts(Results(ENGINE, "m", "d", rows), tmp_path)
+    assert colour("my engine") == colour("my engine")
+
+
+def test_no_figure_stays_open(tmp_path):
+    draw_charts(sample_results((1, 8)), tmp_path)
+    assert plt.get_fignums() == []
+
+
+def test_another_machine_has_axes_of_its_own_and_the_colours_of_its_engines():
+    results = with_machines()
+    figure = CHARTS["latency_by_precision"](results)
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles[:2] == ["batch 1", "batch 8"] and "batch 1, NVIDIA TEST" in titles
+    axis = figure.axes[titles.index("batch 1, NVIDIA TEST")]
+    assert [label.get_text() for label in axis.get_yticklabels()][:2] == ["PyTorch FP32", "FP32"]
+    assert [bar.get_facecolor() for bar in axis.patches] == [
+        to_rgba(colour(name)) for name in ("pytorch-fp32", "fp32", "tf32", "fp16", "dynamic-fp16", "int8")
+    ]
+    home, *others = CHARTS["throughput_by_batch"](results).axes
+    assert len(others) == 2 and home.get_title(loc="left") == results.device
+    for name in ("speedup", "accuracy_speedup"):
+        texts = [label.get_text() for axis in CHARTS[name](results).axes for label in axis.get_yticklabels()]
+        assert not any("NVIDIA" in text for text in texts), "no speed-up is shared"
+
+
+def test_a_row_that_contradicts_itself_is_in_no_chart():
+    rows = [Row("fp32", 8, median_ms=8.0, images_per_s=1000.0), Row("int8", 8, median_ms=1.0, images_per_s=1000.0)]
+    results = Results(ENGINE, "m", "d", rows)
+    (axis,) = CHARTS["latency_by_precision"](results).axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["FP32"]
+    (axis,) = CHARTS["throughput_by_batch"](results).axes
+    assert [list(line.get_ydata()) for line in axis.lines] == [[1000.0]]
+
+
+def test_a_short_log_s_bar_is_its_mean_and_says_so():
+    (axis,) = CHARTS["latency_by_precision"](Results(ENGINE, "m", "d", [Row("fp32", 1, mean_ms=4.0)])).axes
+    assert [bar.get_width() for bar in axis.patches] == [4.0] and "4.00 mean" in [t.get_text() for t in axis.texts]
+
+
+@functools.cache
+def with_machines() -> Results:
+    """A run on the CPU engine beside one on a GPU, with ONNX Runtime on the CPU there."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, away = write_folder(Path(folder) / "home"), write_folder(Path(folder) / "away")
+        for path in home.glob("*.json"):
+            content = json.loads(path.read_text())
+            content["rows"] = [row for row in content["rows"] if row.get("batch", 1) in (1, 8)]
+            path.write_text(json.dumps(content))
+        for path in away.glob("*.json"):
+            content = json.loads(path.read_text()) | {"engine": {**GPU, "device": "TensorRT 8.6.0, NVIDIA TEST"}}
+            content["rows"] = [
+                {**row, "device": None} if row["name"] == "pytorch-fp32" else row for row in content["rows"]
+            ]
+            path.write_text(json.dumps(content))
+        return load_sources([home, away])
+
+
+@functools.cache
+def with_two_runs() -> Results:
+    """Two runs of one machine, whose rows have the same names."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_sources([write_folder(Path(folder) / name) for name in ("monday", "a_longer_name_for_tuesday")])
+
+
+def with_long_names() -> Results:
+    """Sample results of an engine, a model and rows with names that no axis has room for."""
+    results = sample_results()
+    long = {
+        name: f"{name} of_a_model_whose_name_is_much_longer_than_usual and_goes_on_and_on" for name in results.names
+    }
+    long["pytorch-fp32"] = "pytorch-fp32"
+    rows = [dataclasses.replace(row, name=long[row.name]) for row in results.rows]
+    scores = [dataclasses.replace(score, name=long[score.name]) for score in results.accuracy]
+    engine = {**ENGINE, "device": "an engine, " + "with a processor that has a long name, " * 5}
+    return dataclasses.replace(
+        results, engine=engine, model="my_own_model_" * 4, data="imagenet:/a/folder", rows=rows, accuracy=scores
+    )
+
+
+def with_ten_alike() -> Results:
+    """Results of ten engines whose numbers are so near to each other that all names want one place."""
+    names = ["pytorch-fp32", *(f"engine_{number}" for number in range(9))]
+    rows, scores = [], []
+    for number, name in enumerate(names):
+        scores.append(AccuracyRow(name, 95.0, 99.0, 1000, *((0.0, -0.1, 0.1, 2) if number else ())))
+        for batch in (1, 4, 8, 16, 32):
+            ms = batch * (10 + 0.01 * number)
+            told = {"iterations": 1000, "executions": 10_000, "size_bytes": 94_000_000, "peak_memory_bytes": 10**9}
+            rows.append(Row(name, batch, median_ms=ms, p99_ms=2 * ms, images_per_s=1000 * batch / ms, **told))
+    return Results(ENGINE, "m", "d", with_speedup(rows), scores)
+
+
+MADE_UP = {"one batch": lambda: sample_results((1,)), "five batches": sample_results, "beside a GPU": beside_a_gpu}
+MADE_UP |= {"long names": with_long_names, "ten alike": with_ten_alike}
+
+
+def with_every_batch() -> Results:
+    """Results at each batch size from 1 to 32."""
+    rows = [Row("fp32", batch, images_per_s=100.0 + batch) for batch in range(1, 33)]
+    return Results(ENGINE, "m", "d", rows)
+
+
+def test_batch_sizes_without_room_have_no_number():
+    (axis,) = CHARTS["throughput_by_batch"](with_every_batch()).axes
+    assert [len(line.get_xdata()) for line in axis.lines][0] == 32 and axis.get_xticks()[-1] == 32
+    assert overlaps(axis.figure) == []
+
+
+MADE_UP |= {"two machines": with_machines, "two runs": with_two_runs}
+FOLDERS = {"H200": RECORDED / "h200", "CPU": RECORDED / "cpu", "quick CPU": FIXTURES / "quick_cpu"}
+CASES = MADE_UP | {name: (lambda folder=folder: load_results(folder)) for name, folder in FOLDERS.items()}
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+@pytest.mark.parametrize("case", CASES)
+def test_no_text_of_a_chart_overlaps_another_or_leaves_the_picture(case, chart):
+    assert overlaps(CHARTS[chart](CASES[case]())) == []
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=12), st.floats(0.1, 20))
+def test_labels_are_spread_just_as_far_as_they_must(wanted, least):
+    places = spread(wanted, least, low=0.0)
+    ordered = sorted(places)
+    assert all(b - a >= least * (1 - 1e-9) for a, b in zip(ordered, ordered[1:], strict=False)) and ordered[0] >= 0
+    for (one, place), (other, its) in itertools.combinations(zip(wanted, places, strict=True), 2):
+        assert one == other or (one < other) == (place < its), "their order is that of the points"
+    far = sorted(wanted)
+    if all(b - a >= least for a, b in zip(far, far[1:], strict=False)):
+        assert places == pytest.approx(wanted), "nothing moves that has room"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "0.500"), (4.044, "4.04"), (57.53, "57.5"), (292.4, "292"), (1234.5, "1,234")]
+)
+def test_latencies_have_three_figures(value, text):
+    assert figures(value) == text

@@ -1,0 +1,153 @@
+"""Sentences and headline numbers follow from the rows; nothing is said of what was not measured."""
+
+import dataclasses
+import functools
+import itertools
+import json
+import operator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trtlab.sample_results import ENGINE, sample_results
+from trtlab.report.findings import Saturation, best_row, findings, headline, saturation
+from trtlab.report.results import AccuracyRow, CheckRow, LayerRow, Results, Row, with_speedup
+
+SOLUTIONS = Path(__file__).parents[3] / "solutions"
+
+
+def results_of(*rows: Row, **parts) -> Results:
+    return Results(ENGINE, "resnet50", "digits", with_speedup(rows), **parts)
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ([(1, 100.0), (2, 150.0), (4, 160.0), (8, 165.0)], Saturation(2, 150.0, True)),
+        ([(1, 100.0), (2, 150.0), (4, 250.0)], Saturation(4, 250.0, False)),
+        ([(1, 100.0), (2, 101.0), (4, 150.0), (8, 151.0)], Saturation(1, 100.0, True)),
+        ([(1, 100.0), (2, 90.0)], Saturation(1, 100.0, True)),
+        ([(1, 100.0), (8, 200.0)], Saturation(8, 200.0, False)),
+        ([(1, 100.0), (8, 120.0)], Saturation(8, 120.0, False)),
+        ([(1, 100.0), (2, 110.1), (4, 121.0)], Saturation(2, 110.1, True)),
+        ([(1, 100.0)], None),
+        ([], None),
+    ],
+)
+def test_throughput_saturates_where_the_next_larger_batch_gains_less_than_a_tenth(points, expected):
+    assert saturation(points) == expected
+
+
+@functools.cache
+def solution_of(step: str, name: str):
+    """Return a function that a step's solution defines."""
+    notebook = json.loads((SOLUTIONS / step / f"{step}.ipynb").read_text())
+    sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    namespace: dict = {}
+    exec(next(source for source in sources if f"def {name}(" in source), namespace)
+    return namespace[name]
+
+
+@given(st.lists(st.floats(0.5, 1.0999) | st.floats(1.1001, 2), min_size=1, max_size=6))
+def test_the_rule_is_that_of_steps_3_and_8(gains):
+    points = [(2**place, rate) for place, rate in enumerate(itertools.accumulate([100.0, *gains], operator.mul))]
+    assert saturation(points).batch == solution_of("03_dynamic", "saturation_batch")(dict(points))
+    assert saturation(points).batch == solution_of("08_report", "saturation")({str(batch): r for batch, r in points})
+
+
+def test_the_headline_accuracy_is_the_fastest_evaluated_engines():
+    rows = [Row("dynamic-fp16", 8, images_per_s=900.0), Row("fp16", 8, images_per_s=800.0)]
+    results = results_of(*rows, accuracy=[AccuracyRow("fp16", 94.0, 99.0, 100)])
+    assert [(number, what) for number, what, _ in headline(results)][-1] == ("94.0 %", "top-1")
+
+
+def test_the_fastest_row_is_the_one_with_most_images_a_second():
+    results = results_of(Row("pytorch-fp32", 1, images_per_s=50.0), Row("int8", 1, images_per_s=40.0))
+    assert best_row(results).name == "pytorch-fp32"
+    assert best_row(results, engines_only=True).name == "int8"
+
+
+def test_the_findings_follow_the_numbers_when_int8_is_slower():
+    results = results_of(Row("pytorch-fp32", 1, images_per_s=50.0), Row("int8", 1, images_per_s=40.0))
+    said = " ".join(findings(results))
+    assert "PyTorch FP32 at batch 1 had the highest throughput: 50 images/s." in said and "INT8 0.8×" in said
+
+
+@pytest.mark.parametrize(
+    ("loss", "low", "high", "changed", "expected"),
+    [
+        (0.6, 0.1, 1.1, 12, "INT8 lost 0.60 points of top-1 against PyTorch FP32 (95 % interval of the loss +0.10"),
+        (-0.3, -0.9, 0.3, 9, "INT8 gained 0.30 points"),
+        (0.1, -0.2, 0.4, 3, "no difference that this many images can tell from chance"),
+        (0.0, -0.3, 0.3, 0, "INT8: right on exactly the images that PyTorch FP32 is right on"),
+    ],
+)
+def test_the_loss_of_accuracy_is_told_with_its_interval(loss, low, high, changed, expected):
+    results = results_of(accuracy=[AccuracyRow("int8", 94.0, 99.0, 1000, loss, low, high, changed)])
+    assert any(expected in sentence for sentence in findings(results))
+
+
+def test_a_loss_beyond_chance_is_not_called_chance():
+    results = results_of(accuracy=[AccuracyRow("int8", 94.0, 99.0, 1000, 0.6, 0.1, 1.1)])
+    assert not any("chance" in sentence for sentence in findings(results))
+
+
+@pytest.mark.parametrize(("p95_ms", "told"), [(10.4, False), (19.0, True)])
+def test_a_run_beside_other_programs_says_so(p95_ms, told):
+    rows = [Row("fp32", batch, median_ms=10.0, p95_ms=p95_ms) for batch in (1, 8)]
+    said = " ".join(findings(results_of(*rows)))
+    assert ("the typical p95 is 1.9 times the median" in said) is told
+
+
+def test_failed_checks_come_first():
+    checks = [CheckRow("fp32", "outputs", True), CheckRow("int8", "outputs", False, 0.9, 0.15, "relative error 0.9")]
+    first = findings(dataclasses.replace(sample_results(), checks=checks))[0]
+    assert first == "1 of 2 checks failed: INT8: relative error 0.9."
+
+
+def test_the_bound_is_the_one_that_most_layer_time_is_under():
+    times = [("memory", 3.0), ("compute", 1.0), (None, 9.0)]
+    layers = [LayerRow("int8", 8, "conv", "Convolution", "int8", ms, 0.0, bound=bound) for bound, ms in times]
+    assert "75 % of the layers' time of INT8 at batch 8 is memory-bound" in " ".join(
+        findings(results_of(layers=layers))
+    )
+
+
+def test_nothing_is_said_of_what_was_not_measured():
+    assert findings(results_of()) == [] and headline(results_of()) == []
+
+
+def test_the_headline_is_speed_latency_and_accuracy():
+    assert [what for _, what, _ in headline(sample_results())] == [
+        "the throughput of PyTorch FP32",
+        "median latency",
+        "top-1",
+    ]
+
+
+def test_no_headline_names_a_precision_that_did_not_run():
+    rows = [Row("pytorch-fp32", 8, "fp32", "fp32", images_per_s=80.0, median_ms=90.0)]
+    rows += [Row("fp16", 8, "fp16", "fp32", images_per_s=160.0, median_ms=50.0, iterations=30)]
+    results = results_of(*rows, accuracy=[AccuracyRow("fp16", 94.0, 99.0, 1000)])
+    assert [where for _, _, where in headline(results)] == [
+        "FP16 (FP32 ran), batch 8",
+        "FP16 (FP32 ran), batch 8, 30 calls",
+        "FP16 (FP32 ran), 1,000 images",
+    ]
+    said = findings(results)
+    assert "Not every row ran in the precision asked for: FP16 ran in FP32 (most layers)." in said
+    assert all(
+        "FP16 (FP32 ran)" in sentence or "FP16 ran in FP32" in sentence for sentence in said if "FP16" in sentence
+    )
+
+
+def test_a_row_of_another_device_is_never_the_best_and_is_named():
+    slow = {"device": "TensorRT 8.6.0, TEST GPU", "median_ms": 3.0, "images_per_s": 2500.0}
+    fast = {"device": "ONNX Runtime 1, CPU, 2 threads", "elsewhere": "CPU, 2 threads"}
+    rows = [Row("int8", 8, **slow), Row("onnxruntime-fp32", 8, **fast, median_ms=1.0, images_per_s=7900.0)]
+    results = results_of(Row("pytorch-fp32", 8, **slow), *rows)
+    assert best_row(results).name != "onnxruntime-fp32"
+    assert "ONNX" not in " ".join(where for _, _, where in headline(results))
+    assert "ONNX Runtime FP32 ran on CPU, 2 threads, not on the GPU: it has no speed-up" in " ".join(findings(results))

@@ -1,0 +1,81 @@
+"""Are trtexec's JSON exports summarised as NumPy would, and damaged ones refused in one line?"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trtcpu.errors import InputError, LabError
+from trtlab.trtexec.exports import summarise_export
+from trtlab.trtexec.parse import parse_file
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
+TIMES = json.loads((FIXTURES / "times.json").read_text())
+PROFILE = json.loads((FIXTURES / "profile.json").read_text())
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def test_exported_times_are_told_by_content_and_summarised() -> None:
+    run = parse_file(FIXTURES / "times.json", "resnet50", "fp16", 4)
+    latencies = [1.15, 1.35, 1.7]
+    assert run["format"] == "trtexec exportTimes"
+    assert (run["queries"], run["latency"]["p99_ms"]) == (3, None), "p99 needs a hundred"
+    assert run["latency"]["median_ms"] == pytest.approx(np.median(latencies))
+    assert run["latency"]["std_ms"] == pytest.approx(np.std(latencies))
+    assert run["throughput_qps"] == pytest.approx(3 / 4.5e-3)
+    assert run["images_per_s"] == pytest.approx(4 * run["throughput_qps"])
+
+
+def test_older_exports_without_durations_are_summarised_from_their_stamps() -> None:
+    stamps = [{key: value for key, value in entry.items() if key.startswith(("start", "end"))} for entry in TIMES]
+    assert summarise_export(stamps)["latency"]["mean_ms"] == pytest.approx(np.mean([1.15, 1.35, 1.7]))
+
+
+def test_an_exported_profile_is_told_by_content() -> None:
+    run = parse_file(FIXTURES / "profile.json", "resnet50", "fp16", 4)
+    assert (run["format"], run["iterations"], run["total_ms"]) == ("trtexec exportProfile", 100, 3.0)
+    gemm = {"name": "/fc/Gemm", "time_ms": 1.0, "average_ms": 0.01, "median_ms": 0.01, "percent": 33.3333}
+    assert run["layers"][1] == gemm
+    assert "images_per_s" not in run
+
+
+@pytest.mark.parametrize("value", [{}, [], [1], [{}], "text", None, [{"count": 3}], [{"count": 1}, {"name": 3}]])
+def test_other_json_is_refused(value: object) -> None:
+    with pytest.raises(InputError):
+        summarise_export(value)
+
+
+@pytest.mark.parametrize("figure", ["1.0", None, True, float("nan"), float("inf"), 1e200, 10**400, [1]])
+def test_a_figure_that_is_no_number_is_refused(figure: object) -> None:
+    with pytest.raises(InputError, match="should be a number"):
+        summarise_export([TIMES[0], {**TIMES[1], "computeMs": figure}])
+
+
+def test_times_that_run_backwards_are_refused() -> None:
+    with pytest.raises(InputError, match="ends before|negative"):
+        summarise_export([{**TIMES[0], "endEnqMs": 100.0}])
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([TIMES, PROFILE]), st.integers(0, 2), st.sampled_from([*TIMES[0], "count", "name"]), JSON)
+def test_a_damaged_export_is_read_or_refused_and_never_crashes(good: list, index: int, key: str, value: object) -> None:
+    damaged = [dict(entry) for entry in good]
+    damaged[index][key] = value
+    try:
+        assert summarise_export(damaged)["format"].startswith("trtexec")
+    except LabError as error:
+        assert str(error)
+
+
+@settings(max_examples=200)
+@given(JSON)
+def test_any_json_is_read_or_refused(value: object) -> None:
+    with pytest.raises(LabError):
+        summarise_export(value)

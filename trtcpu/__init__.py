@@ -1,0 +1,31 @@
+"""TensorRT's Python API on OpenVINO: the engine of machines without an NVIDIA GPU.
+
+    from trtcpu import cuda  # pycuda.driver's names
+    from trtcpu import tensorrt as trt
+
+Code written for TensorRT 10.x, or with TRT_LAB_API=11 for 11.x, runs unchanged: parse ONNX, build FP32/FP16/BF16/INT8
+engines with optimization profiles and calibrators, serialize, deserialize, execute on streams, inspect and profile. It
+is a real optimising engine, with fused layers and real half-precision and INT8 kernels, on the processor; its numbers
+are a CPU's and are labelled so.
+
+What it does not do raises `UnsupportedError` by name: networks built layer by layer (`add_*`), plugins, loops,
+refitting, FP8 and INT4, DLA, output allocators. Without effect, but kept and readable: workspace and other memory
+pools, tactic sources, averaging, optimisation level. docs/cpu-engine.md lists every known difference.
+
+Read it from the ground up; a room imports only rooms that stand above it in this list:
+
+    errors.py      the errors that a user can mend, as one tree
+    api/           TensorRT's vocabulary: enumerations, shapes, loggers, the manifest of all its names
+    _openvino.py   the one file that imports openvino: compile, export, import, infer, list what runs
+    _export.py     reads the bytes of an exported model: weights by type, the network without names
+    plan.py        the serialized engine: what a build writes and a runtime reads
+    device/        memory by checked address, streams and events
+    cuda.py        pycuda.driver's names for them
+    runtime/       loads a plan, runs it in one or several contexts, inspects and profiles it
+    calibration/   from batches of images to the scale of every tensor
+    builder/       parses, configures, quantises and compiles a model into a plan
+    tensorrt.py    all of it under TensorRT's names
+
+Beside them lie what a build without the engine needs too: calibration_cache.py and api_changes.py.
+Importing the package loads none of this, so a process that only needs the errors starts fast.
+"""

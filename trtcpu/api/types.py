@@ -1,0 +1,117 @@
+"""Shapes and small functions on types, as in TensorRT's Python bindings."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from trtcpu.api.enums import DataType
+from trtcpu.api.pybind import Declared
+
+__all__ = ["Dims", "Dims2", "Dims3", "Dims4", "nptype", "volume"]
+
+_NUMPY = {
+    DataType.FLOAT: np.float32,
+    DataType.HALF: np.float16,
+    DataType.INT8: np.int8,
+    DataType.INT32: np.int32,
+    DataType.BOOL: np.bool_,
+    DataType.UINT8: np.uint8,
+    DataType.INT64: np.int64,
+}
+
+
+class Dims(Declared):
+    """A shape. -1 is a dimension that is not known yet; rank -1 is a shape that is not known at all."""
+
+    __slots__ = ("_shape",)
+    MAX_DIMS = 8
+
+    def __init__(self, shape: Iterable[int] | None = ()) -> None:
+        """Take the dimensions; None makes a shape of unknown rank."""
+        self._shape: list[int] | None = None if shape is None else [int(d) for d in shape]
+        if self._shape is not None and len(self._shape) > self.MAX_DIMS:
+            raise ValueError(f"a shape has at most {self.MAX_DIMS} dimensions, found {len(self._shape)}")
+
+    def _known(self) -> list[int]:
+        if self._shape is None:
+            raise ValueError("__len__() should return >= 0: the shape is not known until every input shape is set")
+        return self._shape
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._known())
+
+    def __getitem__(self, index: int | slice) -> "int | Dims":
+        picked = self._known()[index]
+        return Dims(picked) if isinstance(index, slice) else picked
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self._known()[index] = int(value)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dims):
+            raise TypeError("TensorRT compares Dims with tuples and lists only: compare tuple(a) == tuple(b)")
+        if isinstance(other, (tuple, list)):
+            return self._shape is not None and self._shape == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "(-1)" if self._shape is None else str(tuple(self._shape))
+
+
+def volume(iterable: Iterable[int]) -> int:
+    """Return the number of elements of a shape (the product of its dimensions; 1 for an empty one)."""
+    product = 1
+    for dimension in iterable:
+        product *= dimension
+    return product
+
+
+def nptype(trt_type: DataType) -> type:
+    """Return the NumPy type of a TensorRT type.
+
+    Raises:
+        TypeError: NumPy has no such type (BF16, FP8, INT4, FP4), as in TensorRT.
+    """
+    if trt_type not in _NUMPY:
+        raise TypeError(f"Could not resolve TensorRT datatype to an equivalent numpy datatype: {trt_type}")
+    return _NUMPY[trt_type]
+
+
+class _FixedDims(Dims):
+    """A shape of `RANK` dimensions, given one by one or as a sequence; none gives zeros."""
+
+    __slots__ = ()
+    RANK = 0
+
+    def __init__(self, *shape: Iterable[int] | int) -> None:
+        given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        values = list(given) if shape else [0] * self.RANK
+        if len(values) != self.RANK:
+            raise ValueError(f"{type(self).__name__} needs {self.RANK} dimensions, found {len(values)}")
+        super().__init__(values)
+
+
+class Dims2(_FixedDims):
+    """A shape of two dimensions."""
+
+    __slots__ = ()
+    RANK = 2
+
+
+class Dims3(_FixedDims):
+    """A shape of three dimensions."""
+
+    __slots__ = ()
+    RANK = 3
+
+
+class Dims4(_FixedDims):
+    """A shape of four dimensions."""
+
+    __slots__ = ()
+    RANK = 4

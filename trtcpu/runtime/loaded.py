@@ -1,0 +1,122 @@
+"""A plan in memory: what an engine, its contexts and its inspectors share. No name of it is TensorRT's."""
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
+
+from trtcpu import _openvino
+from trtcpu.api.enums import DataType, ProfilingVerbosity
+from trtcpu.api.logger import ILogger
+from trtcpu.plan import Binding, Plan, PlanError
+from trtcpu.runtime.layers import Layer, layers_of
+from trtcpu.runtime.requests import Requests
+
+__all__ = ["LoadedPlan", "check_ports"]
+
+_ELEMENTS = {
+    DataType.FLOAT: "f32",
+    DataType.HALF: "f16",
+    DataType.BF16: "bf16",
+    DataType.INT8: "i8",
+    DataType.UINT8: "u8",
+    DataType.INT32: "i32",
+    DataType.INT64: "i64",
+    DataType.BOOL: "boolean",
+}
+
+
+class LoadedPlan:
+    """A plan with its compiled model.
+
+    Attributes:
+        bindings: its inputs and outputs by name.
+        requests: what its contexts run on.
+    """
+
+    def __init__(self, plan: Plan, logger: ILogger) -> None:
+        """Load the compiled model.
+
+        Raises:
+            RuntimeError: OpenVINO cannot load it.
+            PlanError: it is not the model that the plan's header describes.
+        """
+        self.plan, self.logger = plan, logger
+        self.compiled = _openvino.import_model(plan.blob, plan.hint)
+        self.requests = Requests(self.compiled, partial(_openvino.import_model, plan.blob, plan.hint))
+        check_ports(plan, self.compiled.ports)
+        self.bindings = {binding.name: binding for binding in plan.bindings}
+        self.inputs = [binding for binding in plan.bindings if binding.is_input]
+        self.outputs = [binding for binding in plan.bindings if not binding.is_input]
+        for name, shape in self.compiled.output_shapes.items():
+            if name in self.bindings:
+                self.bindings[name].shape = _merged(self.bindings[name].shape, shape)
+
+    @cached_property
+    def profiling(self) -> _openvino.Compiled:
+        """The same model with per-node times, loaded when a profiler is first attached."""
+        return _openvino.import_model(self.plan.blob, self.plan.hint, profiling=True)
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """The fused layers, in the order of execution."""
+        return layers_of(self.compiled.nodes(), self.plan)
+
+    @property
+    def verbosity(self) -> ProfilingVerbosity:
+        """How much of its layers the engine was built to tell."""
+        return ProfilingVerbosity.__members__[self.plan.verbosity]
+
+    def binding(self, name: str) -> Binding | None:
+        """Return an input or output, or None after logging which there are; raise TypeError where no name is given."""
+        if not isinstance(name, str):
+            raise TypeError(f"incompatible function arguments: a tensor's name is a str, not {name!r}")
+        binding = self.bindings.get(name)
+        if binding is None:
+            known = ", ".join(self.bindings)
+            self.logger.log(ILogger.ERROR, f"Given invalid tensor name: {name}. The engine's I/O tensors are: {known}")
+        return binding
+
+
+def check_ports(plan: Plan, ports: Sequence[_openvino.Port]) -> None:
+    """Accept a plan whose header describes the inputs and outputs of its compiled model.
+
+    Raises:
+        PlanError: a name, a type, a number of dimensions or a profile does not fit the compiled model.
+    """
+    for port in (port for port in ports if port.is_input):
+        if not any(binding.is_input and binding.name in port.names for binding in plan.bindings):
+            raise PlanError(
+                f"the plan's header does not name the compiled model's input {sorted(port.names)}; build it again"
+            )
+    for binding in plan.bindings:
+        of_kind = (port for port in ports if port.is_input == binding.is_input)
+        port = next((port for port in of_kind if binding.name in port.names), None)
+        problem = "it has none of that name" if port is None else _mismatch(binding, port, plan.profiles)
+        if problem:
+            kind = "input" if binding.is_input else "output"
+            wrong = f"{kind} {binding.name!r}: {problem}"
+            raise PlanError(f"the plan's header does not fit its compiled model: {wrong}; build it again")
+
+
+def _mismatch(binding: Binding, port: _openvino.Port, profiles: list[dict[str, list[list[int]]]]) -> str:
+    """Return how a binding differs from the compiled model's port, or nothing."""
+    if _ELEMENTS.get(binding.data_type) != port.element:
+        return f"{binding.dtype} in the header, {port.element} in the model"
+    if binding.shape and port.bounds and len(binding.shape) != len(port.bounds):
+        return f"{len(binding.shape)} dimensions in the header, {len(port.bounds)} in the model"
+    shapes = [shape for profile in profiles for shape in profile[binding.name]] if binding.is_input else []
+    if not all(_within(shape, port.bounds) for shape in shapes):
+        return f"a profile in the header is wider than the model, which takes {port.bounds}"
+    return ""
+
+
+def _within(shape: list[int], bounds: list[tuple[int, int]]) -> bool:
+    sized = zip(shape, bounds, strict=False)
+    return all(low <= size and (high < 0 or size <= high) for size, (low, high) in sized)
+
+
+def _merged(planned: list[Any], compiled: list[int]) -> list[Any]:
+    """Take the sizes that OpenVINO fixed; keep the plan's where they follow an input."""
+    if len(planned) != len(compiled):
+        return list(compiled)
+    return [c if c >= 0 else p for p, c in zip(planned, compiled, strict=True)]

@@ -1,0 +1,42 @@
+"""The runtime: serialized engines in, engines out."""
+
+from trtcpu.api.logger import ILogger
+from trtcpu.api.pybind import Scoped
+from trtcpu.plan import Plan, PlanError
+from trtcpu.runtime.engine import ICudaEngine
+
+__all__ = ["Runtime"]
+
+
+class Runtime(Scoped):
+    """Deserializes engines. What cannot be deserialized is logged as an error and gives None."""
+
+    __slots__ = (
+        "DLA_core",
+        "engine_host_code_allowed",
+        "error_recorder",
+        "logger",
+        "max_threads",
+        "num_DLA_cores",
+    )
+
+    def __init__(self, logger: ILogger) -> None:
+        if not isinstance(logger, ILogger):
+            raise TypeError(f"Runtime needs a trt.ILogger, found {type(logger).__name__}")
+        self.logger = logger
+        self.error_recorder = None
+        self.max_threads = 1
+        self.DLA_core = -1
+        self.num_DLA_cores = 0
+        self.engine_host_code_allowed = False
+
+    def deserialize_cuda_engine(self, serialized_engine: bytes) -> ICudaEngine | None:
+        data = bytes(serialized_engine)
+        try:
+            plan = Plan.deserialize(data)
+            return ICudaEngine(plan, data, self.logger)
+        except PlanError as error:
+            self.logger.log(ILogger.ERROR, f"IRuntime::deserializeCudaEngine: Error Code 1: Serialization ({error})")
+        except RuntimeError as error:
+            self.logger.log(ILogger.ERROR, f"IRuntime::deserializeCudaEngine: the plan cannot be loaded ({error})")
+        return None

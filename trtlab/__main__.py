@@ -1,0 +1,5 @@
+"""`python -m trtlab` is `trtlab`."""
+
+from trtlab.cli import main
+
+main()

@@ -1,0 +1,119 @@
+"""sensitivity: which layers INT8 harms, and the mixed engine that keeps them in FP16.
+
+Heavy modules are imported inside the function, so that `trtlab --help` is quick.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trtlab.commands.console import DATA_HELP, print_line, print_table, working
+from trtlab.commands.spellings import LenientCommand
+
+if TYPE_CHECKING:
+    from trtlab.quality.mixed import Study
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    example = "sensitivity --onnx model.onnx --calib-npy calib.npy --engine mixed.engine"
+    app.command("sensitivity", cls=LenientCommand, epilog=f"Example: trtlab {example}")(sensitivity)
+
+
+def sensitivity(
+    onnx: Annotated[Path, typer.Option(help="ONNX model, an image classifier.")],
+    calib_cache: Annotated[Path | None, typer.Option(help="Calibration cache that all scales come from.")] = None,
+    calib_npy: Annotated[Path | None, typer.Option(help="Or a tensor of calib-data, to calibrate with once.")] = None,
+    data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
+    num_samples: Annotated[int, typer.Option(help="Validation images.")] = 500,
+    batch_size: Annotated[int, typer.Option(help="Images per batch, for evaluation and timing.")] = 8,
+    target_loss: Annotated[
+        float, typer.Option(help="Points of top-1 that the mixed engine may lose against FP32.")
+    ] = 0.2,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Also each layer of the two most sensitive groups, alone.")
+    ] = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="JSON to write after each engine, and a chart beside it; where it is there, the study goes on."
+        ),
+    ] = Path("sensitivity.json"),
+    engine: Annotated[Path | None, typer.Option(help="Where to put the mixed engine.")] = None,
+    keep_engines: Annotated[bool, typer.Option("--keep-engines", help="Keep every engine, in OUT.parts.")] = False,
+) -> None:
+    """Measure how much each group of layers suffers in INT8, and mix FP16 in until the loss is within a target."""
+    with working("reading the model") as report:
+        from helpers.backend import DEVICE
+        from helpers.data import load_dataset
+        from trtlab.quality.mixed import Study, StudyOptions
+        from trtlab.report.pareto import draw_pareto
+
+        options = StudyOptions(
+            onnx=onnx,
+            out=out,
+            data=data,
+            calib_cache=calib_cache,
+            calib_npy=calib_npy,
+            num_samples=num_samples,
+            batch_size=batch_size,
+            target_loss=target_loss,
+            layers=layers,
+            keep_engines=keep_engines,
+        )
+        study = Study(options, load_dataset(data), report, print_line)
+        if study.rows:
+            print_line(f"{out}: goes on after {len(study.rows)} engines")
+        study.run()
+        study.finish(engine)
+        draw_pareto(out.with_suffix(".png"), study.pareto, f"{onnx.name}, {study.images} images\n{DEVICE}")
+    _print_ranking(study)
+    _print_choice(study, engine)
+
+
+def _print_ranking(study: "Study") -> None:
+    from helpers.arithmetic import arithmetic
+    from helpers.backend import DEVICE
+
+    rows = study.rows
+    columns = (">share of INT8's error %", ">drift kept in FP16", ">drift alone in INT8", ">INT8 layers then")
+    for suffix, what in (("", "group"), ("-layer", "layer")):
+        found = [
+            (each.unit, f"{each.share:.1f}", f"{each.keep_drift:.2e}", f"{each.only_drift:.2e}")
+            + (rows[f"only{suffix} {each.unit}"].layers.get("int8", 0),)
+            for each in study.ranking(suffix)
+        ]
+        if found:
+            drifts = ", ".join(f"{name} {rows[name].drift:.2e}" for name in ("fp16", "int8+fp16"))
+            title = f"sensitivity by {what} on {study.images} images; drift against FP32: {drifts}"
+            print_table(title, (what, *columns), found, f"{DEVICE}; {arithmetic('fp16')}")
+
+
+def _print_choice(study: "Study", engine: Path | None) -> None:
+    points = [
+        (each["name"], f"{each['loss']:+.2f}", f"{each['loss_low']:+.2f} to {each['loss_high']:+.2f}")
+        + (f"{each['median_ms']:.3f}",)
+        for each in study.pareto
+    ]
+    batch = study.pareto[0]["batch"]
+    title = f"loss of top-1 against latency at batch {batch}, timed in turns"
+    print_table(title, ("engine", ">loss, points", ">95 % interval", ">median ms"), points)
+    row, target = study.chosen, study.options.target_loss
+    if row is None:
+        print_line(f"no mix loses at most {target:g} points; raise --target-loss, or look at the calibration")
+        return
+    ran = ", ".join(f"{number} {name}" for name, number in row.ran.items())
+    asked = ", ".join(f"{number} {name}" for name, number in row.asked.items())
+    kept = ", ".join(row.groups) or "no group"
+    print_line(f"{row.name} loses {row.loss:+.2f} points (target {target:g}): first and last layer and {kept} in FP16")
+    print_line(f"convolutions and matrix products kept: {asked} asked, {ran} ran")
+    kept = f"--keep-fp16 {','.join(row.groups)}" if row.groups else f"--layer-precisions {_ends(study)}"
+    print_line(f"{engine} is this engine" if engine else "give --engine to have this engine")
+    print_line(f"any other batch: trtlab build --onnx {study.options.onnx} --precision int8+fp16 {kept} …")
+
+
+def _ends(study: "Study") -> str:
+    return ",".join(f"{name}:fp16" for name in study.first_and_last)

@@ -1,0 +1,233 @@
+"""ONNX to a TensorRT network; whatever is wrong with the file becomes one error."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from helpers.backend import trt
+from trtcpu.errors import InputError
+from trtlab.engines.engine_log import LOG
+from trtlab.engines.tensors import Shape, numpy_type
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["ParsedModel", "parse_onnx", "parse_typed", "profile_of"]
+
+_SHOWN_ERRORS = 2
+_FLOATS = (1, 10, 11, 16)  # TensorProto's FLOAT, FLOAT16, DOUBLE, BFLOAT16
+_WEIGHTED = (
+    "BatchNormalization",
+    "Conv",
+    "ConvTranspose",
+    "GRU",
+    "Gemm",
+    "LSTM",
+    "LayerNormalization",
+    "MatMul",
+    "RNN",
+)
+
+
+@dataclass
+class ParsedModel:
+    """A network and what a build must know of it: `inputs` gives each input's shape, -1 where an axis is dynamic."""
+
+    path: Path
+    builder: "trt.Builder"
+    network: "trt.INetworkDefinition"
+    parser: "trt.OnnxParser"
+    inputs: dict[str, Shape]
+    dtypes: dict[str, np.dtype]
+
+    @property
+    def input_name(self) -> str:
+        """The first input's name."""
+        return next(iter(self.inputs))
+
+    @property
+    def fixed_batch(self) -> int | None:
+        """Axis 0 of the first input; None where it is dynamic."""
+        shape = self.inputs[self.input_name]
+        return None if shape[:1] == (-1,) else shape[0] if shape else 1
+
+    @property
+    def calibrated_inputs(self) -> list[str]:
+        """The inputs that have a scale in a calibration cache: those that are not indices."""
+        return [name for name, dtype in self.dtypes.items() if dtype.kind == "f"]
+
+    @property
+    def tensor_names(self) -> set[str]:
+        """The names of the inputs and of every layer's outputs."""
+        layers = (self.network.get_layer(index) for index in range(self.network.num_layers))
+        outputs = (layer.get_output(index) for layer in layers for index in range(layer.num_outputs))
+        return {*self.inputs} | {tensor.name for tensor in outputs if tensor is not None}
+
+    def check_weights(self) -> None:
+        """Raise InputError for weights that are NaN or infinite: TensorRT builds them, and a ReLU can hide the NaN.
+
+        Infinite constants elsewhere are masks, as attention has them.
+        """
+        nodes = self._file.graph.node
+        constants = [(each, node.output[0]) for node in nodes if node.op_type == "Constant" for each in _values(node)]
+        weighted = {name: node.op_type for node in nodes if node.op_type in _WEIGHTED for name in node.input[1:]}
+        for tensor, name in [*((each, each.name) for each in self._file.graph.initializer), *constants]:
+            if tensor.data_type not in _FLOATS:
+                continue
+            values = _array(tensor, self.path)
+            if np.isnan(values).any() or (name in weighted and np.isinf(values).any()):
+                wrong = f"{np.count_nonzero(~np.isfinite(values)):,} of {values.size:,}"
+                raise InputError(
+                    f"{self.path}: {wrong} values of {weighted.get(name, 'the constant')} {name} are NaN or infinite; "
+                    "export a model whose training did not diverge"
+                )
+
+    def metadata(self) -> dict[str, str]:
+        """Return what the exporter noted in the file: the model's name, its data, its class names."""
+        return {entry.key: entry.value for entry in self._file.metadata_props}
+
+    def axis_names(self) -> dict[str, list[int | str]]:
+        """Return each input's axes as the file has them: a size, or the name of a dynamic axis."""
+        shapes = {value.name: value.type.tensor_type.shape.dim for value in self._file.graph.input}
+        return {name: [dim.dim_param or dim.dim_value for dim in dims] for name, dims in shapes.items()}
+
+    def index_limits(self) -> dict[str, int]:
+        """Return for each integer input that looks up rows of a table (an embedding) how many rows there are."""
+        sizes = {tensor.name: list(tensor.dims) for tensor in self._file.graph.initializer}
+        origin = {name: name for name in self.inputs}
+        limits: dict[str, int] = {}
+        for node in self._file.graph.node:
+            if node.op_type in ("Cast", "Identity") and node.input[0] in origin:
+                origin[node.output[0]] = origin[node.input[0]]
+            elif node.op_type == "Gather" and node.input[1] in origin and node.input[0] in sizes:
+                axis = next((entry.i for entry in node.attribute if entry.name == "axis"), 0)
+                name, rows = origin[node.input[1]], sizes[node.input[0]][axis]
+                limits[name] = min(rows, limits.get(name, rows))
+        return limits
+
+    @functools.cached_property
+    def _file(self) -> "onnx.ModelProto":
+        import onnx
+
+        return onnx.load(str(self.path), load_external_data=False)
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the model brings its own scales (Q/DQ nodes)."""
+        layers = (self.network.get_layer(index) for index in range(self.network.num_layers))
+        return any(layer.type == trt.LayerType.QUANTIZE for layer in layers)
+
+
+def parse_onnx(path: str | Path) -> ParsedModel:
+    """Parse an ONNX model.
+
+    Raises:
+        InputError: the file is missing, empty, damaged or no ONNX model, its weights are missing, an operator is not
+            supported, or an input is of a type that NumPy does not have.
+    """
+    path = Path(path)
+    # without effect on TensorRT 10, necessary on 8.6
+    return _parse(_read(path), path, "EXPLICIT_BATCH")
+
+
+def parse_typed(model: "onnx.ModelProto", path: Path) -> ParsedModel:
+    """Parse what was made of the model at `path`; strongly typed where TensorRT has such networks.
+
+    Raises:
+        InputError: as `parse_onnx`.
+    """
+    return _parse(model.SerializeToString(), path, "EXPLICIT_BATCH", "STRONGLY_TYPED")
+
+
+def _parse(data: bytes, path: Path, *flags: str) -> ParsedModel:
+    builder = trt.Builder(LOG)
+    known = [getattr(trt.NetworkDefinitionCreationFlag, name, None) for name in flags]
+    network = builder.create_network(sum(1 << int(flag) for flag in known if flag is not None))
+    parser = trt.OnnxParser(network, LOG)
+    with LOG.collect() as messages:
+        parsed = parser.parse(data, str(path))
+    if not parsed:
+        _check_file(path)
+        raise InputError(f"{path} cannot be parsed: {_parser_errors(parser) or messages.text()}")
+    return _parsed(path, builder, network, parser)
+
+
+def profile_of(model: ParsedModel, shapes: dict[str, tuple]) -> "trt.IOptimizationProfile | None":
+    """Return a profile with the (minimum, optimum, maximum) shapes of the inputs that are dynamic; None without any."""
+    dynamic = [name for name, shape in model.inputs.items() if -1 in shape]
+    if not dynamic:
+        return None
+    profile = model.builder.create_optimization_profile()
+    for name in dynamic:
+        profile.set_shape(name, *shapes[name])
+    return profile
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot read the ONNX model {path}: {reason}; make one with trtlab export") from error
+    if not data:
+        raise InputError(f"{path} is empty; export it again with trtlab export")
+    return data
+
+
+def _check_file(path: Path) -> None:
+    """Raise InputError where the file itself, not an operator, is what is wrong."""
+    import onnx
+    from onnx.external_data_helper import uses_external_data
+
+    try:
+        graph = onnx.load(str(path), load_external_data=False).graph
+    except Exception as error:  # protobuf's DecodeError, whose module depends on its version
+        raise InputError(f"{path} is no ONNX model, or is truncated; export it again with trtlab export") from error
+    if not graph.node:
+        raise InputError(f"{path} is no ONNX model, or is truncated; export it again with trtlab export")
+    for tensor in filter(uses_external_data, graph.initializer):
+        place = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+        if not (path.parent / place).is_file():
+            raise InputError(f"{path} keeps its weights in {place}, which is missing; put it into {path.parent}")
+
+
+def _values(node: "onnx.NodeProto") -> list["onnx.TensorProto"]:
+    return [entry.t for entry in node.attribute if entry.name == "value"]
+
+
+def _array(tensor: "onnx.TensorProto", path: Path) -> np.ndarray:
+    """Return a float tensor, wherever it is stored, in a type that NumPy computes with."""
+    from onnx.numpy_helper import to_array
+
+    values = to_array(tensor, str(path.parent))
+    return values if values.dtype.kind == "f" else values.astype(np.float32)
+
+
+def _parser_errors(parser: "trt.OnnxParser") -> str:
+    errors = [parser.get_error(index) for index in range(parser.num_errors)]
+    return "; ".join(dict.fromkeys(_describe(error) for error in errors[:_SHOWN_ERRORS]))
+
+
+def _describe(error: "trt.ParserError") -> str:
+    text = " ".join(error.desc().split())
+    names = [getattr(error, method, str)() for method in ("node_operator", "node_name")]  # not in TensorRT 8.6
+    where = " ".join(name for name in names if name and name not in text)
+    return f"{text} (node {error.node()}{': ' + where if where else ''})" if error.node() >= 0 else text
+
+
+def _parsed(
+    path: Path, builder: "trt.Builder", network: "trt.INetworkDefinition", parser: "trt.OnnxParser"
+) -> ParsedModel:
+    tensors = [network.get_input(index) for index in range(network.num_inputs)]
+    if not tensors or not network.num_outputs:
+        raise InputError(f"{path} has {len(tensors)} inputs and {network.num_outputs} outputs; an engine needs both")
+    dtypes = {}
+    for tensor in tensors:
+        dtype = numpy_type(tensor.dtype)
+        if dtype is None:
+            raise InputError(f"input {tensor.name} of {path} is {tensor.dtype}, which NumPy has no type for")
+        dtypes[tensor.name] = dtype
+    return ParsedModel(path, builder, network, parser, {t.name: tuple(t.shape) for t in tensors}, dtypes)

@@ -1,0 +1,128 @@
+"""What goes into an engine: each input's type, the shapes that its profile allows, and seeded values to run it with."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trtcpu.errors import InputError
+
+if TYPE_CHECKING:
+    from helpers.backend import trt
+
+__all__ = [
+    "InputSpec",
+    "Shape",
+    "batch_range",
+    "check_finite",
+    "example",
+    "examples",
+    "numpy_type",
+    "shape_text",
+    "tensor_names",
+    "volume",
+]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input: `least`, `best` and `most` are the profile's shapes, all equal where nothing is dynamic.
+
+    `limit` is the number of rows of the table that an integer input looks up; None where it is not known.
+    """
+
+    name: str
+    dtype: np.dtype
+    least: Shape
+    best: Shape
+    most: Shape
+    limit: int | None = None
+
+    @property
+    def batches(self) -> tuple[int, int, int]:
+        """The smallest, the best and the largest size of axis 0; a scalar counts as a batch of one."""
+        sizes = (self.least, self.best, self.most)
+        return tuple(shape[0] if shape else 1 for shape in sizes)  # type: ignore[return-value]
+
+    def at(self, batch: int, batches: tuple[int, int, int]) -> Shape:
+        """Return the best shape at a batch; an input whose axis 0 is not the engine's batch keeps its own."""
+        return (batch, *self.best[1:]) if self.best and self.batches == batches else self.best
+
+    def takes(self, shape: Shape) -> bool:
+        """Say whether the profile allows a shape."""
+        fits = (low <= size <= high for low, size, high in zip(self.least, shape, self.most, strict=False))
+        return len(shape) == len(self.best) and all(fits)
+
+    def described(self) -> str:
+        """Return what the input takes in words: "tokens int64 [1–4, 8–128]"."""
+        axes = (f"{low}–{high}" if low != high else f"{low}" for low, high in zip(self.least, self.most, strict=True))
+        return f"{self.name} {self.dtype} [{', '.join(axes)}]"
+
+    def limited(self, limit: int | None) -> "InputSpec":
+        """Return the input with the limit of its integers."""
+        return replace(self, limit=limit)
+
+
+def batch_range(inputs: Mapping[str, InputSpec]) -> tuple[int, int, int]:
+    """Return the smallest, the best and the largest batch of a network: axis 0 of its first input."""
+    return next(iter(inputs.values())).batches
+
+
+def shape_text(shape: Shape) -> str:
+    """Return a shape in trtexec's spelling: 1x3x224x224."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def examples(inputs: Mapping[str, InputSpec], batch: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return seeded values for every input at a batch; the same for every engine of a model."""
+    batches = batch_range(inputs)
+    return {
+        spec.name: example(spec.at(batch, batches), spec.dtype, spec.limit, seed + index)
+        for index, spec in enumerate(inputs.values())
+    }
+
+
+def example(shape: Shape, dtype: np.dtype, limit: int | None = None, seed: int = 0) -> np.ndarray:
+    """Return normal noise for a float type, and for integers uniform values below `limit`.
+
+    Where no limit is known, integers are 0 and 1: indices that every table has.
+    """
+    random = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return random.standard_normal(shape, dtype=np.float32).astype(dtype, copy=False)
+    return random.integers(0, limit or 2, shape).astype(dtype)
+
+
+def check_finite(
+    values: np.ndarray, what: str, remedy: str = "look at the model, or build at a higher precision"
+) -> None:
+    """Raise InputError where values [N, …] are NaN or infinite; `what` names them."""
+    wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if wrong.any():
+        raise InputError(f"{what} is NaN or infinite in {wrong.sum()} of {len(wrong)} samples; {remedy}")
+
+
+def numpy_type(kind: "trt.DataType") -> np.dtype | None:
+    """Return NumPy's type for one of TensorRT's; None where NumPy has none (BF16, FP8)."""
+    known = {
+        "FLOAT": np.float32, "HALF": np.float16, "INT8": np.int8, "INT32": np.int32, "INT64": np.int64,
+        "UINT8": np.uint8, "BOOL": np.bool_,
+    }  # fmt: skip
+    name = str(kind).rpartition(".")[2]
+    return np.dtype(known[name]) if name in known else None
+
+
+def tensor_names(engine: "trt.ICudaEngine") -> tuple[list[str], list[str]]:
+    """Return the names of an engine's inputs and outputs."""
+    names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
+    inputs = [name for name in names if str(engine.get_tensor_mode(name)).endswith("INPUT")]
+    return inputs, [name for name in names if name not in inputs]
+
+
+def volume(shape: Shape) -> int:
+    """Return the number of elements."""
+    return math.prod(shape)

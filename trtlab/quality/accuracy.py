@@ -1,0 +1,138 @@
+"""Top-1 and top-5 on a validation split, and what a faster engine loses, with how sure that is."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trtcpu.errors import InputError
+from trtlab.engines.tensors import check_finite
+from trtlab.images.preprocessing import IMAGENET, Preprocessing
+
+if TYPE_CHECKING:
+    from helpers.data import DataSet
+
+__all__ = ["Accuracy", "AccuracyLoss", "accuracy_loss", "evaluate", "evaluate_all", "score"]
+
+Predict = Callable[[np.ndarray], np.ndarray]
+
+_Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Top-1 and top-5 in percent; `correct` [num_samples] says for which images the first class was right."""
+
+    top1: float
+    top5: float
+    num_samples: int
+    correct: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures without the per-image array."""
+        return {"top1": self.top1, "top5": self.top5, "num_samples": self.num_samples}
+
+
+@dataclass(frozen=True)
+class AccuracyLoss:
+    """Loss of top-1 in percentage points (positive: worse than the reference), with its 95 % confidence interval."""
+
+    points: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the loss as JSON can hold it."""
+        return {"points": self.points, "low": self.low, "high": self.high}
+
+
+def evaluate(
+    predict: Predict,
+    data: "DataSet",
+    num_samples: int | None = 1000,
+    batch_size: int = 8,
+    preprocessing: Preprocessing = IMAGENET,
+) -> Accuracy:
+    """Return the accuracy of `predict`, which maps images [N, channels, height, width] to scores [N, C]."""
+    return evaluate_all({"model": predict}, data, num_samples, batch_size, preprocessing)["model"]
+
+
+def evaluate_all(
+    predictors: Mapping[str, Predict],
+    data: "DataSet",
+    num_samples: int | None = 1000,
+    batch_size: int = 8,
+    preprocessing: Preprocessing = IMAGENET,
+    progress: Callable[[int], None] = lambda done: None,
+) -> dict[str, Accuracy]:
+    """Return each predictor's accuracy on the same validation images, which are read and preprocessed once.
+
+    Args:
+        progress: called with the number of images done, after each batch.
+
+    Raises:
+        InputError: bad numbers, no images, or an engine with fewer outputs than the data has classes.
+    """
+    if batch_size < 1 or (num_samples is not None and num_samples < 1):
+        raise InputError(f"cannot evaluate {num_samples} images in batches of {batch_size}; both must be 1 or more")
+    images = data.images("validation", limit=num_samples)
+    if not images:
+        raise InputError(f"data set {data.name} has no validation images")
+    labels = np.array([label for _, label in images])
+    ranks: dict[str, list[np.ndarray]] = {name: [] for name in predictors}
+    for start in range(0, len(images), batch_size):
+        batch = preprocessing.load_batch([path for path, _ in images[start : start + batch_size]])
+        for name, predict in predictors.items():
+            ranks[name].append(_ranks(name, predict(batch), labels[start : start + batch_size]))
+        progress(start + len(batch))
+    return {name: _accuracy(np.concatenate(found)) for name, found in ranks.items()}
+
+
+def score(outputs: np.ndarray, labels: np.ndarray) -> Accuracy:
+    """Return the accuracy of scores [N, C] against labels [N]."""
+    return _accuracy(_ranks("the model", outputs, labels))
+
+
+def accuracy_loss(reference: Accuracy, other: Accuracy) -> AccuracyLoss:
+    """Return how many points of top-1 `other` loses against `reference` on the same images.
+
+    The images on which exactly one of the two is right carry all the information. The interval is Bonett and Price's
+    adjusted Wald interval for paired proportions (Journal of Educational and Behavioral Statistics 37, 2012), which
+    keeps its coverage where there are few such images.
+
+    Raises:
+        InputError: the two were measured on different numbers of images.
+    """
+    if len(reference.correct) != len(other.correct):
+        counts = f"{len(reference.correct)} images with {len(other.correct)}"
+        raise InputError(f"cannot pair {counts}; evaluate both engines on the same images")
+    number = len(reference.correct)
+    lost = int(np.sum(reference.correct & ~other.correct))
+    gained = int(np.sum(other.correct & ~reference.correct))
+    p_lost, p_gained = (lost + 1) / (number + 2), (gained + 1) / (number + 2)
+    centre = p_lost - p_gained
+    half = _Z95 * math.sqrt((p_lost + p_gained - centre**2) / (number + 2))
+    return AccuracyLoss(
+        points=100 * (lost - gained) / number,
+        low=100 * max(-1.0, centre - half),
+        high=100 * min(1.0, centre + half),
+    )
+
+
+def _ranks(name: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return how many classes score above the right one, [N]; a tie counts as topk does: the lower index first."""
+    if outputs.ndim != 2 or labels.max(initial=0) >= outputs.shape[1]:
+        raise InputError(
+            f"{name} gives outputs of shape {list(outputs.shape)}, but labels go up to {labels.max()}; "
+            "choose the --data that the model was trained on"
+        )
+    check_finite(outputs, f"the output of {name}")
+    own = outputs[np.arange(len(labels)), labels][:, None]
+    earlier = np.arange(outputs.shape[1]) < labels[:, None]
+    return ((outputs > own) | ((outputs == own) & earlier)).sum(axis=1)
+
+
+def _accuracy(ranks: np.ndarray) -> Accuracy:
+    return Accuracy(100 * float((ranks < 1).mean()), 100 * float((ranks < 5).mean()), len(ranks), ranks < 1)

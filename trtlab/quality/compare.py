@@ -1,0 +1,130 @@
+"""How far the outputs of two engines are apart."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trtcpu.errors import InputError
+from trtlab.building.calibration_data import open_inputs
+from trtlab.engines.inference import InferenceEngine
+from trtlab.engines.tensors import check_finite, examples, volume
+
+__all__ = ["Drift", "compare_engines", "drift"]
+
+_MOST_NOISE = 2**30
+"""Elements of the noise that engines are compared on where there are no data."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Differences of outputs `b` against outputs `a`.
+
+    `relative` is the norm of the difference over the norm of `a`; `cosine` the mean over the images of the cosine
+    between the two output vectors; `top1_agreement_percent` the share of images with the same first class, None where
+    the outputs are not [N, C] with C above 1.
+    """
+
+    num_samples: int
+    max_absolute: float
+    mean_absolute: float
+    relative: float
+    cosine: float
+    min_cosine: float
+    top1_agreement_percent: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the drift as JSON can hold it."""
+        return asdict(self)
+
+
+def drift(a: np.ndarray, b: np.ndarray, names: tuple[str, str] = ("the output of a", "the output of b")) -> Drift:
+    """Return the drift between outputs [N, …] of the same N samples, N at least 1, computed in float64.
+
+    `names` are what an error calls them.
+
+    Raises:
+        InputError: the shapes differ, or an engine gave values that are not finite.
+    """
+    if a.shape != b.shape:
+        raise InputError(f"the engines give {list(a.shape)} and {list(b.shape)}; compare engines of the same model")
+    for name, outputs in zip(names, (a, b), strict=True):
+        check_finite(outputs, name)
+    classes = a.ndim == 2 and a.shape[1] > 1
+    a, b = (outputs.reshape(len(outputs), -1).astype(np.float64) for outputs in (a, b))
+    difference = np.abs(a - b)
+    cosine = _cosine(a, b)
+    return Drift(
+        num_samples=len(a),
+        max_absolute=float(difference.max()),
+        mean_absolute=float(difference.mean()),
+        relative=float(np.linalg.norm(difference) / max(np.linalg.norm(a), np.finfo(np.float64).tiny)),
+        cosine=float(cosine.mean()),
+        min_cosine=float(cosine.min()),
+        top1_agreement_percent=float((a.argmax(axis=1) == b.argmax(axis=1)).mean() * 100) if classes else None,
+    )
+
+
+def compare_engines(
+    a: InferenceEngine,
+    b: InferenceEngine,
+    data: str | Path | None = None,
+    *,
+    num_samples: int = 128,
+    batch_size: int = 16,
+) -> dict[str, Drift]:
+    """Return each output's drift on the first samples of a .npy tensor, or of an .npz of named inputs.
+
+    Without data, on seeded noise: integers below the number of rows that they look up in.
+
+    Raises:
+        InputError: the engines or the data do not fit each other.
+    """
+    taken = [{name: (spec.dtype, spec.best[1:]) for name, spec in engine.inputs.items()} for engine in (a, b)]
+    if taken[0] != taken[1]:
+        raise InputError(f"the engines take {_inputs(a)} and {_inputs(b)}; compare the same model")
+    if a.output_names != b.output_names:
+        raise InputError(f"the engines give {a.output_names} and {b.output_names}; compare the same model")
+    if num_samples < 1 or batch_size < 1:
+        raise InputError(f"cannot compare on {num_samples} images in batches of {batch_size}; both must be 1 or more")
+    if data is None:
+        _check_noise(a, num_samples)
+    samples = examples(a.inputs, num_samples) if data is None else open_inputs(data, a.inputs)
+    samples = {name: array[:num_samples] for name, array in samples.items()}
+    if not all(len(array) for array in samples.values()):
+        raise InputError(f"{data} holds no images; make it with trtlab calib-data")
+    for name, array in samples.items():
+        check_finite(array, f"{name} of {data}", "make it again with trtlab calib-data")
+    found = [_outputs(engine, samples, batch_size) for engine in (a, b)]
+    return {
+        name: drift(found[0][name], found[1][name], (f"output {name} of {a.name}", f"output {name} of {b.name}"))
+        for name in a.output_names
+    }
+
+
+def _check_noise(engine: InferenceEngine, number: int) -> None:
+    """Raise InputError where so much noise would take gigabytes."""
+    sample = sum(volume(spec.best[1:]) for spec in engine.inputs.values())
+    if number * sample > _MOST_NOISE:
+        size = number * sample * 4 / 1e9
+        raise InputError(f"{number:,} samples of noise take {size:,.0f} GB; give --n {_MOST_NOISE // sample} at most")
+
+
+def _inputs(engine: InferenceEngine) -> str:
+    return " and ".join(f"{spec.name} {spec.dtype} {list(spec.best[1:])}" for spec in engine.inputs.values())
+
+
+def _outputs(engine: InferenceEngine, samples: Mapping[str, np.ndarray], batch_size: int) -> dict[str, np.ndarray]:
+    number = len(next(iter(samples.values())))
+    parts = [
+        engine.predict_all({name: np.asarray(array[start : start + batch_size]) for name, array in samples.items()})
+        for start in range(0, number, batch_size)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in engine.output_names}
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return (a * b).sum(axis=1) / np.maximum(norms, np.finfo(np.float64).tiny)

@@ -1,0 +1,179 @@
+"""Parts of the report's charts: a canvas with its heading, bars with their values, names that do not overlap."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from helpers.plots import INK, SOFT, colour
+from trtlab.report.results import Results, base_name
+
+__all__ = [
+    "STYLE",
+    "Bar",
+    "bars",
+    "beside",
+    "canvas",
+    "end_labels",
+    "figures",
+    "name_rows",
+    "plain_numbers",
+    "spread",
+    "tint",
+    "wrapped",
+]
+
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8a8f98",
+    "axes.labelcolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.axisbelow": True,
+    "xtick.color": "#50555e",
+    "ytick.color": INK,
+    "grid.color": "#e4e6ea",
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "trtlab",
+    "text.parse_math": False,
+}
+
+_HEAD_SIZE, _SUBTITLE_SIZE, _LABEL_SIZE = 14, 9, 9.5
+_HEAD_INCHES, _SUBTITLE_INCHES = 0.27, 0.18
+_NAME_WIDTH, _NAME_LINES = 28, 2
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar from 0 to `value`, its number as text, its colour, and the end of a thin line beyond it, if it has one."""
+
+    name: str
+    value: float
+    text: str
+    colour: str
+    tail: float | None = None
+
+    @property
+    def end(self) -> float:
+        """Where bar and line end."""
+        return max(self.value, self.tail or 0.0)
+
+
+def canvas(
+    results: Results, title: str, widths: Sequence[float], size: tuple[float, float], rows: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with rows of axes of these relative widths, below a heading: title, model, data and device.
+
+    `size` is that of the figure in inches, the heading not included.
+    """
+    heads = textwrap.wrap(title, int(8.5 * size[0]))
+    lines = textwrap.wrap(f"{results.subject} · {results.where}", int(12 * size[0]))
+    head = 0.2 + _HEAD_INCHES * len(heads) + _SUBTITLE_INCHES * len(lines)
+    height = size[1] + head
+    figure, axes = plt.subplots(
+        rows, len(widths), figsize=(size[0], height), squeeze=False, layout="constrained", width_ratios=widths
+    )
+    figure.get_layout_engine().set(rect=(0.01, 0.01, 0.98, 0.98 - head / height), wspace=0.08, hspace=0.08)
+    top = 1 - 0.14 / height
+    figure.text(0.015, top, "\n".join(heads), fontsize=_HEAD_SIZE, fontweight="bold", color="#1c1f24", va="top")
+    top -= _HEAD_INCHES * len(heads) / height
+    figure.text(0.015, top, "\n".join(lines), fontsize=_SUBTITLE_SIZE, color=SOFT, va="top")
+    return figure, list(axes.flat)
+
+
+def tint(name: str) -> str:
+    """Return the colour of a row's engine, whatever the row is from."""
+    return colour(base_name(name))
+
+
+def wrapped(name: str, width: int = _NAME_WIDTH, most: int = _NAME_LINES) -> str:
+    """Return a name in at most `most` lines; a longer one loses its end."""
+    lines = textwrap.wrap(name, width) or [""]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], lines[most - 1][: width - 1] + "…"]
+    return "\n".join(lines)
+
+
+def name_rows(axis: Axes, names: Sequence[str]) -> list[int]:
+    """Write the names beside the vertical axis, the first on top; return their heights."""
+    places = list(range(len(names) - 1, -1, -1))
+    axis.set_yticks(places, [wrapped(name) for name in names])
+    axis.set_ylim(-0.6, len(names) - 0.4)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(axis="x")
+    return places
+
+
+def bars(axis: Axes, rows: Sequence[Bar]) -> None:
+    """Draw horizontal bars, the first on top."""
+    for place, bar in zip(name_rows(axis, [bar.name for bar in rows]), rows, strict=True):
+        axis.barh(place, bar.value, color=bar.colour, height=0.68)
+        if bar.tail is not None:
+            axis.plot([bar.value, bar.tail], [place, place], color=INK, linewidth=1)
+        beside(axis, bar.text, bar.end, place)
+    axis.set_xlim(0, 1.38 * max(bar.end for bar in rows))
+    plain_numbers(axis.xaxis)
+
+
+def beside(axis: Axes, text: str, x: float, y: float, gap: int = 4) -> None:
+    """Write `text` beside a point, `gap` points to the right, on a light ground: lines behind it do not disturb."""
+    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.6}
+    axis.annotate(text, (x, y), (gap, 0), textcoords="offset points", va="center", fontsize=9, bbox=ground)
+
+
+def plain_numbers(axis: Axis, ticks: int = 5) -> None:
+    """Let an axis have few ticks at round numbers, with thousands separated."""
+    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def figures(value: float) -> str:
+    """Return at least three significant figures, never with an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
+
+
+def spread(wanted: Sequence[float], least: float, low: float) -> list[float]:
+    """Return positions near `wanted`, at least `least` apart and none below `low`, in the order of `wanted`.
+
+    What would overlap becomes a group, which stands as near to the middle of its points as it can.
+    """
+
+    def start(group: Sequence[int]) -> float:
+        middle = sum(wanted[index] for index in group) / len(group)
+        return max(low, middle - least * (len(group) - 1) / 2)
+
+    groups: list[list[int]] = []
+    for index in sorted(range(len(wanted)), key=wanted.__getitem__):
+        groups.append([index])
+        while len(groups) > 1 and start(groups[-1]) < start(groups[-2]) + least * len(groups[-2]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    places = {index: start(group) + number * least for group in groups for number, index in enumerate(group)}
+    return [places[index] for index in range(len(wanted))]
+
+
+def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str, str]) -> None:
+    """Write each series' text beside its last point (x, y), pushed apart where they would overlap."""
+    axis.figure.canvas.draw()  # the height of the axis is known only then
+    low, high = axis.get_ylim()
+    lines = max(text.count("\n") + 1 for text in texts.values())
+    pixels = 1.35 * lines * _LABEL_SIZE * axis.figure.dpi / 72
+    least = pixels * (high - low) / axis.get_window_extent().height
+    for name, height in zip(ends, spread([y for _, y in ends.values()], least, low), strict=True):
+        line = {"arrowstyle": "-", "color": tint(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
+        line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
+        font = {"color": tint(name), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
+        place = (ends[name][0] * 1.12, height)
+        axis.annotate(texts[name], ends[name], place, annotation_clip=False, arrowprops=line, **font)

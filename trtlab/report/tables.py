@@ -1,0 +1,180 @@
+"""The report's tables: rows of numbers to rows of text, one place for both reports."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from trtlab.report.results import MOST_APART, Results, accuracy_table, base_name, measurement_table, pretty_name
+from trtlab.stats import TAILS, least_calls
+
+__all__ = ["Table", "report_tables"]
+
+SLOWEST_LAYERS = 5
+SIGN = "‡"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as both reports print it: cells are text; the first `words` columns read from the left.
+
+    A line is drawn where the column called `group` changes.
+    """
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    note: str = ""
+    words: int = 1
+    group: str = ""
+
+
+def report_tables(results: Results) -> list[Table]:
+    """Return the tables of what was measured, in the report's order."""
+    made = (table(results) for table in (_latencies, _rates, _accuracies, _checks, _builds, _layers))
+    return [table for table in made if table]
+
+
+Columns = dict[str, tuple[str, Callable[[Any], str]]]
+
+
+def _ms(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3g}"
+
+
+_LATENCY_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "ran": ("ran in", str),
+    "batch": ("batch", "{:.0f}".format),
+    "iterations": ("n calls", "{:,.0f}".format),
+    "mean_ms": ("mean ms", _ms),
+    "median_ms": ("median ms", _ms),
+    "p90_ms": ("p90 ms", _ms),
+    "p95_ms": ("p95 ms", _ms),
+    "p99_ms": ("p99 ms", _ms),
+    "std_ms": ("std ms", "{:.2f}".format),
+}
+_RATE_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "ran": ("ran in", str),
+    "batch": ("batch", "{:.0f}".format),
+    "executions": ("n executions", "{:,.0f}".format),
+    "images_per_s": ("images/s", "{:,.1f}".format),
+    "speedup": ("speed-up", "{:.2f}×".format),
+    "size_bytes": ("file MB", lambda value: f"{value / 1e6:.1f}"),
+    "peak_memory_bytes": ("peak memory MB", lambda value: f"{value / 1e6:,.0f}"),
+}
+_ACCURACY_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "num_samples": ("n images", "{:,.0f}".format),
+    "top1": ("top-1 %", "{:.2f}".format),
+    "top5": ("top-5 %", "{:.2f}".format),
+    "loss": ("loss, points", "{:+.2f}".format),
+    "loss_low": ("from", "{:+.2f}".format),
+    "loss_high": ("to", "{:+.2f}".format),
+    "changed": ("images judged otherwise", "{:.0f}".format),
+}
+
+
+def _latencies(results: Results) -> Table | None:
+    if not any(row.typical_ms for row in results.rows):
+        return None
+    needs = ", ".join(f"p{percent} {least_calls(percent)}" for percent in TAILS)
+    note = f"Times are for one batch, over n calls. Calls that a percentile needs: {needs}; – where there were fewer."
+    note += _contradicts(results)
+    return _formatted("Latency", _with_titles(measurement_table(results), results), _LATENCY_COLUMNS, note, "batch", 2)
+
+
+def _rates(results: Results) -> Table | None:
+    if not any(row.images_per_s or row.size_bytes for row in results.rows):
+        return None
+    base = pretty_name(results.baseline)
+    note = f"Speed-up is throughput over {base}'s at the same batch, in the same run."
+    if not any(row.speedup for row in results.rows):
+        note = f"No speed-up: {base} was not measured on this device."
+    if results.machines:
+        note += f" {', '.join(results.machines)}: other machines, whose rows have none here."
+    for name, where in results.visitors.items():
+        if base_name(name) != name:
+            continue
+        note += f" {pretty_name(name)} ran on {where}: it has none, and its memory is the process's."
+    note += _contradicts(results)
+    table = _with_titles(measurement_table(results), results)
+    return _formatted("Throughput, size and memory", table, _RATE_COLUMNS, note, "batch", 2)
+
+
+def _contradicts(results: Results) -> str:
+    said = f" {SIGN}: throughput and latency are more than {MOST_APART:g} times apart; measure again."
+    return said if results.contradictions else ""
+
+
+def _with_titles(frame: pd.DataFrame, results: Results) -> pd.DataFrame:
+    """Add what a row is called; where it contradicts itself, a sign says so."""
+    wrong = {(row.name, row.batch) for row in results.contradictions}
+    places = zip(frame["name"], frame.get("batch", [None] * len(frame)), strict=True)
+    return frame.assign(title=[results.title(name) + f" {SIGN}" * ((name, batch) in wrong) for name, batch in places])
+
+
+def _accuracies(results: Results) -> Table | None:
+    if not results.accuracy:
+        return None
+    base = pretty_name(results.baseline)
+    note = f"Loss is {base}'s top-1 less this one's, in points, with its 95 % interval (same images, paired)."
+    left_out = [name for name in results.names if name not in {row.name for row in results.accuracy}]
+    if left_out:
+        note += f" Not evaluated: {', '.join(map(results.title, left_out))}."
+    return _formatted("Accuracy", _with_titles(accuracy_table(results), results), _ACCURACY_COLUMNS, note)
+
+
+def _checks(results: Results) -> Table | None:
+    if not results.checks:
+        return None
+    rows = [["✓" if row.passed else "✗", results.title(row.name), row.what, row.message] for row in results.checks]
+    return Table("Checks", ["", "engine", "what was checked", "found"], rows, words=4)
+
+
+def _builds(results: Results) -> Table | None:
+    if not results.builds:
+        return None
+    rows = [
+        [
+            results.title(build.name), build.precision.upper(), build.profile, f"{build.layers}",
+            build.layer_precisions, build.calibration, f"{build.seconds:.1f}",
+        ]
+        for build in results.builds
+    ]  # fmt: skip
+    columns = ["engine", "asked", "batches min–opt–max", "layers", "layers run in", "calibrated", "build s"]
+    return Table("Engines", columns, rows, "Layers are counted after fusion, as the engine's inspector gives them.")
+
+
+def _layers(results: Results) -> Table | None:
+    if not results.layers:
+        return None
+    slowest = sorted(results.layers, key=lambda layer: -layer.time_ms)[:SLOWEST_LAYERS]
+    rows = [
+        [
+            layer.layer, layer.layer_type, layer.precision, f"{layer.time_ms:.3f}", f"{layer.share_percent:.1f}",
+            _or_dash(layer.intensity), layer.bound or "–", _or_dash(layer.roof_percent),
+        ]
+        for layer in slowest
+    ]  # fmt: skip
+    first = slowest[0]
+    title = f"Slowest layers of {results.title(first.name)} at batch {first.batch}"
+    columns = ["layer", "type", "precision", "ms", "share %", "FLOP/byte", "bound by", "% of roof"]
+    note = f"ms is the median of {first.executions} executions. " if first.executions else ""
+    note += "The roofline was measured on this machine in the same run."
+    return Table(title, columns, rows, note, words=3)
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}"
+
+
+def _formatted(title: str, frame: pd.DataFrame, columns: Columns, note: str, group: str = "", words: int = 1) -> Table:
+    """Return the columns of `frame` as text; what was not measured is a dash."""
+    rows = [
+        ["–" if pd.isna(record[key]) else text(record[key]) for key, (_, text) in columns.items()]
+        for record in frame.to_dict("records")
+    ]
+    return Table(title, [header for header, _ in columns.values()], rows, note, words, group)

@@ -1,0 +1,62 @@
+"""Checks of built engines: outputs against PyTorch within a tolerance by precision, and the profile's limits."""
+
+from pathlib import Path
+
+import numpy as np
+
+from helpers.outputs import relative_error
+from trtcpu.errors import LabError
+from trtlab.engines.engine_log import LOG
+from trtlab.engines.inference import InferenceEngine
+from trtlab.report.results import CheckRow
+
+__all__ = ["TOLERANCES", "check_engine"]
+
+TOLERANCES: dict[str, float] = {
+    "fp32": 1e-4,
+    "tf32": 1e-2,
+    "bf16": 5e-2,
+    "fp16": 5e-2,
+    "int8": 2e-1,
+    "int8+fp16": 2e-1,
+}
+"""Largest relative error of the outputs, by precision; a wrong engine is near 1.
+
+Seen on ResNet-50 for fp32, tf32, fp16 and int8: TensorRT 8.6 on an H200 1e-6, 1.6e-3, 2.8e-3, 3.4e-2; OpenVINO, whose
+FP16 runs in BF16, 1e-6, –, 5e-3, 2.2e-2.
+"""
+
+
+def check_engine(name: str, path: Path, precision: str, images: np.ndarray, reference: np.ndarray) -> list[CheckRow]:
+    """Check one engine on `images` [N, 3, S, S] against PyTorch's outputs `reference` [N, C].
+
+    A failure, also to load or run, is a row and is not raised.
+    """
+    try:
+        with InferenceEngine(path) as engine:
+            return [_outputs(name, engine, precision, images, reference), _refusal(name, engine)]
+    except LabError as error:
+        return [CheckRow(name, "loads and runs", False, message=str(error))]
+
+
+def _outputs(name: str, engine: InferenceEngine, precision: str, images: np.ndarray, reference: np.ndarray) -> CheckRow:
+    """Run the images one by one and as one batch; the worse of the two counts."""
+    limit = TOLERANCES[precision]
+    errors = [relative_error(engine.predict(images), reference)]
+    if engine.min_batch == 1:
+        singly = np.concatenate([engine.infer(images[row : row + 1]) for row in range(len(images))])
+        errors.append(relative_error(singly, reference))
+    worst = max(errors)
+    message = f"relative error {worst:.1e}, allowed {limit:.0e}"
+    value = worst if np.isfinite(worst) else None
+    what = f"outputs equal PyTorch's at batch 1 and {len(images)}"
+    return CheckRow(name, what, value is not None and value <= limit, value, limit, message)
+
+
+def _refusal(name: str, engine: InferenceEngine) -> CheckRow:
+    """One image more than the profile allows must be refused by the engine itself."""
+    over = engine.max_batch + 1
+    with LOG.collect():
+        accepted = engine.context.set_input_shape(engine.input_name, (over, *engine.sample_shape))
+    message = f"batch {over} was {'accepted' if accepted else 'refused'}; the profile ends at {engine.max_batch}"
+    return CheckRow(name, "a batch outside the profile is refused", not accepted, message=message)

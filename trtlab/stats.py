@@ -1,0 +1,89 @@
+"""Latency statistics over a run's per-query times.
+
+Percentiles interpolate linearly between the two nearest ranks, as `numpy.percentile` does by default, in every table,
+JSON and log of ours (NVIDIA's trtexec picks a rank instead). A percentile p of a summary needs 1 / (1 - p) calls, so
+that one lies beyond it: p99 of 20 calls would only be the slowest of them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trtcpu.errors import InputError
+
+__all__ = ["TAILS", "LatencyStats", "least_calls", "percentile", "tail"]
+
+TAILS = (90, 95, 99)
+"""The percentiles of a summary."""
+
+
+def percentile(values: Sequence[float] | np.ndarray, percent: float) -> float:
+    """Return the `percent`-th percentile (0 to 100) of `values`, linear between ranks (Hyndman and Fan's type 7).
+
+    Raises:
+        InputError: no values, or `percent` outside 0 to 100.
+    """
+    if not 0 <= percent <= 100:
+        raise InputError(f"a percentile lies between 0 and 100, not at {percent}")
+    ordered = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    if not ordered.size:
+        raise InputError("no times were measured, so there is no percentile; run at least one iteration")
+    position = (ordered.size - 1) * percent / 100
+    low = math.floor(position)
+    high = min(low + 1, ordered.size - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (position - low))
+
+
+def least_calls(percent: float) -> int:
+    """Return how many calls the `percent`-th percentile (below 100) needs: 10 for p90, 20 for p95, 100 for p99."""
+    return math.ceil(round(100 / (100 - percent), 6))
+
+
+def tail(values: Sequence[float] | np.ndarray, percent: float) -> float | None:
+    """Return the percentile, or None where there are fewer than `least_calls` of them."""
+    return percentile(values, percent) if np.size(values) >= least_calls(percent) else None
+
+
+@dataclass(frozen=True)
+class LatencyStats:
+    """Statistics of one run's latencies in milliseconds; `std_ms` is the population's standard deviation (ddof 0).
+
+    A percentile is None where `count` calls cannot give it.
+    """
+
+    count: int
+    mean_ms: float
+    median_ms: float
+    p90_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    std_ms: float
+    min_ms: float
+    max_ms: float
+
+    @classmethod
+    def from_ms(cls, times_ms: Sequence[float] | np.ndarray) -> "LatencyStats":
+        """Summarise per-query times in milliseconds.
+
+        Raises:
+            InputError: no times, or a time that is negative or not finite.
+        """
+        times = np.asarray(times_ms, dtype=np.float64).ravel()
+        if not times.size:
+            raise InputError("no times were measured; run at least one iteration")
+        if not np.isfinite(times).all() or times.min() < 0:
+            raise InputError("a measured time is negative or not finite; measure again with a monotonic clock")
+        p90, p95, p99 = (tail(times, percent) for percent in TAILS)
+        return cls(
+            count=times.size,
+            mean_ms=float(times.mean()),
+            median_ms=percentile(times, 50),
+            p90_ms=p90,
+            p95_ms=p95,
+            p99_ms=p99,
+            std_ms=float(times.std()),
+            min_ms=float(times.min()),
+            max_ms=float(times.max()),
+        )

@@ -1,0 +1,308 @@
+"""Benchmarks that can be compared: every runner is timed in the same run, in turns, with synchronised clocks.
+
+How a time is taken: buffers resident, one host clock around enqueue and synchronise, the garbage collector off, the
+warm-up not counted. Runners take turns in blocks of about 0.1 s, so that a machine's drift hits all alike; where
+executions are short, the first ones of a turn are not counted (caches and threads settle).
+"""
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any, Protocol
+
+from helpers.files import write_json
+from trtcpu.errors import InputError
+from trtlab.stats import TAILS, LatencyStats, least_calls
+from trtlab.timing.runners import Runner
+
+__all__ = ["BenchOptions", "BenchResult", "bench", "write_bench_json", "write_bench_log"]
+
+BLOCK_MS = 100.0
+SETTLE_BELOW_MS = 50.0
+SETTLE_MS = 3.0
+LEAST_BLOCKS = 5
+LEAST_CALLS = 3
+TRTEXEC_ITERATIONS = 10
+
+Progress = Callable[[str, int, int], None]
+
+_MOST = 1e9
+"""The longest time that is no slip of the finger, in seconds or milliseconds."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How long to measure each runner at each batch: at least `iterations` calls and `duration_s` seconds.
+
+    From `limit_s` seconds on, missing calls are not waited for (except the first three), so a result can have fewer.
+    """
+
+    batch_sizes: tuple[int, ...] = (1, 4, 8, 16, 32)
+    iterations: int = 1000
+    warmup_ms: float = 200.0
+    duration_s: float = 0.0
+    limit_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        wrong = [batch for batch in self.batch_sizes if batch < 1]
+        if wrong or not self.batch_sizes:
+            raise InputError(f"--batch-sizes must be 1 or more, found {wrong or 'none'}; try --batch-sizes 1 8 32")
+        if self.iterations < 1:
+            raise InputError(f"--iterations must be 1 or more, not {self.iterations}")
+        times = {"--warmup (ms)": self.warmup_ms, "--duration (s)": self.duration_s, "--limit (s)": self.limit_s}
+        for name, value in times.items():
+            if not 0 <= value <= _MOST:
+                raise InputError(f"{name} must be 0 to {_MOST:g}, not {value}")
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """One runner at one batch. `images_per_s` counts back-to-back executions: batch / mean latency."""
+
+    name: str
+    batch: int
+    stats: LatencyStats
+    images_per_s: float
+    size_bytes: int | None
+    peak_memory_bytes: int | None
+    precision: str
+    device: str
+    ran_in: str | None = None
+    tensorrt_version: str | None = None
+    input_name: str = "input"
+    sample_shape: tuple[int, ...] = ()
+    warmup_queries: int = 0
+    warmup_ms: float = 0.0
+    times_ms: list[float] = field(default_factory=list, repr=False)
+    enqueue_ms: list[float] = field(default_factory=list, repr=False)
+
+    def row(self) -> dict[str, Any]:
+        """Return the result as the JSON row: names, and every figure with its unit in the key."""
+        figures = {key: value for key, value in vars(self.stats).items() if key != "count"}
+        return {
+            "name": self.name,
+            "batch": self.batch,
+            "precision": self.precision,
+            "ran_in": self.ran_in,
+            "device": self.device,
+            "iterations": self.stats.count,
+            **figures,
+            "images_per_s": self.images_per_s,
+            "size_bytes": self.size_bytes,
+            "peak_memory_bytes": self.peak_memory_bytes,
+        }
+
+
+@dataclass
+class _Turn:
+    """A runner's state while a batch is measured."""
+
+    runner: Runner
+    warmup_queries: int = 0
+    expected_ms: float = 1.0
+    times_ms: list[float] = field(default_factory=list)
+    enqueue_ms: list[float] = field(default_factory=list)
+
+    def missing(self, options: BenchOptions) -> int:
+        """Return how many executions are still to be timed; seconds are converted by the time of an execution."""
+        done, spent_ms = len(self.times_ms), math.fsum(self.times_ms)
+        ends = (options.duration_s, options.limit_s)
+        for_duration, until_limit = (math.ceil((end * 1e3 - spent_ms) / self.expected_ms) for end in ends)
+        return max(0, LEAST_CALLS - done, for_duration, min(options.iterations - done, until_limit))
+
+
+def bench(
+    runners: Sequence[Runner],
+    options: BenchOptions,
+    *,
+    memory: Callable[[Runner, Sequence[int]], dict[int, int]] | None = None,
+    progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
+) -> list[BenchResult]:
+    """Time every runner at every batch size that its profile allows.
+
+    Args:
+        memory: gives peak bytes by batch size for a runner (memory_probe.peak_memory); None leaves memory out.
+        progress: called with a label, executions done and executions planned.
+        note: called with one line for each batch size that a runner cannot run, or that the limit cut short.
+
+    Returns:
+        Results ordered by batch size, then as `runners`.
+
+    Raises:
+        InputError: nothing to run, two runners of one name, or no batch size that any runner can run.
+    """
+    _check_names(runners)
+    batches = sorted(set(options.batch_sizes))
+    plan = {batch: [runner for runner in runners if _fits(runner, batch, note)] for batch in batches}
+    if not any(plan.values()):
+        ranges = "; ".join(f"{runner.name} takes {runner.min_batch} to {runner.max_batch}" for runner in runners)
+        raise InputError(f"no engine takes any of the batch sizes {list(plan)}: {ranges}")
+    peaks = _peak_memory(plan, memory)
+    results = []
+    for batch, fitting in plan.items():
+        for turn in _measure(fitting, batch, options, progress) if fitting else ():
+            results.append(_result(turn, batch, options, peaks.get((turn.runner.name, batch))))
+            _say_if_short(results[-1], options, note)
+    return results
+
+
+def _say_if_short(result: BenchResult, options: BenchOptions, note: Callable[[str], None] | None) -> None:
+    count = result.stats.count
+    if note and count < options.iterations:
+        lost = [f"p{percent}" for percent in TAILS if count < least_calls(percent) <= options.iterations]
+        without = f"; too few for {' and '.join(lost)}" if lost else ""
+        note(
+            f"{result.name} at batch {result.batch}: {count} of {options.iterations} calls within the limit of "
+            f"{options.limit_s:g} s{without}"
+        )
+
+
+def _check_names(runners: Sequence[Runner]) -> None:
+    names = [runner.name for runner in runners]
+    if not names:
+        raise InputError("there is nothing to benchmark; give --engine, --engines, --pytorch or --ort")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"two things to benchmark are called {', '.join(twice)}; rename one of the files")
+
+
+def _fits(runner: Runner, batch: int, note: Callable[[str], None] | None) -> bool:
+    fits = runner.min_batch <= batch <= runner.max_batch
+    if not fits and note:
+        note(f"{runner.name} skips batch {batch}: its profile takes {runner.min_batch} to {runner.max_batch}")
+    return fits
+
+
+def _peak_memory(
+    plan: dict[int, list[Runner]], memory: Callable[[Runner, Sequence[int]], dict[int, int]] | None
+) -> dict[tuple[str, int], int]:
+    """Measure before anything is timed, so that the measuring disturbs no time."""
+    if memory is None:
+        return {}
+    runners = {runner.name: runner for fitting in plan.values() for runner in fitting}
+    peaks = {}
+    for name, runner in runners.items():
+        batches = [batch for batch, fitting in plan.items() if runner in fitting]
+        peaks.update({(name, batch): peak for batch, peak in memory(runner, batches).items()})
+    return peaks
+
+
+def _measure(runners: Sequence[Runner], batch: int, options: BenchOptions, progress: Progress | None) -> list[_Turn]:
+    turns = [_Turn(runner) for runner in runners]
+    for turn in turns:
+        turn.runner.bind(batch)
+        _warm_up(turn, options.warmup_ms)
+    with _no_garbage_collection():
+        waiting = list(turns)
+        while waiting:
+            for turn in waiting:
+                _block(turn, options)
+                if progress:
+                    done, planned = _done(turns, options)
+                    progress(f"batch {batch}: {turn.runner.name}", done, planned)
+            waiting = [turn for turn in waiting[1:] + waiting[:1] if turn.missing(options)]
+    return turns
+
+
+def _warm_up(turn: _Turn, warmup_ms: float) -> None:
+    """Run for `warmup_ms`, and at least twice: the first execution may still allocate or compile."""
+    start = time.perf_counter()
+    last = 0.0
+    while turn.warmup_queries < 2 or (time.perf_counter() - start) * 1e3 < warmup_ms:
+        last = _timed(turn.runner)[0]
+        turn.warmup_queries += 1
+    turn.expected_ms = max(last, 1e-3)
+
+
+def _block(turn: _Turn, options: BenchOptions) -> None:
+    """Take one turn: settle, then time as many executions as fit into a block."""
+    if turn.expected_ms < SETTLE_BELOW_MS:
+        for _ in range(max(1, round(SETTLE_MS / turn.expected_ms))):
+            turn.runner.run()
+    missing = turn.missing(options)
+    blocks = math.ceil((len(turn.times_ms) + missing) / LEAST_BLOCKS)
+    for _ in range(max(1, min(round(BLOCK_MS / turn.expected_ms), blocks, missing))):
+        total, enqueue = _timed(turn.runner)
+        turn.times_ms.append(total)
+        turn.enqueue_ms.append(enqueue)
+
+
+def _timed(runner: Runner) -> tuple[float, float]:
+    """Execute once; return milliseconds until the result is there, and until the call to start it returned."""
+    start = time.perf_counter()
+    runner.enqueue()
+    enqueued = time.perf_counter()
+    runner.synchronize()
+    end = time.perf_counter()
+    return (end - start) * 1e3, (enqueued - start) * 1e3
+
+
+def _done(turns: Sequence[_Turn], options: BenchOptions) -> tuple[int, int]:
+    """Return executions done and planned, of all turns."""
+    done = sum(len(turn.times_ms) for turn in turns)
+    return done, done + sum(turn.missing(options) for turn in turns)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) -> BenchResult:
+    runner, stats = turn.runner, LatencyStats.from_ms(turn.times_ms)
+    return BenchResult(
+        name=runner.name,
+        batch=batch,
+        stats=stats,
+        images_per_s=batch * 1e3 / max(stats.mean_ms, 1e-9),
+        size_bytes=runner.size_bytes,
+        peak_memory_bytes=peak,
+        precision=runner.precision,
+        ran_in=runner.ran_in,
+        device=runner.device,
+        tensorrt_version=runner.tensorrt_version,
+        input_name=runner.input_name,
+        sample_shape=tuple(runner.sample_shape),
+        warmup_queries=turn.warmup_queries,
+        warmup_ms=options.warmup_ms,
+        times_ms=turn.times_ms,
+        enqueue_ms=turn.enqueue_ms,
+    )
+
+
+class Measured(Protocol):
+    """A result with a row for JSON."""
+
+    def row(self) -> dict[str, Any]:
+        """Return the row."""
+
+
+def write_bench_json(path: str | Path, results: Sequence[Measured], engine: dict[str, str]) -> None:
+    """Write `{"engine", "measured", "versions", "rows"}`, which `trtlab report` reads; `engine` is describe()'s."""
+    from trtlab.versions import versions
+
+    made = {"engine": engine, "measured": date.today().isoformat(), "versions": versions()}
+    write_json(path, {**made, "rows": [result.row() for result in results]})
+
+
+def write_bench_log(path: str | Path, results: Sequence[BenchResult]) -> None:
+    """Write the results as trtexec would log them, one section an engine and batch."""
+    from helpers.files import atomic_write
+    from trtlab.trtexec.bench_log import LoggedRun, format_log
+
+    wanted = LoggedRun.__dataclass_fields__
+    runs = [LoggedRun(**{key: value for key, value in vars(result).items() if key in wanted}) for result in results]
+    atomic_write(path, format_log(runs))

@@ -1,0 +1,156 @@
+"""What `trtlab parse-log` does: turn any file that trtexec (or trtlab bench) wrote into one JSON object."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from trtcpu.errors import InputError
+from trtlab.trtexec.exports import summarise_export
+from trtlab.trtexec.log import METRICS, parse_log_text, read_text
+from trtlab.trtexec.run import LogRun
+
+__all__ = ["parse_file"]
+
+_ALWAYS = [metric for metric in METRICS.values() if metric != "end_to_end"]
+_KNOWN = {"fp32", "tf32", "fp16", "bf16", "int8", "fp8", "int4"}
+_FULL = {"fp32", "tf32"}
+_FLAGS = ("fp16", "bf16", "int8", "fp8", "int4")
+_SOURCE = re.compile(r"--(?:onnx|deploy|uff)=(\S+)")
+_NO_BATCH = "how many images a query had is not said, so images/s is open: give --batch"
+
+
+def parse_file(
+    path: str | Path,
+    model: str | None = None,
+    precision: str | None = None,
+    batch: int | None = None,
+    number: int | None = None,
+) -> dict[str, Any]:
+    """Read a log, an exportTimes or an exportProfile (told apart by content) and describe the run it holds.
+
+    Of several summaries in one log the last that agrees with `batch`, `precision` and `model` is taken, or the one with
+    this `number`, counted from 1; `notes` says so. What is not given is taken from the log, and None where a log does
+    not say it. Without a batch images/s is None.
+
+    Raises:
+        InputError: the file cannot be read, is none of the three, or is cut off; the batch is not positive; what was
+            given contradicts the log.
+    """
+    if batch is not None and batch < 1:
+        raise InputError(f"--batch must be 1 or more, not {batch}")
+    text = read_text(path)
+    exported = _as_json(text)
+    if exported is None:
+        runs = parse_log_text(text, str(path))
+        return {"source": str(path), **_from_log(runs, str(path), model, precision, batch, number)}
+    if number is not None:
+        raise InputError(f"{path} is JSON of one run; leave out --run")
+    summary = summarise_export(exported, str(path))
+    if "throughput_qps" in summary:
+        summary["images_per_s"] = None if batch is None else summary["throughput_qps"] * batch
+        summary["notes"] = [] if batch else [_NO_BATCH]
+    return {"source": str(path), "model": model, "precision": precision, "batch": batch, **summary}
+
+
+def _as_json(text: str) -> Any:
+    """Return the parsed text, or None when it is no JSON (a log's lines start with `[` as well)."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _chosen(
+    runs: list[LogRun], source: str, given: tuple[str | None, str | None, int | None], number: int | None
+) -> LogRun:
+    """Return the run with this number, else the last one that agrees with what was given, as far as any does."""
+    if number is not None:
+        if not 1 <= number <= len(runs):
+            raise InputError(f"--run {number}: {source} holds {len(runs)} runs; give 1 to {len(runs)}")
+        return runs[number - 1]
+    model, precision, batch = given
+    agree = (
+        lambda run: batch is None or run.batch in (None, batch),
+        lambda run: precision is None or (_allowed(run) or "").lower() == precision.lower(),
+        lambda run: model is None or model in (run.model or ""),
+    )
+    for rule in agree:
+        runs = [run for run in runs if rule(run)] or runs
+    return runs[-1]
+
+
+def _from_log(
+    runs: list[LogRun], source: str, model: str | None, precision: str | None, batch: int | None, number: int | None
+) -> dict[str, Any]:
+    run = _chosen(runs, source, (model, precision, batch), number)
+    _check(run, source, precision, batch)
+    notes = list(run.warnings)
+    if len(runs) > 1:
+        found = [run.model, run.precision, f"batch {run.batch}" if run.batch else None]
+        what = ", ".join(part for part in found if part) or "no model, precision or batch is logged"
+        place = runs.index(run) + 1
+        notes.append(f"the log holds {len(runs)} summaries; this is number {place}: {what} (--run takes another)")
+    taken = run.batch or batch
+    if taken is None:
+        notes.append(_NO_BATCH)
+    return {
+        "model": model or _model(run),
+        "precision": precision or _as_precision(_allowed(run)),
+        "batch": taken,
+        "format": "trtexec log",
+        "tensorrt_version": run.tensorrt_version,
+        "gpu": run.device,
+        "workspace_mb": run.workspace_mb,
+        "logged_precision": run.precision,
+        "command": run.command,
+        "passed": run.passed,
+        "queries": run.queries,
+        "streams": run.streams,
+        "throughput_qps": run.throughput_qps,
+        "images_per_s": None if taken is None else run.images_per_s(taken),
+        **dict.fromkeys(_ALWAYS),
+        **run.metrics,
+        "total_host_walltime_s": run.total_host_walltime_s,
+        "total_compute_s": run.total_compute_s,
+        "notes": notes,
+    }
+
+
+def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -> None:
+    """Raise InputError where the batch or the precision that was given is not the log's."""
+    if batch is not None and run.batch not in (None, batch):
+        raise InputError(f"--batch {batch} contradicts {source}: batch {run.batch} ran there; leave out --batch")
+    logged = _allowed(run)
+    if precision is None or logged is None:
+        return
+    asked, allowed = set(precision.lower().split("+")), set(logged.lower().split("+"))
+    if asked <= _KNOWN and (not asked - _FULL <= allowed or (asked <= _FULL and allowed - _FULL)):
+        raise InputError(f"--precision {precision} contradicts {source}: it says {logged}; leave out --precision")
+
+
+def _allowed(run: LogRun) -> str | None:
+    """Return the precisions that the build was allowed, as logged or asked for by flags ("FP32+INT8").
+
+    A run that loads an engine logs defaults, which say nothing.
+    """
+    command = run.command or ""
+    if "--loadEngine" in command:
+        return None
+    flags = [name.upper() for name in _FLAGS if re.search(rf"--{name}(?!\S)", command)]
+    return run.precision or ("+".join(["FP32", *flags]) if flags else None)
+
+
+def _as_precision(logged: str | None) -> str | None:
+    """Return the log's "FP32+FP16" as our own names say it: "fp16"."""
+    if logged is None:
+        return None
+    parts = [part for part in logged.lower().split("+") if part]
+    lower = [part for part in parts if part not in _FULL]
+    return "+".join(sorted(lower, key=lambda part: part != "int8")) or "+".join(parts)
+
+
+def _model(run: LogRun) -> str | None:
+    given = _SOURCE.search(run.command or "")
+    model = run.model or (given[1].strip("'\"") if given else None)
+    return Path(model).stem if model else None
