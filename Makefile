@@ -68,7 +68,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) install --upgrade pip
 	@$(if $(TORCH),$(PIP) install --upgrade --no-deps --index-url $(TORCH_INDEX) -c constraints.txt torch torchvision)
 	@$(PIP) install -c constraints.txt -e '.[dev]'
-	@$(BIN)/python -m helpers.bert >/dev/null 2>&1 || echo "The weights of the optional step 11 could not be had: its notebook says how"
+	@$(BIN)/python -m helpers.toys.bert >/dev/null 2>&1 || echo "The weights of the optional step 11 could not be had: its notebook says how"
 	@touch $@
 
 # Sphinx and its themes, once; again when the dependencies change.

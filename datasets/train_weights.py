@@ -30,8 +30,8 @@ from torchvision.transforms import v2
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from helpers import checkpoint, digits
-from helpers.files import sha256, write_json
+from helpers.data import checkpoint, digits
+from helpers.tools.files import sha256, write_json
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RESIZE, CROP, SHIFT = 256, 224, 8

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helpers.cuda_python import device, driver
+from helpers.engine.cuda_python import device, driver
 
 CAPACITY = 1 << 24
 _SYSTEM_BYTES = CAPACITY - 4096
@@ -260,7 +260,7 @@ class FakeDriver:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    """The fake behind helpers.cuda_python, its primary context current in the test's thread."""
+    """The fake behind helpers.engine.cuda_python, its primary context current in the test's thread."""
     fake = FakeDriver()
     monkeypatch.setattr(driver, "_api", fake)
     monkeypatch.setattr(device, "_primary", 0)

@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-__all__ = ["EDGE", "overlaps"]
-
 EDGE = "the figure's edge"
 _TOLERANCE = 1.0
 """Pixels that two boxes may share: a text's box has empty space around its letters."""

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-__all__ = ["add_wheel", "served"]
-
 
 def add_wheel(index: Path, name: str, version: str, requires: Sequence[str] = ()) -> None:
     """Put the wheel of a package with nothing but a version into `index`/<name>/."""

@@ -8,10 +8,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers import feedback, lab
-from helpers.feedback.check import NotYet
-from helpers.handout import HANDOUT
-from helpers.lab import NOTEBOOKS
+from helpers import course as lab
+from helpers.checks import feedback
+from helpers.checks.feedback.check import NotYet
+from helpers.course.handout import HANDOUT
+from helpers.course.steps import NOTEBOOKS
 from tests.test_no_answers import ANSWERS
 from trtcpu.errors import InputError
 
@@ -60,7 +61,7 @@ def test_what_it_says_not_to_edit_is_there(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(ROOT / "labs" / NOTEBOOKS[0])
     artifacts = lab.artifacts_folder().relative_to(ROOT)
     assert f"`{HANDOUT}/`" in TEXT and f"`{artifacts}/`" in TEXT
-    for folder in ("helpers", "helpers/points", "datasets"):
+    for folder in ("helpers", "helpers/checks/points", "datasets"):
         assert f"`{folder}/`" in TEXT and (ROOT / folder).is_dir()
     assert all(hasattr(feedback, name) for name in re.findall(r"feedback\.(\w+)", TEXT))
 

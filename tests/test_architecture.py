@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,46 +20,18 @@ PACKAGES = ("trtcpu", "helpers", "trtlab", "solutions")
 # The rooms (files and folders) of a package from the ground up: each imports only from rooms that stand before it.
 STEPS = tuple(f"s{step}" for step in GRADED)
 FLOORS = {
-    "helpers": (
-        *(
-            "__init__",
-            "missed",
-            "cells",
-            "card",
-            "timings",
-            "digits",
-            "imagenet",
-            "outputs",
-        ),
-        *("files", "signals", "storage", "downloads", "memory", "checkpoint", "image_folders"),
-        *("rendered_digits", "imagenet_folders", "cifar10", "bert"),
-        *(
-            "gpu_packages",
-            "cuda_python",
-            "backend",
-            "cuda_graphs",
-            "arithmetic",
-            "layers",
-            "fused_layers",
-            "layer_groups",
-            "peaks",
-            "models",
-            "data",
-            "lab",
-            "elsewhere",
-            "other_torch",
-            "other_api",
-            "model_optimizer",
-            "plots",
-            "slider",
-            "number_formats",
-            "decoder",
-            "loader",
-            "handout",
-            "other_torch",
-        ),
-        *("probes", "casefiles", "points", "feedback"),
+    "helpers": ("__init__", "tools", "engine", "course", "data", "toys", "checks"),
+    "helpers.tools": ("__init__", "cells", "files", "signals", "outputs"),
+    "helpers.engine": (
+        *("__init__", "timings", "memory", "gpu_packages", "cuda_python", "backend", "cuda_graphs", "layers"),
+        *("fused_layers", "layer_groups", "arithmetic", "peaks", "given"),
     ),
+    "helpers.course": ("settings", "steps", "artifacts", "labels", "plots", "elsewhere", "handout", "__init__"),
+    "helpers.data": (
+        *("__init__", "storage", "downloads", "digits", "image_folders", "rendered_digits", "imagenet"),
+        *("imagenet_folders", "cifar10", "checkpoint", "models", "datasets"),
+    ),
+    "helpers.checks": ("__init__", "missed", "card", "probes", "points", "feedback"),
     "trtcpu": (
         *("__init__", "errors", "bounded_json", "calibration_cache", "api_changes"),
         "api",
@@ -74,25 +46,12 @@ FLOORS = {
         "builder",
         "tensorrt",
     ),
-    "helpers.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
-    "helpers.probes": (
-        *(
-            "__init__",
-            "frames",
-            "codec",
-            "schema",
-            "channel",
-            "loads",
-            "capture",
-            "clock",
-            "images",
-            "image_folders",
-            "listings",
-        ),
-        *("networks", "onnx_files", "encoders", "timed", "engines", "answer", "timed_calls", "builds"),
-        *("student", "serve"),
+    "helpers.engine.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
+    "helpers.checks.probes": (
+        *("__init__", "frames", "codec", "schema", "channel", "loads", "capture", "images", "image_folders"),
+        *("listings", "onnx_files", "encoders", "answer", "timed_calls", "builds", "student", "serve"),
     ),
-    "helpers.points": ("__init__", "case", "files", "point", "builders", *STEPS, "rooms"),
+    "helpers.checks.points": ("__init__", "case", "files", "point", "builders", *STEPS, "rooms"),
     "solutions": ("__init__", "sandbox", "checks", "grading"),
     "trtlab": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),

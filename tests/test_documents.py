@@ -11,7 +11,8 @@ import nbformat
 import pytest
 import yaml
 
-from helpers.lab import ARTIFACTS, BATCHES, BONUS, CHAPTERS, GRADED, NAMES, NOTEBOOKS, STEPS
+from helpers.course.settings import BATCHES, NAMES
+from helpers.course.steps import ARTIFACTS, BONUS, CHAPTERS, GRADED, NOTEBOOKS, STEPS
 from solutions.checks.core.claim import CELLS, COLUMNS
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release
@@ -203,7 +204,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_release(ROOT, folder / "student.zip")
     with zipfile.ZipFile(folder / "student.zip") as archive:
         archive.extractall(folder)
-    subprocess.run([sys.executable, "-m", "helpers.handout"], cwd=folder / NAME, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "helpers.course.handout"], cwd=folder / NAME, check=True, capture_output=True)
     return folder / NAME
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.lab import NOTEBOOKS
+from helpers.course.steps import NOTEBOOKS
 
 ROOT = Path(__file__).resolve().parents[1]
 ANSWERS = {
@@ -17,8 +17,8 @@ ANSWERS = {
     "computes a speed-up": re.compile(r"[\"']speed_?up[\"']\s*(\]\s*=|:)[^\n]*\w\)?\s*/\s*\w"),
 }
 ALLOWED = {
-    "helpers/probes/engines.py": "configures a builder",
-    "helpers/points/s09_mixed_precision/layers.py": "configures a builder",
+    "helpers/engine/given.py": "configures a builder",
+    "helpers/checks/points/s09_mixed_precision/layers.py": "configures a builder",
     "15_llm": "configures a builder",
 }
 """An FP32 engine for the checks of steps 5, 6 and 10, step 16's engines by their records, a calibration for step 4's

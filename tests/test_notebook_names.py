@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import nbformat
 import pytest
 
-from helpers.lab import NOTEBOOKS
+from helpers.course.steps import NOTEBOOKS
 from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cells
 
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

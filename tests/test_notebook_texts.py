@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.lab import GRADED, NOTEBOOKS
+from helpers.course.steps import GRADED, NOTEBOOKS
 
 ROOT = Path(__file__).resolve().parents[1]
 _BOX = re.compile(

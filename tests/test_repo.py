@@ -57,7 +57,7 @@ def test_only_one_file_imports_openvino() -> None:
 def test_only_the_backend_imports_tensorrt_and_pycuda() -> None:
     pattern = re.compile(r"^\s*(import|from) (tensorrt|pycuda)|import_module\(\"(tensorrt|pycuda)", re.M)
     importing = [str(path.relative_to(ROOT)) for path in PACKAGES if pattern.search(path.read_text())]
-    assert importing == ["helpers/backend.py"]
+    assert importing == ["helpers/engine/backend.py"]
 
 
 def test_links_in_the_documents_lead_somewhere() -> None:

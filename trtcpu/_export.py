@@ -10,8 +10,6 @@ from collections import Counter
 
 import numpy as np
 
-__all__ = ["stored_weights", "without_made_up_names"]
-
 _SIZES = 48
 _KEY = bytes.fromhex("3060700204083f6f7274787f")
 _NAMES = re.compile(rb'(?:<layer id="\d+" name=|name="fused_names" version="\d+" value=)"[^"]*"')

@@ -19,20 +19,6 @@ import numpy as np
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = [
-    "Compiled",
-    "ExecutedNode",
-    "Port",
-    "Request",
-    "compile_model",
-    "cpu_capabilities",
-    "cpu_name",
-    "has_fast",
-    "import_model",
-    "read_model_error",
-    "version",
-]
-
 Bounds = Mapping[str, list[tuple[int, int]]]
 _VNNI = frozenset({"avx_vnni", "avx512_vnni", "amx_int8"})
 

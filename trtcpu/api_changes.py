@@ -12,8 +12,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Change", "load_changes", "replacement"]
-
 _PATH = Path(__file__).with_name("api_changes.json")
 _MISSING = re.compile(r"'(?:[\w.]+\.)?(\w+)' (?:object )?has no attribute '(\w+)'")
 

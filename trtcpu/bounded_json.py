@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["loads"]
-
 _DIGITS = 400  # of one integer; Python turns long ones into numbers in quadratic time
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from trtcpu.errors import InputError
 
-__all__ = ["CalibrationCache", "format_cache", "parse_cache"]
-
 _HEADER = re.compile(r"TRT-(\d{1,9})-(\w{1,40})")
 _HEX = re.compile(r"[0-9a-fA-F]{1,8}")
 

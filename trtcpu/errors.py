@@ -11,15 +11,6 @@
 Anything else that escapes is a bug of this project and keeps its traceback.
 """
 
-__all__ = [
-    "DataError",
-    "EngineError",
-    "EngineUnavailableError",
-    "InputError",
-    "LabError",
-    "UnsupportedError",
-]
-
 
 class LabError(Exception):
     """Base of the errors that a user can mend; its text is one clear line."""

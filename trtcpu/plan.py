@@ -14,8 +14,6 @@ from trtcpu.api.version import API, API_VARIABLE, VERSIONS
 from trtcpu.bounded_json import loads
 from trtcpu.plan_header import check_header, is_map, is_text
 
-__all__ = ["VERSION", "Binding", "IHostMemory", "Plan", "PlanError", "platform", "seal", "unseal"]
-
 VERSION = API.engine
 _MAGIC = b"TRTCPUPL"
 _NVIDIA_MAGIC = (b"ftrt", b"ptrt")

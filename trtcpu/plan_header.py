@@ -11,8 +11,6 @@ from typing import Any
 from trtcpu.api.enums import DataType, ProfilingVerbosity
 from trtcpu.api.types import Dims
 
-__all__ = ["check_header", "is_count", "is_int", "is_map", "is_text"]
-
 _INT64 = 2**63
 _SHOWN = 60
 

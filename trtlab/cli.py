@@ -11,12 +11,10 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
-from helpers.signals import clean_ends
+from helpers.tools.signals import clean_ends
 from trtcpu.errors import LabError
 from trtlab.commands import budget, course, images, measure, migrate, models, report, sensitivity
 from trtlab.commands.numbers import BoundedCommand
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     help="Take a PyTorch classifier to optimised TensorRT engines: export, build, measure, compare, report.",

@@ -7,11 +7,9 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from helpers import gpu_packages
+from helpers.engine import gpu_packages
 from trtcpu.errors import LabError
 from trtlab.versions import cuda_driver, installed
-
-__all__ = ["Diagnosis", "Finding", "diagnose"]
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "onnxsim", "openvino")
 _CPU_FEATURES = {
@@ -124,7 +122,7 @@ def _engine(diagnosis: Diagnosis) -> str:
     """Return the engine that the lab chooses here; a failure becomes a finding."""
     asked = os.environ.get("TRT_LAB_ENGINE", "auto")
     try:
-        from helpers.backend import API, DEVICE, ENGINE, WHY_CPU, describe
+        from helpers.engine.backend import API, DEVICE, ENGINE, WHY_CPU, describe
     except Exception as error:  # a doctor reports a broken installation, it does not die of it
         remedy = "" if isinstance(error, LabError) else "pip install -e ."  # an error of ours says what to do
         diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, remedy)

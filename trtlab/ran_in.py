@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
-__all__ = ["differs", "elsewhere", "most_layers", "ran_text"]
-
 
 def most_layers(layer_precisions: Mapping[str, int]) -> str | None:
-    """Return the precision of most layers (helpers.layers.count_precisions), None where no layer says its own."""
+    """Return the precision of most layers (count_precisions), None where no layer says its own."""
     said = {precision: count for precision, count in layer_precisions.items() if precision != "other"}
     return max(said, key=said.__getitem__, default=None)
 
@@ -27,7 +25,7 @@ def elsewhere(engine: dict[str, str], device: str | None) -> str | None:
     """Return what a baseline ran on where that is the CPU beside the engine's GPU ("CPU, 16 threads"), else None.
 
     Args:
-        engine: helpers.backend.describe().
+        engine: helpers.engine.backend.describe().
         device: "ONNX Runtime 1.23.2, CPU, 16 threads", a runner's device.
     """
     where = (device or "").partition(", ")[2]

@@ -13,8 +13,6 @@ import numpy as np
 
 from trtcpu.errors import InputError
 
-__all__ = ["TAILS", "LatencyStats", "least_calls", "percentile", "tail"]
-
 TAILS = (90, 95, 99)
 """The percentiles of a summary."""
 

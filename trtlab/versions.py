@@ -3,8 +3,6 @@
 import importlib.metadata
 import platform
 
-__all__ = ["cuda_driver", "installed", "versions"]
-
 _PACKAGES = {
     "PyTorch": "torch",
     "torchvision": "torchvision",
@@ -40,7 +38,7 @@ def cuda_driver() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Return the version of everything that a run's numbers depend on, by name."""
-    from helpers.backend import ENGINE
+    from helpers.engine.backend import ENGINE
 
     packages = {name: installed(package) or "not installed" for name, package in _PACKAGES.items()}
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
@@ -48,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def _cpu() -> dict[str, str]:
-    from helpers.backend import trt
+    from helpers.engine.backend import trt
 
     return {"CPU engine": trt.__version__, "OpenVINO": installed("openvino") or "not installed"}
 
@@ -56,7 +54,7 @@ def _cpu() -> dict[str, str]:
 def _gpu() -> dict[str, str]:
     import torch
 
-    from helpers.backend import trt
+    from helpers.engine.backend import trt
 
     try:
         driver = cuda_driver()

@@ -6,8 +6,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["problems"]
-
 _LOADED = {"src", "srcset", "poster", "data"}  # attributes whose address a browser fetches by itself
 _LOADING_LINKS = {"stylesheet", "icon", "shortcut", "preload", "modulepreload", "prefetch", "manifest", "mask-icon"}
 _CSS_ADDRESS = re.compile(r"""@import\s+["']([^"']+)|url\(\s*["']?([^"')]+)""")

@@ -8,8 +8,6 @@ from nbformat import NotebookNode
 
 from website.repository import Repository
 
-__all__ = ["for_readers", "lead", "title"]
-
 _MARKER = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION[^\n]*\n?", re.M)
 _LINK = re.compile(r"""(href=["'][^"':#]+)\.ipynb(?=["'#])""")
 _HEADING = re.compile(r"\A# (?P<title>.+)\n")

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from solutions.grading.addresses import BRANCH, in_colab, repository_address
 
-__all__ = ["PAGES", "PICTURES", "Repository"]
-
 PAGES = ("*.md", "docs/**/*.md", "labs/README.md", "datasets/README.md", "solutions/[0-9][0-9]_*/*.ipynb")
 PICTURES = tuple(
     f"{folder}/**/*.{suffix}" for folder in ("docs", "solutions/[0-9][0-9]_*") for suffix in ("png", "svg", "jpg")

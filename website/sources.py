@@ -8,8 +8,6 @@ import nbformat
 from website.notebook import for_readers, lead, title
 from website.repository import PAGES, PICTURES, Repository
 
-__all__ = ["lay_out"]
-
 INDEX = Path(__file__).with_name("index.md")
 _REPORTS = "docs/results/*/*.md"  # reached from the page about results, not from the contents
 _CHAPTERS = "<!-- the chapters -->"

@@ -12,8 +12,6 @@ from ziamath import Latex
 
 from website.repository import Repository
 
-__all__ = ["formula", "setup"]
-
 _SIZE = 20.0  # points; only ratios to it are written
 
 

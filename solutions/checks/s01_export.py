@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from helpers.points import s01_export
-from helpers.points.case import Case
+from helpers.checks.points import s01_export
+from helpers.checks.points.case import Case
 from solutions.checks.core.claim import Earned, award, claim, shared
 
 EXPORT, SIMPLIFY, FILES = "export_model", "simplify_model", "export_files"

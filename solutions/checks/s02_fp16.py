@@ -4,10 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from helpers.missed import Missed
-from helpers.points import builders, s02_fp16
-from helpers.points.case import Case
-from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders, s02_fp16
+from helpers.checks.points.case import Case
+from helpers.toys.networks import EDGE, tiny_onnx
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import TimedOn, against_pytorch, against_reference, noise_for
 from solutions.checks.trusted.plans import HALF_TOLERANCE, as_exact_as, check_outputs, largest_batch, small_on_a_gpu

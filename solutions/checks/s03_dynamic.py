@@ -5,10 +5,10 @@ from functools import partial
 
 import numpy as np
 
-from helpers.missed import Missed
-from helpers.points import builders, s03_dynamic
-from helpers.points.case import Case
-from helpers.probes.networks import EDGE
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders, s03_dynamic
+from helpers.checks.points.case import Case
+from helpers.toys.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim, shared
 from solutions.checks.trusted.engine_speed import against_reference, noise_for
 from solutions.checks.trusted.plans import (

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from helpers.backend import API
-from helpers.lab import ONNX_FILE
-from helpers.missed import Missed
-from helpers.outputs import relative_error, shown_error
-from helpers.points import builders
-from helpers.points.case import Case
-from helpers.points.point import Point, Reported
-from helpers.points.s04_int8 import builds, calibration, calibrator, dataset, engine, real
-from helpers.points.s04_int8.calibration import read_scales
-from helpers.probes.engines import calibrate_with
-from helpers.probes.networks import EDGE
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.points.case import Case
+from helpers.checks.points.point import Point, Reported
+from helpers.checks.points.s04_int8 import builds, calibration, calibrator, dataset, engine, real
+from helpers.checks.points.s04_int8.calibration import read_scales
+from helpers.course.settings import ONNX_FILE
+from helpers.engine.backend import API
+from helpers.engine.given import calibrate_with
+from helpers.tools.outputs import relative_error, shown_error
+from helpers.toys.networks import EDGE
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.engine_speed import TimedOn, against_pytorch, against_reference
 from solutions.checks.trusted.plans import largest_batch, run_plan, small_on_a_gpu

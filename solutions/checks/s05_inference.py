@@ -1,6 +1,6 @@
 """Claims of step 5: its points on fresh networks and images."""
 
-from helpers.points.s05_inference import points
+from helpers.checks.points.s05_inference import points
 from solutions.checks.core.claim import award
 
 CELL = "inference_class"

@@ -3,13 +3,13 @@
 import numpy as np
 from PIL import Image
 
-from helpers import digits
-from helpers.lab import BASELINE, ENGINES, QUICK, VALIDATION_IMAGES
-from helpers.missed import Missed
-from helpers.points.builders import facts_of
-from helpers.points.case import Case
-from helpers.points.s07_accuracy import points
-from helpers.points.s07_accuracy.known import evaluate_engine
+from helpers.checks.missed import Missed
+from helpers.checks.points.builders import facts_of
+from helpers.checks.points.case import Case
+from helpers.checks.points.s07_accuracy import points
+from helpers.checks.points.s07_accuracy.known import evaluate_engine
+from helpers.course.settings import BASELINE, ENGINES, QUICK, VALIDATION_IMAGES
+from helpers.data import digits
 from solutions.checks.core.claim import Earned, award, claim
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_accuracy import Evaluation, evaluate_plans, pytorch_evaluation

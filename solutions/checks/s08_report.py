@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from helpers.lab import ENGINES, ONNX_FILE, made_by
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.files import json_of
-from helpers.points.s08_report import PARTS
-from helpers.points.s08_report.contents import built
-from helpers.points.s08_report.runs import MEASUREMENTS, Run
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.files import json_of
+from helpers.checks.points.s08_report import PARTS
+from helpers.checks.points.s08_report.contents import built
+from helpers.checks.points.s08_report.runs import MEASUREMENTS, Run
+from helpers.course.settings import ENGINES, ONNX_FILE
+from helpers.course.steps import made_by
 from solutions.checks.core.claim import Earned, claim
 from solutions.checks.trusted.report_runs import KINDS, made_up
 

@@ -4,18 +4,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from helpers.backend import ENGINE
-from helpers.data import load_dataset
-from helpers.lab import ENGINES, ONNX_FILE
-from helpers.missed import Missed
-from helpers.outputs import relative_error
-from helpers.points import builders
-from helpers.points.case import Case
-from helpers.points.s04_int8.calibration import CACHE
-from helpers.points.s09_mixed_precision import engine, layers, results, study
-from helpers.points.s09_mixed_precision.networks import cache_of, chosen_layers, network
-from helpers.probes.networks import EDGE
-from helpers.probes.onnx_files import nodes_of
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.points.case import Case
+from helpers.checks.points.s04_int8.calibration import CACHE
+from helpers.checks.points.s09_mixed_precision import engine, layers, results, study
+from helpers.checks.points.s09_mixed_precision.networks import cache_of, chosen_layers, network
+from helpers.checks.probes.onnx_files import nodes_of
+from helpers.course.settings import ENGINES, ONNX_FILE
+from helpers.data.datasets import load_dataset
+from helpers.engine.backend import ENGINE
+from helpers.tools.outputs import relative_error
+from helpers.toys.networks import EDGE
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import run_plan
 from solutions.checks.trusted.reference_images import held_out_images

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from helpers.missed import Missed
-from helpers.outputs import onnx_outputs, relative_error, shown_error
-from helpers.points import builders
-from helpers.points.case import Case
-from helpers.points.s10_profiles_and_streams import profiles, streams
-from helpers.probes.networks import EDGE
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.points.case import Case
+from helpers.checks.points.s10_profiles_and_streams import profiles, streams
+from helpers.tools.outputs import onnx_outputs, relative_error, shown_error
+from helpers.toys.networks import EDGE
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import HALF_TOLERANCE
 from trtcpu.errors import EngineError

@@ -4,13 +4,13 @@ from functools import partial
 
 import numpy as np
 
-from helpers.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
-from helpers.missed import Missed
-from helpers.outputs import onnx_session, relative_error, shown_error
-from helpers.points import builders
-from helpers.points.case import Case
-from helpers.points.s11_bert import calibrator, engine, export, vectors
-from helpers.points.s11_bert.encoders import Text, text_of
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.points.case import Case
+from helpers.checks.points.s11_bert import calibrator, engine, export, vectors
+from helpers.checks.points.s11_bert.encoders import Text, text_of
+from helpers.tools.outputs import onnx_session, relative_error, shown_error
+from helpers.toys.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
 from solutions.checks.core.claim import Earned, award, claim, shared
 from solutions.checks.trusted.plans import FP32_TOLERANCE, HALF_TOLERANCE, INT8_TOLERANCE
 from trtcpu.errors import LabError

@@ -1,13 +1,13 @@
 """Claims of step 12: its points on fresh times, shapes and files, and a real engine."""
 
-from helpers.backend import trt
-from helpers.layers import engine_layers
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s12_layer_profiling import bounds, files, times
-from helpers.points.s12_layer_profiling.probes import PROFILE, profile_engine
-from helpers.probes.engines import probe_engine
-from helpers.probes.networks import tiny_onnx
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s12_layer_profiling import bounds, files, times
+from helpers.checks.points.s12_layer_profiling.probes import PROFILE, profile_engine
+from helpers.engine.backend import trt
+from helpers.engine.given import probe_engine
+from helpers.engine.layers import engine_layers
+from helpers.toys.networks import tiny_onnx
 from solutions.checks.core.claim import award, claim
 
 TIMES, BOUNDS, FILE = "layer_times", "layer_bounds", "trtexec_profile"

@@ -1,6 +1,6 @@
 """Claims of step 13: its points on fresh times, networks and figures."""
 
-from helpers.points.s13_compilers import clocks, costs
+from helpers.checks.points.s13_compilers import clocks, costs
 from solutions.checks.core.claim import award
 
 CLOCKS_CELL, COSTS_CELL = "compilers_clocks", "compilers_costs"

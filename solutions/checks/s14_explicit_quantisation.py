@@ -4,15 +4,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from helpers.backend import ENGINE
-from helpers.lab import ENGINES, ONNX_FILE
-from helpers.missed import Missed
-from helpers.outputs import relative_error
-from helpers.points import builders
-from helpers.points.case import Case
-from helpers.points.s14_explicit_quantisation import engine, placement, results, weights
-from helpers.points.s14_explicit_quantisation.networks import explicit_network
-from helpers.probes.networks import EDGE
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.points.case import Case
+from helpers.checks.points.s14_explicit_quantisation import engine, placement, results, weights
+from helpers.checks.points.s14_explicit_quantisation.networks import explicit_network
+from helpers.course.settings import ENGINES, ONNX_FILE
+from helpers.engine.backend import ENGINE
+from helpers.tools.outputs import relative_error
+from helpers.toys.networks import EDGE
 from solutions.checks.core.claim import award, claim
 from solutions.checks.trusted.plans import check_outputs, run_plan, same_network
 from solutions.checks.trusted.reference_images import held_out_images

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from helpers.signals import clean_ends
+from helpers.tools.signals import clean_ends
 from solutions.checks.core.seed import fresh_seed
 from solutions.grading.class_figures import class_figures
 from solutions.grading.class_page import write_class_page

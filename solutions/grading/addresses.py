@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-__all__ = ["BRANCH", "BUNDLE", "bundle_address", "in_colab", "repository_address"]
-
 BRANCH = "main"
 BUNDLE = "trt-lab-student"
 """The name of the students' archive, and of the folder in it."""

@@ -15,8 +15,6 @@ from solutions.grading.scratch import Scratch
 from solutions.sandbox import Limits, Room
 from solutions.sandbox.provisioner import SandboxedKernelManager
 
-__all__ = ["Ahead"]
-
 _WARM_S = 120
 _NOT_THERE = ("ImportError", "ModuleNotFoundError", "PermissionError", "FileNotFoundError", "OSError")
 """What an import ends with where files are missing; that a GPU is full for now is none of these."""

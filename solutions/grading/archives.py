@@ -17,11 +17,9 @@ from typing import BinaryIO
 
 from nbgrader.plugins import ExtractorPlugin
 
-from helpers.files import atomic_path
+from helpers.tools.files import atomic_path
 from solutions.grading.untrusted.text import printable, single_line
 from trtcpu.errors import InputError
-
-__all__ = ["REFUSED", "NotebookExtractor", "unpack"]
 
 REFUSED = "Refused:"
 LARGEST_MEMBER = 200 << 20

@@ -20,8 +20,6 @@ from solutions.grading.grades import StudentGrades
 from solutions.grading.outcome import usable_record
 from solutions.grading.step_record import GRADED, StepRecord
 
-__all__ = ["ClaimFigures", "ClassFigures", "class_figures"]
-
 _FEWEST = 5
 """Students without whom a correlation says nothing."""
 

@@ -5,11 +5,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from helpers.files import atomic_write
+from helpers.tools.files import atomic_write
 from solutions.grading.class_figures import ClassFigures
 from solutions.grading.untrusted.text import printable
-
-__all__ = ["PAGE", "write_class_page"]
 
 PAGE = "class.html"
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path, PurePath
 
-from helpers.files import sha256
+from helpers.tools.files import sha256
 from solutions.grading.archives import REFUSED
 from solutions.grading.collected import Collected, digest_of
 from solutions.grading.collector import candidates, doubles, is_copy, is_linked, student_of
@@ -15,8 +15,6 @@ from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.layout import ROOT
 from solutions.grading.roster import Student, read_roster
 from trtcpu.errors import InputError
-
-__all__ = ["collect"]
 
 _LABEL = re.compile(r"^\[ZipCollectApp \| \w+\] ", re.MULTILINE)
 _SKIPPED = re.compile(rf"{_LABEL.pattern}Skipped submission with no match information provided: (.*)", re.MULTILINE)

@@ -9,10 +9,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from helpers.files import sha256, write_json
+from helpers.tools.files import sha256, write_json
 from solutions.grading.roster import ROSTER
-
-__all__ = ["Collected", "digest_of"]
 
 _FILE = "collected.json"
 

@@ -15,8 +15,6 @@ from solutions.grading.collected import Collected
 from solutions.grading.roster import ROSTER, Student, read_roster
 from trtcpu.errors import InputError, LabError
 
-__all__ = ["StudentCollector", "candidates", "doubles", "is_copy", "is_linked", "student_of"]
-
 _NOTEBOOK = re.compile(r"(?:^|(?<=_))[01][0-9]_[a-z0-9]+[^/\\]*\.ipynb$", re.IGNORECASE)
 
 

@@ -21,17 +21,15 @@ from sqlalchemy.engine import make_url
 from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound
 
-from helpers.files import atomic_write
-from helpers.handout import read_notebook
-from helpers.lab import CHAPTERS, NOTEBOOKS
+from helpers.course.handout import read_notebook
+from helpers.course.steps import CHAPTERS, NOTEBOOKS
+from helpers.tools.files import atomic_write
 from solutions.grading.faults import CourseError, course_fault
 from solutions.grading.layout import course_config
 from solutions.grading.outcome import CLAIMS
 from solutions.grading.untrusted.text import printable
 from solutions.grading.untrusted.timestamps import guard_timestamps
 from trtcpu.errors import EngineError, InputError
-
-__all__ = ["Course"]
 
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Failure|Interrupt)): (.*)$")
 

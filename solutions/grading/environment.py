@@ -8,11 +8,6 @@ from pathlib import Path
 
 from solutions.grading.layout import ROOT
 
-__all__ = [
-    *("ANSWERS_VARIABLE", "QUICK", "answers_kept", "artifacts_of", "judge_environment", "kernel_environment"),
-    *("records_of", "student_environment"),
-]
-
 QUICK = {"TRT_LAB_QUICK": "1"}
 """The settings of whoever grades."""
 

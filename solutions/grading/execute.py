@@ -35,8 +35,6 @@ from solutions.sandbox.provisioner import SandboxedKernelManager
 from solutions.sandbox.room import EXCHANGE_VARIABLE
 from trtcpu.errors import EngineError
 
-__all__ = ["GradeExecute"]
-
 _NO_HISTORY = "--HistoryManager.hist_file=:memory:"  # nbclient's for a Python kernel
 _ERROR_TEXT = 1000
 """Characters of an error that does not fit a cell's outputs."""
@@ -62,7 +60,7 @@ class GradeExecute(Execute):
     memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
     disk_gb = Float(4.0, help="What a submission may write.").tag(config=True)
     imports = Unicode(
-        "import numpy, onnx, torch; from helpers.backend import load_ahead, trt; from helpers import feedback; "
+        "import numpy, onnx, torch; from helpers import feedback, trt; from helpers.engine.backend import load_ahead; "
         "load_ahead()",
         help="What a kernel that is started ahead imports meanwhile.",
     ).tag(config=True)

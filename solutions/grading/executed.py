@@ -12,12 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 import typer
 from nbformat import NotebookNode
 
-from helpers.backend import DEVICE, ENGINE, trt
-from helpers.handout import read_notebook
-from helpers.lab import STEPS
+from helpers.course.handout import read_notebook
+from helpers.course.steps import STEPS
+from helpers.engine.backend import DEVICE, ENGINE, trt
 from solutions.grading.course import Course
-
-__all__ = ["ABOUT", "outdated", "stamp", "warn"]
 
 ABOUT = "trt_lab"
 """Our key in the metadata of notebooks and cells."""

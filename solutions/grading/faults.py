@@ -9,10 +9,8 @@ from pathlib import Path
 from nbgrader.api import InvalidEntry
 from sqlalchemy.exc import SQLAlchemyError
 
-from helpers.files import temporary_path
+from helpers.tools.files import temporary_path
 from trtcpu.errors import EngineError, LabError
-
-__all__ = ["DISK_FULL", "CourseError", "course_fault", "course_faults", "need_room"]
 
 ROOM_BYTES = 1 << 20
 """What must still fit on the course's disk when a submission has run: what a full disk took, nobody can judge."""

@@ -21,8 +21,6 @@ from solutions.grading.outcome import is_test_cell, usable_record
 from solutions.grading.untrusted.pages import strict_head
 from solutions.grading.untrusted.rendering import PageExporter
 
-__all__ = ["CellResult", "FeedbackExporter", "FeedbackSummary"]
-
 _HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", re.S | re.M)
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO
 
-__all__ = ["Copy", "forked", "module_run"]
-
 _SIGNALS = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from trtcpu.errors import LabError
 
-__all__ = ["Gate"]
-
 
 class Gate:
     """The gate of this machine and user; `folder` is where its files are, the same for all who share it.

@@ -17,8 +17,6 @@ from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_fee
 from solutions.grading.work.pool import HERE, Pool, drive
 from trtcpu.errors import InputError
 
-__all__ = ["TO_GRADE", "UNCHANGED", "ClassGrades", "foretold", "grade_class", "register_steps"]
-
 TO_GRADE, UNCHANGED = "to grade", "unchanged"
 
 Report = Callable[[str, str, str], None]

@@ -7,12 +7,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from helpers.files import atomic_path
+from helpers.tools.files import atomic_path
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from trtcpu.errors import InputError
-
-__all__ = ["BACKUPS", "KEPT", "back_up", "check_gradebook", "copy_gradebook", "newest_good"]
 
 BACKUPS, KEPT = "backups", 10
 LOCK_WAIT_S = 5.0

@@ -12,15 +12,13 @@ from nbgrader.api import Gradebook
 from rich.markup import escape
 from rich.table import Table
 
-from helpers.files import atomic_path
-from helpers.lab import STEPS
+from helpers.course.steps import STEPS
+from helpers.tools.files import atomic_path
 from solutions.checks.core.claim import BONUS, CELLS, COLUMNS, CRITERIA
 from solutions.grading.faults import CourseError
 from solutions.grading.saving import held
 from solutions.grading.step_record import StepRecord
 from solutions.grading.untrusted.text import printable, text_cell
-
-__all__ = ["StudentGrades", "grades_of", "maxima", "summed", "table", "write_grades"]
 
 MANUAL = "documentation"
 """The criterion that a person's part belongs to; it is pending until it is read."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 
-from helpers.files import read_regular, sha256
+from helpers.tools.files import read_regular, sha256
 from solutions.grading.course import Course
 from solutions.grading.lateness import lateness
 from solutions.grading.layout import ROOT
@@ -16,8 +16,6 @@ from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
 from solutions.grading.untrusted.limits import LARGEST_BYTES
 from trtcpu.errors import InputError
-
-__all__ = ["SETTINGS", "Journal", "code_digest"]
 
 _FOLDERS = ("helpers", "trtcpu", "trtlab", "solutions/checks", "solutions/grading", "solutions/sandbox")
 SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")

@@ -15,17 +15,15 @@ import typer
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from helpers.files import atomic_write
-from helpers.handout import as_handed_out, copy_pictures, keep, mark, notebooks, read_notebook
-from helpers.lab import START
+from helpers.course.handout import as_handed_out, copy_pictures, keep, mark, notebooks, read_notebook
+from helpers.course.steps import START
+from helpers.tools.files import atomic_write
 from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
 from solutions.grading.course import Course
 from solutions.grading.executed import ABOUT
 from solutions.grading.layout import ROOT
 from solutions.grading.worth import check_worth
 from trtcpu.errors import InputError, LabError
-
-__all__ = ["ANSWERS", "FIRST_CELL", "hand_out", "make_labs"]
 
 ANSWERS = "answers"
 """The tag of a cell that readers of the solutions see and students do not."""
@@ -46,7 +44,7 @@ except ModuleNotFoundError:
             "let this place use the internet (Kaggle: Settings, Internet on) and run this cell again"
         ) from None
     sys.path.insert(0, os.path.abspath("{folder}"))
-    from helpers import elsewhere
+    from helpers.course import elsewhere
 
     elsewhere.set_up()"""
 """The first code cell of each handed-out notebook; `bundle` is the students' archive's address, `folder` its top."""

@@ -12,8 +12,6 @@ from solutions.grading.faults import course_fault
 from solutions.grading.untrusted.timestamps import handed_in
 from trtcpu.errors import InputError
 
-__all__ = ["lateness"]
-
 
 def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> tuple[str | None, float | None]:
     """Put into the gradebook when a graded step was handed in, as its timestamp.txt says, and what that costs now.

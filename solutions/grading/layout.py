@@ -11,8 +11,6 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from solutions.sandbox.room import EXCHANGE
 
-__all__ = ["ROOT", "STEP_GLOB", "StepFolders", "course_config", "exchange_folder", "scripts_on_path"]
-
 ROOT = Path(__file__).resolve().parents[2]
 STEP_GLOB = "[0-9][0-9]_*"
 

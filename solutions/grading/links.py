@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-__all__ = ["remove_links"]
-
 
 def remove_links(root: Path, student: str, step: str) -> list[str]:
     """Remove each link that lies where a student's graded step is written; return a line for each.

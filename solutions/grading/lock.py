@@ -12,8 +12,6 @@ from typing import TextIO
 
 from solutions.grading.faults import CourseError
 
-__all__ = ["LOCK_FILE", "course_lock", "other_holder"]
-
 LOCK_FILE = ".grading.lock"
 
 

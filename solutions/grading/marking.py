@@ -10,11 +10,9 @@ from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
-from helpers.lab import ARTIFACTS
+from helpers.course.steps import ARTIFACTS
 from solutions.grading.environment import artifacts_of
 from solutions.grading.layout import ROOT
-
-__all__ = ["MarkingGuide", "without_guide"]
 
 _FOR_THE_GRADER = "for-the-grader"
 _SAMPLES = "docs/grading-samples.md"

@@ -10,12 +10,10 @@ from nbformat.v4 import new_output
 from solutions.checks.core.record import Record, read_record
 from trtcpu.errors import LabError
 
-__all__ = ["ANSWERS", "CLAIMS", "decided_outputs", "is_test_cell", "usable_record"]
-
 CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, globals())"
 """What runs after a test cell's visible check of a notebook of our own and decides its points. No notebook holds it."""
 
-ANSWERS = "from helpers.probes.serve import serve\n\nserve({door!r}, globals())"
+ANSWERS = "from helpers.checks.probes.serve import serve\n\nserve({door!r}, globals())"
 """What runs in place of a submission's visible check: it answers the judge, who decides elsewhere.
 
 The check says nothing in grading, and its line raises where one of several functions is missing: the others' claims are

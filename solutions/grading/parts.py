@@ -3,8 +3,6 @@
 from solutions.grading.submissions import Submission
 from trtcpu.errors import InputError
 
-__all__ = ["chosen_part"]
-
 
 def chosen_part(
     everybody: list[Submission], all_steps: list[str], students: list[str] | None, steps: list[str] | None

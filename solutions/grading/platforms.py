@@ -11,13 +11,11 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from helpers.files import atomic_write
+from helpers.tools.files import atomic_write
 from solutions.checks.core.claim import BONUS, CRITERIA
 from solutions.grading.grades import StudentGrades
 from solutions.grading.roster import Student
 from solutions.grading.untrusted.text import text_cell
-
-__all__ = ["PLATFORMS", "write_export"]
 
 _TOTAL = "TensorRT lab"
 Rows = list[list[str]]

@@ -2,7 +2,7 @@
 
 from nbgrader.utils import is_grade
 
-from helpers.handout import read_notebook
+from helpers.course.handout import read_notebook
 from solutions.checks.core.claim import CELLS, COLUMNS
 from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades
@@ -10,8 +10,6 @@ from solutions.grading.grades import StudentGrades, summed
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder, read_notes
 from solutions.grading.submissions import check_files, check_notebook
 from trtcpu.errors import InputError
-
-__all__ = ["rebuilt"]
 
 
 def rebuilt(course: Course) -> ClassGrades:

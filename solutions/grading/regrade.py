@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from helpers.files import atomic_path
-from helpers.lab import ARTIFACTS
-from helpers.signals import clean_ends
+from helpers.course.steps import ARTIFACTS
+from helpers.tools.files import atomic_path
+from helpers.tools.signals import clean_ends
 from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
@@ -42,8 +42,6 @@ from solutions.grading.work.piece import write_feedback
 from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
 from trtcpu.errors import InputError, LabError
-
-__all__ = ["FOLDER", "MEASURED", "OVERRULED", "PUBLISHED", "Moved", "moves", "preview", "publish"]
 
 FOLDER = "regraded"
 PUBLISHED = "published"

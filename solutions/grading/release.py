@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
-from helpers.files import atomic_path
-from helpers.handout import HANDOUT
+from helpers.course.handout import HANDOUT
+from helpers.tools.files import atomic_path
 from solutions.grading.addresses import BUNDLE as NAME
 from solutions.grading.addresses import bundle_address
 from solutions.grading.course import Course
@@ -23,8 +23,6 @@ from solutions.grading.executed import outdated, warn
 from solutions.grading.labs import hand_out
 from solutions.grading.layout import ROOT
 from trtcpu.errors import InputError, LabError
-
-__all__ = ["NAME", "make_release", "student_project"]
 
 _MOMENT = (2026, 1, 1, 0, 0, 0)
 _ALIKE = ("labs/README.md", "environment.yml", "constraints.txt", "LICENSE")

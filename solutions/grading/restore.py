@@ -15,12 +15,10 @@ from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_locked, is_solution
 from traitlets import Bool
 
-from helpers.handout import cell_name, read_notebook
+from helpers.course.handout import cell_name, read_notebook
 from solutions.grading.faults import CourseError
 from solutions.grading.lock import other_holder
 from trtcpu.errors import InputError
-
-__all__ = ["RestoreCells", "restore", "tidy"]
 
 EXPLORE, SKIP = "explore", "skip-execution"
 

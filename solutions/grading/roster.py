@@ -9,8 +9,6 @@ from nbgrader.api import Gradebook, MissingEntry
 from solutions.grading.submissions import Submission
 from trtcpu.errors import InputError
 
-__all__ = ["ROSTER", "Student", "enrol", "read_roster"]
-
 ROSTER = "students.csv"
 
 

@@ -15,8 +15,6 @@ from solutions.grading.faults import need_room
 from solutions.grading.links import remove_links
 from solutions.grading.step_record import CellGrade, StepRecord
 
-__all__ = ["SaveGrades", "held", "save"]
-
 
 class SaveGrades(SaveAutoGrades):
     """nbgrader's SaveAutoGrades, which commits cell by cell, in one transaction: all points are there or none."""

@@ -12,13 +12,11 @@ from collections.abc import Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
-from helpers.files import TEMPORARIES, atomic_write, read_within
-from helpers.lab import ARTIFACTS
-from helpers.probes.student import read_artifact
+from helpers.checks.probes.student import read_artifact
+from helpers.course.steps import ARTIFACTS
+from helpers.tools.files import TEMPORARIES, atomic_write, read_within
 from solutions.sandbox import remove
 from trtcpu.errors import InputError
-
-__all__ = ["Scratch", "remove_left_over"]
 
 _MOST_FILE_BYTES = 64 << 20
 _OURS = re.compile(r"trt-lab-(load-|try-)?[a-z0-9_]{8}")

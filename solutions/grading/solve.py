@@ -22,9 +22,10 @@ from nbclient.util import run_sync
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from helpers.backend import API, trt
-from helpers.files import atomic_write
-from helpers.lab import ARTIFACTS, LAB_MODEL, MODEL, QUICK
+from helpers.course.settings import LAB_MODEL, MODEL, QUICK
+from helpers.course.steps import ARTIFACTS
+from helpers.engine.backend import API, trt
+from helpers.tools.files import atomic_write
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import NEEDS, prepare
 from solutions.grading.course import Course
@@ -32,8 +33,6 @@ from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
 from solutions.grading.outcome import CLAIMS, is_test_cell
 from trtcpu.errors import EngineError, LabError
-
-__all__ = ["RESULTS", "UNFINISHED", "execute", "solve"]
 
 RESULTS = Path("results/solutions")
 UNFINISHED = "unfinished.ipynb"

@@ -8,11 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 from solutions.checks.core.record_schema import checked_json
 from trtcpu.errors import LabError
-
-__all__ = ["GRADED", "REFUSED", "UNDER_WAY", "CellGrade", "StepRecord", "grades_folder", "read_notes", "write_notes"]
 
 GRADED, REFUSED, UNDER_WAY = "graded", "refused", "under way"
 _LARGEST_BYTES = 1 << 20

@@ -6,15 +6,13 @@ from pathlib import Path
 
 from nbgrader.utils import find_all_files
 
-from helpers.handout import read_notebook
-from helpers.lab import STEPS
+from helpers.course.handout import read_notebook
+from helpers.course.steps import STEPS
 from solutions.grading.course import Course
 from solutions.grading.restore import restore, tidy
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.text import printable
 from trtcpu.errors import InputError
-
-__all__ = ["Submission", "check_files", "check_notebook", "find_submissions"]
 
 LARGEST_BYTES = 200 << 20
 MOST_FILES = 1_000

@@ -4,13 +4,11 @@ import math
 
 from nbgrader.utils import is_grade, is_solution, is_task
 
-from helpers.handout import read_notebook
+from helpers.course.handout import read_notebook
 from solutions.checks.core.claim import CELLS, claims_of
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from trtcpu.errors import InputError
-
-__all__ = ["check_worth"]
 
 
 def check_worth(course: Course) -> None:

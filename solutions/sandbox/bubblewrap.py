@@ -7,8 +7,6 @@ from pathlib import Path
 
 from solutions.sandbox.room import GPU_FILES, INSIDE, SITE, Limits, Room, environment_of, visible
 
-__all__ = ["binary", "command"]
-
 _LAUNCHER, _SITE = "/.inside", "/.site"
 _TEMPORARY_BYTES = 64 << 20
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts")

@@ -15,8 +15,6 @@ from pathlib import Path, PurePosixPath
 
 from solutions.sandbox.room import Limits
 
-__all__ = ["Group", "left_in_groups", "place"]
-
 _CONTROLLERS = frozenset({"memory", "pids"})
 _PATIENCE_S = 2.0
 _FILES_2, _FILES_1 = (

@@ -11,8 +11,6 @@ from solutions.sandbox import bubblewrap, outside
 from solutions.sandbox.room import STANDARD, Limits, Room, environment_of, prepare
 from trtcpu.errors import LabError
 
-__all__ = ["KINDS", "VARIABLE", "chosen", "command", "trouble"]
-
 KINDS = ("bubblewrap", "landlock")
 VARIABLE = "TRT_LAB_SANDBOX"
 _NONE = "none"

@@ -8,8 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Hidden", "deleted_bytes", "folder_bytes", "remove"]
-
 _BLOCK = 4096
 _DEEPEST = 64
 _MOST_OPEN, _MOST_MAPPED = 1 << 14, 1 << 18

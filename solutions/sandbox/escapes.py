@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 from solutions.sandbox.room import Limits
 
-__all__ = ["ESCAPED", "ESCAPES", "PRELUDE", "Escape"]
-
 ESCAPED = "ESCAPED"
 _MIB = 1 << 20
 

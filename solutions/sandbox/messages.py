@@ -7,8 +7,6 @@ from jupyter_client import AsyncKernelClient
 
 from solutions.sandbox.processes import memory_bytes
 
-__all__ = ["MESSAGE_BYTES", "Refused", "Unread", "limit_messages"]
-
 MESSAGE_BYTES = 64 << 20
 """Of one message. A larger one breaks its connection before it is read."""
 

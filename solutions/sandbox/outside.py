@@ -6,8 +6,6 @@ from pathlib import Path
 
 from solutions.sandbox.room import GPU_FILES, INSIDE, SITE, Limits, Room, visible
 
-__all__ = ["command"]
-
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 _SYSTEM = (
     *(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "filesystems", "version", "uptime", "loadavg", "sys")),

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["born_at", "end", "interrupt", "memory_bytes", "own_processes", "paused", "tree"]
-
 _GRACE_S = 5.0
 _PROC = sys.platform.startswith("linux")
 """Whether there is /proc; else psutil answers, slower."""

@@ -28,8 +28,6 @@ from solutions.sandbox.room import STANDARD, Room
 from solutions.sandbox.watch import Watch
 from trtcpu.errors import LabError
 
-__all__ = ["SandboxProvisioner", "SandboxedKernelManager"]
-
 _SOCKET = "kernel"
 _LONGEST = 100
 """Characters of a Unix socket's path: the system takes 107, and the port is appended."""

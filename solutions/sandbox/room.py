@@ -9,23 +9,6 @@ from pathlib import Path
 
 from trtcpu.errors import LabError
 
-__all__ = [
-    "EXCHANGE",
-    "EXCHANGE_VARIABLE",
-    "GPU_FILES",
-    "INSIDE",
-    "ROOT",
-    "SITE",
-    "STANDARD",
-    "THREADS",
-    "Done",
-    "Limits",
-    "Room",
-    "environment_of",
-    "prepare",
-    "visible",
-]
-
 ROOT = Path(__file__).resolve().parents[2]
 INSIDE = Path(__file__).parent / "inside"
 """What restricts a process from within."""

@@ -9,8 +9,6 @@ from solutions.sandbox.choice import chosen, command
 from solutions.sandbox.room import STANDARD, Done, Limits, Room
 from solutions.sandbox.watch import Watch
 
-__all__ = ["run"]
-
 OUTPUT_BYTES = 16 << 20
 """What is kept of each of a command's two outputs; the rest is read and dropped."""
 

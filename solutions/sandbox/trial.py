@@ -18,8 +18,6 @@ from solutions.sandbox.escapes import ESCAPED, ESCAPES, PRELUDE, Escape
 from solutions.sandbox.room import ROOT, Done, Limits, Room, visible
 from solutions.sandbox.running import OUTPUT_BYTES, run
 
-__all__ = ["Outside", "Verdict", "attempt", "gpu_inside", "outside", "trial"]
-
 _GPU = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")

@@ -15,8 +15,6 @@ from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, paused, threads, tree
 from solutions.sandbox.room import Limits, Room
 
-__all__ = ["MACHINE_FULL", "Watch"]
-
 MACHINE_FULL = "it was ended since the machine's"
 """How `Watch.ended_by` begins where the machine's disk or memory is full, whoever filled it."""
 

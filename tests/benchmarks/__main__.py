@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import describe
-from helpers.files import atomic_write, write_json
+from helpers.engine.backend import describe
+from helpers.tools.files import atomic_write, write_json
 from tests.benchmarks import bench_api_overhead, bench_calibration, bench_streams
 from tests.benchmarks.page import BENCH, PAGE, in_page
 from trtlab.doctor import cpu_name

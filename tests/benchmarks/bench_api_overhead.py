@@ -22,8 +22,6 @@ from trtcpu import cuda
 from trtcpu import tensorrt as trt
 from trtcpu.plan import Plan
 
-__all__ = ["measure"]
-
 
 def measure(rounds: int = 200) -> dict[str, Any]:
     """Return `api_overhead` (the paired ratio by model), `api_overhead_ms` (the medians) and `stream_cost`."""

@@ -17,8 +17,6 @@ import numpy as np
 
 from tests.benchmarks import fidelity
 
-__all__ = ["measure"]
-
 BATCH = 8
 # Starting takes us 0.8 s: of 128 images that is a sixth, of 384 a thirteenth.
 ENTROPY_IMAGES = 384
@@ -139,7 +137,7 @@ def _task_inference(count: int, folder: Path) -> dict[str, float]:
 
 def _fp32_inference(folder: Path) -> Any:
     """Return a function that infers images in FP32 in batches through the API and returns the seconds it took."""
-    from helpers.backend import trt
+    from helpers.engine.backend import trt
     from trtlab.engines.inference import InferenceEngine
 
     logger = trt.Logger(trt.Logger.ERROR)

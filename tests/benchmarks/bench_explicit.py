@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from helpers.backend import API, describe
-from helpers.data import load_dataset
-from helpers.files import atomic_path, atomic_write, read_json, write_json
-from helpers.models import load_model
+from helpers.data.datasets import load_dataset
+from helpers.data.models import load_model
+from helpers.engine.backend import API, describe
+from helpers.tools.files import atomic_path, atomic_write, read_json, write_json
 from tests.benchmarks.bench_offline import RESULTS, place
 from tests.benchmarks.bench_streams import interval
 from trtcpu.calibration_cache import parse_cache
@@ -38,8 +38,6 @@ from trtlab.models.export import export_onnx
 from trtlab.quality.accuracy import Accuracy, accuracy_loss
 from trtlab.quality.evaluation import evaluate_engines
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
-
-__all__ = ["PAGE", "in_page", "measure", "section"]
 
 PAGE = RESULTS.parent / "explicit-quantisation.md"
 WAYS = ("implicit", "explicit", "naive")

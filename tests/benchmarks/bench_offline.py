@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.backend import ENGINE, describe, trt
-from helpers.files import atomic_path, atomic_write, read_json, write_json
+from helpers.engine.backend import ENGINE, describe, trt
+from helpers.tools.files import atomic_path, atomic_write, read_json, write_json
 from tests.benchmarks import fidelity
 from tests.benchmarks.offline_page import PAGE, RESULTS, in_page
 from trtcpu.errors import InputError, LabError
@@ -30,8 +30,6 @@ from trtlab.timing.runners import Runner, RunnerSpec, load_runner
 from trtlab.timing.streams import StreamOptions, stream_runners
 from trtlab.timing.throughput import measure_throughput
 from trtlab.versions import versions
-
-__all__ = ["Settings", "main", "place", "run"]
 
 Say = Callable[[str], None]
 SHOWN_LAYERS = 5

@@ -21,8 +21,6 @@ from trtcpu import cuda
 from trtcpu import tensorrt as trt
 from trtcpu.plan import Plan
 
-__all__ = ["interval", "measure"]
-
 _SHAPE = (1, 3, 224, 224)
 _TYPES = {"f32": ov.Type.f32, "f16": ov.Type.f16, "bf16": ov.Type.bf16}
 _RESAMPLES = 2000

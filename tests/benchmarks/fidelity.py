@@ -15,25 +15,8 @@ from unittest import mock
 
 import numpy as np
 
-from helpers.backend import cuda, trt
+from helpers.engine.backend import cuda, trt
 from trtcpu.calibration_cache import parse_cache
-
-__all__ = [
-    "CACHE_FILES",
-    "NEAR_TIES",
-    "RECORDING",
-    "Equality",
-    "calibrated_engine",
-    "compare",
-    "logits",
-    "make_calibrator",
-    "pytorch_logits",
-    "recorded_images",
-    "recorded_network",
-    "scales_equal",
-    "weights_sha256",
-    "without_long_builds",
-]
 
 RECORDING = Path(__file__).resolve().parents[1] / "fixtures" / "fidelity_lab"
 CACHE_FILES = {"minmax": "minmax.cache", "entropy": "entropy1.cache", "entropy2": "entropy2.cache"}
@@ -62,7 +45,7 @@ class Equality:
 @functools.cache
 def recorded_network() -> bytes:
     """Return the lab's ResNet-50 as ONNX with a dynamic batch, at opset 17."""
-    from helpers.models import load_model
+    from helpers.data.models import load_model
     from trtlab.models.export import export_onnx
 
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +57,7 @@ def recorded_network() -> bytes:
 @functools.cache
 def recorded_images() -> np.ndarray:
     """Return the recorded calibration images, preprocessed: float32 [64, 3, 224, 224]."""
-    from helpers.data import load_dataset
+    from helpers.data.datasets import load_dataset
     from trtlab.images.preprocessing import load_batch
 
     return load_batch([path for path, _ in load_dataset("digits", progress=False).images("calibration", IMAGES)])
@@ -82,8 +65,8 @@ def recorded_images() -> np.ndarray:
 
 def weights_sha256() -> str:
     """Return the SHA-256 of the weights in `recorded_network`, which a recording must name."""
-    from helpers.files import sha256
-    from helpers.models import WEIGHTS
+    from helpers.data.models import WEIGHTS
+    from helpers.tools.files import sha256
 
     return sha256(WEIGHTS / "resnet50.npz")
 
@@ -92,7 +75,7 @@ def pytorch_logits(images: np.ndarray) -> np.ndarray:
     """Return PyTorch's FP32 logits on the processor: [N, 10]."""
     import torch
 
-    from helpers.models import load_model
+    from helpers.data.models import load_model
 
     with torch.inference_mode():
         return load_model("resnet50")(torch.from_numpy(images)).numpy()

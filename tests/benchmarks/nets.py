@@ -6,8 +6,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from trtcpu import tensorrt as trt
 
-__all__ = ["build_engine", "load_engine", "small_net"]
-
 _LOGGER = trt.Logger(trt.Logger.ERROR)
 
 

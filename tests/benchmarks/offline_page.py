@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.files import read_json
-
-__all__ = ["AIM_PERCENT", "PAGE", "PUBLISHED", "RESULTS", "in_page", "published_for", "section"]
+from helpers.tools.files import read_json
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "throughput.md"

@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.benchmarks.fidelity import TOLERANCE
 
-__all__ = ["BENCH", "PAGE", "in_page", "section"]
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "cpu-engine.md"
 BENCH = ROOT / "docs" / "results" / "bench.json"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.files import read_json, write_json
+from helpers.tools.files import read_json, write_json
 from tests.benchmarks import bench_offline
 from tests.benchmarks.bench_offline import Settings, run
 from tests.benchmarks.offline_page import published_for, section

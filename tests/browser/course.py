@@ -11,8 +11,6 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 
-__all__ = ["CHECK", "ROOT", "START", "STEP", "TODO", "Course", "lab_environment", "student_page_config"]
-
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = "[0-9][0-9]_*/"
 START = "labs/00_start.ipynb"

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["JupyterServer"]
-
 _START_SECONDS = 60
 _FONT = "'Liberation Sans', Arial, sans-serif"
 _SETTINGS = {

@@ -12,8 +12,6 @@ from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from tests.browser.jupyter_server import JupyterServer
 
-__all__ = ["LabPage", "OpenNotebook"]
-
 _LOAD_MS = 60_000
 _CELL_MS = 90_000
 _VALIDATE_MS = 120_000

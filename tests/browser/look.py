@@ -5,8 +5,6 @@ from typing import Literal
 
 from playwright.sync_api import Locator
 
-__all__ = ["Fault", "look"]
-
 Fault = Literal["unreadable", "cut", "wide", "missing", "unknown", "overlapping"]
 
 _SCRIPT = Path(__file__).with_suffix(".js").read_text()

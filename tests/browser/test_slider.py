@@ -12,7 +12,7 @@ from tests.browser.lab_page import LabPage
 _CELL = """
 from matplotlib import pyplot as plt
 
-from helpers.slider import show_slider
+from helpers.toys.slider import show_slider
 
 show_slider(lambda value: plt.figure(figsize=(value, 1), dpi=100), [1, 2, 3], "threshold")
 """

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from helpers.backend import DEVICE
-from helpers.handout import read_notebook
-from helpers.lab import NOTEBOOKS, STEPS
+from helpers.course.handout import read_notebook
+from helpers.course.steps import NOTEBOOKS, STEPS
+from helpers.engine.backend import DEVICE
 from tests.browser.course import CHECK, START, TODO, Course
 from tests.browser.lab_page import LabPage
 from tests.browser.look import look

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.lab import NAMES, VALIDATION_IMAGES
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s07_accuracy import points
-from helpers.points.s07_accuracy.known import KnownScores, numbered_loader, ranked_scores
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s07_accuracy import points
+from helpers.checks.points.s07_accuracy.known import KnownScores, numbered_loader, ranked_scores
+from helpers.checks.probes.student import Student
+from helpers.course.settings import NAMES, VALIDATION_IMAGES
 from solutions.checks import s07_accuracy
 from solutions.checks.core.claim import claims_of
 from solutions.checks.trusted.reference_accuracy import Evaluation

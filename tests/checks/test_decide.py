@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.missed import Missed
+from helpers.checks.missed import Missed
 from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned
 from solutions.checks.core.decide import decide, run_claims
 from solutions.checks.core.record import read_record, record_path

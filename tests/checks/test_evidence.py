@@ -1,8 +1,8 @@
 """What the student's side says of itself is no evidence: few points rest on it, and each of them is named."""
 
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.point import Reported
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.point import Reported
 from solutions.checks.core.claim import Claim, Earned
 from solutions.checks.core.decide import decide
 from tests.tools.evidence_page import PAGE, reported, section

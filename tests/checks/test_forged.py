@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.missed import Missed
-from helpers.points import s01_export, s03_dynamic
-from helpers.points.case import Case
-from helpers.points.s01_export import probes as simplifying
-from helpers.points.s04_int8 import calibrator, engine
-from helpers.points.s06_benchmark import latency, throughput, timing
-from helpers.points.s08_report.charts import PARTS
-from helpers.points.s08_report.runs import EXAMPLES
-from helpers.probes import answer, student
-from helpers.probes.student import Student
-from helpers.probes.timed_calls import ServedModel
+from helpers.checks.missed import Missed
+from helpers.checks.points import s01_export, s03_dynamic
+from helpers.checks.points.case import Case
+from helpers.checks.points.s01_export import probes as simplifying
+from helpers.checks.points.s04_int8 import calibrator, engine
+from helpers.checks.points.s06_benchmark import latency, throughput, timing
+from helpers.checks.points.s08_report.charts import PARTS
+from helpers.checks.points.s08_report.runs import EXAMPLES
+from helpers.checks.probes import answer, student
+from helpers.checks.probes.student import Student
+from helpers.checks.probes.timed_calls import ServedModel
 from solutions.checks import s04_int8
 from solutions.checks.core.claim import Claim, claims_of
 from solutions.checks.core.decide import decide
@@ -199,7 +199,7 @@ def test_an_engine_s_time_is_one_that_the_grader_finds_too(found_ms: float, kept
 def test_labels_that_a_chart_is_said_to_have_stand_in_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     from matplotlib.figure import Figure
 
-    from helpers.points.s08_report import figures
+    from helpers.checks.points.s08_report import figures
 
     def draw_charts(report: dict[str, Any], *labels: str) -> dict[str, Figure]:
         charts = {}

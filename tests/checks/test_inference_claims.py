@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from helpers.backend import cuda, trt
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s05_inference.alive import counted
-from helpers.points.s05_inference.engines import Small, fixed, judge, row_errors, usual, wide
-from helpers.points.s05_inference.probes import FORMS, images_of
-from helpers.probes.images import varied_images
-from helpers.probes.networks import tiny_onnx
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s05_inference.alive import counted
+from helpers.checks.points.s05_inference.engines import Small, fixed, judge, row_errors, usual, wide
+from helpers.checks.points.s05_inference.probes import FORMS, images_of
+from helpers.checks.probes.images import varied_images
+from helpers.engine.backend import cuda, trt
+from helpers.toys.networks import tiny_onnx
 from solutions.checks.core.claim import claims_of
 
 CALL = {"seed": 12, "number": 8}

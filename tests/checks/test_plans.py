@@ -9,11 +9,11 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from helpers.backend import ENGINE
-from helpers.missed import Missed
-from helpers.points import builders
-from helpers.points.case import Case
-from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.points.case import Case
+from helpers.engine.backend import ENGINE
+from helpers.toys.networks import EDGE, tiny_onnx
 from solutions.checks.trusted import engine_speed, plans
 from solutions.checks.trusted.engine_speed import TimedOn, noise_for
 from solutions.checks.trusted.plans import run_plan, same_network

@@ -8,9 +8,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers import points
-from helpers.lab import GRADED
-from helpers.points.builders import LEAST_SPEEDUP
+from helpers.checks import points
+from helpers.checks.points.builders import LEAST_SPEEDUP
+from helpers.course.steps import GRADED
 from solutions.checks.trusted.speed import FULL, NONE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def _text(step: str) -> str:
 
 @pytest.mark.parametrize("step", [step for step, room in ROOMS.items() if room in NAMES])
 def test_each_promise_of_a_room_stands_in_its_notebook(step: str) -> None:
-    promises = importlib.import_module(f"helpers.points.{ROOMS[step]}").PROMISES
+    promises = importlib.import_module(f"helpers.checks.points.{ROOMS[step]}").PROMISES
     assert promises, step
     text = _text(step)
     assert [promise for promise in promises if re.sub(r"[\s*`]+", " ", promise) not in text] == []

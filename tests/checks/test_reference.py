@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.backend import TIMINGS_VARIABLE
-from helpers.lab import BONUS, GRADED, STEPS
+from helpers.course.steps import BONUS, GRADED, STEPS
+from helpers.engine.backend import TIMINGS_VARIABLE
 from solutions.checks.trusted import reference
 from solutions.checks.trusted.reference import TIMING_CACHE, offered_environment
 

@@ -11,10 +11,10 @@ import onnxsim
 import pytest
 import torch
 
-from helpers.missed import Missed
-from helpers.points import s01_export
-from helpers.points.case import Case
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.points import s01_export
+from helpers.checks.points.case import Case
+from helpers.checks.probes.student import Student
 from solutions.checks.core.claim import CELLS, claims_of
 from trtlab.models.export import export_onnx as pipeline_export
 from trtlab.models.export import simplify_onnx

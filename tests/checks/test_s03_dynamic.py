@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from helpers.backend import trt
-from helpers.missed import Missed
-from helpers.points import s03_dynamic as points
-from helpers.points.case import Case
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.points import s03_dynamic as points
+from helpers.checks.points.case import Case
+from helpers.checks.probes.student import Student
+from helpers.engine.backend import trt
 from solutions.checks import s03_dynamic
 from solutions.checks.core.claim import claims_of
 

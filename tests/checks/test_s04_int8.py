@@ -10,12 +10,12 @@ import onnx
 import pytest
 from PIL import Image
 
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s04_int8.dataset import TOLERANCE
-from helpers.probes.image_folders import noise_image
-from helpers.probes.networks import EDGE, tiny_onnx
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s04_int8.dataset import TOLERANCE
+from helpers.checks.probes.image_folders import noise_image
+from helpers.checks.probes.student import Student
+from helpers.toys.networks import EDGE, tiny_onnx
 from solutions.checks import s04_int8
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.decide import decide

@@ -11,16 +11,16 @@ import time
 import numpy as np
 import pytest
 
-from helpers.feedback import check_latency, check_measurements, check_throughput
-from helpers.feedback.check import NotYet
-from helpers.lab import BATCHES, ENGINES, NAMES
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s06_benchmark import latency, results, throughput
-from helpers.points.s06_benchmark.engines import ENGINE_BATCH
-from helpers.points.s06_benchmark.latency_run import Timed
-from helpers.points.s06_benchmark.timing import numbers
-from helpers.probes.student import Student
+from helpers.checks.feedback import check_latency, check_measurements, check_throughput
+from helpers.checks.feedback.check import NotYet
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s06_benchmark import latency, results, throughput
+from helpers.checks.points.s06_benchmark.engines import ENGINE_BATCH
+from helpers.checks.points.s06_benchmark.latency_run import Timed
+from helpers.checks.points.s06_benchmark.timing import numbers
+from helpers.checks.probes.student import Student
+from helpers.course.settings import BATCHES, ENGINES, NAMES
 from solutions.checks.s06_benchmark import table as judged_table
 from solutions.checks.s06_benchmark.engine import _own_rate, agrees
 from solutions.checks.s06_benchmark.table import Fresh, measured

@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from helpers.backend import trt
-from helpers.lab import BASELINE, ENGINES, NAMES
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s08_report import CHECKS, PARTS, charts, contents, naming, page, text
-from helpers.points.s08_report.contents import equal
-from helpers.points.s08_report.figures import drawn
-from helpers.points.s08_report.runs import EXAMPLES, Run
-from helpers.probes.engines import probe_engine
-from helpers.probes.networks import tiny_onnx
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s08_report import CHECKS, PARTS, charts, contents, naming, page, text
+from helpers.checks.points.s08_report.contents import equal
+from helpers.checks.points.s08_report.figures import drawn
+from helpers.checks.points.s08_report.runs import EXAMPLES, Run
+from helpers.checks.probes.student import Student
+from helpers.course.settings import BASELINE, ENGINES, NAMES
+from helpers.engine.backend import trt
+from helpers.engine.given import probe_engine
+from helpers.toys.networks import tiny_onnx
 from solutions.checks.trusted.report_runs import KINDS, expected_figures, expected_report, made_up
 
 SEEDS = range(200)

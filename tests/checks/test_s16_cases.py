@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.casefiles import CASES_FOLDER, CAUSES, NOTHING, Finding, case_files, pictures, prepared, tensor_ranges
-from helpers.feedback import check_clock_cases
-from helpers.feedback.check import NotYet
-from helpers.missed import Missed
-from helpers.outputs import onnx_outputs
-from helpers.points.case import Case
-from helpers.points.s16_cases import FUNCTIONS, evidence_seal, proven, seal, verdict
-from helpers.probes.student import Student
+from helpers.checks.feedback import check_clock_cases
+from helpers.checks.feedback.check import NotYet
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s16_cases import FUNCTIONS, evidence_seal, proven, seal, verdict
+from helpers.checks.probes.student import Student
+from helpers.tools.outputs import onnx_outputs
+from helpers.toys.casefiles import CASES_FOLDER, CAUSES, NOTHING, Finding, case_files, pictures, prepared, tensor_ranges
 from solutions.checks.core.decide import run_claims
 from solutions.checks.s16_cases import visible
 from solutions.checks.s16_cases.claims import EACH, HEALTHY
@@ -37,7 +37,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _examiner(department: str) -> Callable[[Any], Finding]:
     namespace: dict[str, Any] = {}
     exec("import numpy as np\nfrom trtcpu.calibration_cache import parse_cache\n", namespace)
-    exec("from helpers.casefiles import *\nfrom helpers.outputs import onnx_outputs\n", namespace)
+    exec("from helpers.toys.casefiles import *\nfrom helpers.tools.outputs import onnx_outputs\n", namespace)
     exec(solution_cell("16_cases", FUNCTIONS[department]), namespace)
     return namespace[FUNCTIONS[department]]
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.lab import ENGINES
-from helpers.probes.networks import tiny_onnx
+from helpers.course.settings import ENGINES
+from helpers.toys.networks import tiny_onnx
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.solution_cells import solution_cell
 from solutions.sandbox import chosen

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ("tests/conformance/test_memory.py", "tests/conformance/test_streams.py")

@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.backend import cuda, trt
-
-__all__ = ["BASES", "make_calibrator", "scales_in"]
+from helpers.engine.backend import cuda, trt
 
 BASES = {
     "entropy2": "IInt8EntropyCalibrator2",

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import ENGINE, trt
+from helpers.engine.backend import ENGINE, trt
 from trtcpu.api.version import API_VARIABLE, VERSIONS
 
 ROOT = Path(__file__).resolve().parents[2]

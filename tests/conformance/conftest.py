@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from helpers.backend import DEVICE, ENGINE, trt
+from helpers.engine.backend import DEVICE, ENGINE, trt
 
 _rows: dict[str, dict[str, Any]] = {}
 

@@ -8,25 +8,6 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = [
-    "cast",
-    "conv_relu",
-    "external_data",
-    "fp16_gemm",
-    "gemm",
-    "heavy",
-    "intermediate",
-    "mixed",
-    "overflowing",
-    "quantized",
-    "quantized_bias",
-    "reference",
-    "residual",
-    "two_inputs",
-    "unsupported_operator",
-    "wide_channels",
-]
-
 FLOAT = TensorProto.FLOAT
 
 

@@ -8,27 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.backend import ENGINE, cuda, network_flags, trt
-
-__all__ = [
-    "LOG",
-    "ON_GPU",
-    "VERSION",
-    "Buffers",
-    "Log",
-    "add_profile",
-    "build",
-    "captured",
-    "errors_in",
-    "inspect",
-    "load",
-    "needs",
-    "parsed",
-    "refused_on_cpu",
-    "relative_error",
-    "run",
-    "warnings_in",
-]
+from helpers.engine.backend import ENGINE, cuda, network_flags, trt
 
 ON_GPU = ENGINE == "tensorrt"
 VERSION = tuple(int(part) for part in trt.__version__.split("+")[0].split(".")[:2])

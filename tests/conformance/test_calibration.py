@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.backend import trt
+from helpers.engine.backend import trt
 from tests.conformance import models
 from tests.conformance.calibrators import BASES, make_calibrator, scales_in
 from tests.conformance.support import (
@@ -228,7 +228,7 @@ def test_calibrator_can_be_read_back_from_the_config() -> None:
 
 
 FORGETFUL = """
-from helpers.backend import trt
+from helpers.engine.backend import trt
 from tests.conformance import models
 from tests.conformance.support import build
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.backend import cuda, trt
+from helpers.engine.backend import cuda, trt
 from tests.conformance import models
 from tests.conformance.support import ON_GPU, VERSION, Buffers, build, captured, errors_in, load, relative_error
 

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from helpers.backend import trt
+from helpers.engine.backend import trt
 from tests.conformance import models
 from tests.conformance.support import LOG, VERSION, Buffers, build, inspect, load, parsed, relative_error, run
 

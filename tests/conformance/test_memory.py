@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.backend import cuda
+from helpers.engine.backend import cuda
 
 
 def test_bytes_come_back_as_they_went() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.backend import network_flags, trt
+from helpers.engine.backend import network_flags, trt
 from tests.conformance import models
 from tests.conformance.support import LOG, VERSION, load, parsed, relative_error, run
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.backend import trt
+from helpers.engine.backend import trt
 from tests.conformance import models
 from tests.conformance.support import (
     LOG,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.backend import API, trt
+from helpers.engine.backend import API, trt
 from tests.conformance import models
 from tests.conformance.support import ON_GPU, parsed
 from trtcpu.api_changes import load_changes

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from helpers.backend import cuda
+from helpers.engine.backend import cuda
 from tests.conformance import models
 from tests.conformance.support import Buffers, build, load, relative_error
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from helpers.backend import API, network_flags, trt
+from helpers.engine.backend import API, network_flags, trt
 from tests.conformance import models
 from tests.conformance.support import (
     LOG,

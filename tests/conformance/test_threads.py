@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.backend import cuda
+from helpers.engine.backend import cuda
 from tests.conformance import models
 from tests.conformance.support import ON_GPU, Buffers, build, load, relative_error
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 from tests.faults import archives, disks, gradebooks, stops
 from tests.faults.course import Copies, Failed
 

@@ -6,8 +6,6 @@ import zipfile
 from tests.faults.course import Copies, Run, require
 from tests.grading.tiny import STEP
 
-__all__ = ["broken_zip"]
-
 
 def broken_zip(copies: Copies) -> str:
     """Everybody's notebook comes as a zip, one of a fifth student is broken: everybody else's grades are as ever."""

@@ -16,8 +16,6 @@ from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
 from tests.grading.tiny import CONFIG, STEP, code_of, solved, source_notebook
 
-__all__ = ["GRADES", "STUDENTS", "Copies", "Failed", "Run", "require"]
-
 GRADES = ("grades.csv", "grades.json")
 STUDENTS = 3
 LONGEST_RUN_S = 1800

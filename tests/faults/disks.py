@@ -14,8 +14,6 @@ from unittest.mock import patch
 from solutions.grading.layout import ROOT
 from tests.faults.course import Copies, Failed, Run, grades_in, require
 
-__all__ = ["CASES", "NotHere", "disk"]
-
 SIZE_MB = 24
 MACHINE_MB = 400
 """Of which submissions must leave 256 free."""

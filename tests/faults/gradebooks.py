@@ -7,8 +7,6 @@ from pathlib import Path
 
 from tests.faults.course import GRADES, STUDENTS, Copies, Run, require
 
-__all__ = ["begun_anew", "damaged", "locked_at_start", "locked_under_way", "rebuilt"]
-
 DAMAGES = ("missing", "empty", "garbage", "cut in half", "another database", "no rows")
 
 

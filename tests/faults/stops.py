@@ -6,8 +6,6 @@ import time
 
 from tests.faults.course import STUDENTS, Copies, Run, grades_in, require
 
-__all__ = ["killed", "told_to_stop", "two_at_once", "waits"]
-
 SEED = 14
 
 

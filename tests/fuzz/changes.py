@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from tests.fuzz import JSON
 
-__all__ = ["changed"]
-
 Path = tuple[str | int, ...]
 
 

@@ -2,8 +2,6 @@
 
 from html.parser import HTMLParser
 
-__all__ = ["parts"]
-
 
 class _Parts(HTMLParser):
     def __init__(self) -> None:

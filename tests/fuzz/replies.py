@@ -10,8 +10,6 @@ from typeguard import TypeCheckError, check_type
 
 from tests.fuzz import JSON
 
-__all__ = ["TEXTS", "altered", "valued"]
-
 TEXTS = st.text(max_size=12) | st.sampled_from(["float", "int8", "RuntimeError", "NaN", "0"])
 FLOATS = st.floats() | st.sampled_from([0.0, -1.5, 1e308, 5e-324, 2.0**255, 3])
 SHAPES = st.lists(st.integers(0, 4), max_size=4) | st.sampled_from([(5, 12), (1, 17), (0, 192)])

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.probes.codec import NotPlainDataError, pack, unpack
+from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
 from tests.fuzz import JSON, NUMBERS, cases, spoilt
 from tests.fuzz.changes import changed
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import Environment
 
-from helpers.handout import read_notebook
+from helpers.course.handout import read_notebook
 from solutions.grading.restore import restore, tidy
 from solutions.grading.untrusted import sanitise
 from solutions.grading.untrusted.limits import check_notebook_file

@@ -15,15 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.backend import trt
-from helpers.lab import ENGINES, FOLDER_VARIABLE, GRADED, ONNX_FILE
-from helpers.points.case import Case
-from helpers.probes.answer import Ask, answer, known_probe
-from helpers.probes.codec import pack, unpack
-from helpers.probes.engines import probe_engine
-from helpers.probes.networks import tiny_onnx
-from helpers.probes.schema import schema_of
-from helpers.probes.student import Student, read_artifact
+from helpers.checks.points.case import Case
+from helpers.checks.probes.answer import Ask, answer, known_probe
+from helpers.checks.probes.codec import pack, unpack
+from helpers.checks.probes.schema import schema_of
+from helpers.checks.probes.student import Student, read_artifact
+from helpers.course.artifacts import FOLDER_VARIABLE
+from helpers.course.settings import ENGINES, ONNX_FILE
+from helpers.course.steps import GRADED
+from helpers.engine.backend import trt
+from helpers.engine.given import probe_engine
+from helpers.toys.networks import tiny_onnx
 from solutions.checks.core.claim import CELLS, Claim, claims_of
 from solutions.checks.core.decide import decide
 from tests.fuzz import MANY, cases

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.backend import DEVICE, ENGINE, trt
-from helpers.files import write_json
+from helpers.engine.backend import DEVICE, ENGINE, trt
+from helpers.tools.files import write_json
 from tests.benchmarks import fidelity
 from trtcpu.calibration_cache import parse_cache
 

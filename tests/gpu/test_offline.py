@@ -6,8 +6,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from helpers.backend import ENGINE
-from helpers.cuda_graphs import why_no_graphs
+from helpers.engine.backend import ENGINE
+from helpers.engine.cuda_graphs import why_no_graphs
 from tests.trtlab.tiny_models import SIZE, tiny_onnx
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.timing.buffers import BufferPool

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.backend import ENGINE
+from helpers.engine.backend import ENGINE
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,7 +19,7 @@ PACKAGES = {"pycuda": "pycuda", "cuda-python": "cuda"}
 TORCH_FIRST = "import torch; torch.zeros(1, device='cuda')\n"
 SHARED = """
 import numpy as np
-from helpers.backend import cuda
+from helpers.engine.backend import cuda
 import torch
 tensor = torch.arange(8, dtype=torch.float32, device="cuda")
 torch.cuda.synchronize()

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from solutions.grading.layout import ROOT
 
-__all__ = ["Cluster", "cluster", "until"]
-
 
 @dataclass
 class Cluster:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 from solutions.checks.core.claim import BONUS, CELLS, COLUMNS
 from solutions.grading.class_figures import class_figures
 from solutions.grading.class_page import write_class_page

@@ -10,12 +10,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers import elsewhere
-from helpers.lab import NOTEBOOKS
+from helpers.course import elsewhere
+from helpers.course.steps import NOTEBOOKS
 from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
 from solutions.grading.labs import FIRST_CELL
 from solutions.grading.layout import ROOT
-from tests.helpers.local_server import url_of_nothing
+from tests.helpers.data.local_server import url_of_nothing
 from tests.stand_in_wheels import add_wheel, served
 
 _PROJECT = 'dependencies = [\n    "madeup>=1,<3",\n    "nbgrader>=0.9",\n    "nbformat>=5",\n]\n'

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers.lab import ONNX_FILE
+from helpers.course.settings import ONNX_FILE
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.checks.trusted.workspace import NEEDS
@@ -115,7 +115,7 @@ def test_a_step_gets_what_this_run_made_and_is_lent_the_rest(
     needed = NEEDS["12_layer_profiling"]
     stages = [Stage((name,), (), partial(lend, name=name)) for name in needed]
     monkeypatch.setattr(workspace, "reference", lambda: Reference(tmp_path / "reference", stages, ""))
-    given = "from helpers.lab import artifact_path\n"
+    given = "from helpers.course.artifacts import artifact_path\n"
     made = f"{given}artifact_path({ONNX_FILE!r}).write_text('made here')"
     look = f"{given}for name in {needed}:\n    print(artifact_path(name).read_text())"
     sources = {STEP: made, "12_layer_profiling": look, "15_llm": "1"}

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from helpers.missed import Missed
-from helpers.probes import answer
-from helpers.probes.answer import AnswerError, Notebook, probe
-from helpers.probes.channel import REPLY, REQUEST, read_message, write_message
-from helpers.probes.codec import MOST_BYTES, pack
-from helpers.probes.serve import serve
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.probes import answer
+from helpers.checks.probes.answer import AnswerError, Notebook, probe
+from helpers.checks.probes.channel import REPLY, REQUEST, read_message, write_message
+from helpers.checks.probes.codec import MOST_BYTES, pack
+from helpers.checks.probes.serve import serve
+from helpers.checks.probes.student import Student
 from solutions.grading.faults import CourseError
 from solutions.grading.judge.door import SLACK_S, Door
 from solutions.grading.judge.handle import Process

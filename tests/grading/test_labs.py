@@ -10,8 +10,8 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.lab import BONUS as BONUS_STEPS
-from helpers.lab import GRADED, NOTEBOOKS, START
+from helpers.course.steps import BONUS as BONUS_STEPS
+from helpers.course.steps import GRADED, NOTEBOOKS, START
 from solutions.checks.core.claim import BONUS, CELLS, COLUMNS
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
@@ -98,7 +98,7 @@ def _blanked(source: str) -> str:
 RUNNER = """
 import os, runpy, sys, traceback
 import matplotlib.pyplot, onnx, torch, torchvision
-import helpers.backend, helpers.feedback
+import helpers.engine.backend, helpers.checks.feedback
 for folder in sys.argv[1:]:
     if not os.fork():
         os.chdir(folder)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from helpers.points.case import Case
-from helpers.points.files import array_of, parsed
-from helpers.points.s14_explicit_quantisation.networks import explicit_network
-from helpers.points.s14_explicit_quantisation.reading import read_model
-from helpers.probes.builds import computes_as, plan_facts
-from helpers.probes.loads import LoadError
-from helpers.probes.networks import EDGE, tiny_onnx
-from helpers.probes.onnx_files import onnx_facts, tensor_magnitudes, tensor_names
-from helpers.probes.student import Student
+from helpers.checks.points.case import Case
+from helpers.checks.points.files import array_of, parsed
+from helpers.checks.points.s14_explicit_quantisation.networks import explicit_network
+from helpers.checks.points.s14_explicit_quantisation.reading import read_model
+from helpers.checks.probes.builds import computes_as, plan_facts
+from helpers.checks.probes.loads import LoadError
+from helpers.checks.probes.onnx_files import onnx_facts, tensor_magnitudes, tensor_names
+from helpers.checks.probes.student import Student
+from helpers.toys.networks import EDGE, tiny_onnx
 from solutions.grading.judge import child as room
 from solutions.grading.judge.child import LoadingChild
 from solutions.grading.judge.memory import Memory

@@ -15,7 +15,7 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.validator import Validator
 
-from helpers.lab import NOTEBOOKS
+from helpers.course.steps import NOTEBOOKS
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT, StepFolders, course_config, exchange_folder
 from tests.browser.jupyter_server import JupyterServer

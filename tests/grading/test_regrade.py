@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record import read_record
 from solutions.grading.course import Course

@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.handout import HANDOUT, mark
-from helpers.lab import NOTEBOOKS
+from helpers.course.handout import HANDOUT, mark
+from helpers.course.steps import NOTEBOOKS
 from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, main, make_release, student_project
@@ -72,13 +72,13 @@ def _files(labs: Path) -> dict[str, bytes]:
 
 
 def _laid_out(folder: Path) -> str:
-    command = [sys.executable, "-m", "helpers.handout"]
+    command = [sys.executable, "-m", "helpers.course.handout"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.slow
 def test_the_helpers_run_on_their_own(unpacked: Path) -> None:
-    code = "import helpers.feedback, helpers.lab, sys; assert 'solutions' not in sys.modules; print(helpers.__file__)"
+    code = "import helpers, sys; helpers.feedback; assert 'solutions' not in sys.modules; print(helpers.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True)
     assert str(unpacked) in done.stdout
 

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.handout import read_notebook
+from helpers.course.handout import read_notebook
 from solutions.grading.restore import SKIP, restore, tidy
 from tests.grading.tiny import POINTS, index_of, solved, source_notebook
 from trtcpu.errors import InputError

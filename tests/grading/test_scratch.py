@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.files import TEMPORARIES, remove_temporaries
-from helpers.lab import ENGINES
+from helpers.course.settings import ENGINES
+from helpers.tools.files import TEMPORARIES, remove_temporaries
 from solutions.grading import scratch
 from solutions.grading.gate import Gate
 from solutions.grading.judge.process import Artifacts

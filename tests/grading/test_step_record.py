@@ -15,7 +15,7 @@ from nbgrader.api import Gradebook
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from helpers.files import sha256
+from helpers.tools.files import sha256
 from solutions.grading import journal as code
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_fault, course_faults, need_room

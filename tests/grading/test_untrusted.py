@@ -12,8 +12,8 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from helpers.card import Card, Line
-from helpers.missed import Missed
+from helpers.checks.card import Card, Line
+from helpers.checks.missed import Missed
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.grades import grades_of

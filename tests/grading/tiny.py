@@ -14,8 +14,8 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from helpers.missed import Missed
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.probes.student import Student
 from solutions.checks.core.seed import SEED_VARIABLE
 from solutions.grading.judge.process import judge
 

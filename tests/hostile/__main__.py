@@ -14,7 +14,7 @@ import typer
 
 os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the grader is imported
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 from tests.hostile.attack import GROUPS, Attack
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.course import make_template

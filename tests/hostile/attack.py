@@ -6,8 +6,6 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-__all__ = ["BASE", "GROUPS", "MARK", "SECRET", "WHOLE", "Attack", "Seen", "Trial"]
-
 GROUPS = (
     *("records", "patches", "files", "processes", "network"),
     *("resources", "html", "archives", "limits", "evidence", "sharing", "names"),

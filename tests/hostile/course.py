@@ -14,8 +14,6 @@ from tests.grading.tiny import CONFIG, STEP, code_of, solved, source_notebook
 from tests.hostile.attack import MARK, Attack
 from tests.hostile.outer import HOME, STAGE
 
-__all__ = ["HONEST", "LIMITS", "TIMINGS", "attacked", "hand_in", "make_template"]
-
 TIMINGS = "timing.cache"
 HONEST = ("a_honest", "z_honest")
 

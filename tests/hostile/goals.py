@@ -7,11 +7,6 @@ from html.parser import HTMLParser
 
 from tests.hostile.attack import BASE, MARK, SECRET, Trial
 
-__all__ = [
-    *("disk", "ended", "formula", "gains", "grader_memory", "heard", "leaks", "live_marks", "memory", "processes"),
-    *("rendered", "said", "size", "slows", "survives", "touches", "traceback"),
-]
-
 
 def gains(trial: Trial) -> bool:
     """More points than the notebook without the attack."""

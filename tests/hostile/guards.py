@@ -26,8 +26,6 @@ from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Watch, disk, messages, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
 
-__all__ = ["GUARDS", "Guard"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Guard:

@@ -12,16 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from helpers.files import write_json
-from helpers.missed import Missed
-from helpers.probes.loads import LoadError
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.probes.loads import LoadError
+from helpers.checks.probes.student import Student
+from helpers.tools.files import write_json
 from solutions.grading.environment import ANSWERS_VARIABLE
 from solutions.grading.judge import child
 from solutions.grading.judge.memory import Memory
 from solutions.grading.judge.process import judge
-
-__all__ = ["grade_here", "main"]
 
 _LOADERS = Path(__file__).parent / "loaders"
 _READ_S = 20

@@ -10,8 +10,6 @@ from tests.hostile.attack import BASE, Attack, Seen, Trial
 from tests.hostile.outer import begin
 from tests.hostile.stage import Class
 
-__all__ = ["Verdict", "controls", "guarded"]
-
 CLASS_S, ATTACK_S = 120, 60
 """Seconds for a class, and for each attacker in it, on a busy machine."""
 

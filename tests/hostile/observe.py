@@ -13,8 +13,6 @@ from pathlib import Path
 from tests.hostile.attack import MARK, Seen
 from tests.hostile.outer import HOME, STAGE
 
-__all__ = ["ABSTRACT", "PORT", "Listeners", "Peaks", "changed", "others", "snapshot"]
-
 PORT, ABSTRACT = 45450, "\0hostile"
 SOCKET, LOG = HOME / "agent.sock", HOME / "log.sock"
 _COURSE = STAGE / "course"

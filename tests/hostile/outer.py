@@ -20,8 +20,6 @@ from typing import Any
 
 from trtcpu.errors import EngineError
 
-__all__ = ["HOME", "SITE", "STAGE", "Inside", "begin"]
-
 STAGE = Path("/mnt")
 """The small disk: course, home and temporary files of a class."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 import typer
 
-from helpers.signals import clean_ends
+from helpers.tools.signals import clean_ends
 from solutions.grading import __main__ as grading
 from solutions.grading.course import Course
 from solutions.grading.work.pool import HERE
@@ -25,8 +25,6 @@ from tests.hostile.course import HONEST, TIMINGS, hand_in
 from tests.hostile.guards import GUARDS
 from tests.hostile.observe import Listeners, Peaks, changed, others, snapshot
 from tests.hostile.outer import HOME, STAGE
-
-__all__ = ["Class"]
 
 _COURSE = STAGE / "course"
 _SHOWN = 400_000

@@ -67,7 +67,7 @@ def _show(console: Console, name: str, known: dict[str, str]) -> None:
 
 
 def _judge(console: Console, mutants: list, variants: list, about: dict[str, Any], workers: int, out: Path) -> None:
-    from helpers.files import write_json
+    from helpers.tools.files import write_json
     from tests.mutants.judging import Judge, read_decisions
     from tests.mutants.results import figures, good_enough, rejected, status
     from tests.submissions.bank import Entry

@@ -10,8 +10,6 @@ import yaml
 
 from tests.mutants.source import Mutant
 
-__all__ = ["Rule", "equivalents", "reason_of"]
-
 _FILE = Path(__file__).with_name("equivalent.yaml")
 _KEYS = {"operators", "step", "cell", "removed", "added", "id", "reason"}
 

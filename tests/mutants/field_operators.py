@@ -6,8 +6,6 @@ import libcst as cst
 
 from tests.mutants.operators import RELEASES, Operator, attribute_name, called_name
 
-__all__ = ["FIELD"]
-
 _OTHER_NUMBERS = {
     "224": ("256", "32"),
     "256": ("224",),

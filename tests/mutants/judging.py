@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from helpers.files import read_json
+from helpers.tools.files import read_json
 from solutions.checks.core.claim import CELLS, claims_of
 from tests.mutants.source import todo_cells
 from tests.submissions.bank import ROOT, Entry, notebook_cells, patched_cells
 from tests.submissions.execution import Outcome, run_all, run_entry
-
-__all__ = ["Decision", "Judge", "read_decisions", "rounds", "test_cells_after"]
 
 _Part = tuple[Entry, list[tuple[str, ...]]]
 """A variant, and the test cells that are still to judge it, round by round."""

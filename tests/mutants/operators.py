@@ -10,8 +10,6 @@ from typing import Any
 import libcst as cst
 from mutmut.mutation import mutators as mutmut
 
-__all__ = ["GENERAL", "LOOKS", "Operator", "attribute_name", "called_name"]
-
 LOOKS = {
     "alpha", "border", "color", "dpi", "figsize", "float_format", "fmt", "fontsize", "frameon", "ha", "indent",
     "layout", "linestyle", "linewidth", "loc", "marker", "markersize", "na_rep", "ncols", "padding", "textcoords", "va",

@@ -7,8 +7,6 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from tests.mutants.operators import LOOKS, called_name
 
-__all__ = ["BEGIN", "END", "mutable_nodes", "solution_lines"]
-
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 _STYLING = {

@@ -6,8 +6,6 @@ import copy
 import keyword
 from collections.abc import Iterator
 
-__all__ = ["renamed", "renamed_attributes", "renamed_to_the_notebooks"]
-
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _TURNS = 3
 

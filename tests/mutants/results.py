@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
 from tests.mutants.equivalent import reason_of
 from tests.mutants.judging import Decision
 from tests.mutants.source import Mutant
 from tests.submissions.bank import Entry
-
-__all__ = ["COUNTS", "LEAST_KILLED", "MOST_EQUIVALENT", "figures", "good_enough", "rejected", "status"]
 
 COUNTS = ("mutants", "killed", "equivalent", "survived", "undecided")
 LEAST_KILLED, MOST_EQUIVALENT = 0.95, 0.10

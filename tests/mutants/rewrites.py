@@ -6,12 +6,10 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
 from tests.mutants import renames, reshaping
 from tests.mutants.source import normal, todo_cells
 from tests.submissions.bank import Entry, notebook_cells
-
-__all__ = ["all_rewrites", "rewrites_of"]
 
 _RENAMES = (renames.renamed, renames.renamed_to_the_notebooks, renames.renamed_attributes)
 _RESHAPINGS = tuple(getattr(reshaping, name) for name in reshaping.__all__ if not name.endswith("_scalars"))

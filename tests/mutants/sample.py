@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from tests.mutants.source import Mutant
 
-__all__ = ["stratified"]
-
 
 def stratified(mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
     """Return `number` mutants in their order: one of each step and operator, then in proportion."""

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
 from tests.mutants.field_operators import FIELD
 from tests.mutants.operators import GENERAL, Operator
 from tests.mutants.prose import BEGIN, mutable_nodes
 from tests.submissions.bank import notebook_cells
-
-__all__ = ["OPERATORS", "Mutant", "all_mutants", "mutants_of", "normal", "todo_cells"]
 
 OPERATORS: list[Operator] = [*FIELD, *GENERAL]
 """Where two operators make the same code, the mutant is the first one's, so those of the field come first."""

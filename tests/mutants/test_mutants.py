@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
 from solutions.checks.core.claim import CELLS
 from tests.mutants.equivalent import equivalents
 from tests.mutants.judging import Decision, rounds

@@ -34,7 +34,7 @@ def main(
         typer.echo(f"error: messages need {wanted}; leave out --name, --quick and --sandbox", err=True)
         raise typer.Exit(2)
     os.environ.update(SETTINGS)
-    from helpers.files import write_json
+    from helpers.tools.files import write_json
     from solutions.checks.trusted.reference import offered_environment
     from tests.submissions.bank import covering, load_bank
     from tests.submissions.execution import run_all, run_entry

@@ -9,11 +9,9 @@ import nbformat
 import yaml
 from nbgrader.preprocessors import ClearSolutions
 
-from helpers.backend import API, ENGINE
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
+from helpers.engine.backend import API, ENGINE
 from solutions.checks.core.claim import CELLS, claims_of
-
-__all__ = ["ROOT", "Entry", "covering", "load_bank", "notebook_cells", "patched_cells"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent

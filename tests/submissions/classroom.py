@@ -11,11 +11,9 @@ from typing import Annotated
 import nbformat
 import typer
 
-from helpers.files import atomic_write
-from helpers.lab import GRADED, STEPS
+from helpers.course.steps import GRADED, STEPS
+from helpers.tools.files import atomic_write
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
-
-__all__ = ["HALF_DONE", "STUDENTS", "handed_in", "write_classroom"]
 
 HALF_DONE = {"02_fp16": "flag_forgotten", "04_int8": "no_normalisation"}
 """The half-done student's mistakes, as the bank names them; steps 1 to 4 are filled, 5 to 8 are not."""

@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-from helpers import models
-from helpers.backend import API, ENGINE
-from helpers.cells import as_python
-from helpers.probes.networks import tiny_onnx
+from helpers.data import models
+from helpers.engine.backend import API, ENGINE
+from helpers.tools.cells import as_python
+from helpers.toys.networks import tiny_onnx
 from solutions.checks import s03_dynamic
 from solutions.checks.core.claim import claims_of
 from solutions.checks.core.record import read_record
@@ -38,8 +38,6 @@ from trtcpu.api.version import API_VARIABLE
 from trtlab.building.build import build_engine
 from trtlab.building.build_options import BuildOptions
 
-__all__ = ["SETTINGS", "Outcome", "run_all", "run_entry", "speaking"]
-
 SETTINGS = {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Agg"}
 """The smaller model and fewer images: what a claim decides does not depend on the network's size."""
 
@@ -53,7 +51,7 @@ _SMALL = {
     "resnet50_int8.engine": "fp16",
 }
 _PRELOAD = ["matplotlib.pyplot", "nbformat", "onnx", "onnxruntime", "pandas", "scipy.stats", "torch", "torchvision"]
-_PRELOAD_ON_CPU = ["helpers.feedback", "tests.submissions.bank", "tests.submissions.preload"]
+_PRELOAD_ON_CPU = ["helpers.checks.feedback", "tests.submissions.bank", "tests.submissions.preload"]
 """What every entry imports, once: children of the fork server have it. CUDA cannot be used after a fork."""
 
 _STARTING = threading.Lock()
@@ -103,7 +101,7 @@ def run_entry(
 
     With `sandboxed` its kernel is in the sandbox and a judge decides: slower, and without what visible checks said.
     With `stop_at_loss` it is ended at the first claim that it does not keep, and the outcome holds the claims so far.
-    The environment must hold SETTINGS before the first call, since helpers.lab reads them when it is imported.
+    The environment must hold SETTINGS before the first call, since helpers.course reads them when it is imported.
     """
     with tempfile.TemporaryDirectory() as folder:
         return _run_in(Path(folder), entry, limit_s, stop_at_loss, sandboxed)

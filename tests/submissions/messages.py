@@ -7,11 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from helpers.files import atomic_write
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
+from helpers.tools.files import atomic_write
 from solutions.checks.core.claim import CELLS, claims_of
-
-__all__ = ["claims_without_message", "messages", "write_messages"]
 
 _HEAD = """# Every message a check can give
 

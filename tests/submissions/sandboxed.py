@@ -11,8 +11,6 @@ from solutions.grading.execute import GradeExecute
 from solutions.grading.layout import course_config
 from tests.submissions.bank import ROOT
 
-__all__ = ["grade"]
-
 
 def grade(step: str, cells: list[Any], folder: Path, timed: bool) -> tuple[Path, list[str]]:
     """Grade a notebook of these cells; return where its records are, and what its cells raised."""

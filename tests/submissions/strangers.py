@@ -1,4 +1,4 @@
-"""Holds while claims are decided: what the student's side gave is loaded by functions of helpers.probes.loads alone.
+"""Holds while claims are decided: what the student's side gave is loaded by functions of probes/loads.py alone.
 
 In grading these run in a sandboxed child. Here they run in this process, by the rules of the other: what they are given
 and give passes as plain data, and their exceptions are those that come back from there.
@@ -18,15 +18,13 @@ import onnx
 import onnxruntime
 from PIL import Image
 
-from helpers.backend import trt
-from helpers.probes import student
-from helpers.probes.codec import pack, unpack
-from helpers.probes.loads import LoadError, elsewhere
+from helpers.checks.probes import student
+from helpers.checks.probes.codec import pack, unpack
+from helpers.checks.probes.loads import LoadError, elsewhere
+from helpers.engine.backend import trt
 from solutions.checks.trusted.reference import reference
 from trtcpu.errors import LabError
 from trtcpu.plan import Plan
-
-__all__ = ["held"]
 
 _LOADERS: tuple[tuple[Any, str], ...] = (
     (onnx, "load_from_string"),

@@ -50,8 +50,8 @@ def test_beside_real_tensorrt_the_bank_is_imported_without_openvino(tmp_path: Pa
     for name in ("tensorrt.py", "pycuda/__init__.py", "pycuda/autoprimaryctx.py", "pycuda/driver.py"):
         (tmp_path / name).write_text(stand_in)
     modules = [f"tests.submissions.{path.stem}" for path in sorted(Path(__file__).parent.glob("[!_]*.py"))]
-    code = f"import sys; sys.modules['openvino'] = None; import helpers.backend, {', '.join(modules)}"
-    command = [sys.executable, "-c", f"{code}; print(helpers.backend.ENGINE)"]
+    code = f"import sys; sys.modules['openvino'] = None; import helpers.engine.backend, {', '.join(modules)}"
+    command = [sys.executable, "-c", f"{code}; print(helpers.engine.backend.ENGINE)"]
     search = os.pathsep.join([str(tmp_path), str(ROOT)])
     environment = {**os.environ, "TRT_LAB_ENGINE": "tensorrt", "TRT_LAB_CUDA": "pycuda", "PYTHONPATH": search}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

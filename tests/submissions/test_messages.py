@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helpers.lab import GRADED
+from helpers.course.steps import GRADED
 from solutions.checks.core.claim import CELLS, claims_of
 from tests.submissions.bank import ROOT
 from tests.submissions.messages import claims_without_message, messages, write_messages

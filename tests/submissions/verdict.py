@@ -6,8 +6,6 @@ from typing import Any
 from tests.submissions.bank import Entry
 from tests.submissions.execution import Outcome
 
-__all__ = ["Verdict", "judge", "summary"]
-
 
 @dataclass(frozen=True)
 class Verdict:

@@ -18,8 +18,6 @@ from solutions.grading.solve import RESULTS, solve
 from tests.overlaps import EDGE, overlaps
 from trtcpu.errors import LabError
 
-__all__ = ["watch"]
-
 _VARIABLE = "CHARTS_WITH_OVERLAPS"
 _STARTUP = "from tests.tools.charts import watch\nwatch()\n"
 

@@ -19,9 +19,9 @@ import nbformat
 import typer
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers.handout import HANDOUT, cell_name
-from helpers.lab import STEPS
-from helpers.points.rooms import CHECKS
+from helpers.checks.points.rooms import CHECKS
+from helpers.course.handout import HANDOUT, cell_name
+from helpers.course.steps import STEPS
 from solutions.grading.release import NAME, make_release
 from tests.stand_in_wheels import served
 from tests.tools.environments import UV, is_here, to_install, to_make
@@ -86,7 +86,7 @@ def tried(content: Path, server: Path) -> None:
             checks = [name for name, check in CHECKS.items() if check.step == step]
             print(f"{step}: {len(passed)} of {len(checks)} visible checks passed; its first cell said:")
             print(_said(next(cell for cell in notebook.cells if cell.id == "elsewhere")), flush=True)
-        ask = f"from helpers import feedback\n\nfeedback.validate('{STEPS[0]}.ipynb')"
+        ask = f"from helpers.checks import feedback\n\nfeedback.validate('{STEPS[0]}.ipynb')"
         first = next(cell for cell in notebook.cells if cell.id == "elsewhere")
         notebook = new_notebook(cells=[first, new_code_cell(ask)])
         _execute(notebook, content / "validate.ipynb", f"{address}/{archive.name}")

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["UV", "is_here", "to_install", "to_make"]
-
 UV = (sys.executable, "-m", "uv", "--quiet", "--no-config")
 
 

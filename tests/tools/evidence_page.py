@@ -8,8 +8,6 @@ from pathlib import Path
 
 from solutions.checks.core.claim import BONUS, CELLS, Claim, claims_of
 
-__all__ = ["PAGE", "reported", "section"]
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "threat-model-claims.md"
 _BETWEEN = re.compile(r"(<!-- made by python -m tests.tools.evidence_page -->\n).*?(<!-- end -->\n)", re.S)
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 import torchvision
 
-from helpers.backend import DEVICE
-from helpers.files import atomic_write
+from helpers.engine.backend import DEVICE
+from helpers.tools.files import atomic_write
 from tests.tools import own_models
 from trtcpu.errors import LabError
 from trtlab.cli import app

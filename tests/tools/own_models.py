@@ -5,9 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from helpers.bert.encoder import BertEncoder
-
-__all__ = ["bert", "grey_digits", "mlp", "patches", "small_colour", "tokens", "two_inputs"]
+from helpers.toys.bert.encoder import BertEncoder
 
 
 def _seeded(make: Callable[[], nn.Module]) -> nn.Module:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from helpers.gpu_packages import CUDA_PYTHON, TENSORRT
+from helpers.engine.gpu_packages import CUDA_PYTHON, TENSORRT
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")

@@ -20,9 +20,9 @@ import torch
 import torchvision
 from torch import nn
 
-from helpers.bert.encoder import INPUTS
-from helpers.files import write_json
-from helpers.models import load_model
+from helpers.data.models import load_model
+from helpers.tools.files import write_json
+from helpers.toys.bert.encoder import INPUTS
 from tests.tools import own_models
 from trtlab.building.calibration_data import CalibrationBatches
 from trtlab.building.explicit import naive_int8

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from helpers.missed import Missed
-from helpers.probes import answer
-from helpers.probes.answer import Notebook, probe
-from helpers.probes.student import Student
+from helpers.checks.missed import Missed
+from helpers.checks.probes import answer
+from helpers.checks.probes.answer import Notebook, probe
+from helpers.checks.probes.student import Student
 from trtcpu.api.manifest import load_manifest
 from trtcpu.api_changes import load_changes, replacement
 

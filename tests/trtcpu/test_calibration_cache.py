@@ -109,4 +109,4 @@ def test_reading_caches_needs_no_engine() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "trtcpu.calibration_cache" in loaded
-    assert not loaded & {"numpy", "onnx", "openvino", "tensorrt", "helpers.backend", "trtcpu.tensorrt"}
+    assert not loaded & {"numpy", "onnx", "openvino", "tensorrt", "helpers.engine.backend", "trtcpu.tensorrt"}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from helpers.probes.networks import EDGE, tiny_onnx
+from helpers.toys.networks import EDGE, tiny_onnx
 from trtcpu import plan
 from trtcpu import tensorrt as trt
 from trtcpu.plan import Binding, Plan, PlanError

@@ -9,8 +9,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from helpers.backend import ENGINE
-from helpers.files import read_json
+from helpers.engine.backend import ENGINE
+from helpers.tools.files import read_json
 from tests.tools import own_models
 from trtcpu.errors import InputError, LabError
 from trtlab.building.build import BuildOptions, build_engine

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from helpers.backend import DEVICE
+from helpers.engine.backend import DEVICE
 from tests.trtlab.tiny_models import SIZE, TinyNet, image_folder, images_npy, tiny_onnx
 from trtcpu.errors import DataError
 from trtlab.building.build import BuildOptions, build_engine
@@ -45,8 +45,8 @@ def digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
 
     classes = [str(digit) for digit in range(10)]
     data = SimpleNamespace(name="digits", images=images, classes=classes, num_outputs=10)
-    monkeypatch.setattr("helpers.data.load_dataset", lambda name: data)
-    monkeypatch.setattr("helpers.models.load_model", lambda name, data: TinyNet().eval())
+    monkeypatch.setattr("helpers.data.datasets.load_dataset", lambda name: data)
+    monkeypatch.setattr("helpers.data.models.load_model", lambda name, data: TinyNet().eval())
     return data
 
 
@@ -250,7 +250,7 @@ def test_a_data_set_that_cannot_be_had_is_one_line(trtlab, folder: Path, monkeyp
     def offline(name: str) -> None:
         raise DataError("cannot download imagenette: no connection")
 
-    monkeypatch.setattr("helpers.data.load_dataset", offline)
+    monkeypatch.setattr("helpers.data.datasets.load_dataset", offline)
     _fails(trtlab("evaluate", "--engine", folder / "fp32.engine", "--data", "imagenette"), "no connection")
 
 
@@ -299,7 +299,7 @@ def test_names_of_ones_own_go_from_the_export_to_infer_and_decide_the_labels(
 ) -> None:
     import torch
 
-    from tests.helpers.test_data import make_folder
+    from tests.helpers.data.test_datasets import make_folder
     from trtlab.images.preprocessing import Preprocessing
 
     monkeypatch.setenv("TRT_LAB_DATA", str(tmp_path / "root"))

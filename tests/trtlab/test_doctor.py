@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.gpu_packages import CUDA_PYTHON
+from helpers.engine.gpu_packages import CUDA_PYTHON
 from trtlab import doctor
 from trtlab.doctor import Diagnosis, cpu_flags, cpu_name, diagnose
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from helpers.backend import DEVICE
+from helpers.engine.backend import DEVICE
 from tests.trtlab.tiny_models import TinyNet, tiny_onnx
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.trtexec.log import read_log
@@ -39,9 +39,9 @@ def _fails(result: tuple[int, str, str], *words: str) -> None:
 def test_bench_measures_engines_and_baselines_and_writes_json_and_log(
     trtlab, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models = ModuleType("helpers.models")
+    models = ModuleType("helpers.data.models")
     models.load_model = lambda name, data="digits": TinyNet().eval()
-    monkeypatch.setitem(sys.modules, "helpers.models", models)
+    monkeypatch.setitem(sys.modules, "helpers.data.models", models)
     onnx = next(folder.glob("*.onnx"))
     code, out, err = trtlab(
         "bench", "--engines", folder, "--pytorch", "resnet50", "--ort", onnx, "--batch-sizes", 1, 4, 8, *SHORT,

@@ -70,7 +70,7 @@ def data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     paths = sorted((folder / "images").iterdir())
     images = lambda split, limit=None, seed=0: [(path, place % 4) for place, path in enumerate(paths)][:limit]  # noqa: E731
     found = SimpleNamespace(name="digits", images=images, classes=list("0123456789"), num_outputs=10)
-    monkeypatch.setattr("helpers.data.load_dataset", lambda name: found)
+    monkeypatch.setattr("helpers.data.datasets.load_dataset", lambda name: found)
     return found
 
 
@@ -294,7 +294,7 @@ def test_a_model_that_takes_no_images_has_no_preprocessing(trtlab, folder: Path,
 
 
 def test_the_lab_s_models_are_exported_with_imagenet_s(trtlab, monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("helpers.models.load_model", lambda name, data: TinyNet().eval())
+    monkeypatch.setattr("helpers.data.models.load_model", lambda name, data: TinyNet().eval())
     code, out, _ = trtlab("export", "--out", tmp_path / "m.onnx", "--crop", "40x32", "--simplify")
     wanted = Preprocessing.usual(3, 40, 32)
     assert code == 0 and "input batchx3x40x32" in out and f"preprocessing: {wanted.described()}" in out

@@ -100,8 +100,8 @@ def test_an_engine_that_does_not_exist_is_refused_before_anything_runs(app, tmp_
 
 def test_the_engine_is_chosen_before_the_backend_is_imported():
     code = (
-        "import sys; from trtlab.commands import report; assert 'helpers.backend' not in sys.modules;"
-        "report._choose_engine('cpu'); import helpers.backend; print(helpers.backend.ENGINE)"
+        "import sys; from trtlab.commands import report; assert 'helpers.engine.backend' not in sys.modules;"
+        "report._choose_engine('cpu'); import helpers.engine.backend; print(helpers.engine.backend.ENGINE)"
     )
     environment = {**os.environ, "TRT_LAB_ENGINE": "tensorrt", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -109,7 +109,7 @@ def test_the_engine_is_chosen_before_the_backend_is_imported():
 
 
 def test_another_engine_than_the_one_in_use_is_refused():
-    from helpers.backend import ENGINE as in_use
+    from helpers.engine.backend import ENGINE as in_use
 
     other = {"cpu": "tensorrt", "tensorrt": "cpu"}[in_use]
     with pytest.raises(InputError, match="already uses the engine"):

@@ -10,7 +10,7 @@ import openvino
 import pytest
 import torch
 
-from helpers import backend
+from helpers.engine import backend
 from trtlab import versions as room
 from trtlab.versions import cuda_driver, installed, versions
 

@@ -17,8 +17,6 @@ from solutions.grading.step_record import StepRecord
 from tests.whole_class.generator import Student, hand_in
 from trtcpu.errors import LabError
 
-__all__ = ["Failed", "Run", "compared", "made", "points", "seconds"]
-
 Points = dict[str, dict[str, dict[str, float | None]]]
 """By student, step and cell."""
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.files import atomic_write
-from helpers.lab import STEPS
+from helpers.course.steps import STEPS
+from helpers.tools.files import atomic_write
 from solutions.checks.core.claim import CELLS, Claim, claims_of
 from tests.submissions.bank import Entry, load_bank
 from tests.submissions.classroom import handed_in
-
-__all__ = ["CHEAP", "SEED", "STUDENTS", "Student", "generated", "hand_in", "kept"]
 
 SEED, STUDENTS = 15, 40
 CHEAP = ("01_export", "05_inference", "12_layer_profiling")

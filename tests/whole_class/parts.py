@@ -15,13 +15,11 @@ from tests.grading.dask_cluster import cluster
 from tests.whole_class.course import Failed, Run, compared, made, seconds
 from tests.whole_class.generator import SEED, Student, kept
 
-__all__ = ["PARTS", "Class"]
-
 _KILLS = 3
 _CHANGED_STEP, _CHANGED_CLAIM = "05_inference", "inference.batches"
 _CHANGE = """
 
-from helpers.missed import Missed
+from helpers.checks.missed import Missed
 from solutions.checks.core.claim import _CLAIMS
 
 

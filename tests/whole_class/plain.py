@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import typer
 
-from helpers.signals import clean_ends
+from helpers.tools.signals import clean_ends
 from solutions.grading import __main__ as command
 from solutions.grading import grade
 from solutions.grading.work.pool import HERE

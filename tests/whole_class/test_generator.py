@@ -1,6 +1,6 @@
 """The class of `make class-test`: the same one each time, and predictable."""
 
-from helpers.lab import STEPS
+from helpers.course.steps import STEPS
 from solutions.checks.core.claim import CELLS, claims_of
 from tests.whole_class.generator import STUDENTS, generated
 

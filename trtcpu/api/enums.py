@@ -5,30 +5,6 @@ from typing import NoReturn
 
 from trtcpu.api.manifest import listed_anywhere, missing_member
 
-__all__ = [
-    "BuilderFlag",
-    "CalibrationAlgoType",
-    "DataType",
-    "DeviceType",
-    "EngineCapability",
-    "ErrorCode",
-    "ExecutionContextAllocationStrategy",
-    "HardwareCompatibilityLevel",
-    "LayerInformationFormat",
-    "LayerType",
-    "MemoryPoolType",
-    "NetworkDefinitionCreationFlag",
-    "OnnxParserFlag",
-    "PreviewFeature",
-    "ProfilingVerbosity",
-    "QuantizationFlag",
-    "TacticSource",
-    "TempfileControlFlag",
-    "TensorFormat",
-    "TensorIOMode",
-    "TensorLocation",
-]
-
 
 class _PybindEnum(enum.EnumMeta):
     """pybind11's enums are neither iterated nor indexed: their members are in `__members__`."""

@@ -6,8 +6,6 @@ import time
 
 from trtcpu.api.pybind import Overridable, Scoped
 
-__all__ = ["ILogger", "Logger"]
-
 
 class Severity(enum.IntEnum):
     """How grave a message is; smaller is graver."""

@@ -16,8 +16,6 @@ from trtcpu.api.version import API, VERSIONS
 from trtcpu.api_changes import load_changes
 from trtcpu.errors import UnsupportedError
 
-__all__ = ["complete", "listed_anywhere", "load_manifest", "missing_member", "missing_name", "patched", "unsupported"]
-
 _FOLDER = Path(__file__).parent
 _OLDEST = VERSIONS["10"].line
 

@@ -7,8 +7,6 @@ as it does there. A user's own subclass is open, as in TensorRT.
 import warnings
 from typing import Any
 
-__all__ = ["Declared", "Overridable", "Scoped"]
-
 
 class Declared:
     """Base of the API's classes; each names its own attributes in `__slots__`."""

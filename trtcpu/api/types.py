@@ -7,8 +7,6 @@ import numpy as np
 from trtcpu.api.enums import DataType
 from trtcpu.api.pybind import Declared
 
-__all__ = ["Dims", "Dims2", "Dims3", "Dims4", "nptype", "volume"]
-
 _NUMPY = {
     DataType.FLOAT: np.float32,
     DataType.HALF: np.float16,

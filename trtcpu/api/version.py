@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from trtcpu.errors import InputError
 
-__all__ = ["API", "API_VARIABLE", "VERSIONS", "Version"]
-
 API_VARIABLE = "TRT_LAB_API"
 
 

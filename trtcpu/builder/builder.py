@@ -25,8 +25,6 @@ from trtcpu.plan import Binding, IHostMemory, Plan
 from trtcpu.runtime.engine import ICudaEngine
 from trtcpu.runtime.runtime import Runtime
 
-__all__ = ["Builder"]
-
 
 class Builder(Scoped):
     """Makes networks, configs and profiles, and builds serialized engines."""

@@ -5,8 +5,6 @@ from trtcpu.builder import quantization
 from trtcpu.builder.config import IBuilderConfig, IOptimizationProfile
 from trtcpu.builder.network import INetworkDefinition, inputs_of
 
-__all__ = ["BuildError", "check"]
-
 _NEEDS_FLAG = {DataType.HALF: "FP16", DataType.BF16: "BF16", DataType.INT8: "INT8"}
 
 

@@ -20,8 +20,6 @@ from trtcpu.api.types import Dims
 from trtcpu.plan import seal, unseal
 from trtcpu.plan_header import is_count, is_map, is_text
 
-__all__ = ["IBuilderConfig", "IOptimizationProfile", "IProgressMonitor", "ITimingCache"]
-
 _UNSUPPORTED_FLAGS = frozenset(
     "FP8 INT4 FP4 REFIT REFIT_IDENTICAL REFIT_INDIVIDUAL STRIP_PLAN WEIGHTLESS WEIGHT_STREAMING VERSION_COMPATIBLE "
     "SAFETY_SCOPE".split()

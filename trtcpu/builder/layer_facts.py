@@ -7,8 +7,6 @@ import onnx
 
 from trtcpu.api.types import volume
 
-__all__ = ["biased_products", "layer_attributes"]
-
 _TYPES = {
     onnx.TensorProto.FLOAT: "Float",
     onnx.TensorProto.FLOAT16: "Half",

@@ -9,8 +9,6 @@ from onnx import numpy_helper
 
 from trtcpu.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
 
-__all__ = ["lowered", "output_shapes"]
-
 
 def lowered(network: INetworkDefinition) -> onnx.ModelProto:
     """Return a copy of the network's model with the marked outputs, the tensors' names and the inputs' shapes."""

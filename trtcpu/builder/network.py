@@ -16,8 +16,6 @@ from trtcpu.api.pybind import Declared, Scoped
 from trtcpu.api.types import Dims
 from trtcpu.api.version import API
 
-__all__ = ["ILayer", "INetworkDefinition", "ITensor", "inputs_of", "outputs_of"]
-
 _DATA_TYPES = {
     onnx.TensorProto.FLOAT: DataType.FLOAT,
     onnx.TensorProto.FLOAT16: DataType.HALF,

@@ -12,8 +12,6 @@ from trtcpu.api.logger import ILogger
 from trtcpu.api.pybind import Declared, Scoped
 from trtcpu.builder.network import INetworkDefinition
 
-__all__ = ["OnnxParser", "ParserError"]
-
 
 class ParserError(Declared):
     """One error of the parser; each detail is a method, as in TensorRT."""

@@ -17,8 +17,6 @@ from onnx import helper, numpy_helper
 
 from trtcpu import _openvino
 
-__all__ = ["WEIGHTED", "explicit", "fit_weights", "has_qdq", "quantize"]
-
 WEIGHTED = ("Conv", "Gemm", "MatMul")
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 _SAME_VALUES = ("MaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout")

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["float_layers", "half_types", "without_halves"]
-
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _FLOATS = (TensorProto.FLOAT, *_HALVES)
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")

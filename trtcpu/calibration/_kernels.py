@@ -9,8 +9,6 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["BINS", "NON_FINITE", "count_values", "largest_bits", "least_divergence", "new_scratch"]
-
 BINS = 2048
 LEVELS = 128
 NON_FINITE = 1

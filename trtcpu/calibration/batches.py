@@ -14,8 +14,6 @@ from trtcpu.api.enums import CalibrationAlgoType
 from trtcpu.calibration.histogram import TensorStatistics
 from trtcpu.calibration.tensors import MASK, CalibratedTensor, CalibrationPlan
 
-__all__ = ["Run", "observe_batches", "part_size"]
-
 Tensors = dict[str, np.ndarray]
 Run = Callable[[Tensors], Tensors]
 

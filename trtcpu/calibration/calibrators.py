@@ -9,15 +9,6 @@ from trtcpu.api.enums import CalibrationAlgoType
 from trtcpu.api.pybind import Overridable
 from trtcpu.errors import InputError
 
-__all__ = [
-    "IInt8Calibrator",
-    "IInt8EntropyCalibrator",
-    "IInt8EntropyCalibrator2",
-    "IInt8LegacyCalibrator",
-    "IInt8MinMaxCalibrator",
-    "algorithm_of",
-]
-
 
 class IInt8Calibrator(Overridable):
     """Base of calibrators; a subclass overrides the methods below and calls its base's `__init__`."""

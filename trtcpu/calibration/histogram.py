@@ -11,8 +11,6 @@ import numpy as np
 
 from trtcpu.errors import EngineError
 
-__all__ = ["BINS", "TensorStatistics"]
-
 BINS = 2048
 
 

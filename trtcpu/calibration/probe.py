@@ -13,8 +13,6 @@ from trtcpu import _openvino
 from trtcpu.calibration.batches import Run, Tensors
 from trtcpu.calibration.tensors import CalibrationPlan
 
-__all__ = ["probe", "runner"]
-
 _CHANNELS_LAST = (0, 2, 3, 1)
 
 

@@ -23,8 +23,6 @@ from trtcpu.calibration.histogram import BINS, TensorStatistics
 from trtcpu.calibration.tensors import CalibratedTensor, CalibrationPlan
 from trtcpu.errors import InputError
 
-__all__ = ["entropy_scale", "largest_scale", "quantile_scale", "scales_from"]
-
 _INT8_MAX = 127
 # A tensor that was zero throughout has no range to keep; any positive scale quantises it without error.
 _ZERO_TENSOR_SCALE = 1 / _INT8_MAX

@@ -26,8 +26,6 @@ from trtcpu.calibration_cache import CalibrationCache, format_cache, parse_cache
 from trtcpu.device.memory import LogicError, view
 from trtcpu.errors import EngineError, InputError, LabError
 
-__all__ = ["calibrate", "check_coverage"]
-
 _CACHE_NAMES = {
     CalibrationAlgoType.LEGACY_CALIBRATION: "LegacyCalibration",
     CalibrationAlgoType.ENTROPY_CALIBRATION: "EntropyCalibration",

@@ -16,8 +16,6 @@ from onnx import numpy_helper
 
 from trtcpu.api.enums import CalibrationAlgoType
 
-__all__ = ["MASK", "CalibratedTensor", "CalibrationPlan", "calibration_plan"]
-
 _BEFORE_FUSION = (CalibrationAlgoType.ENTROPY_CALIBRATION_2, CalibrationAlgoType.MINMAX_CALIBRATION)
 _FLOAT_TYPES = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 _MOVES_DATA = {"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout"}

@@ -16,20 +16,6 @@ import psutil
 
 from trtcpu.errors import EngineError
 
-__all__ = [
-    "ALIGNMENT",
-    "CudaError",
-    "DeviceMemoryError",
-    "LogicError",
-    "OutOfMemoryError",
-    "allocate",
-    "allocated_bytes",
-    "is_pagelocked",
-    "pagelocked_buffer",
-    "release",
-    "view",
-]
-
 ALIGNMENT = 64
 _REMEMBERED_FREES = 4096
 _RESERVE_BYTES = 64 << 20

@@ -14,8 +14,6 @@ from collections.abc import Callable
 
 from trtcpu.device.memory import LogicError
 
-__all__ = ["DEFAULT_STREAM", "Event", "Stream", "stream_from_handle", "synchronize_all"]
-
 NON_BLOCKING = 1
 Work = Callable[[], None]
 

@@ -19,8 +19,6 @@ from trtcpu.runtime.loaded import LoadedPlan
 from trtcpu.runtime.profiler import IProfiler
 from trtcpu.runtime.requests import Tensors
 
-__all__ = ["IExecutionContext"]
-
 
 class IExecutionContext(Scoped):
     """One execution at a time: shapes, addresses, activations. Two threads that use it at once get an `EngineError`."""

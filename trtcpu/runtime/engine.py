@@ -18,8 +18,6 @@ from trtcpu.runtime.inspector import EngineInspector
 from trtcpu.runtime.layers import activation_bytes
 from trtcpu.runtime.loaded import LoadedPlan
 
-__all__ = ["ICudaEngine"]
-
 
 class ICudaEngine(Scoped):
     """A deserialized engine. It may serve several contexts."""

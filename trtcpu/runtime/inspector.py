@@ -10,8 +10,6 @@ from trtcpu.plan import Binding
 from trtcpu.runtime.layers import Layer
 from trtcpu.runtime.loaded import LoadedPlan
 
-__all__ = ["EngineInspector"]
-
 
 class EngineInspector(Declared):
     """Reads an engine's layers. How much it tells depends on the profiling verbosity the engine was built with."""

@@ -9,8 +9,6 @@ from trtcpu.api.types import volume
 from trtcpu.api.version import API
 from trtcpu.plan import Plan
 
-__all__ = ["Layer", "activation_bytes", "layers_of"]
-
 _PRECISIONS = {"f32": "FP32", "f16": "FP16", "bf16": "BF16", "i8": "INT8", "u8": "INT8", "i32": "INT32", "i64": "INT64"}
 _DATA_TYPES = {"FP32": "FP32", "FP16": "FP16", "BF16": "BF16", "INT8": "Int8", "INT32": "INT32", "INT64": "INT64"}
 _WEIGHT_TYPES = {"FP16": "Half", "BF16": "BFloat16", "INT8": "Int8", "FP32": "Float"}

@@ -11,8 +11,6 @@ from trtcpu.plan import Binding, Plan, PlanError
 from trtcpu.runtime.layers import Layer, layers_of
 from trtcpu.runtime.requests import Requests
 
-__all__ = ["LoadedPlan", "check_ports"]
-
 _ELEMENTS = {
     DataType.FLOAT: "f32",
     DataType.HALF: "f16",

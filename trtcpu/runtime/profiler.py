@@ -2,8 +2,6 @@
 
 from trtcpu.api.pybind import Overridable
 
-__all__ = ["IProfiler", "Profiler"]
-
 
 class IProfiler(Overridable):
     """Base of profilers; `report_layer_time` is called for each fused layer, in order, after every inference."""

@@ -13,8 +13,6 @@ from trtcpu._openvino import Compiled, Request
 from trtcpu.device import memory
 from trtcpu.errors import EngineError
 
-__all__ = ["Execution", "Requests", "Tensors"]
-
 # Name, address, bytes, shape and NumPy type of each tensor of one execution. A change of shapes or addresses makes a
 # new list, so that a request is bound again only then.
 Tensors = list[tuple[str, int, int, tuple[int, ...], type]]

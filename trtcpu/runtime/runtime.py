@@ -5,8 +5,6 @@ from trtcpu.api.pybind import Scoped
 from trtcpu.plan import Plan, PlanError
 from trtcpu.runtime.engine import ICudaEngine
 
-__all__ = ["Runtime"]
-
 
 class Runtime(Scoped):
     """Deserializes engines. What cannot be deserialized is logged as an error and gives None."""

@@ -8,11 +8,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import describe, trt
-from helpers.files import atomic_path, atomic_write, sha256, write_json
-from helpers.layers import Layer, count_precisions, engine_layers
+from helpers.engine.backend import describe, trt
+from helpers.engine.layers import Layer, count_precisions, engine_layers
+from helpers.tools.files import atomic_path, atomic_write, sha256, write_json
 from trtcpu.errors import EngineError, InputError
-from trtlab.building.build_options import PRECISIONS, BuildOptions
+from trtlab.building.build_options import BuildOptions
 from trtlab.building.calibration import attached, batches_of, recorded, scales_of
 from trtlab.building.layer_precisions import Constraints, check_ran, constrain, resolve
 from trtlab.building.typed import has_strong_types, typed_model
@@ -23,8 +23,6 @@ from trtlab.engines.network import ParsedModel, parse_onnx, parse_typed, profile
 from trtlab.engines.tensors import InputSpec, batch_range
 from trtlab.images.preprocessing import Preprocessing
 from trtlab.images.preprocessing_record import ONNX_KEY, of_build
-
-__all__ = ["PRECISIONS", "BuildOptions", "BuildRecord", "build_engine", "input_specs", "record_path"]
 
 Report = Callable[[str], None]
 

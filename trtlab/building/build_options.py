@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.backend import DEVICE, trt
+from helpers.engine.backend import DEVICE, trt
 from trtcpu.errors import InputError
 from trtlab.building.layer_precisions import check_asked
 from trtlab.building.typed import always_typed, check_typed
@@ -13,8 +13,6 @@ from trtlab.images.preprocessing_record import NOTHING, Asked
 
 if TYPE_CHECKING:
     from trtlab.engines.network import ParsedModel
-
-__all__ = ["PRECISIONS", "BuildOptions"]
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "int8+fp16")
 _KINDS = ("entropy", "minmax", "percentile")

@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from helpers.backend import cuda, trt
+from helpers.engine.backend import cuda, trt
 from trtlab.building.calibration_data import CalibrationBatches
-
-__all__ = [
-    "CALIBRATORS",
-    "Entropy1Calibrator",
-    "EntropyCalibrator",
-    "MinMaxCalibrator",
-    "PercentileCalibrator",
-]
 
 Report = Callable[[str], None]
 

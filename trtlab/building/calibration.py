@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.files import atomic_write
+from helpers.tools.files import atomic_write
 from trtcpu.calibration_cache import format_cache
 from trtcpu.errors import InputError
 from trtlab.building.build_options import BuildOptions
@@ -24,9 +24,7 @@ from trtlab.images.preprocessing_record import write_beside
 if TYPE_CHECKING:
     import onnx
 
-    from helpers.backend import trt
-
-__all__ = ["attached", "batches_of", "recorded", "scales_of"]
+    from helpers.engine.backend import trt
 
 Report = Callable[[str], None]
 _DEFAULT = "entropy"

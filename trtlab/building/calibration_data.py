@@ -6,22 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.files import atomic_path
+from helpers.tools.files import atomic_path
 from trtcpu.calibration_cache import parse_cache
 from trtcpu.errors import InputError
 from trtlab.engines.tensors import InputSpec, Shape
 from trtlab.images.preprocessing import IMAGENET, Preprocessing, find_images
 from trtlab.images.preprocessing_record import write_beside
-
-__all__ = [
-    "CalibrationBatches",
-    "CalibrationCache",
-    "image_batches",
-    "open_inputs",
-    "read_cache",
-    "tensor_batches",
-    "write_calibration_tensor",
-]
 
 _MIN_IMAGES = 2
 _BATCHES = (8, 7, 6, 5, 4, 3, 2)

@@ -12,8 +12,6 @@ import onnx
 from trtcpu.builder.quantization import WEIGHTED, explicit, has_qdq
 from trtcpu.errors import InputError
 
-__all__ = ["explicit_int8", "naive_int8", "quantised_layers"]
-
 
 def explicit_int8(
     model: onnx.ModelProto, scales: Mapping[str, float], float_layers: Container[str] = (), *, stored: bool = False

@@ -13,8 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from trtcpu.errors import InputError
 
-__all__ = ["HALVES", "to_half"]
-
 HALVES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 _WORDS = {"fp16": "tensor(float16)", "bf16": "tensor(bfloat16)"}
 # What defines convolutions for BF16, and Q/DQ for FP16.

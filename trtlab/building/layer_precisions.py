@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from helpers.backend import ENGINE, trt
-from helpers.layer_groups import choose_groups, ends, float_layers, groups_of, is_weighted
-from helpers.layers import Layer, ran_in
+from helpers.engine.backend import ENGINE, trt
+from helpers.engine.layer_groups import choose_groups, ends, float_layers, groups_of, is_weighted
+from helpers.engine.layers import Layer, ran_in
 from trtcpu.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from trtlab.engines.network import ParsedModel
-
-__all__ = ["RULES", "Constraints", "check_asked", "check_ran", "constrain", "resolve"]
 
 RULES = ("obey", "prefer")
 _TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}

@@ -23,8 +23,6 @@ from trtcpu.errors import InputError
 if TYPE_CHECKING:
     from trtlab.building.calibration_data import CalibrationBatches
 
-__all__ = ["calibrated", "float_model"]
-
 _ALGORITHMS = {
     "entropy": (CalibrationAlgoType.ENTROPY_CALIBRATION_2, "EntropyCalibration2"),
     "minmax": (CalibrationAlgoType.MINMAX_CALIBRATION, "MinMaxCalibration"),

@@ -4,11 +4,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from helpers.probes.loads import loads
+from helpers.checks.probes.loads import loads
 from trtlab.building.build import build_engine
 from trtlab.building.build_options import BuildOptions
-
-__all__ = ["built"]
 
 
 @loads(seconds=900)

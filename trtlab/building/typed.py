@@ -7,16 +7,14 @@ are built with precision flags, and halves are left to them.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from helpers import backend
-from helpers.backend import DEVICE, trt
+from helpers.engine import backend
+from helpers.engine.backend import DEVICE, trt
 from trtcpu.errors import InputError
 
 if TYPE_CHECKING:
     import onnx
 
     from trtlab.building.layer_precisions import Constraints
-
-__all__ = ["always_typed", "check_typed", "has_strong_types", "typed_model"]
 
 
 def always_typed() -> bool:

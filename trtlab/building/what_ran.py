@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from helpers.arithmetic import has_half
-from helpers.layers import Layer, layer_precision, ran_in, weights_precision
-
-__all__ = ["WhatRan", "contradiction", "unquantised", "what_ran"]
+from helpers.engine.arithmetic import has_half
+from helpers.engine.layers import Layer, layer_precision, ran_in, weights_precision
 
 _HALVES = ("fp16", "bf16")
 _SHOWN = 3

@@ -15,8 +15,6 @@ from trtlab.commands.console import print_line, print_note, print_table, working
 if TYPE_CHECKING:
     from trtlab.images.preprocessing_record import Asked
 
-__all__ = ["bench_end_to_end", "register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
@@ -81,7 +79,7 @@ def bench_end_to_end(
         found = f"{len(engines)} engines and {len(batches)} batch sizes"
         raise InputError(f"--end-to-end times one engine at one batch size, not {found}")
     with working("loading the engine") as report:
-        from helpers.backend import DEVICE
+        from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.images.preprocessing import find_images
         from trtlab.images.preprocessing_record import of_engine

@@ -8,8 +8,6 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["CLASSES_HELP", "DATA_HELP", "print_line", "print_note", "print_table", "working"]
-
 DATA_HELP = "digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class)."
 CLASSES_HELP = "Names of the outputs: one a line, a JSON list, or JSON of index and name."
 

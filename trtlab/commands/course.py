@@ -6,8 +6,6 @@ from typing import NoReturn
 
 import typer
 
-__all__ = ["instead", "register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add `grade` and `regrade` to the command line; their options are the grading's own."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from trtlab.quality.accuracy import Accuracy
     from trtlab.quality.compare import Drift
 
-__all__ = ["register"]
-
 _MEGABYTE = 1e6
 
 
@@ -57,7 +55,7 @@ def calib_data(
         raise InputError(f"--input-size {input_size} and --crop {crop} say the same; give one")
     size = str(input_size) if input_size is not None else crop
     asked = asked_of(mean, std, resize, size, channels)
-    from helpers.data import load_dataset
+    from helpers.data.datasets import load_dataset
     from trtlab.building.calibration_data import write_calibration_tensor
     from trtlab.images.preprocessing import IMAGENET
     from trtlab.images.preprocessing_record import of_onnx
@@ -92,7 +90,7 @@ def infer(
     """Classify images and print the most probable classes."""
     asked = asked_of(mean, std, resize, crop, channels)
     with working("classifying"):
-        from helpers.backend import DEVICE
+        from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.images.preprocessing import find_images
         from trtlab.images.preprocessing_record import of_engine
@@ -125,7 +123,7 @@ def compare(
 ) -> None:
     """Show how far the outputs of two engines are apart."""
     with working("comparing"):
-        from helpers.backend import DEVICE
+        from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.images.preprocessing_record import check_tensor
         from trtlab.quality.compare import compare_engines
@@ -171,9 +169,9 @@ def evaluate(
 ) -> None:
     """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
     asked = asked_of(mean, std, resize, crop, channels)
-    from helpers.backend import DEVICE, describe
-    from helpers.data import load_dataset
-    from helpers.files import write_json
+    from helpers.data.datasets import load_dataset
+    from helpers.engine.backend import DEVICE, describe
+    from helpers.tools.files import write_json
     from trtlab.models.class_names import read_classes
     from trtlab.quality.accuracy import accuracy_loss
     from trtlab.quality.evaluation import evaluate_engines, reference_of

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from trtlab.profiling.profile import EngineProfile
     from trtlab.timing.bench import BenchResult
 
-__all__ = ["register"]
-
 BATCH_SIZES = ["1", "4", "8", "16", "32"]
 ITERATIONS, DURATION_ITERATIONS = 1000, 100
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -129,7 +127,7 @@ def bench(
     finally:
         for runner in runners:
             runner.close()
-    from helpers.backend import describe
+    from helpers.engine.backend import describe
 
     if output is not None:
         write_bench_json(output, [*results, *shared], describe())
@@ -155,7 +153,7 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _print_results(results: "list[BenchResult]") -> None:
-    from helpers.backend import DEVICE
+    from helpers.engine.backend import DEVICE
     from trtlab.ran_in import ran_text
 
     figures = (">n", ">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
@@ -222,7 +220,7 @@ def parse_log(
     ] = None,
 ) -> None:
     """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU."""
-    from helpers.files import write_json
+    from helpers.tools.files import write_json
     from trtlab.trtexec.parse import parse_file
 
     found = parse_file(log, model, precision, batch, run)
@@ -256,7 +254,7 @@ def profile(
     output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
 ) -> None:
     """Show where an engine's time goes, layer by layer, and whether arithmetic or memory bounds each layer."""
-    from helpers.files import write_json
+    from helpers.tools.files import write_json
     from trtlab.commands.console import working
 
     with working(f"profiling {engine}"):

@@ -15,8 +15,6 @@ from trtlab.commands.console import print_line
 if TYPE_CHECKING:
     from trtlab.migrate.migration import Migration, Row
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""

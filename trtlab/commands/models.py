@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from trtlab.building.build import BuildRecord
     from trtlab.models.export import ExportRecord
 
-__all__ = ["register"]
-
 _MEGABYTE = 1e6
 _SHOWN_WARNINGS = 3
 
@@ -104,7 +102,7 @@ def export(
         raise InputError(f"--weights {weights!r} is unknown; choose auto or none")
     asked = asked_of(mean, std, resize, crop, channels)
     with working(f"loading {model}") as report:
-        from helpers.models import load_model
+        from helpers.data.models import load_model
         from trtlab.images.preprocessing_record import NOTHING, encoded, of_export
         from trtlab.models.class_names import read_classes
         from trtlab.models.export import INPUT_NAME, check_options, export_onnx
@@ -250,7 +248,7 @@ def build(
 
 
 def _print_build(engine: Path, record: "BuildRecord") -> None:
-    from helpers.arithmetic import has_half
+    from helpers.engine.arithmetic import has_half
 
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
     print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
@@ -306,7 +304,7 @@ def _metadata(model: str, data: str) -> dict[str, str]:
 
 def _class_names(data: str) -> list[str]:
     """Return the class of each output of a model for this data."""
-    from helpers.imagenet import CIFAR10_GROUPS, class_names
+    from helpers.data.imagenet import CIFAR10_GROUPS, class_names
 
     if data == "digits":
         return [str(digit) for digit in range(10)]

@@ -5,8 +5,6 @@ from typing import Any
 from trtcpu.errors import InputError
 from trtlab.commands.numbers import BoundedCommand, check_number
 
-__all__ = ["MultiValueCommand", "integers", "split_values"]
-
 
 class MultiValueCommand(BoundedCommand):
     """A command without positional arguments, where `--option a b c` is read as `--option a --option b --option c`."""

@@ -10,8 +10,6 @@ from typer.core import TyperCommand
 
 from trtcpu.errors import InputError
 
-__all__ = ["MOST", "BoundedCommand", "check_number"]
-
 MOST = 10**9
 _BOUNDS: dict[str, tuple[int, int]] = {
     "warmup": (0, MOST),

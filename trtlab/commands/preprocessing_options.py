@@ -11,9 +11,6 @@ from trtlab.commands.multivalue import split_values
 if TYPE_CHECKING:
     from trtlab.images.preprocessing_record import Asked
 
-__all__ = ["Channels", "Crop", "Mean", "Resize", "Std", "asked_of"]
-
-
 Mean = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,7 +1,7 @@
 """report, visualize, run.
 
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick, and so that `run --engine` is chosen
-before helpers.backend is imported.
+before helpers.engine.backend is imported.
 """
 
 import os
@@ -16,8 +16,6 @@ from trtlab.commands.console import CLASSES_HELP, DATA_HELP, print_line
 from trtlab.commands.multivalue import MultiValueCommand
 from trtlab.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
 from trtlab.commands.spellings import LenientCommand
-
-__all__ = ["register"]
 
 _ENGINES = ("auto", "tensorrt", "cpu")
 
@@ -151,12 +149,12 @@ def _samples_or_labels(data: str | None) -> dict[str, Path | str]:
 
 
 def _choose_engine(engine: str | None) -> None:
-    """Set the variable that helpers.backend reads when it is first imported."""
+    """Set the variable that helpers.engine.backend reads when it is first imported."""
     if engine is None:
         return
     if engine not in _ENGINES:
         raise InputError(f"--engine {engine!r} is unknown; choose one of {', '.join(_ENGINES)}")
-    loaded = sys.modules.get("helpers.backend")
+    loaded = sys.modules.get("helpers.engine.backend")
     if loaded is not None and engine not in ("auto", loaded.ENGINE):
         raise InputError(f"this process already uses the engine {loaded.ENGINE}; start trtlab again for {engine}")
     os.environ["TRT_LAB_ENGINE"] = engine

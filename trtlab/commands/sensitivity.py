@@ -14,8 +14,6 @@ from trtlab.commands.spellings import LenientCommand
 if TYPE_CHECKING:
     from trtlab.quality.mixed import Study
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
@@ -47,8 +45,8 @@ def sensitivity(
 ) -> None:
     """Measure how much each group of layers suffers in INT8, and mix FP16 in until the loss is within a target."""
     with working("reading the model") as report:
-        from helpers.backend import DEVICE
-        from helpers.data import load_dataset
+        from helpers.data.datasets import load_dataset
+        from helpers.engine.backend import DEVICE
         from trtlab.quality.mixed import Study, StudyOptions
         from trtlab.report.pareto import draw_pareto
 
@@ -75,8 +73,8 @@ def sensitivity(
 
 
 def _print_ranking(study: "Study") -> None:
-    from helpers.arithmetic import arithmetic
-    from helpers.backend import DEVICE
+    from helpers.engine.arithmetic import arithmetic
+    from helpers.engine.backend import DEVICE
 
     rows = study.rows
     columns = (">share of INT8's error %", ">drift kept in FP16", ">drift alone in INT8", ">INT8 layers then")

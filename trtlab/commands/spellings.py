@@ -6,8 +6,6 @@ from typing import Any
 from trtcpu.errors import InputError
 from trtlab.commands.multivalue import MultiValueCommand
 
-__all__ = ["LenientCommand", "our_spelling"]
-
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
 _OTHER_NAMES = {"--save-engine": "--engine", "--workspace": "--workspace-mb", "--batch": "--batch-size"}
 _HINTS = {"--batch-size": "--opt-batch and --max-batch (or --shapes)", "--batch": "--opt-batch and --max-batch"}

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from trtlab.timing.runners import Runner
     from trtlab.timing.streams import StreamOptions, StreamResult
 
-__all__ = ["print_streams", "run_in_streams", "stream_options"]
-
 SECONDS = 1.0
 
 

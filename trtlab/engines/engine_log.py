@@ -6,9 +6,7 @@ TensorRT has one global logger: the first that is given to a builder, runtime or
 import contextlib
 from collections.abc import Iterator
 
-from helpers.backend import trt
-
-__all__ = ["LOG", "EngineLog", "Messages"]
+from helpers.engine.backend import trt
 
 _KEPT = 200
 _SHOWN = 3

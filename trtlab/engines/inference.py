@@ -9,13 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.backend import DEVICE, cuda, trt
-from helpers.files import read_json
+from helpers.engine.backend import DEVICE, cuda, trt
+from helpers.tools.files import read_json
 from trtcpu.errors import EngineError, InputError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.tensors import InputSpec, Shape, batch_range, examples, numpy_type, tensor_names, volume
-
-__all__ = ["InferenceEngine", "deserialize", "read_inputs", "read_output_types"]
 
 
 class InferenceEngine:

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helpers.backend import trt
+from helpers.engine.backend import trt
 from trtcpu.errors import InputError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.tensors import Shape, numpy_type
 
 if TYPE_CHECKING:
     import onnx
-
-__all__ = ["ParsedModel", "parse_onnx", "parse_typed", "profile_of"]
 
 _SHOWN_ERRORS = 2
 _FLOATS = (1, 10, 11, 16)  # TensorProto's FLOAT, FLOAT16, DOUBLE, BFLOAT16

@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from helpers.outputs import onnx_outputs
-from helpers.probes.loads import loads
+from helpers.checks.probes.loads import loads
+from helpers.tools.outputs import onnx_outputs
 from trtlab.engines.inference import InferenceEngine
-
-__all__ = ["batches_of", "inferred", "model_outputs", "predicted", "ran"]
 
 
 @loads

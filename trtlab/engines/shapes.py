@@ -7,8 +7,6 @@ from dataclasses import replace
 from trtcpu.errors import InputError
 from trtlab.engines.tensors import InputSpec, Shape, batch_range, shape_text, volume
 
-__all__ = ["Range", "chosen_inputs", "complete_ranges", "merge_shapes", "parse_shapes"]
-
 Range = tuple[Shape, Shape, Shape]
 
 _SPEC = re.compile(r"""['"]?(?P<name>.+?)['"]?(?P<dims>(?::\d{1,10}(?:x\d{1,10})*)+)""")

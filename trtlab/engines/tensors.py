@@ -10,20 +10,7 @@ import numpy as np
 from trtcpu.errors import InputError
 
 if TYPE_CHECKING:
-    from helpers.backend import trt
-
-__all__ = [
-    "InputSpec",
-    "Shape",
-    "batch_range",
-    "check_finite",
-    "example",
-    "examples",
-    "numpy_type",
-    "shape_text",
-    "tensor_names",
-    "volume",
-]
+    from helpers.engine.backend import trt
 
 Shape = tuple[int, ...]
 

@@ -8,12 +8,10 @@ from typing import TypedDict, get_type_hints
 
 import numpy as np
 
-from helpers.memory import keep_freed_memory
-from helpers.probes.loads import loads
+from helpers.checks.probes.loads import loads
+from helpers.engine.memory import keep_freed_memory
 from trtcpu.errors import EngineError
 from trtlab.engines.inference import InferenceEngine
-
-__all__ = ["Ran", "Timed", "opened"]
 
 _MOST_OPEN = 4
 

@@ -15,20 +15,6 @@ from PIL import Image
 
 from trtcpu.errors import InputError
 
-__all__ = [
-    "IMAGENET",
-    "IMAGE_SUFFIXES",
-    "MEAN",
-    "MOST_PIXELS",
-    "STD",
-    "Preprocessing",
-    "decode",
-    "find_images",
-    "load_batch",
-    "numbers",
-    "preprocess",
-]
-
 MOST_PIXELS = 8192
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _RESIZE_TO_CROP = 256 / 224

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.files import read_json, sha256, write_json
+from helpers.tools.files import read_json, sha256, write_json
 from trtcpu.errors import InputError
 from trtlab.engines.tensors import InputSpec
 from trtlab.images.preprocessing import MOST_PIXELS, Preprocessing, numbers
@@ -21,28 +21,6 @@ from trtlab.images.preprocessing import MOST_PIXELS, Preprocessing, numbers
 if TYPE_CHECKING:
     from trtlab.engines.inference import InferenceEngine
     from trtlab.models.model_inputs import ModelInput
-
-__all__ = [
-    "KEY",
-    "NOTHING",
-    "ONNX_KEY",
-    "Asked",
-    "check_same",
-    "check_tensor",
-    "common",
-    "encoded",
-    "image_input",
-    "of_build",
-    "of_engine",
-    "of_export",
-    "of_metadata",
-    "of_onnx",
-    "open_spec",
-    "published",
-    "read_beside",
-    "resolve",
-    "write_beside",
-]
 
 KEY = "preprocessing"
 ONNX_KEY = f"trtlab.{KEY}"

@@ -7,8 +7,6 @@ from trtcpu.api.manifest import load_manifest
 from trtcpu.api.version import VERSIONS
 from trtcpu.api_changes import load_changes
 
-__all__ = ["ITERATED", "MODULE", "MODULES", "known_names", "member_names", "owner_of", "returned"]
-
 MODULE = "tensorrt"
 MODULES = {MODULE, "tensorrt_bindings", "tensorrt_lean", "tensorrt_dispatch", "trtcpu.tensorrt"}
 ITERATED = {"INetworkDefinition": "ILayer", "ICudaEngine": "str"}

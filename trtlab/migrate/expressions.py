@@ -7,8 +7,6 @@ import libcst as cst
 
 from trtlab.migrate.api import ITERATED, MODULE, known_names, returned
 
-__all__ = ["Expressions", "Scope", "code", "dotted", "each_of", "holding", "instances"]
-
 Scope = cst.CSTNode
 
 

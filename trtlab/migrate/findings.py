@@ -13,8 +13,6 @@ from trtlab.migrate.expressions import code
 from trtlab.migrate.meanings import Meanings
 from trtlab.migrate.uses import ADVICE, COMMON, HINTED, USES
 
-__all__ = ["CUSTOMARY", "Finder", "Finding", "changes_until"]
-
 CUSTOMARY = {
     "builder": "Builder",
     "config": "IBuilderConfig",

@@ -15,8 +15,6 @@ import libcst as cst
 from trtlab.migrate.api import MODULE, MODULES, known_names
 from trtlab.migrate.expressions import Expressions, Scope, dotted, each_of, holding, instances
 
-__all__ = ["Meanings"]
-
 _PASSES = 8
 
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.BaseComp)
@@ -132,7 +130,7 @@ class Meanings(Expressions):
             name = alias.name.value
             if ours and name in known_names():
                 self._names[self._scopes[-1]][_bound(alias)].add(f"type:{name}")
-            elif name in ("trt", MODULE):  # such as from helpers.backend import trt
+            elif name in ("trt", MODULE):  # such as from helpers.engine.backend import trt
                 self._is_module(_bound(alias))
             else:
                 self._bind(cst.Name(_bound(alias)), set())

@@ -7,14 +7,12 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
 
-from helpers.files import atomic_write
+from helpers.tools.files import atomic_write
 from trtcpu.errors import InputError
 from trtlab.migrate.findings import Finder, Finding, changes_until
 from trtlab.migrate.meanings import Meanings
 from trtlab.migrate.pieces import Place, Source, read_source
 from trtlab.migrate.rewrites import Site, rewrite
-
-__all__ = ["VERSIONS", "Migration", "Row", "migrate"]
 
 VERSIONS = (10, 11)
 """The versions of TensorRT that code can be brought to."""

@@ -13,8 +13,6 @@ import libcst as cst
 
 from trtcpu.errors import InputError
 
-__all__ = ["Place", "Source", "read_source"]
-
 _MARKER = "__migrated_cell_{}__"
 _MASK = "__migrated_magic_{}_{}__"
 _MAGIC_LINE = re.compile(r"^(\s*)([%!].*|[^#\n'\"]*\?{1,2}\s*)$")

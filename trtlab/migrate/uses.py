@@ -5,8 +5,6 @@ The uses come from comparing signatures and setters in NVIDIA's bindings of 8.6,
 
 from trtcpu.api_changes import Change
 
-__all__ = ["ADVICE", "COMMON", "HINTED", "USES"]
-
 _BY_NAME = "tensors have names now, no binding indices"
 _TYPED = "networks are strongly typed: the ONNX types decide, nothing is left to choose"
 

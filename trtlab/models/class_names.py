@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.files import read_json
-from helpers.image_folders import DataSet, Item
-from helpers.imagenet import class_names, label_of_folder
+from helpers.data.image_folders import DataSet, Item
+from helpers.data.imagenet import class_names, label_of_folder
+from helpers.tools.files import read_json
 from trtcpu.errors import InputError
-
-__all__ = ["ClassNames", "fit_labels", "names_beside", "names_in", "number_of_classes", "read_classes"]
 
 _SHOWN = 4
 _ADVICE = "give the --data that the model was trained on, or its outputs' names by --classes FILE"

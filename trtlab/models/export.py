@@ -19,21 +19,10 @@ import onnx
 import onnxruntime
 import torch
 
-from helpers.files import atomic_path
+from helpers.tools.files import atomic_path
 from trtcpu.errors import InputError
 from trtlab.models.class_names import ClassNames, number_of_classes
 from trtlab.models.model_inputs import ModelInput, image_input, test_sizes
-
-__all__ = [
-    "DEFAULT_OPSET",
-    "INPUT_NAME",
-    "OUTPUT_NAME",
-    "ExportRecord",
-    "check_options",
-    "export_onnx",
-    "simplify_onnx",
-    "validate_onnx",
-]
 
 INPUT_NAME, OUTPUT_NAME = "input", "output"
 DEFAULT_OPSET = 17

@@ -9,8 +9,6 @@ import torch
 
 from trtcpu.errors import InputError
 
-__all__ = ["DTYPES", "ModelInput", "image_input", "parse_inputs", "test_sizes"]
-
 DTYPES = {
     "float32": torch.float32, "float16": torch.float16, "int64": torch.int64, "int32": torch.int32,
     "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,

@@ -13,11 +13,9 @@ import torch
 import torchvision
 from torch import nn
 
-from helpers.storage import one_line
+from helpers.data.storage import one_line
 from trtcpu.errors import InputError
 from trtlab.models.model_inputs import DTYPES, ModelInput
-
-__all__ = ["is_own", "load_own", "program_inputs"]
 
 _SUFFIXES = (".pth", ".pt", ".pt2", ".bin", ".ckpt")
 _NESTED = ("state_dict", "model_state_dict", "model")

@@ -4,9 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.fused_layers import FusedLayer, Node, Shape
-
-__all__ = ["LayerCost", "inspector_cost", "layer_cost"]
+from helpers.engine.fused_layers import FusedLayer, Node, Shape
 
 _FREE = {"Flatten", "Reshape", "Identity", "Constant", "Shape", "Squeeze", "Unsqueeze", "Dropout", "Cast"} | {
     "QuantizeLinear", "DequantizeLinear", "Transpose", "Concat", "Slice", "Gather", "Pad",

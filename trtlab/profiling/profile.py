@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import DEVICE, ENGINE, trt
-from helpers.files import read_json
-from helpers.fused_layers import LayerGraph, onnx_names
-from helpers.layers import engine_layers, layer_precision
-from helpers.peaks import ITEM_BYTES
+from helpers.engine.backend import DEVICE, ENGINE, trt
+from helpers.engine.fused_layers import LayerGraph, onnx_names
+from helpers.engine.layers import engine_layers, layer_precision
+from helpers.engine.peaks import ITEM_BYTES
+from helpers.tools.files import read_json
 from trtcpu.errors import EngineError, InputError
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.shapes import chosen_inputs
@@ -19,9 +19,6 @@ from trtlab.engines.tensors import Shape, batch_range
 from trtlab.profiling.layer_cost import LayerCost, inspector_cost, layer_cost
 from trtlab.profiling.roofline import Roofline, measure_roofline
 from trtlab.timing.runners import physical_cores
-
-__all__ = ["EngineProfile", "LayerProfile", "profile_engine"]
-
 
 OVERHEAD_PERCENT, CACHE_PERCENT = 5.0, 105.0
 

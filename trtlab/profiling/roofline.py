@@ -8,9 +8,7 @@ the memory allows; right of it the arithmetic units are the limit. Williams, Wat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from helpers.peaks import measured_peaks
-
-__all__ = ["Roofline", "measure_roofline"]
+from helpers.engine.peaks import measured_peaks
 
 
 @dataclass(frozen=True)
@@ -48,5 +46,5 @@ class Roofline:
 
 
 def measure_roofline(precisions: Iterable[str], device: str, threads: int | None = None) -> Roofline:
-    """Measure the roofline of `device`, as helpers.peaks.measured_peaks does."""
+    """Measure the roofline of `device`, as helpers.engine.peaks.measured_peaks does."""
     return Roofline(device, *measured_peaks(precisions, device, threads))

@@ -12,9 +12,7 @@ from trtlab.engines.tensors import check_finite
 from trtlab.images.preprocessing import IMAGENET, Preprocessing
 
 if TYPE_CHECKING:
-    from helpers.data import DataSet
-
-__all__ = ["Accuracy", "AccuracyLoss", "accuracy_loss", "evaluate", "evaluate_all", "score"]
+    from helpers.data.datasets import DataSet
 
 Predict = Callable[[np.ndarray], np.ndarray]
 

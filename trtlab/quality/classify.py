@@ -12,8 +12,6 @@ from trtlab.engines.tensors import check_finite
 from trtlab.images.preprocessing import Preprocessing
 from trtlab.models.class_names import ClassNames, names_beside
 
-__all__ = ["Classified", "classify", "names_of", "softmax"]
-
 
 @dataclass(frozen=True)
 class Classified:

@@ -12,8 +12,6 @@ from trtlab.building.calibration_data import open_inputs
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import check_finite, examples, volume
 
-__all__ = ["Drift", "compare_engines", "drift"]
-
 _MOST_NOISE = 2**30
 """Elements of the noise that engines are compared on where there are no data."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helpers.files import read_json
+from helpers.tools.files import read_json
 from trtcpu.errors import InputError
 from trtlab.engines.inference import InferenceEngine
 from trtlab.images.preprocessing import Preprocessing
@@ -16,10 +16,8 @@ from trtlab.models.class_names import ClassNames, fit_labels, names_beside, numb
 from trtlab.quality.accuracy import Accuracy, accuracy_loss, evaluate_all
 
 if TYPE_CHECKING:
-    from helpers.data import DataSet
+    from helpers.data.datasets import DataSet
     from trtlab.report.results import AccuracyRow
-
-__all__ = ["accuracy_rows", "evaluate_engines", "reference_of"]
 
 
 def evaluate_engines(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.backend import ENGINE, describe
-from helpers.files import atomic_path, made_folders, read_json, sha256, write_json
-from helpers.layer_groups import groups_of
+from helpers.engine.backend import ENGINE, describe
+from helpers.engine.layer_groups import groups_of
+from helpers.tools.files import atomic_path, made_folders, read_json, sha256, write_json
 from trtcpu.errors import InputError, LabError
 from trtlab.building.build import BuildOptions, BuildRecord, build_engine
 from trtlab.building.calibration_data import read_cache, write_calibration_tensor
@@ -30,9 +30,7 @@ from trtlab.timing.bench import BenchOptions, bench
 from trtlab.timing.runners import RunnerSpec, load_runner
 
 if TYPE_CHECKING:
-    from helpers.data import DataSet
-
-__all__ = ["Study", "StudyOptions"]
+    from helpers.data.datasets import DataSet
 
 Report = Callable[[str], None]
 

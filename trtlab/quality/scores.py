@@ -5,12 +5,10 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from helpers.data import load_dataset
-from helpers.probes.loads import loads
+from helpers.checks.probes.loads import loads
+from helpers.data.datasets import load_dataset
 from trtlab.engines.inference import InferenceEngine
 from trtlab.quality.accuracy import evaluate_all
-
-__all__ = ["plan_scores", "scores"]
 
 Predict = Callable[[np.ndarray], np.ndarray]
 

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from helpers.layer_groups import Group, ends
-
-__all__ = ["BASELINES", "Row", "Sensitivity", "Variant", "of_layers", "rank", "single_layers", "variants"]
+from helpers.engine.layer_groups import Group, ends
 
 
 @dataclass(frozen=True)

@@ -14,23 +14,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from helpers.plots import INK, SOFT, colour
+from helpers.course.plots import INK, SOFT, colour
 from trtlab.report.results import Results, base_name
-
-__all__ = [
-    "STYLE",
-    "Bar",
-    "bars",
-    "beside",
-    "canvas",
-    "end_labels",
-    "figures",
-    "name_rows",
-    "plain_numbers",
-    "spread",
-    "tint",
-    "wrapped",
-]
 
 STYLE = {
     "font.family": "DejaVu Sans",

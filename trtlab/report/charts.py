@@ -1,6 +1,7 @@
 """The report's charts: every axis has its unit, every heading names the device, every series is labelled directly.
 
-Colours are helpers.plots'; nothing is said by colour alone. What ran elsewhere than the engines has an axis of its own.
+Colours are those of helpers.course.plots; nothing is said by colour alone. What ran elsewhere than the engines has an
+axis of its own.
 """
 
 import math
@@ -8,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from helpers.files import atomic_path
-from helpers.plots import SOFT, colour, plain_log_axis
+from helpers.course.plots import SOFT, colour, plain_log_axis
+from helpers.tools.files import atomic_path
 from trtlab.report.chart_parts import (
     STYLE,
     Axes,
@@ -28,8 +29,6 @@ from trtlab.report.chart_parts import (
 )
 from trtlab.report.findings import SATURATION_RULE, saturation
 from trtlab.report.results import AccuracyRow, Results, Row, base_name
-
-__all__ = ["CHARTS", "draw_charts"]
 
 _DPI, _MOST_PIXELS = 160, 60_000
 _WIDTH = 9.5

@@ -17,8 +17,6 @@ from trtlab.report.folder import complete
 from trtlab.report.records import damaged, facts, read, read_engine, records, shortened
 from trtlab.report.results import NOT_NAMED, Results, Row, order_names, with_speedup
 
-__all__ = ["load_file"]
-
 _STREAMS = re.compile(r"--(?:infStreams|streams)[= ](\d{1,4})\b")
 _TIMES = ("mean_ms", "median_ms", "p90_ms", "p95_ms", "p99_ms", "std_ms")
 
@@ -105,7 +103,7 @@ def _calls(row: Row, seconds: Any) -> int | None:
 
 
 def _engine(path: Path, content: dict[str, Any], device: str | None) -> dict[str, str]:
-    """Return the engine as helpers.backend.describe() names one; a log of trtlab bench has the whole device as GPU."""
+    """Return the engine as backend.describe() names one; a log of trtlab bench has the whole device as GPU."""
     version, gpu = (str(content.get(key) or "") for key in ("tensorrt_version", "gpu"))
     if ", " not in gpu and gpu:
         gpu = f"TensorRT {version}, {gpu}" if version else f"TensorRT, {gpu}"

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from trtlab.ran_in import differs
 from trtlab.report.results import AccuracyRow, Results, Row, base_name, order_names, pretty_name
 
-__all__ = ["SATURATION_RULE", "Saturation", "best_row", "contradiction", "findings", "headline", "saturation"]
-
 LEAST_GAIN = 1.1
 SATURATION_RULE = "the next larger batch gains less than 10 %"
 """What "saturated" means: the rule of steps 3 and 8, in words."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers.files import read_json
+from helpers.tools.files import read_json
 from trtcpu.errors import InputError
 from trtlab.ran_in import elsewhere
 from trtlab.report.records import checked, facts, read, read_engine, records
@@ -35,8 +35,6 @@ from trtlab.report.results import (
     with_speedup,
 )
 from trtlab.stats import TAILS, least_calls
-
-__all__ = ["complete", "load_results"]
 
 
 def load_results(folder: str | Path) -> Results:

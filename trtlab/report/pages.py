@@ -11,14 +11,12 @@ from typing import Any
 
 import jinja2
 
-from helpers.files import atomic_write, write_json
+from helpers.tools.files import atomic_write, write_json
 from trtlab.report.charts import draw_charts
 from trtlab.report.findings import SATURATION_RULE, findings, headline
 from trtlab.report.results import Results, pretty_name, summary
 from trtlab.report.sources import load_sources
 from trtlab.report.tables import report_tables
-
-__all__ = ["CAPTIONS", "Report", "make_report", "report_folder"]
 
 CAPTIONS = {
     "latency_by_precision": (

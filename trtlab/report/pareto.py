@@ -10,11 +10,9 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from helpers.files import atomic_path
-from helpers.plots import SOFT, colour, log_ticks, plain_log_axis
+from helpers.course.plots import SOFT, colour, log_ticks, plain_log_axis
+from helpers.tools.files import atomic_path
 from trtlab.report.chart_parts import STYLE, end_labels
-
-__all__ = ["best_trades", "draw_pareto"]
 
 Point = Mapping[str, Any]
 

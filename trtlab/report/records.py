@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from helpers.files import read_json
+from helpers.tools.files import read_json
 from trtcpu.errors import InputError
 from trtlab.report.results import CheckRow, Row
-
-__all__ = ["checked", "damaged", "facts", "read", "read_engine", "records", "shortened"]
 
 MOST = 1e15
 LEAST = 1e-9

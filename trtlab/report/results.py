@@ -7,29 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from helpers.lab import BASELINE
+from helpers.course.settings import BASELINE
 from trtlab.ran_in import differs, ran_text
-
-__all__ = [
-    "BASELINE",
-    "MOST_APART",
-    "NOT_NAMED",
-    "ONNX_RUNTIME",
-    "AccuracyRow",
-    "BuildRow",
-    "CheckRow",
-    "LayerRow",
-    "Results",
-    "Row",
-    "accuracy_table",
-    "base_name",
-    "marked",
-    "measurement_table",
-    "order_names",
-    "pretty_name",
-    "summary",
-    "with_speedup",
-]
 
 ONNX_RUNTIME = "onnxruntime-fp32"
 _ORDER = (BASELINE, "pytorch-compile", ONNX_RUNTIME, "fp32", "tf32", "bf16", "fp16", "dynamic-fp16", "int8")

@@ -16,8 +16,6 @@ from trtlab.report.files import load_file
 from trtlab.report.folder import load_results
 from trtlab.report.results import NOT_NAMED, AccuracyRow, Results, Row, marked, order_names
 
-__all__ = ["load_sources"]
-
 MOST_ROWS, MOST_BATCHES = 500, 32
 
 

@@ -9,8 +9,6 @@ import pandas as pd
 from trtlab.report.results import MOST_APART, Results, accuracy_table, base_name, measurement_table, pretty_name
 from trtlab.stats import TAILS, least_calls
 
-__all__ = ["Table", "report_tables"]
-
 SLOWEST_LAYERS = 5
 SIGN = "‡"
 

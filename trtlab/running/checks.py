@@ -4,13 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.outputs import relative_error
+from helpers.tools.outputs import relative_error
 from trtcpu.errors import LabError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import InferenceEngine
 from trtlab.report.results import CheckRow
-
-__all__ = ["TOLERANCES", "check_engine"]
 
 TOLERANCES: dict[str, float] = {
     "fp32": 1e-4,

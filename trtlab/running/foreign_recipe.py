@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.files import atomic_path, sha256
+from helpers.tools.files import atomic_path, sha256
 from trtcpu.errors import InputError
 from trtlab.building.build_options import BuildOptions
 from trtlab.engines.tensors import InputSpec, batch_range, examples
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from trtlab.engines.network import ParsedModel
     from trtlab.quality.compare import Drift
     from trtlab.timing.runners import RunnerSpec
-
-__all__ = ["ONNX_RUNTIME", "ForeignRecipe"]
 
 Report = Callable[[str], None]
 
@@ -130,7 +128,7 @@ class ForeignRecipe(Recipe):
     @functools.cached_property
     def outputs_per_sample(self) -> int:
         """How many classes the first output scores, as ONNX Runtime says; raises InputError where it scores none."""
-        from helpers.outputs import onnx_session
+        from helpers.tools.outputs import onnx_session
 
         outputs = self.onnx_runtime(examples(self.inputs, batch_range(self.inputs)[0]), onnx_session(self.original))
         return number_of_classes(next(iter(outputs.values())).shape[1:], Path(self.original).name)
@@ -161,7 +159,7 @@ class ForeignRecipe(Recipe):
 
     def _checks(self) -> Stage:
         def action(report: Report) -> None:
-            from helpers.outputs import onnx_session
+            from helpers.tools.outputs import onnx_session
             from trtlab.building.calibration_data import open_inputs
 
             samples = {
@@ -227,7 +225,7 @@ def _parsed(options: RunOptions) -> tuple["ParsedModel", dict[str, InputSpec]]:
 
 
 def _against_onnx_runtime(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> CheckRow:
-    from helpers.outputs import relative_error
+    from helpers.tools.outputs import relative_error
     from trtlab.running.checks import TOLERANCES
 
     limit = TOLERANCES["fp32"]

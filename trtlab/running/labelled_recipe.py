@@ -22,9 +22,7 @@ from trtlab.running.run_options import RunOptions
 from trtlab.running.stages import Stage
 
 if TYPE_CHECKING:
-    from helpers.data import DataSet
-
-__all__ = ["LabelledRecipe"]
+    from helpers.data.datasets import DataSet
 
 
 class LabelledRecipe(ForeignRecipe):
@@ -67,7 +65,7 @@ class LabelledRecipe(ForeignRecipe):
     @functools.cached_property
     def data(self) -> "DataSet":
         """The data set, with the labels of the model's outputs."""
-        from helpers.data import load_dataset
+        from helpers.data.datasets import load_dataset
 
         model = Path(self.original).name
         names = self.given_names or names_in(self.metadata, model)
@@ -102,7 +100,7 @@ class LabelledRecipe(ForeignRecipe):
         return super()._class_names() or ([] if names_in(self.metadata, "") else list(self.data.classes))
 
     def _baseline(self) -> tuple[str, Predict]:
-        from helpers.outputs import onnx_session
+        from helpers.tools.outputs import onnx_session
 
         session = onnx_session(self._path(self.onnx))
         spec = next(iter(self.inputs.values()))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.backend import ENGINE, describe
-from helpers.files import read_json, sha256, write_json
+from helpers.engine.backend import ENGINE, describe
+from helpers.tools.files import read_json, sha256, write_json
 from trtlab.images.preprocessing_record import encoded, published
 from trtlab.report.results import BASELINE
 from trtlab.running.run_options import EngineSpec, RunOptions
@@ -25,12 +25,10 @@ from trtlab.versions import versions
 if TYPE_CHECKING:
     import torch
 
-    from helpers.data import DataSet
+    from helpers.data.datasets import DataSet
     from trtlab.building.build_options import BuildOptions
     from trtlab.timing.bench import BenchOptions
     from trtlab.timing.runners import Runner, RunnerSpec
-
-__all__ = ["Recipe"]
 
 Report = Callable[[str], None]
 Predict = Callable[[np.ndarray], np.ndarray]
@@ -65,7 +63,7 @@ class Recipe:
             InputError: the model has no weights for this data.
             DataError: images or weights cannot be made or downloaded.
         """
-        from helpers.models import check_model
+        from helpers.data.models import check_model
 
         check_model(self.options.model, self.options.data)
         self.data.images("calibration", limit=self.options.calibration_images)
@@ -87,21 +85,21 @@ class Recipe:
     @functools.cached_property
     def data(self) -> "DataSet":
         """The data set; rendered or downloaded when it is first used."""
-        from helpers.data import load_dataset
+        from helpers.data.datasets import load_dataset
 
         return load_dataset(self.options.data)
 
     @functools.cached_property
     def model(self) -> "torch.nn.Module":
         """The PyTorch model on the CPU."""
-        from helpers.models import load_model
+        from helpers.data.models import load_model
 
         return load_model(self.options.model, data=self.options.data)
 
     @functools.cached_property
     def _origin(self) -> dict[str, str]:
         """What every stage depends on: the model with its weights, and the data with its renderer's version."""
-        from helpers import digits, models
+        from helpers.data import digits, models
 
         weights = models.WEIGHTS / f"{self.options.model}.npz"
         ours = self.options.data == "digits"
@@ -144,7 +142,7 @@ class Recipe:
         def action(report: Report) -> None:
             import torch
 
-            from helpers.files import atomic_path
+            from helpers.tools.files import atomic_path
             from trtlab.models.export import simplify_onnx, validate_onnx
             from trtlab.models.model_inputs import image_input
 

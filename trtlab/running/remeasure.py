@@ -13,8 +13,6 @@ from trtlab.timing.bench import BenchOptions, bench
 from trtlab.timing.runners import Runner
 from trtlab.timing.throughput import Throughput, measure_throughput
 
-__all__ = ["measure_again"]
-
 
 def measure_again(
     runners: Sequence[Runner],

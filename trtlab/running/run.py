@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from helpers.backend import DEVICE, WHY_CPU
+from helpers.engine.backend import DEVICE, WHY_CPU
 from trtcpu.errors import EngineError
 from trtlab.report.findings import contradiction, headline
 from trtlab.report.folder import load_results
@@ -15,8 +15,6 @@ from trtlab.running.recipe import Recipe
 from trtlab.running.run_options import RunOptions
 from trtlab.running.stages import Stage, StageRecord, exclusive, run_stages
 from trtlab.versions import versions
-
-__all__ = ["RunView", "run"]
 
 
 def run(options: RunOptions, console: Console) -> Results:

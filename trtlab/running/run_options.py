@@ -6,8 +6,6 @@ from typing import Any
 
 from trtlab.images.preprocessing_record import NOTHING, Asked
 
-__all__ = ["EngineSpec", "RunOptions"]
-
 DYNAMIC_PROFILE = (1, 8, 32)
 """The profile of the lab's third step."""
 

@@ -1,7 +1,7 @@
 """A run as an ordered list of stages, each done once: what is already there from the same inputs is not made again.
 
-A stage writes each output file in one step (helpers.files) and is recorded in `.state.json` only when it has ended, so
-that a stopped run goes on at the stage that it was in.
+A stage writes each output file in one step (helpers.tools.files) and is recorded in `.state.json` only when it has
+ended, so that a stopped run goes on at the stage that it was in.
 """
 
 import contextlib
@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from helpers.files import made_folders, read_json, sha256, write_json
+from helpers.tools.files import made_folders, read_json, sha256, write_json
 from trtcpu.errors import InputError
-
-__all__ = ["Observer", "Stage", "StageRecord", "exclusive", "run_stages"]
 
 STATE_FILE = ".state.json"
 LOCK_FILE = ".lock"

@@ -15,12 +15,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 from trtcpu.errors import InputError
 from trtlab.stats import TAILS, LatencyStats, least_calls
 from trtlab.timing.runners import Runner
-
-__all__ = ["BenchOptions", "BenchResult", "bench", "write_bench_json", "write_bench_log"]
 
 BLOCK_MS = 100.0
 SETTLE_BELOW_MS = 50.0
@@ -300,7 +298,7 @@ def write_bench_json(path: str | Path, results: Sequence[Measured], engine: dict
 
 def write_bench_log(path: str | Path, results: Sequence[BenchResult]) -> None:
     """Write the results as trtexec would log them, one section an engine and batch."""
-    from helpers.files import atomic_write
+    from helpers.tools.files import atomic_write
     from trtlab.trtexec.bench_log import LoggedRun, format_log
 
     wanted = LoggedRun.__dataclass_fields__

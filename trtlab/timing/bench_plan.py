@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from helpers.lab import LAB_MODEL
+from helpers.course.settings import LAB_MODEL
 from trtcpu.errors import EngineError, InputError
 from trtlab.timing.runners import Runner, RunnerSpec, described_inputs, load_runner
-
-__all__ = ["check_writable", "engine_files", "load_runners"]
 
 SUFFIXES = (".engine", ".plan", ".trt")
 

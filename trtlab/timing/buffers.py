@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.backend import cuda
+from helpers.engine.backend import cuda
 from trtcpu.errors import EngineError
-
-__all__ = ["Buffer", "BufferPool"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from helpers.backend import describe
-from helpers.files import atomic_path, write_json
+from helpers.engine.backend import describe
+from helpers.tools.files import atomic_path, write_json
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import check_finite
 from trtlab.images.preprocessing import Preprocessing, decode
 from trtlab.stats import percentile, tail
 from trtlab.versions import versions
-
-__all__ = ["STAGES", "EndToEnd", "draw", "measure_end_to_end", "write"]
 
 STAGES = ("decode", "resize", "h2d", "infer", "d2h", "top-k")
 TITLES = {"h2d": "copy in", "infer": "infer", "d2h": "copy out"}
@@ -110,7 +108,7 @@ def draw(path: Path, found: EndToEnd) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from helpers.plots import QUIET, colour
+    from helpers.course.plots import QUIET, colour
 
     figure, axes = plt.subplots(figsize=(8, 3), layout="constrained")
     begin = 0.0

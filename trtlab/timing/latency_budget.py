@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.files import read_json
+from helpers.tools.files import read_json
 from trtcpu.errors import InputError
-
-__all__ = ["STAGES", "LatencyBudget"]
 
 STAGES = ("pre", "h2d", "infer", "d2h", "post")
 _BITS = 8

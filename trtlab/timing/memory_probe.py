@@ -14,8 +14,6 @@ from pathlib import Path
 
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
 
-__all__ = ["peak_memory"]
-
 EXECUTIONS = 3
 TIMEOUT_S = 300
 _ROOT = Path(__file__).resolve().parents[2]
@@ -35,14 +33,14 @@ def peak_memory(runner: Runner, batch_sizes: Sequence[int]) -> dict[int, int]:
 
 
 def _environment() -> dict[str, str]:
-    from helpers.backend import ENGINE
+    from helpers.engine.backend import ENGINE
 
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "TRT_LAB_ENGINE": ENGINE, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _measure(spec: RunnerSpec, batch_sizes: Sequence[int]) -> dict[int, int]:
-    from helpers.memory import PeakMemory, gpu_memory_bytes
+    from helpers.engine.memory import PeakMemory, gpu_memory_bytes
 
     before = gpu_memory_bytes(whole_device=True) or 0
     runner, peaks = load_runner(spec), {}
@@ -58,7 +56,7 @@ def _measure(spec: RunnerSpec, batch_sizes: Sequence[int]) -> dict[int, int]:
 
 
 def _uses_gpu(runner: Runner) -> bool:
-    from helpers.backend import describe
+    from helpers.engine.backend import describe
     from trtlab.ran_in import elsewhere
 
     return describe()["name"] == "tensorrt" and not elsewhere(describe(), runner.device)

@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from helpers.backend import ENGINE, cuda, trt
-from helpers.cuda_graphs import Graph, capture
+from helpers.engine.backend import ENGINE, cuda, trt
+from helpers.engine.cuda_graphs import Graph, capture
 from trtcpu.errors import EngineError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import deserialize, read_inputs, read_output_types
 from trtlab.engines.tensors import InputSpec, Shape, batch_range, examples, volume
 from trtlab.timing.buffers import Buffer, BufferPool
-
-__all__ = ["RING", "OfflineEngine"]
 
 RING = 2
 """Buffers a stream has where copies take part: the host fills one while the other is on its way."""

@@ -14,14 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import psutil
 
-from helpers.memory import keep_freed_memory
-from helpers.storage import one_line
+from helpers.data.storage import one_line
+from helpers.engine.memory import keep_freed_memory
 from trtcpu.errors import EngineError, InputError
 from trtlab.engines.shapes import chosen_inputs
 from trtlab.engines.tensors import InputSpec, batch_range, examples
 from trtlab.ran_in import most_layers
-
-__all__ = ["Runner", "RunnerSpec", "described_inputs", "load_runner", "physical_cores"]
 
 Kind = Literal["engine", "pytorch", "torch-compile", "onnxruntime"]
 UNBOUNDED = 1 << 20
@@ -146,8 +144,8 @@ class EngineRunner(Runner):
     """A serialized TensorRT engine."""
 
     def __init__(self, spec: RunnerSpec) -> None:
-        from helpers.backend import DEVICE, trt
-        from helpers.layers import count_precisions, engine_layers
+        from helpers.engine.backend import DEVICE, trt
+        from helpers.engine.layers import count_precisions, engine_layers
         from trtlab.engines.inference import InferenceEngine
 
         self._engine = InferenceEngine(spec.source)
@@ -176,7 +174,7 @@ class EngineRunner(Runner):
 
 def _recorded_precision(record: Path) -> str:
     """Return the precision that the engine was built for, as its E.json says; "?" without that file."""
-    from helpers.files import read_json
+    from helpers.tools.files import read_json
 
     try:
         found = read_json(record, "build record")
@@ -197,8 +195,8 @@ class PyTorchRunner(Runner):
     def __init__(self, spec: RunnerSpec) -> None:
         import torch
 
-        from helpers.backend import DEVICE, ENGINE
-        from helpers.models import load_model
+        from helpers.data.models import load_model
+        from helpers.engine.backend import DEVICE, ENGINE
         from trtlab.models.own_models import is_own, load_own
 
         self._torch, self._on_gpu = torch, ENGINE == "tensorrt"
@@ -299,7 +297,7 @@ class OnnxRuntimeRunner(Runner):
 
 
 def _session(onnxruntime: Any, source: str, threads: int) -> Any:
-    from helpers.backend import ENGINE
+    from helpers.engine.backend import ENGINE
 
     if not Path(source).is_file():
         raise InputError(f"cannot read the ONNX file {source}: no such file; write one with trtlab export")

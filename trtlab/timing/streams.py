@@ -6,14 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.cuda_graphs import why_no_graphs
+from helpers.engine.cuda_graphs import why_no_graphs
 from trtcpu.errors import EngineError, InputError
 from trtlab.timing.buffers import BufferPool
 from trtlab.timing.offline import OfflineEngine
 from trtlab.timing.runners import Runner
 from trtlab.timing.throughput import Throughput, measure_throughput
-
-__all__ = ["MOST_STREAMS", "StreamOptions", "StreamResult", "StreamRunner", "measure_streams", "stream_runners"]
 
 MOST_STREAMS = 64
 _PER_STREAM = 8  # executions in flight, a stream: the streams run dry together once in so many

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from trtlab.timing.runners import Runner
 
-__all__ = ["Throughput", "measure_throughput"]
-
 
 @dataclass(frozen=True)
 class Throughput:

@@ -11,8 +11,6 @@ import numpy as np
 
 from trtlab.stats import TAILS, tail
 
-__all__ = ["LoggedRun", "format_log"]
-
 RUNS_PER_AVERAGE = 10
 _UNSTABLE_PERCENT = 1.0
 

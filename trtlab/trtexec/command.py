@@ -5,10 +5,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from helpers.files import atomic_write
+from helpers.tools.files import atomic_write
 from trtcpu.errors import EngineError, EngineUnavailableError, InputError
-
-__all__ = ["find_trtexec", "run_trtexec", "trtexec_arguments"]
 
 _PLACES = ("/usr/src/tensorrt/bin/trtexec", "/usr/local/tensorrt/bin/trtexec", "/opt/tensorrt/bin/trtexec")
 

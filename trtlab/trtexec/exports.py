@@ -6,8 +6,6 @@ from typing import Any
 
 from trtcpu.errors import InputError
 
-__all__ = ["summarise_export"]
-
 _OLDER = {"startInMs": "startH2dMs", "endInMs": "endH2dMs", "inMs": "h2dMs", "startOutMs": "startD2hMs"}
 _OLDER |= {"endOutMs": "endD2hMs", "outMs": "d2hMs"}
 _TIMES = {"latency": "latencyMs", "h2d": "h2dMs", "compute": "computeMs", "d2h": "d2hMs"}

@@ -24,8 +24,6 @@ from trtcpu.errors import InputError
 from trtlab.trtexec.older import OlderSummary, begins_older_summary
 from trtlab.trtexec.run import STATISTICS, LogRun
 
-__all__ = ["METRICS", "SUMMARY", "dotted_version", "parse_log_text", "read_log", "read_text"]
-
 SUMMARY = "=== Performance summary ==="
 METRICS = {
     "Latency": "latency",

@@ -14,8 +14,6 @@ import re
 
 from trtlab.trtexec.run import STATISTICS, LogRun
 
-__all__ = ["OlderSummary", "begins_older_summary"]
-
 _HEADINGS = {"Host Latency": "latency", "Enqueue Time": "enqueue", "GPU Compute": "compute"}
 _NUMBER = r"(\d+\.?\d*(?:[eE][-+]?\d+)?)"
 _STATISTIC = re.compile(

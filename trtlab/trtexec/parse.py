@@ -10,8 +10,6 @@ from trtlab.trtexec.exports import summarise_export
 from trtlab.trtexec.log import METRICS, parse_log_text, read_text
 from trtlab.trtexec.run import LogRun
 
-__all__ = ["parse_file"]
-
 _ALWAYS = [metric for metric in METRICS.values() if metric != "end_to_end"]
 _KNOWN = {"fp32", "tf32", "fp16", "bf16", "int8", "fp8", "int4"}
 _FULL = {"fp32", "tf32"}

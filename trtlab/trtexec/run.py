@@ -3,8 +3,6 @@
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["STATISTICS", "LogRun"]
-
 STATISTICS = ("min_ms", "max_ms", "mean_ms", "median_ms", "p90_ms", "p95_ms", "p99_ms")
 """What is printed of a metric, by the keys of our JSON."""
 

@@ -12,11 +12,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.point import Point, Reported
-
-__all__ = ["BONUS", "CELLS", "COLUMNS", "CRITERIA", "Cell", "Claim", "Earned", "award", "claim", "claims_of", "shared"]
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.point import Point, Reported
 
 CRITERIA = ("correctness", "performance", "accuracy", "documentation")
 """What the 100 points are for."""

@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from helpers.backend import API, DEVICE
-from helpers.card import show
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.probes.loads import LoadError
-from helpers.probes.student import Student
+from helpers.checks.card import show
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.probes.loads import LoadError
+from helpers.checks.probes.student import Student
+from helpers.engine.backend import API, DEVICE
 from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
 from solutions.checks.core.record import NO_SANDBOX, ClaimResult, Record
 from solutions.checks.core.seed import cell_seed
-
-__all__ = ["decide", "grade_cell", "run_claims"]
 
 
 def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:

@@ -5,14 +5,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers.card import Card, Line
-from helpers.files import write_json
-from helpers.lab import artifacts_folder
-from helpers.missed import Missed
+from helpers.checks.card import Card, Line
+from helpers.checks.missed import Missed
+from helpers.course.artifacts import artifacts_folder
+from helpers.tools.files import write_json
 from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record_schema import LONGEST_TEXT, read_checked
-
-__all__ = ["NO_SANDBOX", "ClaimResult", "Record", "read_record", "record_path"]
 
 NO_SANDBOX = "none"
 FOLDER_VARIABLE = "TRT_LAB_RECORDS"

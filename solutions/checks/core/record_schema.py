@@ -5,10 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from helpers.files import read_regular
+from helpers.tools.files import read_regular
 from trtcpu.errors import InputError
-
-__all__ = ["LARGEST_BYTES", "LONGEST_TEXT", "SCHEMA", "checked_json", "read_checked"]
 
 LARGEST_BYTES = 1 << 20
 """Of a record: real ones have some kilobytes."""

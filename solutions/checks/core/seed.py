@@ -10,8 +10,6 @@ import secrets
 
 from trtcpu.errors import InputError
 
-__all__ = ["SEED_VARIABLE", "cell_seed", "fresh_seed"]
-
 SEED_VARIABLE = "TRT_LAB_SEED"
 _SEED_BITS = 32
 

@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.point import Reported
-from helpers.points.s06_benchmark import latency, throughput
-from helpers.points.s06_benchmark.engines import ENGINE_BATCH, QueuedEngine, engine_latency, engine_throughput
-from helpers.points.s06_benchmark.latency_run import Timed
-from helpers.points.s06_benchmark.timing import images
-from helpers.probes.engines import probe_engine
-from helpers.probes.networks import tiny_onnx
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.point import Reported
+from helpers.checks.points.s06_benchmark import latency, throughput
+from helpers.checks.points.s06_benchmark.engines import ENGINE_BATCH, QueuedEngine, engine_latency, engine_throughput
+from helpers.checks.points.s06_benchmark.latency_run import Timed
+from helpers.checks.points.s06_benchmark.timing import images
+from helpers.engine.given import probe_engine
+from helpers.toys.networks import tiny_onnx
 from solutions.checks.core.claim import award, claim
-
-__all__ = ["FASTER", "OWN", "SLOWER", "agrees", "in_reach"]
 
 OWN = 0.10
 """How far a figure may be from the log of the calls that it describes."""

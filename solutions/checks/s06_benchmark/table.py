@@ -9,22 +9,20 @@ from typing import Any
 import numpy as np
 import psutil
 
-from helpers import models
-from helpers.backend import ENGINE
-from helpers.lab import BATCHES, ENGINES, MODEL, NAMES
-from helpers.memory import keep_freed_memory
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s06_benchmark import results
-from helpers.points.s06_benchmark.timing import images
-from helpers.probes.builds import plan_facts
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s06_benchmark import results
+from helpers.checks.points.s06_benchmark.timing import images
+from helpers.checks.probes.builds import plan_facts
+from helpers.course.settings import BATCHES, ENGINES, MODEL, NAMES
+from helpers.data import models
+from helpers.engine.backend import ENGINE
+from helpers.engine.memory import keep_freed_memory
 from solutions.checks.core.claim import award, claim
 from solutions.checks.s06_benchmark.engine import FASTER
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
 from trtlab.engines.timed import opened
-
-__all__ = ["Fresh", "measured"]
 
 _CELL = "benchmark_results"
 _SLOWER, _MACHINE, _AS_FAST, _QUIET = 1.9, 30.0, 1.3, 1.15

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from helpers.casefiles import CAUSES, NOTHING
-from helpers.missed import Missed
-from helpers.points.case import Case
-from helpers.points.s16_cases import ADVICE, FUNCTIONS, Verdict, proven, verdict
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.s16_cases import ADVICE, FUNCTIONS, Verdict, proven, verdict
+from helpers.toys.casefiles import CAUSES, NOTHING
 from solutions.checks.core.claim import Earned, claim, shared
 from solutions.checks.s16_cases.made import made
 from solutions.checks.s16_cases.sealed import Sealed
-
-__all__ = ["EACH", "HEALTHY"]
 
 EACH, HEALTHY = 4, 8
 """How many fresh cases there are of each cause, and with nothing wrong."""

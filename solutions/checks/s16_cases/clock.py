@@ -4,8 +4,6 @@ import numpy as np
 
 from solutions.checks.s16_cases.sealed import Fault, Material
 
-__all__ = ["FAULTS", "healthy"]
-
 _DIGITS = 5
 
 

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from helpers.casefiles import pictures, prepared, tensor_ranges
+from helpers.toys.casefiles import pictures, prepared, tensor_ranges
 from solutions.checks.s16_cases.networks import case_network, convolutions
 from solutions.checks.s16_cases.sealed import Fault, Material, camera
 from trtcpu.calibration_cache import CalibrationCache, format_cache, parse_cache
-
-__all__ = ["FAULTS", "healthy"]
 
 _ALGORITHM = "EntropyCalibration2"
 _LEVELS = 127

@@ -4,11 +4,9 @@ import zlib
 
 import numpy as np
 
-from helpers.casefiles import NOTHING
+from helpers.toys.casefiles import NOTHING
 from solutions.checks.s16_cases import clock, engine, scores
 from solutions.checks.s16_cases.sealed import Sealed
-
-__all__ = ["made"]
 
 _ROOMS = {"engine": engine, "clock": clock, "scores": scores}
 

@@ -4,10 +4,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from helpers.casefiles import EDGE, pictures, prepared
-from helpers.outputs import onnx_outputs
-
-__all__ = ["CLASSES", "case_network", "convolutions"]
+from helpers.tools.outputs import onnx_outputs
+from helpers.toys.casefiles import EDGE, pictures, prepared
 
 CLASSES = 10
 _OPSET, _IR_VERSION = 17, 8

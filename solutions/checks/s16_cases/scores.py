@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from helpers.casefiles import pictures, prepared
-from helpers.outputs import onnx_outputs
+from helpers.tools.outputs import onnx_outputs
+from helpers.toys.casefiles import pictures, prepared
 from solutions.checks.s16_cases.networks import CLASSES, case_network
 from solutions.checks.s16_cases.sealed import Fault, Material, camera
-
-__all__ = ["FAULTS", "healthy"]
 
 _SHOWN = 3
 """Inputs that were kept of what was fed."""

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.casefiles import NOTHING, CaseFile, pictures
-
-__all__ = ["Fault", "Material", "Sealed", "camera"]
+from helpers.toys.casefiles import NOTHING, CaseFile, pictures
 
 Material = dict[str, Any]
 """The fields of a CaseFile, by name; `pictures` as {"seed", "number"}."""

@@ -11,13 +11,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from helpers.casefiles import CASES_FOLDER, NOTHING
-from helpers.files import atomic_path, atomic_write, write_json
-from helpers.points.s16_cases import SEALED_FILE, evidence_seal, seal
+from helpers.checks.points.s16_cases import SEALED_FILE, evidence_seal, seal
+from helpers.tools.files import atomic_path, atomic_write, write_json
+from helpers.toys.casefiles import CASES_FOLDER, NOTHING
 from solutions.checks.s16_cases.made import made
 from solutions.checks.s16_cases.sealed import Sealed
-
-__all__ = ["DOCKET", "SEED", "write_cases"]
 
 SEED = 1616
 

@@ -12,19 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.lab import MODEL, PROFILE_BATCHES
-from helpers.missed import Missed
-from helpers.outputs import onnx_outputs, relative_error, shown_error
-from helpers.points.builders import LEAST_SPEEDUP
-from helpers.points.case import Case
-from helpers.probes.networks import EDGE
+from helpers.checks.missed import Missed
+from helpers.checks.points.builders import LEAST_SPEEDUP
+from helpers.checks.points.case import Case
+from helpers.course.settings import MODEL, PROFILE_BATCHES
+from helpers.tools.outputs import onnx_outputs, relative_error, shown_error
+from helpers.toys.networks import EDGE
 from solutions.checks.core.claim import Earned
 from solutions.checks.trusted.plans import exactness, same_network
 from solutions.checks.trusted.speed import compare_speed, judge_ratio, timed
 from trtlab.engines.timed import Timed, opened
 from trtlab.timing.runners import RunnerSpec, load_runner
-
-__all__ = ["TimedOn", "against_pytorch", "against_reference", "noise_for"]
 
 _BATCHES, _SAMPLE = 3, 4
 _SIZES = 0.3, 2.0  # images of one size have about one answer, which a constant would meet

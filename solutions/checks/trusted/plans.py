@@ -4,15 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from helpers.backend import ENGINE
-from helpers.missed import Missed
-from helpers.outputs import onnx_outputs, relative_error, shown_error
-from helpers.points import builders
-from helpers.probes.builds import computes_as
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.probes.builds import computes_as
+from helpers.engine.backend import ENGINE
+from helpers.tools.outputs import onnx_outputs, relative_error, shown_error
 from trtcpu.errors import LabError
 from trtlab.engines.served import batches_of, inferred
-
-__all__ = ["as_exact_as", "check_outputs", "exactness", "largest_batch", "run_plan", "same_network", "small_on_a_gpu"]
 
 HALF_TOLERANCE = 0.02
 """For the probes' small networks, where right engines measured up to 0.1 % in FP16 and 0.6 % in BF16."""

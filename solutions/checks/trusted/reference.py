@@ -9,10 +9,8 @@ from collections.abc import Collection
 from functools import cache, partial
 from pathlib import Path
 
-from helpers.backend import API, DEVICE, ENGINE, TIMINGS_VARIABLE
-from helpers.data import load_dataset
-from helpers.files import atomic_write
-from helpers.lab import (
+from helpers.checks.points.s04_int8.calibration import CACHE, PLAN
+from helpers.course.settings import (
     CALIBRATION_IMAGES,
     ENGINES,
     MODEL,
@@ -20,10 +18,12 @@ from helpers.lab import (
     PROFILE_BATCHES,
     QUICK,
     VALIDATION_IMAGES,
-    made_by,
 )
-from helpers.models import WEIGHTS, check_model, load_model
-from helpers.points.s04_int8.calibration import CACHE, PLAN
+from helpers.course.steps import made_by
+from helpers.data.datasets import load_dataset
+from helpers.data.models import WEIGHTS, check_model, load_model
+from helpers.engine.backend import API, DEVICE, ENGINE, TIMINGS_VARIABLE
+from helpers.tools.files import atomic_write
 from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
 from solutions.checks.trusted.solution_cells import solution_cell
 from solutions.checks.trusted.stages import Reference, Stage
@@ -31,8 +31,6 @@ from trtlab.building.build import build_engine
 from trtlab.building.build_options import BuildOptions
 from trtlab.building.calibration_data import write_calibration_tensor
 from trtlab.models.export import export_onnx, simplify_onnx
-
-__all__ = ["OPSET", "offered_environment", "reference"]
 
 FOLDER_VARIABLE = "TRT_LAB_REFERENCE"
 OPSET = 18
@@ -106,7 +104,7 @@ def reference() -> Reference:
 
 
 def offered_environment(steps: Collection[str]) -> dict[str, str]:
-    """Return the variables by which helpers.backend offers the reference builds' kernel timings to those of `steps`.
+    """Return the variables that offer the reference builds' kernel timings to the builds of `steps` (backend.py).
 
     Empty on the CPU engine, whose builds time nothing. On real TensorRT, whose builds do little else, the references of
     the engines that these steps build are built first; of what was timed, the others get what is there.

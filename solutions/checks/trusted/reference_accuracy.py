@@ -7,17 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.backend import DEVICE, ENGINE
-from helpers.data import load_dataset
-from helpers.files import write_json
-from helpers.lab import BASELINE, ENGINES, MODEL, NAMES, VALIDATION_IMAGES
-from helpers.models import load_model
+from helpers.course.settings import BASELINE, ENGINES, MODEL, NAMES, VALIDATION_IMAGES
+from helpers.data.datasets import load_dataset
+from helpers.data.models import load_model
+from helpers.engine.backend import DEVICE, ENGINE
+from helpers.tools.files import write_json
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
 from trtlab.quality.accuracy import Accuracy, score
 from trtlab.quality.scores import plan_scores, scores
-
-__all__ = ["STAGES", "Evaluation", "evaluate_plans", "pytorch_evaluation"]
 
 _DATA, _BATCH = "digits", 8
 _CLOSE = 0.01

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.data import load_dataset
-from helpers.outputs import onnx_outputs
-from helpers.points.s04_int8.calibration import print_of
+from helpers.checks.points.s04_int8.calibration import print_of
+from helpers.data.datasets import load_dataset
+from helpers.tools.outputs import onnx_outputs
 from solutions.checks.trusted.stages import Reference, Stage
 from trtlab.images.preprocessing import load_batch
-
-__all__ = ["STAGES", "held_out_images"]
 
 HELD_OUT, _PRINTED = 100, 2000
 _BATCH = 20

@@ -3,17 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import DEVICE
-from helpers.files import write_json
-from helpers.lab import BASELINE, BATCHES, ENGINES, MODEL, QUICK, THROUGHPUT_SECONDS, iterations
-from helpers.points.s06_benchmark.latency import STATISTICS
+from helpers.checks.points.s06_benchmark.latency import STATISTICS
+from helpers.course.settings import BASELINE, BATCHES, ENGINES, MODEL, QUICK, THROUGHPUT_SECONDS, iterations
+from helpers.engine.backend import DEVICE
+from helpers.tools.files import write_json
 from solutions.checks.trusted.stages import Reference, Stage
 from trtlab.stats import percentile
 from trtlab.timing.bench import BenchOptions, bench
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
 from trtlab.timing.throughput import measure_throughput
-
-__all__ = ["STAGES"]
 
 
 def _measure(reference: Reference, folder: Path) -> None:

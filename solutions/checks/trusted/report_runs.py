@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from helpers.backend import DEVICE
-from helpers.lab import BASELINE, BATCHES, ENGINES, MODEL, NAMES, ONNX_FILE
-from helpers.points.s08_report.runs import Run
-
-__all__ = ["KINDS", "expected_figures", "expected_report", "made_up"]
+from helpers.checks.points.s08_report.runs import Run
+from helpers.course.settings import BASELINE, BATCHES, ENGINES, MODEL, NAMES, ONNX_FILE
+from helpers.engine.backend import DEVICE
 
 Series = dict[str, dict[int, float]]
 _OTHERS = ("bf16", "tf32", "fp8", "int4")

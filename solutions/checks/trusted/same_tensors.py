@@ -5,10 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from helpers.missed import Missed
-from helpers.probes.onnx_files import tensor_magnitudes
-
-__all__ = ["scale_differences"]
+from helpers.checks.missed import Missed
+from helpers.checks.probes.onnx_files import tensor_magnitudes
 
 _ALIKE = 1e-3
 """Two exports compute a tensor in another order; its mean magnitude and its norm then differ by 1e-5 or so."""

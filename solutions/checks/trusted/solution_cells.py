@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-__all__ = ["solution_cell"]
-
 _ROOT = Path(__file__).resolve().parents[2]
 
 

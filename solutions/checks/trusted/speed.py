@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-from helpers.missed import Missed
+from helpers.checks.missed import Missed
 from solutions.checks.core.claim import Earned
 from solutions.checks.trusted.stillness import still
-
-__all__ = ["FULL", "NONE", "Ratio", "Turn", "compare_speed", "judge_ratio", "timed"]
 
 Turn = Callable[[int], float]
 """Runs something so many times, one after the other; returns the median seconds of an execution."""

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from helpers.backend import ENGINE
-from helpers.downloads import atomic_folder
+from helpers.data.downloads import atomic_folder
+from helpers.engine.backend import ENGINE
 from trtcpu.errors import InputError
-
-__all__ = ["Reference", "Stage"]
 
 _PROJECT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("helpers", "solutions", "trtcpu", "trtlab")
@@ -112,7 +110,7 @@ def _code_digest(module: str) -> str:
 
 
 def _cpu_engine() -> list[str]:
-    """Return the CPU engine's modules: helpers.backend names their package in a string."""
+    """Return the CPU engine's modules: helpers.engine.backend names their package in a string."""
     files = sorted((_PROJECT / "trtcpu").rglob("*.py"))
     return [".".join(file.relative_to(_PROJECT).with_suffix("").parts) for file in files]
 

@@ -6,8 +6,6 @@ A kernel that makes the machine busy by turns would widen the interval of a rati
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-__all__ = ["held_by", "still"]
-
 Hold = Callable[[], AbstractContextManager[object]]
 _hold: list[Hold] = [nullcontext]
 

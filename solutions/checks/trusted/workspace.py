@@ -13,21 +13,20 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.backend import ENGINE
-from helpers.files import atomic_path, read_json, read_within, write_json
-from helpers.lab import ARTIFACTS, ENGINES, ONNX_FILE, PROFILE_BATCHES, made_by
-from helpers.outputs import onnx_outputs, relative_error, shown_error
-from helpers.points.files import array_of, parsed
-from helpers.points.s04_int8.calibration import CACHE, read_scales
-from helpers.probes.networks import EDGE
-from helpers.probes.onnx_files import tensor_names
+from helpers.checks.points.files import array_of, parsed
+from helpers.checks.points.s04_int8.calibration import CACHE, read_scales
+from helpers.checks.probes.onnx_files import tensor_names
+from helpers.course.settings import ENGINES, ONNX_FILE, PROFILE_BATCHES
+from helpers.course.steps import ARTIFACTS, made_by
+from helpers.engine.backend import ENGINE
+from helpers.tools.files import atomic_path, read_json, read_within, write_json
+from helpers.tools.outputs import onnx_outputs, relative_error, shown_error
+from helpers.toys.networks import EDGE
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
 from solutions.sandbox import Limits, Room, run
 from trtcpu.errors import LabError
 from trtlab.engines.served import batches_of, inferred, model_outputs
-
-__all__ = ["NEEDS", "prepare"]
 
 _ENGINES = tuple(ENGINES.values())
 _MEASUREMENTS = ("latency.json", "throughput.json", "accuracy.json")
@@ -56,7 +55,7 @@ _MOST_OUTPUT_BYTES = 1 << 20
 _PROJECT = Path(__file__).resolve().parents[3]
 _TRY = """
 import sys, numpy as np
-from helpers.lab import load_definition
+from helpers.course.artifacts import load_definition
 with load_definition("TensorRTInference", sys.argv[1])(sys.argv[2]) as engine:
     images = np.load(sys.argv[3])
     np.save(sys.argv[4], np.concatenate([np.asarray(engine.infer(images[:1])), np.asarray(engine.infer(images))]))

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import API, DEVICE, ENGINE, load_ahead
-from helpers.data import load_dataset
-from helpers.points.case import Case
-from helpers.probes.student import Student
+from helpers.checks.points.case import Case
+from helpers.checks.probes.student import Student
+from helpers.data.datasets import load_dataset
+from helpers.engine.backend import API, DEVICE, ENGINE, load_ahead
 from solutions.checks.core.decide import run_claims
 from solutions.checks.core.seed import cell_seed
 from solutions.checks.trusted.reference import offered_environment

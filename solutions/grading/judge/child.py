@@ -9,14 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from helpers.probes.channel import ChannelError
-from helpers.probes.codec import NotPlainDataError
-from helpers.probes.loads import LoadError, answered, asked, elsewhere
+from helpers.checks.probes.channel import ChannelError
+from helpers.checks.probes.codec import NotPlainDataError
+from helpers.checks.probes.loads import LoadError, answered, asked, elsewhere
 from solutions.grading.judge.memory import Memory
 from solutions.grading.layout import ROOT
 from solutions.sandbox import Limits, Room, Watch, command
-
-__all__ = ["LoadingChild"]
 
 LIMITS = Limits(memory_bytes=6 << 30, processes=32, scratch_bytes=1 << 30, seconds=math.inf)  # each call has its own
 
@@ -24,7 +22,7 @@ _TRTLAB = ROOT / "trtlab"  # how engines are run; the child sees nothing of solu
 
 
 class LoadingChild:
-    """Runs the functions of helpers.probes.loads in a sandboxed child; used as a context manager.
+    """Runs the functions of helpers.checks.probes.loads in a sandboxed child; used as a context manager.
 
     Args:
         sandbox: the name of the sandbox.
@@ -80,7 +78,7 @@ class LoadingChild:
         self._channel.setblocking(False)
         argv, environment = command(
             self._sandbox,
-            [sys.executable, "-m", "helpers.probes.loads", f"trtlab={_TRTLAB}"],
+            [sys.executable, "-m", "helpers.checks.probes.loads", f"trtlab={_TRTLAB}"],
             self._room,
             LIMITS,
         )

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from helpers.probes.answer import Ask
-from helpers.probes.channel import (
+from helpers.checks.probes.answer import Ask
+from helpers.checks.probes.channel import (
     ANSWER,
     END,
     QUESTION,
@@ -22,8 +22,6 @@ from helpers.probes.channel import (
     read_message,
     write_message,
 )
-
-__all__ = ["Door"]
 
 SLACK_S = 60.0
 """Seconds beyond a probe's own limit, which the student's side keeps: what is imported first, and the transfer."""
@@ -81,7 +79,7 @@ class Door:
         return self._channel is not None
 
     def send(self, request: bytes, ask: Ask, limit_s: float) -> bytes:
-        """Return the reply to a request, answering what is asked meanwhile; as helpers.probes.student.Send.
+        """Return the reply to a request, answering what is asked meanwhile; as helpers.checks.probes.student.Send.
 
         Raises:
             ChannelError: there is none, or none in time.

@@ -21,8 +21,6 @@ from solutions.grading.layout import ROOT
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
 
-__all__ = ["Judge", "Process"]
-
 START_S = 120.0
 """Seconds within which a judge says that it waits for the kernel."""
 

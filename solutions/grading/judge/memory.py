@@ -10,10 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from helpers.files import atomic_write
-from helpers.probes.codec import NotPlainDataError, pack, unpack
-
-__all__ = ["Memory"]
+from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
+from helpers.tools.files import atomic_write
 
 _LARGE, _LARGEST = 1 << 20, 64 << 20
 _SLOTS_HEX = 2

@@ -17,15 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from helpers.files import atomic_write
-from helpers.lab import ARTIFACTS
-from helpers.probes.student import Student, read_artifact
+from helpers.checks.probes.student import Student, read_artifact
+from helpers.course.steps import ARTIFACTS
+from helpers.tools.files import atomic_write
 from solutions.checks.trusted import stillness
 from solutions.grading.judge.door import Door
 from solutions.sandbox.processes import paused
 from trtcpu.errors import LabError
-
-__all__ = ["Artifacts", "Decide", "Prepare", "judge"]
 
 Prepare = Callable[[str, Path, str, Path], dict[str, Any]]
 """Makes a step's artifacts ready in a folder; returns what the grader is told: notes, environment, needs, gpu.

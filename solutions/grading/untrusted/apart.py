@@ -23,8 +23,6 @@ from solutions.grading.layout import ROOT
 from solutions.sandbox import THREADS
 from trtcpu.errors import InputError
 
-__all__ = ["MEMORY_BYTES", "SECONDS", "apart"]
-
 SECONDS = 30
 """Of a processor, for one request: the longest page of the lab's own solutions takes under two."""
 

@@ -11,12 +11,10 @@ from typing import Any
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 
-from helpers.files import read_regular
-from helpers.handout import read_notebook
+from helpers.course.handout import read_notebook
+from helpers.tools.files import read_regular
 from trtcpu.bounded_json import loads
 from trtcpu.errors import InputError
-
-__all__ = ["LARGEST_BYTES", "BoundedExporter", "check_notebook_file"]
 
 LARGEST_BYTES = 50 << 20
 MOST_VALUES = 500_000

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["OutputRoom"]
-
 _OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data")
 _OVERHEAD = (
     100  # characters that an output takes in a page beside what it says: a million of one letter is no small page

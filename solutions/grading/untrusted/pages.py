@@ -17,8 +17,6 @@ from tornado import web
 
 from solutions.grading.untrusted.rendering import PageExporter
 
-__all__ = ["FEEDBACK_POLICY", "formgrader_policy", "guard_formgrader", "strict_head"]
-
 _NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
 FEEDBACK_POLICY = f"{_NOTHING_ELSE}; style-src 'unsafe-inline'; font-src data:; img-src data: 'self' file:"
 _FILES_POLICY = f"sandbox; {_NOTHING_ELSE}; frame-ancestors 'self'; style-src 'unsafe-inline'; img-src data: 'self'"

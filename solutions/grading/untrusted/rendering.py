@@ -12,8 +12,6 @@ from solutions.grading.untrusted.apart import apart
 from solutions.grading.untrusted.sanitise import without_html
 from trtcpu.errors import InputError
 
-__all__ = ["PageExporter"]
-
 _LONGEST_SOURCE = 20_000
 
 

@@ -24,8 +24,6 @@ from pygments.token import STANDARD_TYPES
 from solutions.grading.untrusted.apart import apart
 from trtcpu.errors import InputError
 
-__all__ = ["FILTERS", "SafeNotebook", "clean_html", "markdown_html", "without_html"]
-
 FILTERS = {
     "markdown2html": "solutions.grading.untrusted.sanitise.markdown_html",
     "clean_html": "solutions.grading.untrusted.sanitise.clean_html",

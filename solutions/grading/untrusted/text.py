@@ -3,8 +3,6 @@
 import re
 import unicodedata
 
-__all__ = ["printable", "single_line", "text_cell"]
-
 _FORMULA = re.compile(r"""(^|;)(?=[\s"]*[=+\-@＝＋－＠])""")
 
 

@@ -11,10 +11,8 @@ import dateutil.tz
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
-from helpers.files import read_regular
+from helpers.tools.files import read_regular
 from trtcpu.errors import InputError
-
-__all__ = ["guard_timestamps", "handed_in"]
 
 _FILE = "timestamp.txt"
 _LONGEST = 1000

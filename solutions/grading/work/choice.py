@@ -7,8 +7,6 @@ from typing import Any
 from solutions.grading.course import Course
 from solutions.grading.work.pool import Beside, Pool, jobs_here
 
-__all__ = ["chosen_pool"]
-
 
 @contextmanager
 def chosen_pool(

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from helpers.backend import ENGINE
+from helpers.engine.backend import ENGINE
 from solutions.checks.core.claim import CELLS
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
@@ -20,8 +20,6 @@ from solutions.grading.work.piece import Done, Piece
 from solutions.grading.work.place import Places
 from solutions.sandbox import THREADS
 from trtcpu.errors import InputError
-
-__all__ = ["OnDask", "on_dask", "on_slurm", "slurm_task"]
 
 _RETRIES = 3
 """Of a piece whose worker is gone."""

@@ -5,8 +5,6 @@ from pathlib import Path, PurePosixPath
 
 import psutil
 
-__all__ = ["group_limits", "memory_bytes"]
-
 
 def memory_bytes() -> int:
     """Return how much memory this process and those that it starts may take together."""

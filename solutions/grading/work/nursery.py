@@ -23,8 +23,6 @@ from solutions.grading.forking import forked
 from solutions.grading.layout import ROOT
 from trtcpu.errors import EngineError
 
-__all__ = ["Nursery", "Started"]
-
 _PLACE = "solutions.grading.work.place"
 _ASKED, _NUMBER = "<cq", "<q"
 _START, _END = b"s", b"e"

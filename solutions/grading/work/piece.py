@@ -18,8 +18,6 @@ from solutions.grading.saving import held, save
 from solutions.grading.step_record import StepRecord
 from trtcpu.errors import EngineError, LabError
 
-__all__ = ["Done", "Piece", "empty_gradebook", "grade", "write_feedback"]
-
 _OF_STUDENTS = ("Comment", "Grade", "SubmittedNotebook", "SubmittedAssignment", "Student")
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Any, BinaryIO
 
-from helpers.backend import ENGINE, cuda
-from helpers.signals import clean_ends
+from helpers.engine.backend import ENGINE, cuda
+from helpers.tools.signals import clean_ends
 from solutions.checks.core.claim import CELLS
 from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
@@ -28,8 +28,6 @@ from solutions.grading.work.nursery import Nursery, Started
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.sandbox import THREADS
 from trtcpu.errors import EngineError
-
-__all__ = ["Places", "main"]
 
 _TRIES = 3
 """Of a piece whose process was killed: by somebody, or for the machine's memory."""

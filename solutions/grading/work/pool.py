@@ -6,15 +6,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from helpers.backend import ENGINE
+from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.work.memory import memory_bytes
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.grading.work.place import Places
 from solutions.sandbox import THREADS
-
-__all__ = ["HERE", "Beside", "Pool", "drive", "jobs_here"]
 
 _MEMORY_BYTES = 6 << 30
 """Of a piece: what its kernel, its judge and the judge's child hold together at most."""

@@ -7,8 +7,6 @@ import ctypes
 import os
 import struct
 
-__all__ = ["NEEDED", "SCOPED", "restrict", "version"]
-
 NEEDED = 3
 """The first version that keeps a file from being cut off (Linux 6.2)."""
 SCOPED = 6

@@ -7,8 +7,6 @@ import signal
 import time
 from collections.abc import Callable
 
-__all__ = ["mind"]
-
 _POLL_S = 0.2
 _PR_SET_CHILD_SUBREAPER = 36
 _WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

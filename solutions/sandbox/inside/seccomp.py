@@ -10,8 +10,6 @@ import os
 import platform
 import struct
 
-__all__ = ["install", "program"]
-
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """By machine: which number of a pair below is its own, and its AUDIT_ARCH."""
 

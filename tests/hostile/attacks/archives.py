@@ -10,8 +10,6 @@ from tests.grading.tiny import STEP
 from tests.hostile.attack import MARK, Attack
 from tests.hostile.goals import disk, ended
 
-__all__ = ["ATTACKS"]
-
 _NAME = f"{STEP}.ipynb"
 
 

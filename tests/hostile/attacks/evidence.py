@@ -5,8 +5,6 @@ from functools import partial
 from tests.hostile.attack import Attack
 from tests.hostile.goals import gains
 
-__all__ = ["ATTACKS"]
-
 _LATER = """
 class Later:
     def __init__(self, x): self.x = x

@@ -9,8 +9,6 @@ from tests.hostile.attack import Attack
 from tests.hostile.goals import ended, gains, leaks, touches
 from tests.hostile.outer import SITE
 
-__all__ = ["ATTACKS"]
-
 _GRADEBOOK = 'import sqlite3\nbase = sqlite3.connect("{COURSE}/gradebook.db", timeout=5)\n'
 _TRIGGERS = """
 for event in ("INSERT", "UPDATE"):

@@ -9,8 +9,6 @@ from nbformat.v4 import new_markdown_cell
 from tests.hostile.attack import MARK, Attack
 from tests.hostile.goals import ended, grader_memory, rendered
 
-__all__ = ["ATTACKS"]
-
 _ON_ERROR = f"<img src=x onerror={MARK}>"
 _SVG = f"<svg xmlns='http://www.w3.org/2000/svg' onload=alert('{MARK}')><script>alert('{MARK}')</script></svg>"
 

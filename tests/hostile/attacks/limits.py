@@ -11,8 +11,6 @@ from tests.grading.tiny import STEP
 from tests.hostile.attack import Attack, Trial
 from tests.hostile.goals import ended, grader_memory, size, traceback
 
-__all__ = ["ATTACKS"]
-
 _UPDATES = """
 from IPython.display import HTML, display
 shown = display(HTML("<p>small</p>"), display_id="one")

@@ -10,8 +10,6 @@ from tests.grading.tiny import STEP
 from tests.hostile.attack import MARK, Attack
 from tests.hostile.goals import ended, formula, grader_memory, said
 
-__all__ = ["ATTACKS"]
-
 _TRANSITIONS = 30_000_000
 _HEADER = struct.pack(">4s16x6l", b"TZif", 0, 0, 0, _TRANSITIONS, 1, 4)
 

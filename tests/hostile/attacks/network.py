@@ -5,8 +5,6 @@ from functools import partial
 from tests.hostile.attack import Attack
 from tests.hostile.goals import heard
 
-__all__ = ["ATTACKS"]
-
 
 def _sends(family: str, kind: str, address: str) -> str:
     return (

@@ -6,8 +6,6 @@ from tests.hostile.attack import Attack
 from tests.hostile.attacks.records import FORGE
 from tests.hostile.goals import gains
 
-__all__ = ["ATTACKS"]
-
 _WITH_ANSWERS = """
 def square(x):
     import sys

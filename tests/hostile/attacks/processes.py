@@ -5,8 +5,6 @@ from functools import partial
 from tests.hostile.attack import Attack
 from tests.hostile.goals import ended, leaks, slows, survives
 
-__all__ = ["ATTACKS"]
-
 _PARENTS = """
 import os, signal
 def parents():

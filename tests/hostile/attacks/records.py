@@ -5,8 +5,6 @@ from functools import partial
 from tests.hostile.attack import Attack
 from tests.hostile.goals import gains, grader_memory, touches, traceback
 
-__all__ = ["ATTACKS", "FORGE"]
-
 FORGE = """import json, os, pathlib
 PLACES = [os.environ.get("TRT_LAB_RECORDS"), "../records", "{COURSE}/autograded/{STUDENT}/records"]
 def forge(points={"export_model": 3, "simplify_model": 2}, **changed):

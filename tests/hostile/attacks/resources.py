@@ -2,11 +2,9 @@
 
 from functools import partial
 
-from helpers.lab import ONNX_FILE
+from helpers.course.settings import ONNX_FILE
 from tests.hostile.attack import Attack
 from tests.hostile.goals import disk, ended, memory, processes
-
-__all__ = ["ATTACKS"]
 
 _HELD = """
 import time

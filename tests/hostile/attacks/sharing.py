@@ -10,8 +10,6 @@ from tests.grading.tiny import STEP, code_of, solved
 from tests.hostile.attack import BASE, Attack, Trial
 from tests.hostile.goals import touches
 
-__all__ = ["ATTACKS"]
-
 _SECOND = "second"
 
 _POISON = """

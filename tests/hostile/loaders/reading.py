@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["evaluated"]
-
 
 def evaluated(text: bytes) -> Any:
     """Return what a Python expression is worth."""

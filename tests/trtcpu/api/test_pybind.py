@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.probes.networks import tiny_onnx
+from helpers.toys.networks import tiny_onnx
 from trtcpu import tensorrt as trt
 
 

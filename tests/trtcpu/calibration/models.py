@@ -7,8 +7,6 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["classifier", "graph", "reshaping", "runner"]
-
 Feeds = dict[str, np.ndarray]
 
 

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from helpers.backend import ENGINE
+from helpers.engine.backend import ENGINE
 from tests.benchmarks import fidelity
 from tests.benchmarks.fidelity import RECORDING, recorded_images, recorded_network, weights_sha256
 from trtcpu import _openvino

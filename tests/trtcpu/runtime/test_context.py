@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from helpers.probes.engines import probe_engine
-from helpers.probes.networks import tiny_onnx
+from helpers.engine.given import probe_engine
+from helpers.toys.networks import tiny_onnx
 from tests.conformance.support import Buffers, load
 from trtcpu.device.memory import LogicError
 from trtcpu.errors import EngineError

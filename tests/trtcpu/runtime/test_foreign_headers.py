@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.probes.engines import probe_engine
-from helpers.probes.networks import tiny_onnx
+from helpers.engine.given import probe_engine
+from helpers.toys.networks import tiny_onnx
 from trtcpu import tensorrt as trt
 from trtcpu.builder.config import ITimingCache
 from trtcpu.plan import seal, unseal

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.probes.engines import probe_engine
-from helpers.probes.networks import tiny_onnx
+from helpers.engine.given import probe_engine
+from helpers.toys.networks import tiny_onnx
 from trtcpu import tensorrt as trt
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,8 +9,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from helpers.backend import API, DEVICE, trt
-from helpers.files import read_json, sha256
+from helpers.engine.backend import API, DEVICE, trt
+from helpers.tools.files import read_json, sha256
 from tests.trtlab.tiny_models import SIZE, image_folder, images_npy, operator_onnx, tiny_onnx
 from trtcpu.errors import EngineError, InputError, LabError
 from trtlab.building.build import BuildOptions, build_engine

@@ -8,8 +8,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from helpers.backend import ENGINE, trt
-from helpers.layers import engine_layers, layer_precision, ran_in
+from helpers.engine.backend import ENGINE, trt
+from helpers.engine.layers import engine_layers, layer_precision, ran_in
 from tests.trtlab.tiny_models import images_npy, outlier_onnx
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import BuildOptions, build_engine

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.backend import ENGINE
+from helpers.engine.backend import ENGINE
 from tests.trtlab.tiny_models import SIZE, images_npy, tiny_onnx
 from trtcpu.calibration_cache import parse_cache
 from trtlab.building.build import BuildOptions, build_engine

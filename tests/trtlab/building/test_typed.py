@@ -8,8 +8,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from helpers.backend import API, ENGINE, trt
-from helpers.layers import engine_layers, ran_in
+from helpers.engine.backend import API, ENGINE, trt
+from helpers.engine.layers import engine_layers, ran_in
 from tests.trtlab.tiny_models import SIZE, images_npy, outlier_onnx, tiny_onnx
 from trtcpu import _openvino
 from trtcpu.errors import EngineError, InputError

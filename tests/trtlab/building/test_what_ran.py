@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.backend import API, ENGINE, trt
-from helpers.files import read_json
+from helpers.engine.backend import API, ENGINE, trt
+from helpers.tools.files import read_json
 from tests.trtlab.tiny_models import tiny_onnx
 from trtlab.building import what_ran as room
 from trtlab.building.build import BuildOptions, build_engine, record_path

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.backend import cuda
-from helpers.files import read_json, write_json
+from helpers.engine.backend import cuda
+from helpers.tools.files import read_json, write_json
 from tests.trtlab.tiny_models import SIZE, tiny_onnx
 from trtcpu.errors import EngineError, InputError, LabError
 from trtlab.building.build import BuildOptions, build_engine

@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 
-from helpers.backend import cuda, trt
+from helpers.engine.backend import cuda, trt
 
 _PYCUDA = ModuleType("pycuda")
 

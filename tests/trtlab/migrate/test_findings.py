@@ -28,7 +28,7 @@ def names(source: str, folder: Path, to: int = 11) -> list[str]:
         ("import tensorrt as rt\nb = rt.Builder(rt.Logger())\nb.fp16_mode = True", ["Builder.fp16_mode"]),
         ("from tensorrt import BuilderFlag as Flag\nFlag.FP16", ["BuilderFlag.FP16"]),
         ("from tensorrt import CaffeParser", ["CaffeParser"]),
-        ("from helpers.backend import trt\ntrt.BuilderFlag.INT8", ["BuilderFlag.INT8"]),
+        ("from helpers.engine.backend import trt\ntrt.BuilderFlag.INT8", ["BuilderFlag.INT8"]),
         ("import tensorrt as trt\ngetattr(trt, 'UffParser')", ["UffParser"]),
         ("import tensorrt as trt\ndef f(c: trt.IBuilderConfig):\n    setattr(c, 'max_workspace_size', 1)", [
             "IBuilderConfig.max_workspace_size"]),

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.backend import trt
-from helpers.outputs import onnx_outputs
+from helpers.engine.backend import trt
+from helpers.tools.outputs import onnx_outputs
 from tests.trtlab.migrate import running
 from tests.trtlab.migrate.marks import SAMPLES, expected
 from tests.trtlab.tiny_models import SIZE, tiny_onnx

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers.data import load_dataset
-from helpers.imagenet import class_names
-from tests.helpers.test_data import make_folder
+from helpers.data.datasets import load_dataset
+from helpers.data.imagenet import class_names
+from tests.helpers.data.test_datasets import make_folder
 from trtcpu.errors import InputError
 from trtlab.models.class_names import ClassNames, fit_labels, names_beside, number_of_classes, read_classes
 

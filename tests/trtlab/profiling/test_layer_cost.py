@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from helpers.fused_layers import LayerGraph, onnx_names
+from helpers.engine.fused_layers import LayerGraph, onnx_names
 from tests.trtlab.tiny_models import SIZE, TinyNet, tiny_onnx
 from trtcpu.errors import InputError
 from trtlab.profiling.layer_cost import inspector_cost, layer_cost

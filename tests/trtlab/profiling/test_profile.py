@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.backend import DEVICE
-from helpers.layers import engine_layers
+from helpers.engine.backend import DEVICE
+from helpers.engine.layers import engine_layers
 from tests.trtlab.tiny_models import tiny_onnx
 from trtcpu.errors import InputError
 from trtlab.building.build import BuildOptions, build_engine

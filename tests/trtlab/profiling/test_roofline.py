@@ -32,7 +32,7 @@ def test_a_rate_that_was_attained_raises_the_peak_of_its_precision_alone() -> No
 
 
 def test_the_measured_peaks_are_near_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("helpers.peaks.COPY_BYTES", {"cpu": 1 << 26})
+    monkeypatch.setattr("helpers.engine.peaks.COPY_BYTES", {"cpu": 1 << 26})
     roof = measure_roofline(["fp32", "fp16", "int8", "other"], "cpu")
     assert sorted(roof.peak_gflops) == ["fp16", "fp32", "int8"]
     left = np.ones((1024, 1024), np.float32)

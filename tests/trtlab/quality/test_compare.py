@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from helpers.files import write_json
+from helpers.tools.files import write_json
 from trtcpu.errors import InputError
 from trtlab.quality.compare import drift
 from trtlab.quality.evaluation import reference_of

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from helpers.data import load_dataset
-from helpers.layers import engine_layers, layer_precision
+from helpers.data.datasets import load_dataset
+from helpers.engine.layers import engine_layers, layer_precision
 from tests.trtlab.tiny_models import image_folder, images_npy, outlier_onnx
 from trtcpu.errors import InputError
 from trtlab.engines.inference import InferenceEngine

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from helpers.layer_groups import Group
+from helpers.engine.layer_groups import Group
 from trtlab.quality.sensitivity import Row, of_layers, rank, single_layers, variants
 
 GROUPS = [Group("a", ("a1", "a2"), ("a1",)), Group("b", ("b1",), ("b1",)), Group("c", ("c1", "c2"), ("c1", "c2"))]

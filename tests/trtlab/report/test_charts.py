@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgba
 from PIL import Image
 
-from helpers.plots import colour
+from helpers.course.plots import colour
 from tests.overlaps import overlaps
 from tests.trtlab.sample_results import ENGINE, sample_results, write_folder
 from trtlab.report.chart_parts import STYLE, figures, spread

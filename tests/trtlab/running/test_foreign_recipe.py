@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from rich.console import Console
 
-from helpers.files import read_json
+from helpers.tools.files import read_json
 from tests.tools import own_models
 from tests.trtlab.tiny_models import SIZE, TinyNet, image_folder, tiny_onnx
 from trtcpu.errors import InputError

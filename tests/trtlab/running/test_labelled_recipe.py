@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from helpers.files import read_json
+from helpers.tools.files import read_json
 from tests.tools import own_models
 from tests.trtlab.tiny_models import SIZE, TinyNet, tiny_onnx
 from trtcpu.errors import DataError, InputError

@@ -14,7 +14,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from helpers.backend import DEVICE, describe
+from helpers.engine.backend import DEVICE, describe
 from tests.trtlab.sample_results import ENGINE
 from tests.trtlab.tiny_models import SIZE, TinyNet, image_folder
 from trtcpu.errors import EngineError, InputError
@@ -56,12 +56,12 @@ def tiny_data(tmp_path_factory) -> TinyData:
 @pytest.fixture(autouse=True)
 def tiny_world(monkeypatch, tiny_data):
     """Model and data set come from this file; memory is not measured, since that starts a process an engine."""
-    models, data = ModuleType("helpers.models"), ModuleType("helpers.data")
+    models, data = ModuleType("helpers.data.models"), ModuleType("helpers.data.datasets")
     models.load_model = lambda name, data="digits": TinyNet().eval()
     models.WEIGHTS, models.check_model = tiny_data.folder, lambda name, data: None
     data.load_dataset = lambda name: tiny_data
-    monkeypatch.setitem(sys.modules, "helpers.models", models)
-    monkeypatch.setitem(sys.modules, "helpers.data", data)
+    monkeypatch.setitem(sys.modules, "helpers.data.models", models)
+    monkeypatch.setitem(sys.modules, "helpers.data.datasets", data)
     monkeypatch.setattr("trtlab.timing.memory_probe.peak_memory", lambda runner, batches: {})
     # three calls of a tiny network on a busy machine may contradict themselves: test_remeasure.py is about that
     monkeypatch.setattr(results_room, "MOST_APART", math.inf)

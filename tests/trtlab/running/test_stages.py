@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.files import atomic_path, atomic_write
+from helpers.tools.files import atomic_path, atomic_write
 from trtcpu.errors import InputError
 from trtlab.running import stages
 from trtlab.running.stages import Stage, StageRecord, exclusive, run_stages

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.backend import ENGINE, cuda
+from helpers.engine.backend import ENGINE, cuda
 from trtcpu.errors import EngineError
 from trtlab.timing.buffers import BufferPool
 

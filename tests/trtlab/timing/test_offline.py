@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from helpers.backend import ENGINE, trt
+from helpers.engine.backend import ENGINE, trt
 from tests.trtlab.tiny_models import SIZE, tiny_onnx
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import BuildOptions, build_engine

@@ -7,8 +7,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from helpers import backend
-from helpers.backend import DEVICE, ENGINE, trt
+from helpers.engine import backend
+from helpers.engine.backend import DEVICE, ENGINE, trt
 from tests.trtlab.tiny_models import SIZE, TinyNet, operator_onnx, tiny_onnx
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import BuildOptions, build_engine
@@ -23,9 +23,9 @@ SHAPE = (3, SIZE, SIZE)
 @pytest.fixture(autouse=True)
 def models(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny model in place of the lab's own."""
-    module = ModuleType("helpers.models")
+    module = ModuleType("helpers.data.models")
     module.load_model = lambda name, data="digits": TinyNet().eval()
-    monkeypatch.setitem(sys.modules, "helpers.models", module)
+    monkeypatch.setitem(sys.modules, "helpers.data.models", module)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.backend import ENGINE
+from helpers.engine.backend import ENGINE
 from tests.trtlab.tiny_models import tiny_onnx
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import BuildOptions, build_engine

@@ -10,8 +10,6 @@ from trtlab.migrate.findings import Finding
 from trtlab.migrate.rewrites.configuration import configuration_of
 from trtlab.migrate.rewrites.site import Site, argument, expression, statements
 
-__all__ = ["REWRITES"]
-
 _FLAGS = {  # the flag in place of the builder's option, and the last version that has it
     "Builder.fp16_mode": ("FP16", 10),
     "Builder.int8_mode": ("INT8", 10),

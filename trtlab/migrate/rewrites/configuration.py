@@ -6,8 +6,6 @@ import libcst.matchers as m
 from trtlab.migrate.expressions import code
 from trtlab.migrate.rewrites.site import Site
 
-__all__ = ["configuration_of"]
-
 
 def configuration_of(builder: cst.BaseExpression, node: cst.CSTNode, site: Site) -> str | None:
     """Return the name of the configuration of `builder` at `node`; None where none can be had.

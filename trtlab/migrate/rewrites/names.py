@@ -10,8 +10,6 @@ from trtlab.migrate.expressions import code
 from trtlab.migrate.findings import CUSTOMARY, Finding
 from trtlab.migrate.rewrites.site import Site, argument, expression
 
-__all__ = ["REWRITES", "renamed"]
-
 _PLAIN = re.compile(r"(\w+)((?:\.\w+)+)")
 _OTHERWISE = {"IBuilderConfig.min_timing_iterations", "IStreamReader", "IPlugin", "IPluginExt", "IPluginFactory"}
 """What has a new name that is used otherwise."""

@@ -8,8 +8,6 @@ from trtlab.migrate.expressions import code
 from trtlab.migrate.findings import Finding
 from trtlab.migrate.rewrites.site import Site, argument, statements
 
-__all__ = ["REWRITES"]
-
 
 def _execute_async(finding: Finding, site: Site) -> bool:
     """Set each address by its tensor's name, then enqueue: the order of a list of bindings is that of the names."""

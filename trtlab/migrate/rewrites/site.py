@@ -11,8 +11,6 @@ from libcst.metadata import CodeRange
 from trtlab.migrate.expressions import code
 from trtlab.migrate.meanings import Meanings
 
-__all__ = ["Edits", "Site", "argument", "expression", "statements"]
-
 _REMOVED = "__migrated_removed__"
 _Line = cst.SimpleStatementLine
 _Block = cst.IndentedBlock | cst.Module

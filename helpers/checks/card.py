@@ -1,0 +1,84 @@
+"""How an answer is shown: a card of verified and missed points, rich in Jupyter, plain text elsewhere."""
+
+import html
+import sys
+from dataclasses import dataclass, field
+
+from helpers.checks.missed import Missed
+
+_NOTE = "opacity:.75"  # of the text's own colour, which the theme chooses
+
+
+@dataclass(frozen=True)
+class Line:
+    """One verified (`ok`) or missed point. `note` is the evidence; `points` a text such as "1.5 of 2"."""
+
+    ok: bool
+    title: str
+    note: str = ""
+    missed: Missed | None = None
+    points: str = ""
+
+
+@dataclass
+class Card:
+    """A check's answer: a title and its lines. `_repr_html_` is Jupyter's hook, `str()` the plain form."""
+
+    title: str
+    lines: list[Line] = field(default_factory=list)
+    footer: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are lines and all of them are verified."""
+        return bool(self.lines) and all(line.ok for line in self.lines)
+
+    def __str__(self) -> str:
+        rows = [f"{'✓' if self.ok else '✗'} {self.title}"]
+        for line in self.lines:
+            points = f"  [{line.points}]" if line.points else ""
+            note = f": {line.note}" if line.note else ""
+            rows.append(f"  {'✓' if line.ok else '✗'} {line.title}{note}{points}")
+            rows += [f"      {name:<9} {text}" for name, text in _details(line)]
+        return "\n".join([*rows, self.footer] if self.footer else rows)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(_html_line(line) for line in self.lines)
+        footer = f'<div style="margin-top:4px;{_NOTE}">{html.escape(self.footer)}</div>' if self.footer else ""
+        return (
+            f'<div style="border-left:4px solid {_colour(self.ok)};padding:6px 12px;margin:4px 0">'
+            f"<b>{html.escape(self.title)}</b>{rows}{footer}</div>"
+        )
+
+
+def _details(line: Line) -> list[tuple[str, str]]:
+    if line.missed is None:
+        return []
+    missed = line.missed
+    return [("expected", missed.expected), ("found", missed.found), ("try", missed.try_this)]
+
+
+def _html_line(line: Line) -> str:
+    mark = f'<b style="color:{_colour(line.ok)}">{"✓" if line.ok else "✗"}</b>'
+    note = f' <span style="{_NOTE}">{html.escape(line.note)}</span>' if line.note else ""
+    points = f' <span style="{_NOTE}">[{html.escape(line.points)}]</span>' if line.points else ""
+    details = "".join(
+        f'<div style="margin-left:24px"><i>{name}</i> {html.escape(text)}</div>' for name, text in _details(line)
+    )
+    return f"<div>{mark} {html.escape(line.title)}{note}{points}{details}</div>"
+
+
+def _colour(ok: bool) -> str:
+    """JupyterLab's colour for what went well or did not, by its theme; elsewhere one that light and dark pages show."""
+    return "var(--jp-success-color1, #388e3c)" if ok else "var(--jp-error-color1, #e53935)"
+
+
+def show(card: Card) -> None:
+    """Display the card: HTML in a notebook, plain text in a terminal or a script."""
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    if shell is not None and getattr(shell, "kernel", None) is not None:
+        from IPython.display import display
+
+        display(card)
+    else:
+        print(card)

@@ -1,0 +1,65 @@
+"""Runs a visible check: its points on the case with the known seed, a card, and the exception that Validate sees."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from helpers.checks.card import Card, Line, show
+from helpers.checks.feedback.progress import remember
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import VISIBLE_SEED, Case
+from helpers.checks.points.point import Check
+from helpers.checks.probes.student import Student
+
+
+class NotYet(Exception):
+    """A visible check that has something to say; the card above it says what. It keeps nbgrader's Validate honest."""
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython's hook: one line in place of a traceback into code that the student did not write."""
+        return [f"NotYet: {self}"]
+
+
+def visible(name: str, check: Check) -> Callable[..., None]:
+    """Return the function `name` that students call with what `check.takes` names.
+
+    It shows the card, remembers the outcome for `feedback.progress()`, and raises NotYet where a point was missed.
+    While nbgrader grades it does nothing: the hidden claims decide there, and the time is theirs.
+    """
+
+    def run(*given: Any) -> None:
+        if os.environ.get("NBGRADER_EXECUTION") == "autograde":
+            return
+        if len(given) != len(check.takes):
+            raise TypeError(f"feedback.{name}({', '.join(check.takes)}) takes {len(check.takes)}, not {len(given)}")
+        notebook = sys._getframe(1).f_globals  # what the cell sees: its other names, and the cells run so far
+        card = judged(check, Student.in_process({**notebook, **dict(zip(check.takes, given, strict=True))}))
+        show(card)
+        remember(check.step, name, card.ok)
+        if not card.ok:
+            raise NotYet(_summary(card)) from None
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"Check {', '.join(check.takes) or 'the files'}: " + "; ".join(p.title for p in check.points) + "."
+    return run
+
+
+def judged(check: Check, student: Student) -> Card:
+    """Return the card of a check. What was missed for a reason that an earlier point gave is not said again."""
+    case, card, said = Case(student, VISIBLE_SEED), Card(check.title), set()
+    for point in check.points:
+        try:
+            card.lines.append(Line(True, point.title, point(case)))
+        except Missed as missed:
+            if str(missed) not in said:
+                card.lines.append(Line(False, point.title, missed=missed))
+                said.add(str(missed))
+    return card
+
+
+def _summary(card: Card) -> str:
+    if os.environ.get("NBGRADER_EXECUTION") == "validate":  # Validate shows the exception, not the card
+        return str(card)
+    missed = sum(not line.ok for line in card.lines)
+    return f"{card.title}: {missed} point{'s' if missed > 1 else ''} to mend, named above"

@@ -1,0 +1,313 @@
+"""What is asked of every engine builder: what it returns and writes, the workspace, the precision, and its failures.
+
+They judge `built`, what a probe of helpers/checks/probes/builds.py answered about one build, or ask a case for builds
+of their own.
+"""
+
+from collections import Counter
+from textwrap import shorten
+from typing import Any
+
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.point import Reported
+from helpers.checks.probes.answer import Probe
+from helpers.checks.probes.builds import OLDER, PlanFacts, build_engine, plan_facts
+from helpers.checks.probes.onnx_files import unsupported_onnx
+from helpers.course.settings import ONNX_FILE
+from helpers.engine.backend import API, ENGINE, network_flags, trt
+from helpers.toys.networks import EDGE
+from trtcpu.api_changes import replacement
+
+Built = dict[str, Any]
+WRITTEN = "what lies at engine_path and at onnx_path afterwards: the student's process reads the files back"
+WORKSPACE = Reported("the limit that the build was given: no plan of TensorRT holds it")
+FAILURES = Reported(
+    "that it raises where a build is made to fail, and what files are left: the student's process says so"
+)
+Ends = tuple[tuple[str, ...], tuple[str, ...]]
+
+WORKSPACE_GB = 2
+WORKSPACE_BYTES = WORKSPACE_GB << 30
+_LEAST_WORKSPACE = WORKSPACE_GB * 10**9  # a GB of either size
+
+HALF_SIZE = 0.6
+"""Most of the ONNX file's size that an engine of the lab's model in half precision takes (two bytes of four)."""
+
+INT8_SIZE = 0.45
+"""The same of an INT8 engine (one byte of four)."""
+
+LEAST_SPEEDUP = 1.2
+"""Times PyTorch FP32's throughput: what fusion alone gives, also where there are no half-precision or INT8 units."""
+
+_LETTERS = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_LEAST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
+_IN_THE_MODEL = {"FP16": "cast the model to FP16", "INT8": "put Q/DQ nodes into the model"}
+NO_MODEL = b"garbage, no ONNX model"
+"""No parser takes it. Its first byte matters: TensorRT's reads a few others as an empty model, without an error."""
+
+
+def facts_of(plan: bytes | None, what: str) -> PlanFacts:
+    """Return `plan_facts`; raise Missed where there is no plan or it is no engine of this TensorRT."""
+    if not plan:
+        raise Missed(f"{what} to be a serialized engine", "nothing", "return what build_serialized_network gives")
+    facts = plan_facts(plan)
+    if facts is None:
+        found = f"{len(plan):,} bytes that cannot be deserialized"
+        advice = "write and return the serialized network itself, unchanged"
+        raise Missed(f"{what} to be an engine that this TensorRT can load", found, advice)
+    return facts
+
+
+def returned_and_written(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
+    """Return evidence of `returned` and of `written`."""
+    return f"{returned(built, function, ends)}, {written(built)}"
+
+
+def returned(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
+    """Return evidence that an engine was returned whose inputs and outputs have the ONNX file's names, `ends`."""
+    plan = built["returned"]
+    if plan is None:
+        advice = "return what build_serialized_network gives; None is a failed build, whose log says why"
+        raise Missed(f"{function} to return the serialized engine", _returned(built), advice)
+    facts = facts_of(plan, f"what {function} returns")
+    _ends_kept(facts, ends)
+    return f"{len(plan):,} bytes, {facts['layers']} layers"
+
+
+def written(built: Built) -> str:
+    """Return evidence that the engine that was returned is in the file at engine_path, and the ONNX file as it was."""
+    plan, file = built["returned"], built["file"]
+    if file != plan:
+        other = "no new file there" if file in (None, OLDER) else f"{len(file):,} other bytes in the file"
+        found = f"{other}, {len(plan or b''):,} bytes returned"
+        advice = "write what you return to engine_path, in binary mode, in the place of what is there"
+        raise Missed("the same bytes at engine_path and returned", found, advice)
+    if not built.get("onnx_kept", True):
+        raise Missed("the ONNX file as it was", "another content, or no file", "read it only; others build from it too")
+    return "file and return value equal"
+
+
+def _ends_kept(facts: dict[str, Any], ends: Ends) -> None:
+    """Raise Missed where input or output are not called as in the ONNX file: whoever runs the engine asks by name."""
+    found = f"inputs {list(facts['inputs'])}, outputs {list(facts['outputs'])}"
+    if (set(facts["inputs"]), set(facts["outputs"])) != tuple(map(set, ends)):
+        names = " and ".join(", ".join(f"`{name}`" for name in side) for side in ends)
+        raise Missed(f"the ONNX file's {names} by these names", found, "leave the network's names alone")
+
+
+def plan_of(built: Built, function: str) -> bytes:
+    """Return the engine that was returned, else the one in the file: which of them is missing is a point of its own."""
+    found = [plan for plan in (built["returned"], built["file"]) if plan and plan_facts(plan)]
+    if not found:
+        nowhere = "none that can be loaded, neither returned nor in the file"
+        raise Missed(f"an engine from {function}", nowhere, "look at the first point")
+    return found[0]
+
+
+def profile_is(plan: bytes, batches: tuple[int, int, int]) -> str:
+    """Return evidence that an engine has one profile, for its one input, of these batches of 3×224×224."""
+    facts = facts_of(plan, "the engine")
+    expected = [[batch, 3, EDGE, EDGE] for batch in batches]
+    found = [list(profile.values()) for profile in facts["profiles"]]
+    if found != [[expected]]:
+        advice = "the order is min, opt, max; a profile counts only once the configuration that is built has it"
+        said = " and ".join(str(shapes) for profile in found for shapes in profile) or "none"
+        raise Missed(f"one profile {expected}", said, advice)
+    return f"min, opt, max: {expected}"
+
+
+def asked_for(built: Built) -> dict[str, Any]:
+    """Return what TensorRT was last asked for; raise Missed where nothing was built."""
+    if not built["builds"]:
+        found = "an engine that was not built now"
+        raise Missed("a build for each call", found, "call build_serialized_network, do not hand out an earlier engine")
+    return built["builds"][-1]
+
+
+def built_again(case: Case, before: bytes, model: bytes, function: str) -> Built:
+    """Return what `build_engine` answers for a model after another one at the same path, which has the lab's name.
+
+    Raises:
+        Missed: nothing was built for the second model.
+    """
+    asked = {"function": function, "before": before, "onnx": model, "name": ONNX_FILE}
+    built = case.call(build_engine, **asked).require(function)
+    asked_for(built)
+    return built
+
+
+def workspace_limited(built: Built) -> str:
+    """Return evidence that the build was limited to 2 GB, of either size of a GB."""
+    found = asked_for(built)["workspace_bytes"]
+    if not _LEAST_WORKSPACE <= found <= WORKSPACE_BYTES:
+        expected = f"a workspace limit of {WORKSPACE_GB} GB ({WORKSPACE_BYTES:,} bytes)"
+        advice = "set the WORKSPACE memory pool's limit on the builder's configuration, in bytes"
+        raise Missed(expected, f"{found:,} bytes", advice)
+    return f"{found:,} bytes"
+
+
+def in_half(built: Built, function: str) -> str:
+    """Return evidence that a small network runs in half precision where the engine can, and was asked to anyway.
+
+    It is asked for by the flag or, as TensorRT 11 knows it alone, by the network's types. TensorRT picks by timing, and
+    may find FP32 faster for a network this small: there the request is judged. The CPU engine takes the precision
+    asked for; on a processor without half-precision arithmetic it stores the weights so.
+    """
+    asked = asked_for(built)
+    if not asked["flags"].get("FP16") and not asked["halves"]:
+        raise _not_asked("FP16")
+    _not_held(asked, "half precision", ("FLOAT",))
+    facts = facts_of(plan_of(built, function), "the engine")
+    said = f"layers by precision: {facts['precisions']}"
+    if ENGINE == "tensorrt":
+        return f"FP16 allowed; {said}"
+    if _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS:
+        return said
+    if stored_in_half(facts):
+        return f"stored FP16, ran FP32: this processor has no half precision ({said})"
+    advice = to_ask("FP16", "set the FP16 flag on the configuration that is built")
+    raise Missed("layers in half precision", said, advice)
+
+
+def stored_in_half(facts: PlanFacts) -> bool:
+    """Return whether most of an engine's weights are stored in FP16."""
+    full, half = (facts["stored"].get(name, 0) // size for name, size in (("f32", 4), ("f16", 2)))
+    return half >= _LEAST_CONVOLUTIONS * max(1, full + half)
+
+
+def in_int8(built: Built, function: str) -> str:
+    """Return evidence that a small network's convolutions run in INT8; on TensorRT, that they may."""
+    asked = asked_for(built)
+    if not asked["flags"].get("INT8") and not asked["quantizers"]:
+        raise _not_asked("INT8")
+    _not_held(asked, "INT8", ("FLOAT", "HALF", "BF16"))
+    facts = facts_of(plan_of(built, function), "the engine")
+    said = f"convolutions by precision: {facts['convolutions']}"
+    if ENGINE != "tensorrt" and _share(facts, "int8") < _LEAST_CONVOLUTIONS:
+        advice = to_ask("INT8", "set the INT8 flag on the configuration that is built")
+        raise Missed("convolutions in INT8", said, advice)
+    return f"INT8 allowed; {said}"
+
+
+def to_ask(precision: str, by_flag: str) -> str:
+    """Return how to ask for FP16 or INT8 in the API that is spoken; `by_flag` is TensorRT 10's way."""
+    return by_flag if API == 10 else f"TensorRT 11 has no flag: {_IN_THE_MODEL[precision]} before it is parsed"
+
+
+def _not_asked(precision: str) -> Missed:
+    """Return what is missed where a precision was not asked for, in the words of the API that is spoken."""
+    advice = to_ask(precision, f"look for the builder flag that allows {precision}")
+    if API == 10:
+        return Missed(f"{precision} allowed in the build", "its flag is not set", advice)
+    return Missed(f"{precision} in the network that is built", "a network in FP32", advice)
+
+
+def _not_held(asked: dict[str, Any], wanted: str, others: tuple[str, ...]) -> None:
+    """Raise Missed where the build was told to keep most convolutions in other precisions."""
+    constrained = any(asked["flags"].get(f"{how}_PRECISION_CONSTRAINTS") for how in ("OBEY", "PREFER"))
+    held = sum(asked["held"].get(name, 0) for name in others)
+    if constrained and held > asked["convolutions"] / 2:
+        found = f"{held} of {asked['convolutions']} convolutions held in another precision"
+        raise Missed(f"layers in {wanted}", found, "let TensorRT choose: set no layer's precision")
+
+
+def _share(facts: dict[str, Any], *precisions: str) -> float:
+    """Return the share of an engine's convolutions that run in one of `precisions`."""
+    convolutions = facts["convolutions"]
+    return sum(convolutions.get(name, 0) for name in precisions) / max(1, sum(convolutions.values()))
+
+
+def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any) -> str:
+    """Return evidence that `builder` raises a RuntimeError where it must fail.
+
+    It must fail for a file that is no ONNX model, or, given a `model`, because its build gives None. `probe` answers
+    as `failed_build` does.
+    """
+    what, failed = _failure(case, probe, builder, model, **arguments)
+    if not (failed["as_asked"] and failed["raised"]):
+        found = failed["raised"] or f"{_returned(failed)} and no exception"
+        advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
+        advice = replacement(failed["raised"] or "") or advice
+        raise Missed(f"a RuntimeError that you raise for {what}", found, advice)
+    return f"{what}: {shorten(failed['raised'], 120, placeholder=' …')}"
+
+
+def keeps_files(case: Case, probe: Probe, builder: str, model: bytes, **arguments: Any) -> None:
+    """Raise Missed where an older engine file or the ONNX file does not outlive both failures of `refuses`."""
+    for onnx in (None, model):
+        what, failed = _failure(case, probe, builder, onnx, **arguments)
+        found = f"after {what} it was another or gone"
+        if not failed["kept"]:
+            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
+        if not failed["onnx_kept"]:
+            raise Missed("the ONNX file as it was", found, "read it only, also where it cannot be parsed")
+
+
+def _failure(
+    case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any
+) -> tuple[str, dict[str, Any]]:
+    """Return which failure that is, in words, and what `probe` answers for it."""
+    what, onnx = ("a file that is no ONNX model", NO_MODEL) if model is None else ("a build that gives None", model)
+    return what, case.call(probe, onnx=onnx, parsed=model is not None, **arguments).require(builder)
+
+
+def _returned(answer: dict[str, Any]) -> str:
+    """Return the type of what a builder returned, in words."""
+    name = answer["returned_type"]
+    return "None" if name == "NoneType" else f"a value of type {name}"
+
+
+def names_parser_errors(case: Case, probe: Probe, builder: str, **arguments: Any) -> str:
+    """Return evidence that `builder` raised for an `unsupported_onnx` with what the parser says, or printed it before.
+
+    The operators' names are the case's own: a message that is the same for every model names none of them.
+    """
+    operators = tuple("".join(case.random(f"operator {index}").choice(_LETTERS, 12)) for index in range(2))
+    model = unsupported_onnx(operators)
+    reply = case.call(probe, onnx=model, **arguments)
+    what = "an ONNX model with operators that TensorRT does not know"
+    if reply.error is None:
+        found = f"{_returned(reply.value)} and no exception"
+        raise Missed(f"an exception for {what}", found, "look at what the parser returns, and raise with its errors")
+    if reply.error["type"] in ("NotImplementedError", "MissingNameError", "TimeLimitError"):
+        reply.require(builder)
+    said = f"{reply.error['type']}: {reply.error['message']}"
+    if reply.slipped:
+        advice = replacement(said) or "look at what the parser returns"
+        raise Missed(f"an exception that you raise for {what}", said[:200], advice)
+    # TensorRT's own log repeats the reason whatever the student does.
+    printed = "\n".join(line for line in reply.output.splitlines() if "[TRT]" not in line)
+    repeated = f"{said}\n{printed}".count
+    ways = [Counter(operators), _parser_reasons(model)]
+    if not any(all(repeated(reason) >= times for reason, times in way.items()) for way in ways):
+        advice = "collect parser.get_error(i) for each of parser.num_errors and put them into the exception"
+        raise Missed("an error that repeats all of the parser's messages", said[:200], advice)
+    return said if len(said) <= 120 else f"{said[:60]} … {said[-57:]}"
+
+
+def _parser_reasons(onnx: bytes) -> Counter[str]:
+    """Return what this TensorRT's parser says of the model: each text and how often it is said.
+
+    TensorRT 10 has an error for each operator that it does not know, TensorRT 8.6 one for the first of them.
+    """
+    logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    builder = trt.Builder(logger)
+    network = builder.create_network(network_flags())
+    parser = trt.OnnxParser(network, logger)
+    parser.parse(onnx)
+    return Counter(parser.get_error(index).desc() for index in range(parser.num_errors))
+
+
+def small_enough(plan: bytes, model: bytes, most: float) -> str:
+    """Return evidence that a plan's weights are of a small type, by its share of the ONNX file's size.
+
+    That tells an engine's precision without layer details and on every processor.
+    """
+    share = len(plan) / len(model)
+    if share > most:
+        precision, width = ("FP16", "two bytes") if most == HALF_SIZE else ("INT8", "one byte")
+        expected = f"less than {most:.0%} of the ONNX file's size: most weights take {width} instead of four"
+        advice = to_ask(precision, "look at the precision flags of the configuration that is built")
+        raise Missed(expected, f"{share:.0%}", advice)
+    return f"{len(plan):,} bytes, {share:.0%} of the ONNX file's"

@@ -1,0 +1,133 @@
+"""Functions that load what a student made: plain data in, plain data out, so that another process can run them.
+
+    @loads
+    def plan_facts(plan: bytes) -> dict[str, Any] | None: ...
+
+    @loads(seconds=600)
+    def built(model: bytes) -> bytes: ...
+
+Called, they run here; where a judge has named another place (`elsewhere`), they run there: in a sandboxed child that
+knows no secret, with limits on time and memory, since a file can be made to hang or to break what loads it.
+
+`python -m helpers.checks.probes.loads [PACKAGE=FOLDER]` is that child: it takes calls over its stdin, a socket. Of the
+package a sandbox shows the folder alone.
+"""
+
+import functools
+import importlib
+import os
+import socket
+import sys
+import types
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, overload
+
+from helpers.checks.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
+from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
+from helpers.checks.probes.schema import fitting
+from trtcpu.errors import LabError
+
+CALL_S = 120.0
+"""Seconds that one load or run of a student's file may take elsewhere, the child's start included."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Place = Callable[[str, str, tuple[Any, ...], float, bool], Any]
+"""Runs a function, by its module and name, on arguments, within so many seconds; the last says if it is repeatable."""
+
+_place: list[Place] = []
+_ERRORS = {error.__name__: error for error in (LabError, *LabError.__subclasses__())}
+
+
+class LoadError(LabError):
+    """A file could not be loaded where strangers' files are: it broke its loader, or took too long or too much."""
+
+
+@overload
+def loads(function: Function) -> Function: ...
+
+
+@overload
+def loads(*, seconds: float = ..., repeatable: bool = ...) -> Callable[[Function], Function]: ...
+
+
+def loads(function: Any = None, *, seconds: float = CALL_S, repeatable: bool = True) -> Any:
+    """Let the decorated function run where strangers' files are loaded, within `seconds`.
+
+    A `repeatable` one gives the same answer to the same arguments, and need not be run for it again.
+    """
+    if function is None:
+        return functools.partial(loads, seconds=seconds, repeatable=repeatable)
+
+    @functools.wraps(function)
+    def run(*given: Any) -> Any:
+        if not _place:
+            return function(*given)
+        value = _place[-1](function.__module__, function.__name__, given, seconds, repeatable)
+        try:
+            return fitting(value, function)
+        except NotPlainDataError as error:
+            raise LoadError(str(error)) from error
+
+    return run
+
+
+def elsewhere(place: Place | None) -> None:
+    """Have every function of `loads` run at `place` from now on; None: in this process again."""
+    _place[:] = [place] if place else []
+
+
+def asked(module: str, name: str, given: tuple[Any, ...]) -> bytes:
+    """Return the request for a function's answer to arguments.
+
+    Raises:
+        NotPlainDataError: they are more than data.
+    """
+    return pack([module, name, list(given)])
+
+
+def answered(channel: socket.socket, ends: float | None, request: bytes) -> Any:
+    """Return what the child at the other end of `channel` answers; its error as the one that the function raised.
+
+    Raises:
+        ChannelError, NotPlainDataError: no answer, or none that can be read.
+        LabError: as the function raised it, or of any other exception of its.
+    """
+    write_message(channel, REQUEST, request, ends)
+    reply = unpack(read_message(channel, REPLY, ends)[1])
+    if not isinstance(reply, list) or len(reply) != 3:
+        raise ChannelError("what came was no answer")
+    value, kind, text = reply
+    if kind is not None:
+        raise _ERRORS.get(str(kind), LoadError)(str(text)[:500])
+    return value
+
+
+def _answered(request: bytes) -> bytes:
+    try:
+        module, name, given = unpack(request)
+        return pack([getattr(importlib.import_module(module), name)(*given), None, None])
+    except Exception as error:  # of whatever the file does to its loader
+        kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS), "LoadError")
+        said = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+        return pack([None, kind, said[:500].encode(errors="replace").decode()])
+
+
+def _place_package(name: str, folder: str) -> None:
+    """Let a package be imported from its folder, without what lies above it."""
+    package = types.ModuleType(name)
+    package.__path__ = [folder]
+    sys.modules[name] = package
+
+
+def _serve() -> None:
+    channel = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    with channel, suppress(ChannelError):
+        while True:
+            write_message(channel, REPLY, _answered(read_message(channel, REQUEST)[1]))
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        _place_package(*argument.split("=", 1))
+    _serve()

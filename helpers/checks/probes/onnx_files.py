@@ -1,0 +1,217 @@
+"""Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypedDict
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from helpers.checks.probes.loads import loads
+from helpers.tools.outputs import onnx_session
+from helpers.toys.networks import tiny_onnx
+
+_ML = ("", "ai.onnx")
+
+
+class OnnxTensor(TypedDict):
+    """Of an input or output: numbers and the names of symbolic axes, and the type's name."""
+
+    shape: list[int | str]
+    dtype: str
+
+
+class OnnxFacts(TypedDict):
+    """An ONNX model's own account.
+
+    Inputs and outputs by name, weights that a caller may replace among the inputs; how many nodes; the nodes in
+    training mode; those that compute from constants alone; the weights that are kept in other files.
+    """
+
+    opset: int
+    inputs: dict[str, OnnxTensor]
+    outputs: dict[str, OnnxTensor]
+    nodes: int
+    training: list[str]
+    foldable: list[str]
+    external: list[str]
+
+
+@loads
+def onnx_facts(content: bytes) -> OnnxFacts:
+    """Return an ONNX model's own account.
+
+    Raises:
+        onnx.onnx_cpp2py_export.checker.ValidationError, google.protobuf.message.DecodeError: not an ONNX model.
+    """
+    model = onnx.load_from_string(content)
+    graph = model.graph
+    constants = _constants(graph)
+    return {
+        "opset": max((entry.version for entry in model.opset_import if entry.domain in _ML), default=0),
+        "inputs": {value.name: _tensor(value) for value in graph.input},
+        "outputs": {value.name: _tensor(value) for value in graph.output},
+        "nodes": len(graph.node),
+        "training": [_name(node) for node in graph.node if _trains(node, constants)],
+        "foldable": _foldable(graph, set(constants)),
+        "external": [tensor.name for tensor in graph.initializer if tensor.data_location == TensorProto.EXTERNAL],
+    }
+
+
+@loads
+def tensor_names(content: bytes) -> list[str]:
+    """Return the names of all tensors that a model is given or computes."""
+    graph = onnx.load_from_string(content).graph
+    return [*(value.name for value in graph.input), *(name for node in graph.node for name in node.output)]
+
+
+@loads
+def nodes_of(content: bytes, kind: str) -> list[str]:
+    """Return the names of a model's nodes of one operator."""
+    return [node.name for node in onnx.load_from_string(content).graph.node if node.op_type == kind]
+
+
+@loads
+def tensor_magnitudes(content: bytes, names: list[str], images: np.ndarray) -> dict[str, np.ndarray]:
+    """Return of each tensor of `names` that a model computes from images, or is given as `input`, its magnitudes.
+
+    An array of four: the number of values, their mean magnitude, norm (over the root of that number) and largest one.
+    """
+    network = onnx.load_from_string(content)
+    made = {name for node in network.graph.node for name in node.output}
+    known = {value.name for value in network.graph.output}
+    chosen = [name for name in names if name in made]
+    network.graph.output.extend([onnx.ValueInfoProto(name=name) for name in chosen if name not in known])
+    session = onnx_session(network.SerializeToString())
+    values = session.run(chosen, {session.get_inputs()[0].name: images}) if chosen else []  # no name means all
+    found = {name: _magnitudes(value) for name, value in zip(chosen, values, strict=True)}
+    return {"input": _magnitudes(images), **found} if "input" in names else found
+
+
+def _magnitudes(value: np.ndarray) -> np.ndarray:
+    sizes = np.abs(value.astype(np.float64))
+    return np.array([value.size, sizes.mean(), np.sqrt((sizes**2).mean()), sizes.max()])
+
+
+def _tensor(value: onnx.ValueInfoProto) -> OnnxTensor:
+    kind = value.type.tensor_type
+    shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in kind.shape.dim]
+    return {"shape": shape, "dtype": TensorProto.DataType.Name(kind.elem_type)}
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto | None]:
+    found: dict[str, onnx.TensorProto | None] = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            value = next((item.t for item in node.attribute if item.name == "value"), None)
+            found[node.output[0]] = value
+    return found
+
+
+def _trains(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto | None]) -> bool:
+    if node.op_type == "Dropout":
+        switch = constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        return switch is not None and bool(numpy_helper.to_array(switch))
+    mode = next((item.i for item in node.attribute if item.name == "training_mode"), 0)
+    return node.op_type == "BatchNormalization" and (mode == 1 or len(node.output) > 1)
+
+
+def _foldable(graph: onnx.GraphProto, known: set[str]) -> list[str]:
+    found = []
+    for node in graph.node:
+        if node.op_type != "Constant" and node.input and all(name in known for name in node.input if name):
+            found.append(_name(node))
+            known |= set(node.output)
+    return found
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return f"{node.op_type} {node.name}".strip()
+
+
+def redundant_onnx(seed: int) -> tuple[bytes, int]:
+    """Return `tiny_onnx` with three nodes that a simplifier removes, and how many nodes are left without them.
+
+    Two compute the last layer's weights from constants; one is an Identity. Three others stay: they compute the shape
+    of the last layer's input from the batch size at run time, so that a batch fixed inside the graph shows.
+    """
+    model = onnx.load_from_string(tiny_onnx(seed))
+    graph = model.graph
+    stored = next(tensor for tensor in graph.initializer if tensor.name == "fc.w")
+    half = np.ascontiguousarray(numpy_helper.to_array(stored).T) / np.float32(2)
+    graph.initializer.remove(stored)
+    graph.initializer.extend([numpy_helper.from_array(half, "fc.half"), numpy_helper.from_array(np.float32(2), "two")])
+    _shape_at_run_time(graph)
+    least = len(graph.node)
+    _before_last(
+        graph,
+        [
+            helper.make_node("Transpose", ["fc.half"], ["fc.turned"], name="turn", perm=[1, 0]),
+            helper.make_node("Mul", ["fc.turned", "two"], ["fc.w"], name="double"),
+            helper.make_node("Identity", ["flat"], ["same"], name="same"),
+        ],
+        "same",
+    )
+    return _serialized(model), least
+
+
+def _shape_at_run_time(graph: onnx.GraphProto) -> None:
+    """Put a Reshape in the Flatten's place, to a shape that two nodes compute from the batch at hand."""
+    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "rest"))
+    graph.node.remove(next(node for node in graph.node if node.op_type == "Flatten"))
+    shaped = [
+        helper.make_node("Shape", ["pooled"], ["images"], name="shape", start=0, end=1),
+        helper.make_node("Concat", ["images", "rest"], ["wanted"], name="concat", axis=0),
+        helper.make_node("Reshape", ["pooled", "wanted"], ["flat"], name="reshape"),
+    ]
+    _before_last(graph, shaped, "flat")
+
+
+def unrepeatable_onnx(seed: int) -> bytes:
+    """Return `tiny_onnx` with an active dropout: no two runs agree, so that no comparison of outputs can pass.
+
+    It uses the dropout's mask, because ONNX Runtime takes a dropout whose mask is unused out of the graph.
+    """
+    model = onnx.load_from_string(tiny_onnx(seed))
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(np.float32(0.5), "ratio"), numpy_helper.from_array(np.bool_(True), "training")]
+    )
+    _before_last(
+        model.graph,
+        [
+            helper.make_node("Dropout", ["flat", "ratio", "training"], ["unused", "mask"], name="dropout"),
+            helper.make_node("Cast", ["mask"], ["kept"], name="cast", to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["flat", "kept"], ["dropped"], name="drop"),
+        ],
+        "dropped",
+    )
+    return _serialized(model)
+
+
+def unsupported_onnx(operators: Sequence[str]) -> bytes:
+    """Return a sound ONNX model of two `operators` that no engine knows, so that a parser has reasons to give."""
+    domain, ends = "org.example", ("input", "between", "output")
+    nodes = [
+        helper.make_node(name, [given], [made], name=f"mystery.{name}", domain=domain)
+        for name, (given, made) in zip(operators, pairwise(ends), strict=True)
+    ]
+    images, logits = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("input", ["batch", 3, 224, 224]), ("output", ["batch", 10]))
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    graph = helper.make_graph(nodes, "unsupported", [images], [logits])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+def _before_last(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], feeds: str) -> None:
+    """Insert `nodes` before the last node, which then takes `feeds` as its first input."""
+    last = graph.node.pop()
+    last.input[0] = feeds
+    graph.node.extend([*nodes, last])
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()

@@ -1,0 +1,210 @@
+"""The student's work as points and claims see it: probes that take and return plain data, and artifacts as bytes."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from helpers.checks.missed import SLIPS, Missed
+from helpers.checks.probes.answer import MOST_CHARACTERS, Ask, Probe, answer, known_probe
+from helpers.checks.probes.capture import KEPT_BYTES
+from helpers.checks.probes.channel import ChannelError
+from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
+from helpers.checks.probes.schema import fitting
+from helpers.course.artifacts import artifacts_folder
+from helpers.tools.files import read_within
+from trtcpu.api_changes import replacement
+from trtcpu.errors import InputError
+
+DEFAULT_LIMIT_S = 300.0
+"""Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
+
+_MOST_RECEIVED = 1 << 30
+"""Bytes of all answers to one test cell, which are kept until it is decided."""
+
+Send = Callable[[bytes, Ask, float], bytes]
+"""`send(request, ask, limit_s)` carries a packed request to the student's functions, and the packed reply back.
+
+`ask` answers what the probe asks meanwhile; where nothing usable comes back in time, ChannelError says why.
+"""
+
+
+Answers = TypeVar("Answers", bound=Sequence[Any])
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back: the probe's `value` or the student's `error`, what was printed, and its seconds.
+
+    The seconds are of the clock on the side that asked; `served` is the object that answered the probe's questions.
+    """
+
+    value: Any
+    error: dict[str, str] | None
+    output: str
+    seconds: float
+    served: Any = None
+
+    @property
+    def slipped(self) -> bool:
+        """Whether the error is of a slip, not one that was raised on purpose."""
+        return self.error is not None and self.error["type"] in SLIPS
+
+    def require(self, what: str) -> Any:
+        """Return the value; `what` names the function in the message.
+
+        Raises:
+            Missed: the student's code raised, ran too long, or is not written yet.
+        """
+        if self.error is None:
+            return self.value
+        kind, message, where = self.error["type"], self.error["message"], self.error["where"]
+        if kind == "NotImplementedError":
+            raise Missed(f"{what} to be written", "the TODO is still there", f"fill in {what}")
+        if kind == "MissingNameError":
+            raise Missed(f"{what} as the task names it", message, f"run the cell that defines {what}, read its error")
+        if kind == "TimeLimitError":
+            raise Missed(
+                f"an answer of {what}", f"{message}{where and f' ({where})'}", "look for a loop without an end"
+            )
+        if kind == "NotPlainData":
+            raise Missed(f"{what} to give numbers, text or arrays", message, "look at the type of what it returns")
+        said = f"{kind}: {message or 'without a message'}"
+        if not where:  # none of the student's lines was running: our use of what came back failed
+            raise Missed(f"{what} to give what the task names", said, "look at the type and shape of what it returns")
+        printed = f"; it printed: {self.output.strip()[-300:]}" if self.output.strip() else ""
+        advice = replacement(message) or f"read {where} again"
+        raise Missed(f"{what} to run without an exception", f"{said} ({where}){printed}", advice)
+
+
+class Student:
+    """A handle on one student's notebook.
+
+    Args:
+        send: carries packed bytes to the side where the notebook's functions are, and back.
+        artifacts: returns a deliverable's bytes by its name, None where the student did not make it.
+    """
+
+    def __init__(self, send: Send, artifacts: Callable[[str], bytes | None]) -> None:
+        self._send, self.artifact = send, artifacts
+        self._replies: dict[str, Reply] = {}
+        self._received = 0
+
+    @classmethod
+    def in_process(cls, namespace: Mapping[str, Any]) -> "Student":
+        """Return a handle on functions of this process (a notebook's globals) and its artifacts folder."""
+
+        def send(request: bytes, ask: Ask, limit_s: float) -> bytes:
+            return answer(namespace, request, ask)
+
+        return cls(send, partial(read_artifact, artifacts_folder().resolve()))
+
+    def call(
+        self,
+        probe: Probe | str,
+        *,
+        fresh: bool = False,
+        limit_s: float = DEFAULT_LIMIT_S,
+        serves: Callable[[], Any] | None = None,
+        **data: Any,
+    ) -> Reply:
+        """Run a probe (helpers.checks.probes.answer) on the notebook.
+
+        The same call is answered from memory, so that several points can look at one build; `fresh` runs it again.
+
+        `serves` makes the object that answers what the probe asks (`notebook.ask`) while it runs: a class or a
+        `functools.partial` of one and plain data. Its `ASKED` names the methods that can be asked; they take and return
+        plain data. It lives on this side, so what it counted and timed is evidence: the reply's `served`.
+
+        Raises:
+            Missed: no reply came, or none that can be read.
+        """
+        name, module = (probe, "") if isinstance(probe, str) else (probe.__name__, probe.__module__)
+        request = pack({"probe": name, "module": module, "data": data, "limit_s": limit_s})
+        key = hashlib.sha256(request + _named(serves)).hexdigest()
+        if fresh or key not in self._replies:
+            served = serves() if serves is not None else None
+            self._replies[key] = self._asked(probe, request, served, limit_s)
+        return self._replies[key]
+
+    def _asked(self, probe: Probe | str, request: bytes, served: Any, limit_s: float) -> Reply:
+        started = time.perf_counter()
+        try:
+            packed = self._send(request, partial(_answered, served), limit_s)
+            self._received += len(packed)
+            if self._received > _MOST_RECEIVED:
+                raise ChannelError(f"more than {_MOST_RECEIVED / 1e9:.1f} GB of answers to one cell")
+            reply = _checked(unpack(packed))
+            seconds = time.perf_counter() - started
+            if reply["error"] is None:
+                fitting(reply["value"], known_probe(probe) if isinstance(probe, str) else probe)
+            return Reply(**reply, seconds=seconds, served=served)
+        except (ChannelError, NotPlainDataError) as error:
+            advice = "restart the kernel and run all cells: does one end it, or never come to an end?"
+            raise Missed("an answer of the notebook", str(error), advice) from error
+
+
+def one_each(answers: Answers, asked: Sequence[Any], what: str = "calls") -> Answers:
+    """Return the answers; raise Missed where they are not one to each that was asked, as who forges them may send."""
+    if len(answers) != len(asked):
+        advice = "restart the kernel and run all cells"
+        raise Missed(f"an answer to each of {len(asked)} {what}", f"{len(answers)}", advice)
+    return answers
+
+
+def _named(serves: Callable[[], Any] | None) -> bytes:
+    """Return what tells one maker of answering objects from another."""
+    if serves is None:
+        return b""
+    made = serves if isinstance(serves, partial) else partial(serves)
+    return pack([f"{made.func.__module__}.{made.func.__qualname__}", list(made.args), made.keywords])
+
+
+def _answered(served: Any, question: bytes) -> bytes:
+    """Return the packed answer of an object to a question. It may be a stranger's: whatever is asked harms nothing."""
+    try:
+        asked = unpack(question)
+        if asked["name"] not in getattr(served, "ASKED", ()):
+            raise LookupError(f"nobody answers {asked['name']!r:.40}")
+        return pack({"value": getattr(served, asked["name"])(**asked["data"]), "error": None})
+    except Exception as error:  # of the arguments, which are the student's
+        return pack({"value": None, "error": f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]})
+
+
+def _checked(reply: Any) -> dict[str, Any]:
+    """Return a reply that has the form of one.
+
+    Raises:
+        NotPlainDataError: it has not.
+    """
+
+    def is_text(value: Any, most: int) -> bool:
+        return type(value) is str and len(value) <= most
+
+    if type(reply) is not dict or reply.keys() != {"value", "error", "output"}:
+        raise NotPlainDataError("the reply is none of this lab's")
+    error = reply["error"]
+    if error is not None and not (
+        type(error) is dict
+        and error.keys() == {"type", "message", "where"}
+        and all(is_text(text, MOST_CHARACTERS) for text in error.values())
+        and reply["value"] is None
+    ):
+        raise NotPlainDataError("the reply's error is none of this lab's")
+    if not is_text(reply["output"], 2 * KEPT_BYTES):
+        raise NotPlainDataError("the reply's output is none of this lab's")
+    return reply
+
+
+_LARGE, _SMALL_BYTES, _LARGE_BYTES = (".onnx", ".engine"), 16 << 20, 512 << 20
+
+
+def read_artifact(folder: Path, name: str) -> bytes | None:
+    """Return the content of a file of the lab; None where there is none, or a link, a pipe, one far larger."""
+    try:
+        return read_within(folder, name, _LARGE_BYTES if name.endswith(_LARGE) else _SMALL_BYTES)
+    except InputError:
+        return None

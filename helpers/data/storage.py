@@ -1,0 +1,33 @@
+"""Where rendered and downloaded files are kept, and how their making is shown."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+DATA_VARIABLE = "TRT_LAB_DATA"
+_DEFAULT = Path(__file__).resolve().parents[2] / "datasets" / "cache"
+
+
+def data_root(root: str | Path | None = None) -> Path:
+    """Return the folder asked for, else the one that TRT_LAB_DATA names, else datasets/cache."""
+    chosen = root or os.environ.get(DATA_VARIABLE) or _DEFAULT
+    return Path(chosen).expanduser().absolute()
+
+
+def progress_bar(items: Iterable[Any] | None, description: str, unit: str, shown: bool, **options: Any) -> Any:
+    """Return tqdm over `items` (or a bar to update by hand), on stderr.
+
+    It appears on terminals only: a notebook's graded cell must not write to stderr, and a log needs no bar.
+    """
+    from tqdm import tqdm
+
+    disable = None if shown else True
+    return tqdm(items, desc=description, unit=unit, file=sys.stderr, disable=disable, dynamic_ncols=True, **options)
+
+
+def one_line(error: Exception) -> str:
+    """Return the first line of what an error says, else its class: other libraries' messages can run over many."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(" :") if lines else type(error).__name__

@@ -1,0 +1,1 @@
+"""The engine that runs here, and what can be asked about it."""

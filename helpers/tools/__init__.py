@@ -1,0 +1,1 @@
+"""Files, signals, cells of notebooks, and outputs compared."""

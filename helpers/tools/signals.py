@@ -1,0 +1,101 @@
+"""Signals as clean ends: what is half-written goes, one line says so, exit code 128 + n.
+
+They are SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from helpers.tools.files import remove_temporaries
+
+GRACE_S = 5.0
+"""For how long the main thread may go on with a call that does not look for signals, such as a build in TensorRT."""
+
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Windows has neither of the last two
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the process to end; everything that cleans up after Ctrl-C cleans up after this."""
+
+
+class _Ender:
+    """The signal that ended the process, and the message that says so once."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.ended = threading.Event()
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Raise in the main thread for the first signal; a second one must not break the cleaning up."""
+        if self.number is None:
+            self.number = number
+            raise Stopped(signal.Signals(number).name)
+
+    def exit_code(self, number: int) -> int:
+        """Say on stderr that the process was stopped; return its exit code."""
+        with contextlib.suppress(OSError):  # after a SIGHUP the terminal may be gone
+            name = signal.Signals(number).name
+            sys.stderr.write(f"interrupted by {name}; run the same command again to go on\n")
+            sys.stderr.flush()
+        return 128 + number
+
+    def watch(self, reader: socket.socket, numbers: set[int], grace_s: float) -> None:
+        """End the process where the main thread does not within `grace_s` seconds of a signal."""
+        while received := reader.recv(1):
+            if received[0] in numbers:
+                if not self.ended.wait(grace_s):
+                    remove_temporaries()
+                    os._exit(self.exit_code(received[0]))
+                return
+
+
+@contextlib.contextmanager
+def clean_ends(grace_s: float = GRACE_S) -> Iterator[None]:
+    """Let a signal end the block as Ctrl-C does, and then the process with 128 + the signal's number.
+
+    A signal that whoever started the process told it to ignore (nohup, a shell's background jobs) stays ignored. Only
+    the main thread receives signals: elsewhere the block runs as it is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ender = _Ender()
+    with _handled(ender, grace_s):
+        try:
+            yield
+        except BaseException:
+            if ender.number is None:
+                raise
+    if ender.number is not None:
+        sys.exit(ender.exit_code(ender.number))
+
+
+@contextlib.contextmanager
+def _handled(ender: _Ender, grace_s: float) -> Iterator[None]:
+    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+    previous: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
+    taken = {number for number, handler in previous.items() if handler not in (signal.SIG_IGN, None)}
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    waker = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    watcher = threading.Thread(target=ender.watch, args=(reader, taken, grace_s), daemon=True)
+    watcher.start()
+    for number in taken:
+        signal.signal(number, ender.handle)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, previous[number])
+        signal.set_wakeup_fd(waker)
+        ender.ended.set()
+        writer.close()
+        watcher.join()
+        reader.close()

@@ -1,0 +1,1 @@
+"""What one notebook uses."""

@@ -1,0 +1,46 @@
+"""The probe models of step 1: what they say of themselves, and that they behave as the checks need."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from helpers.checks.probes.onnx_files import onnx_facts, redundant_onnx, unrepeatable_onnx, unsupported_onnx
+from helpers.toys.networks import EDGE, tiny_onnx
+
+IMAGES = np.random.default_rng(0).standard_normal((2, 3, EDGE, EDGE), dtype=np.float32)
+
+
+def _run(model: bytes, optimised: bool = True) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return session.run(None, {"input": IMAGES})[0]
+
+
+def test_facts_name_the_ends_their_shapes_and_the_opset() -> None:
+    facts = onnx_facts(tiny_onnx(1))
+    assert facts["inputs"] == {"input": {"shape": ["batch", 3, EDGE, EDGE], "dtype": "FLOAT"}}
+    assert facts["outputs"] == {"output": {"shape": ["batch", 10], "dtype": "FLOAT"}}
+    assert (facts["opset"], facts["training"], facts["foldable"], facts["external"]) == (17, [], [], [])
+
+
+def test_a_redundant_model_computes_what_the_plain_one_does() -> None:
+    model, least = redundant_onnx(1)
+    facts = onnx_facts(model)
+    assert facts["nodes"] == least + 3 and len(facts["foldable"]) == 2
+    np.testing.assert_allclose(_run(model), _run(tiny_onnx(1)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimised", [True, False])
+def test_an_unrepeatable_model_never_gives_the_same_twice(optimised: bool) -> None:
+    model = unrepeatable_onnx(1)
+    assert onnx_facts(model)["training"] == ["Dropout dropout"]
+    assert np.abs(_run(model, optimised) - _run(model, optimised)).max() > 0.1
+
+
+def test_an_unsupported_model_is_sound_onnx_with_strange_operators() -> None:
+    model = unsupported_onnx(("One", "Other"))
+    onnx.checker.check_model(model)
+    assert [node.op_type for node in onnx.load_from_string(model).graph.node] == ["One", "Other"]

@@ -1,0 +1,65 @@
+"""Replies have the schema that their probe names: a forged one is no answer, and breaks no claim."""
+
+import importlib
+import pkgutil
+from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
+
+import pytest
+
+from helpers.checks.missed import Missed
+from helpers.checks.probes import answer
+from helpers.checks.probes.answer import Notebook, probe
+from helpers.checks.probes.schema import schema_of
+from helpers.checks.probes.student import Student
+
+ANYTHING = {"called", "about_report", "report_built"}
+"""Probes whose answer, or a part of it, is whatever the student's function returns: who asks takes any plain data."""
+
+
+class Told(TypedDict):
+    """A made-up probe's answer."""
+
+    numbers: list[float]
+    name: str | None
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"numbers": [1, 2.5], "name": None}, None),
+        ({"numbers": [1, "2"], "name": None}, r"item 1 .* is neither float or int"),
+        ({"numbers": [1]}, r'missing required key\(s\): "name"'),
+        ({"numbers": [1], "name": "a", "points": 100}, r'unexpected extra key\(s\): "points"'),
+        ([], "not a dict"),
+        (None, "not a dict"),
+    ],
+)
+def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, given: Any, wrong: str | None) -> None:
+    monkeypatch.setattr(answer, "_PROBES", dict(answer._PROBES))
+
+    @probe
+    def tell(notebook: Notebook) -> Told:
+        return given
+
+    student = Student.in_process({})
+    if wrong is None:
+        assert student.call(tell).value == given
+        return
+    with pytest.raises(Missed, match=f"none of this lab's.*{wrong}"):
+        student.call(tell)
+
+
+def test_every_probe_names_the_schema_of_its_answers() -> None:
+    for room in ("helpers.checks.probes", "helpers.checks.points"):
+        for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):
+            importlib.import_module(module.name)
+    ours = {name: found for name, found in answer._PROBES.items() if found.__module__.startswith("helpers.")}
+    assert len(ours) > 60
+    assert {name for name, found in ours.items() if _vague(schema_of(found))} == ANYTHING
+
+
+def _vague(schema: Any) -> bool:
+    """Return whether a schema, or a part of it, may be anything."""
+    if is_typeddict(schema):
+        return any(map(_vague, get_type_hints(schema).values()))
+    return schema in (Any, object, dict, list, tuple) or any(map(_vague, get_args(schema)))
