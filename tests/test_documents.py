@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from helpers.course.settings import BATCHES, NAMES
-from helpers.course.steps import ARTIFACTS, BONUS, CHAPTERS, GRADED, NOTEBOOKS, STEPS
-from solutions.checks.core.claim import CELLS, COLUMNS
+from helpers.course.steps import ARTIFACTS, BY_NAME, CELLS, CRITERIA, GRADED, NOTEBOOKS, OPTIONAL, STEPS
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release
+from solutions.grading.step_tables import PAGES, with_tables
 from tests.benchmarks import offline_page
 from tests.benchmarks.page import BENCH, PAGE, in_page
 
@@ -114,13 +114,29 @@ def test_the_readme_clones_what_the_project_names() -> None:
     assert f"git clone {address} " in README
 
 
-def test_the_hand_out_counts_points_and_checks_as_the_notebooks_do() -> None:
-    for step in GRADED:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_tables_of_steps_are_the_course_s(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert with_tables(page, text) == text, "make labs writes them"
+
+
+@pytest.mark.parametrize("step", NOTEBOOKS)
+def test_a_notebook_says_what_the_table_of_steps_does(step: str) -> None:
+    about, cells = BY_NAME[step], _cells(step)
+    labels = [cell.metadata.get("nbgrader", {}) for cell in cells]
+    assert _minutes(step) == about.minutes and cells[0].source.startswith(f"# Step {_number(step)} · ")
+    assert {label["grade_id"] for label in labels if label.get("grade")} == set(about.cells)
+    assert sum(label.get("points", 0) for label in labels) == about.points
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    for name in about.writes:
+        assert re.search(rf"^(def|class) {name}\b", code, re.M), name
+    said = cells[0].source
+    assert all(name in said or name in code for name in about.makes)
+
+
+def test_the_hand_out_counts_checks_as_the_notebooks_do() -> None:
+    for step in STEPS:
         number, cells = _number(step), _cells(step)
-        points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in cells)
-        assert re.search(rf"\]\({step}/{step}\.ipynb\) \|.*\| {points:g} \|$", LABS, re.M), f"{step}: {points:g}"
-        if step in BONUS:
-            continue
         code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
         checks = set(re.findall(r"feedback\.(check_\w+)\(", code)) - {"check_speed"}  # it shows, and ticks nothing
         told = {1: "the check ticks", 2: "both checks tick"}.get(len(checks), "all checks tick")
@@ -145,13 +161,7 @@ def _points() -> dict[str, float]:
     return {label["grade_id"]: label["points"] for label in labels if label.get("points")}
 
 
-@pytest.mark.parametrize("step", NOTEBOOKS)
-def test_the_hand_out_gives_a_step_the_time_that_its_notebook_does(step: str) -> None:
-    row = re.search(rf"^\| {_number(step)} \[.*$", LABS, re.M)[0]
-    assert f"| {_minutes(step)} min |" in row
-
-
-@pytest.mark.parametrize("criterion", COLUMNS)
+@pytest.mark.parametrize("criterion", CRITERIA)
 def test_the_hand_out_gives_a_criterion_the_points_and_steps_of_its_cells(criterion: str) -> None:
     points = _points()
     _, row, where = re.search(rf"^\| ({criterion}) \| (\d+).*? \| (.*) \|$", LABS, re.M).groups()
@@ -163,17 +173,15 @@ def test_the_hand_out_gives_a_criterion_the_points_and_steps_of_its_cells(criter
 
 
 COUNTED = {
-    "README.md": "{steps} notebooks, {points:g} points, about {hours} hours … Optional, for {bonus:g} bonus points",
-    "labs/README.md": "in {steps} steps … about {hours} hours in all … a bonus, {bonus:g} in a column … the {steps} "
-    "notebooks … {batches} batch sizes of {names} names … the {charts} charts open … shows {steps} ticks … {checked} "
-    "points for report, charts and figures; {read} for the analysis",
+    "README.md": "{steps} notebooks, {points:g} points, about {hours} hours",
+    "labs/README.md": "in {steps} steps … about {hours} hours in all … the {steps} notebooks … {batches} batch sizes "
+    "of {names} names … the {charts} charts open … shows {steps} ticks … {checked} points for report, charts and "
+    "figures; {read} for the analysis",
     "labs/AGENTS.md": "course: {steps} notebooks",
-    "solutions/grading/00_start.ipynb": "{steps} notebooks, {points:g} points, about {hours} hours … {optional} more "
-    "are optional: bonus points, and a chapter",
+    "solutions/grading/00_start.ipynb": "{steps} notebooks, {points:g} points, about {hours} hours",
     "solutions/grading/student/README.md": "{steps} notebooks, about {hours} hours",
     "solutions/08_report/08_report.ipynb": "{checked} are checked here, {read}",
-    "website/index.md": "the {steps} chapters … the {steps} steps … optional: {extra} steps for bonus points, and a "
-    "chapter … the {steps} steps",
+    "website/index.md": "the {steps} chapters … the {steps} steps … the {steps} steps",
     "docs/instructor.md": "{read} points are a person's … the {steps} notebooks … written analysis is {read} points",
     "docs/comparison.md": "of {steps} notebooks … its {steps} steps … asks for {hours} hours … our {steps}",
 }
@@ -185,14 +193,14 @@ def test_the_pages_count_what_the_lab_has(page: str) -> None:
     points = _points()
     of_step_8 = sum(points[name] for name, cell in CELLS.items() if cell.step == "08_report")
     counts = {
-        **{"steps": len(STEPS), "extra": len(BONUS), "optional": len(BONUS + CHAPTERS), "batches": len(BATCHES)},
+        **{"steps": len(STEPS), "batches": len(BATCHES)},
         **{"names": len(NAMES), "charts": sum(name.endswith(".png") for name in ARTIFACTS)},
         **{"hours": round(sum(map(_minutes, STEPS)) / 60), "read": points["analysis"]},
         "checked": of_step_8 - points["analysis"],
     }
     words = {name: "zero one two three four five six seven eight nine".split()[int(n)] for name, n in counts.items()}
-    bonus = sum(points[name] for name, cell in CELLS.items() if cell.step in BONUS)
-    said = COUNTED[page].format(**words, bonus=bonus, points=sum(points.values()) - bonus).split(" … ")
+    bonus = sum(points[name] for name, cell in CELLS.items() if cell.step in OPTIONAL)
+    said = COUNTED[page].format(**words, points=sum(points.values()) - bonus).split(" … ")
     text = " ".join((ROOT / page).read_text().replace('\\n",', "").replace('"', "").split())
     assert re.search(".*".join(map(re.escape, said)), text, re.I), said
 

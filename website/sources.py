@@ -5,6 +5,7 @@ from pathlib import Path
 
 import nbformat
 
+from helpers.course.steps import STEPS
 from website.notebook import for_readers, lead, title
 from website.repository import PAGES, PICTURES, Repository
 
@@ -12,7 +13,6 @@ INDEX = Path(__file__).with_name("index.md")
 _REPORTS = "docs/results/*/*.md"  # reached from the page about results, not from the contents
 _CHAPTERS = "<!-- the chapters -->"
 _OPTIONAL = "<!-- the optional chapters -->"
-_FIRST_OPTIONAL = "09"
 _OTHER_DOCS = "<!-- the other docs -->"
 
 
@@ -31,7 +31,7 @@ def lay_out(repository: Repository, folder: Path) -> None:
     notebooks = [path for path in pages if path.suffix == ".ipynb"]
     start = INDEX.read_text().replace("](../", "](")  # at the site's root it lies one folder higher
     others = [f"/docs/{path.stem}" for path in pages if path.parent == Path("docs") and f"/{path.stem}>" not in start]
-    steps = [path for path in notebooks if path.name < _FIRST_OPTIONAL]
+    steps = [path for path in notebooks if path.parent.name in STEPS]
     start = start.replace(_CHAPTERS, _chapters(repository.root, steps)).replace(_OTHER_DOCS, "\n".join(others))
     start = start.replace(_OPTIONAL, _chapters(repository.root, notebooks[len(steps) :]))
     (folder / INDEX.name).write_text(start)

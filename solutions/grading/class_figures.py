@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solutions.checks.core.claim import BONUS, CELLS, CRITERIA
+from helpers.course.steps import BONUS, CELLS, CRITERIA
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
 from solutions.grading.environment import records_of

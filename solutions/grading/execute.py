@@ -19,7 +19,7 @@ from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
-from solutions.checks.core.claim import CELLS
+from helpers.course.steps import CELLS
 from solutions.checks.core.seed import SEED_VARIABLE
 from solutions.grading.ahead import Ahead
 from solutions.grading.environment import artifacts_of, records_of, student_environment

@@ -13,7 +13,7 @@ from nbgrader.server_extensions.formgrader.handlers import template_path
 from nbgrader.utils import is_grade
 from traitlets.config import Config
 
-from solutions.checks.core.claim import CELLS, COLUMNS
+from helpers.course.steps import CELLS, COLUMNS
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.environment import records_of
 from solutions.grading.marking import without_guide

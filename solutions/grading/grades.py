@@ -12,9 +12,8 @@ from nbgrader.api import Gradebook
 from rich.markup import escape
 from rich.table import Table
 
-from helpers.course.steps import STEPS
+from helpers.course.steps import BONUS, CELLS, COLUMNS, CRITERIA, STEPS
 from helpers.tools.files import atomic_path
-from solutions.checks.core.claim import BONUS, CELLS, COLUMNS, CRITERIA
 from solutions.grading.faults import CourseError
 from solutions.grading.saving import held
 from solutions.grading.step_record import StepRecord

@@ -22,6 +22,7 @@ from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, reposi
 from solutions.grading.course import Course
 from solutions.grading.executed import ABOUT
 from solutions.grading.layout import ROOT
+from solutions.grading.step_tables import update_tables
 from solutions.grading.worth import check_worth
 from trtcpu.errors import InputError, LabError
 
@@ -50,7 +51,7 @@ except ModuleNotFoundError:
 """The first code cell of each handed-out notebook; `bundle` is the students' archive's address, `folder` its top."""
 
 _START = Path(__file__).parent / START
-_SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|solutions\.(checks|pipeline|grading)")
+_SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|(solutions|trtlab)\.\w")
 
 
 def make_labs(course: Course, target: Path) -> tuple[list[str], Path | None]:
@@ -124,6 +125,7 @@ def main() -> None:
     """Make labs/ of the course in the current folder."""
     try:
         steps, kept = make_labs(Course.at("."), Path("labs"))
+        update_tables(Path("."))
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -11,8 +11,8 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+from helpers.course.steps import BONUS, CRITERIA
 from helpers.tools.files import atomic_write
-from solutions.checks.core.claim import BONUS, CRITERIA
 from solutions.grading.grades import StudentGrades
 from solutions.grading.roster import Student
 from solutions.grading.untrusted.text import text_cell

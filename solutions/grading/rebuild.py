@@ -3,7 +3,7 @@
 from nbgrader.utils import is_grade
 
 from helpers.course.handout import read_notebook
-from solutions.checks.core.claim import CELLS, COLUMNS
+from helpers.course.steps import CELLS, COLUMNS
 from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades
 from solutions.grading.grades import StudentGrades, summed

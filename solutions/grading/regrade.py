@@ -19,10 +19,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from helpers.course.steps import ARTIFACTS
+from helpers.course.steps import ARTIFACTS, CELLS
 from helpers.tools.files import atomic_path
 from helpers.tools.signals import clean_ends
-from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
 from solutions.grading.environment import artifacts_of, records_of

@@ -27,7 +27,7 @@ from helpers.course.steps import ARTIFACTS
 from helpers.engine.backend import API, trt
 from helpers.tools.files import atomic_write
 from solutions.checks.trusted.reference import offered_environment
-from solutions.checks.trusted.workspace import NEEDS, prepare
+from solutions.checks.trusted.workspace import prepare
 from solutions.grading.course import Course
 from solutions.grading.executed import stamp
 from solutions.grading.layout import ROOT
@@ -89,10 +89,9 @@ def _environment(step: str, target: Path, made: Collection[str], say: Callable[[
     `made` are those of the steps that were executed before.
     """
     artifacts = target / "artifacts"
-    if step in NEEDS:  # a chapter needs none
-        for note in prepare(step, artifacts, given=made):
-            if not note.endswith(": yours"):
-                say(f"{step:<13} {note}")
+    for note in prepare(step, artifacts, given=made):
+        if not note.endswith(": yours"):
+            say(f"{step:<13} {note}")
     folders = {"TRT_LAB_ARTIFACTS": str(artifacts.resolve()), "TRT_LAB_RECORDS": str((target / "records").resolve())}
     return {**folders, **offered_environment([step])}
 

@@ -5,7 +5,8 @@ import math
 from nbgrader.utils import is_grade, is_solution, is_task
 
 from helpers.course.handout import read_notebook
-from solutions.checks.core.claim import CELLS, claims_of
+from helpers.course.steps import CELLS
+from solutions.checks.core.claim import claims_of
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from trtcpu.errors import InputError

@@ -7,7 +7,8 @@ import nbformat
 import pytest
 
 from helpers.checks.missed import Missed
-from solutions.checks.core.claim import CELLS, CRITERIA, Claim, Earned
+from helpers.course.steps import CELLS, CRITERIA, TABLE
+from solutions.checks.core.claim import Claim, Earned
 from solutions.checks.core.decide import decide, run_claims
 from solutions.checks.core.record import read_record, record_path
 from solutions.checks.core.seed import SEED_VARIABLE, cell_seed, fresh_seed
@@ -69,16 +70,6 @@ def test_the_record_is_on_disk_after_each_claim(tmp_path: Path, monkeypatch: pyt
 
 
 EXPECTED = {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
-POINTS = {
-    "01_export": 5,
-    "02_fp16": 11,
-    "03_dynamic": 10,
-    "04_int8": 19,
-    "05_inference": 10,
-    "06_benchmark": 15,
-    "07_accuracy": 15,
-    "08_report": 15,
-}
 
 
 def _graded_cells() -> dict[str, float]:
@@ -97,8 +88,8 @@ def test_the_test_cells_are_all_known_and_the_criteria_add_up_to_100() -> None:
     for criterion in CRITERIA:
         total = sum(points for name, points in cells.items() if CELLS[name].criterion == criterion)
         assert total == pytest.approx(EXPECTED[criterion]), criterion
-    for step, expected in POINTS.items():
-        assert sum(cells[name] for name in cells if CELLS[name].step == step) == pytest.approx(expected), step
+    for step in TABLE:
+        assert sum(cells[name] for name in step.cells) == pytest.approx(step.points), step
 
 
 @pytest.mark.parametrize("wrong", ["abc", "-1", "1.5", "9" * 400, str(2**32)])

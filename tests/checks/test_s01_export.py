@@ -15,7 +15,8 @@ from helpers.checks.missed import Missed
 from helpers.checks.points import s01_export
 from helpers.checks.points.case import Case
 from helpers.checks.probes.student import Student
-from solutions.checks.core.claim import CELLS, claims_of
+from helpers.course.steps import CELLS
+from solutions.checks.core.claim import claims_of
 from trtlab.models.export import export_onnx as pipeline_export
 from trtlab.models.export import simplify_onnx
 

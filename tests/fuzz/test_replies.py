@@ -22,11 +22,11 @@ from helpers.checks.probes.schema import schema_of
 from helpers.checks.probes.student import Student, read_artifact
 from helpers.course.artifacts import FOLDER_VARIABLE
 from helpers.course.settings import ENGINES, ONNX_FILE
-from helpers.course.steps import GRADED
+from helpers.course.steps import CELLS, GRADED
 from helpers.engine.backend import trt
 from helpers.engine.given import probe_engine
 from helpers.toys.networks import tiny_onnx
-from solutions.checks.core.claim import CELLS, Claim, claims_of
+from solutions.checks.core.claim import Claim, claims_of
 from solutions.checks.core.decide import decide
 from tests.fuzz import MANY, cases
 from tests.fuzz.replies import TEXTS, altered, valued

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.course.steps import BONUS, CELLS, COLUMNS
 from helpers.tools.files import write_json
-from solutions.checks.core.claim import BONUS, CELLS, COLUMNS
 from solutions.grading.class_figures import class_figures
 from solutions.grading.class_page import write_class_page
 from solutions.grading.course import Course

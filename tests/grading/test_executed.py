@@ -8,9 +8,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.course.settings import ONNX_FILE
+from helpers.course.steps import BY_NAME
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.stages import Reference, Stage
-from solutions.checks.trusted.workspace import NEEDS
 from solutions.grading import solve as solving
 from solutions.grading.course import Course
 from solutions.grading.executed import outdated
@@ -112,7 +112,7 @@ def test_a_step_gets_what_this_run_made_and_is_lent_the_rest(
     def lend(reference: Reference, folder: Path, *, name: str) -> None:
         (folder / name).write_text("lent")
 
-    needed = NEEDS["12_layer_profiling"]
+    needed = BY_NAME["12_layer_profiling"].needs
     stages = [Stage((name,), (), partial(lend, name=name)) for name in needed]
     monkeypatch.setattr(workspace, "reference", lambda: Reference(tmp_path / "reference", stages, ""))
     given = "from helpers.course.artifacts import artifact_path\n"

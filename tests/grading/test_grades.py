@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from solutions.checks.core.claim import BONUS, COLUMNS, CRITERIA
+from helpers.course.steps import BONUS, COLUMNS, CRITERIA
 from solutions.grading.grades import StudentGrades, table, write_grades
 from solutions.grading.platforms import PLATFORMS, write_export
 

@@ -10,9 +10,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.course.steps import BONUS as BONUS_STEPS
-from helpers.course.steps import GRADED, NOTEBOOKS, START
-from solutions.checks.core.claim import BONUS, CELLS, COLUMNS
+from helpers.course.steps import BONUS, BY_NAME, CELLS, COLUMNS, GRADED, NOTEBOOKS, OPTIONAL, START
 from solutions.grading.course import Course
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
@@ -23,15 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 
 PRESENT = Course.at(ROOT).present
 STUB = ["# YOUR CODE HERE", 'raise NotImplementedError("fill in this TODO, then remove this line")']
-BONUS_POINTS = {
-    "09_mixed_precision": 5,
-    "10_profiles_and_streams": 4,
-    "11_bert": 5,
-    "12_layer_profiling": 4,
-    "13_compilers": 3,
-    "14_explicit_quantisation": 6,
-    "16_cases": 3,
-}
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +143,7 @@ def test_the_points_are_forty_thirty_fifteen_fifteen_and_a_bonus() -> None:
     for step in PRESENT:
         for name, points in _points(step).items():
             worth[CELLS[name].criterion] += points
-    assert worth.pop(BONUS) == sum(BONUS_POINTS[step] for step in BONUS_STEPS)
+    assert worth.pop(BONUS) == sum(BY_NAME[step].points for step in OPTIONAL)
     assert worth == {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
 
 

@@ -16,7 +16,7 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from rich.console import Console
 
-from solutions.checks.core.claim import COLUMNS
+from helpers.course.steps import COLUMNS
 from solutions.grading.__main__ import main
 from solutions.grading.archives import NotebookExtractor
 from solutions.grading.class_figures import ClassFigures

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
+from helpers.course.steps import CELLS
 from helpers.tools.files import write_json
-from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class

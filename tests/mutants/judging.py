@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from helpers.course.steps import CELLS
 from helpers.tools.files import read_json
-from solutions.checks.core.claim import CELLS, claims_of
+from solutions.checks.core.claim import claims_of
 from tests.mutants.source import todo_cells
 from tests.submissions.bank import ROOT, Entry, notebook_cells, patched_cells
 from tests.submissions.execution import Outcome, run_all, run_entry

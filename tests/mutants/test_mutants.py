@@ -4,8 +4,7 @@ import textwrap
 
 import pytest
 
-from helpers.course.steps import GRADED
-from solutions.checks.core.claim import CELLS
+from helpers.course.steps import CELLS, GRADED
 from tests.mutants.equivalent import equivalents
 from tests.mutants.judging import Decision, rounds
 from tests.mutants.prose import solution_lines

@@ -9,9 +9,9 @@ import nbformat
 import yaml
 from nbgrader.preprocessors import ClearSolutions
 
-from helpers.course.steps import GRADED
+from helpers.course.steps import CELLS, GRADED
 from helpers.engine.backend import API, ENGINE
-from solutions.checks.core.claim import CELLS, claims_of
+from solutions.checks.core.claim import claims_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent

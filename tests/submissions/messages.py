@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from helpers.course.steps import GRADED
+from helpers.course.steps import CELLS, GRADED
 from helpers.tools.files import atomic_write
-from solutions.checks.core.claim import CELLS, claims_of
+from solutions.checks.core.claim import claims_of
 
 _HEAD = """# Every message a check can give
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from solutions.checks.core.claim import CELLS, claims_of
+from helpers.course.steps import CELLS
+from solutions.checks.core.claim import claims_of
 from solutions.checks.core.seed import SEED_VARIABLE
 from tests.submissions import bank, execution
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells

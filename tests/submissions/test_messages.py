@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from helpers.course.steps import GRADED
-from solutions.checks.core.claim import CELLS, claims_of
+from helpers.course.steps import CELLS, GRADED
+from solutions.checks.core.claim import claims_of
 from tests.submissions.bank import ROOT
 from tests.submissions.messages import claims_without_message, messages, write_messages
 

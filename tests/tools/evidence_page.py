@@ -6,7 +6,8 @@ python -m tests.tools.evidence_page
 import re
 from pathlib import Path
 
-from solutions.checks.core.claim import BONUS, CELLS, Claim, claims_of
+from helpers.course.steps import BONUS, CELLS
+from solutions.checks.core.claim import Claim, claims_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "threat-model-claims.md"
 _BETWEEN = re.compile(r"(<!-- made by python -m tests.tools.evidence_page -->\n).*?(<!-- end -->\n)", re.S)

@@ -14,10 +14,9 @@ import typer
 
 os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the bank is imported
 
-from helpers.course.steps import STEPS
+from helpers.course.steps import CELLS, STEPS
 from helpers.engine.backend import DEVICE
 from helpers.tools.files import read_json, write_json
-from solutions.checks.core.claim import CELLS
 from solutions.grading.journal import code_digest
 from tests.whole_class.course import Failed
 from tests.whole_class.generator import SEED, STUDENTS, generated

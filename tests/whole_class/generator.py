@@ -8,9 +8,9 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.course.steps import STEPS
+from helpers.course.steps import CELLS, STEPS
 from helpers.tools.files import atomic_write
-from solutions.checks.core.claim import CELLS, Claim, claims_of
+from solutions.checks.core.claim import Claim, claims_of
 from tests.submissions.bank import Entry, load_bank
 from tests.submissions.classroom import handed_in
 

@@ -1,7 +1,7 @@
 """The class of `make class-test`: the same one each time, and predictable."""
 
-from helpers.course.steps import STEPS
-from solutions.checks.core.claim import CELLS, claims_of
+from helpers.course.steps import CELLS, STEPS
+from solutions.checks.core.claim import claims_of
 from tests.whole_class.generator import STUDENTS, generated
 
 

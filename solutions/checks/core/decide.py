@@ -12,8 +12,9 @@ from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.probes.loads import LoadError
 from helpers.checks.probes.student import Student
+from helpers.course.steps import CELLS
 from helpers.engine.backend import API, DEVICE
-from solutions.checks.core.claim import CELLS, Claim, Earned, claims_of
+from solutions.checks.core.claim import Claim, Earned, claims_of
 from solutions.checks.core.record import NO_SANDBOX, ClaimResult, Record
 from solutions.checks.core.seed import cell_seed
 

@@ -8,8 +8,8 @@ from typing import Any
 from helpers.checks.card import Card, Line
 from helpers.checks.missed import Missed
 from helpers.course.artifacts import artifacts_folder
+from helpers.course.steps import CELLS
 from helpers.tools.files import write_json
-from solutions.checks.core.claim import CELLS
 from solutions.checks.core.record_schema import LONGEST_TEXT, read_checked
 
 NO_SANDBOX = "none"

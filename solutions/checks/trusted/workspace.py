@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from helpers.checks.points.files import array_of, parsed
-from helpers.checks.points.s04_int8.calibration import CACHE, read_scales
+from helpers.checks.points.s04_int8.calibration import read_scales
 from helpers.checks.probes.onnx_files import tensor_names
 from helpers.course.settings import ENGINES, ONNX_FILE, PROFILE_BATCHES
-from helpers.course.steps import ARTIFACTS, made_by
+from helpers.course.steps import ARTIFACTS, BY_NAME, made_by
 from helpers.engine.backend import ENGINE
 from helpers.tools.files import atomic_path, read_json, read_within, write_json
 from helpers.tools.outputs import onnx_outputs, relative_error, shown_error
@@ -27,27 +27,6 @@ from solutions.checks.trusted.reference import Reference, reference
 from solutions.sandbox import Limits, Room, run
 from trtcpu.errors import LabError
 from trtlab.engines.served import batches_of, inferred, model_outputs
-
-_ENGINES = tuple(ENGINES.values())
-_MEASUREMENTS = ("latency.json", "throughput.json", "accuracy.json")
-NEEDS: dict[str, tuple[str, ...]] = {
-    "01_export": (),
-    "02_fp16": (ONNX_FILE,),
-    "03_dynamic": (ONNX_FILE,),
-    "04_int8": (ONNX_FILE,),
-    "05_inference": _ENGINES,
-    "06_benchmark": (*_ENGINES, "inference.py"),
-    "07_accuracy": (*_ENGINES, "inference.py"),
-    "08_report": (ONNX_FILE, *_ENGINES, *_MEASUREMENTS),
-    "09_mixed_precision": (ONNX_FILE, CACHE, ENGINES["int8"], "inference.py"),
-    "10_profiles_and_streams": (ONNX_FILE,),
-    "11_bert": (),
-    "12_layer_profiling": (ONNX_FILE, ENGINES["fp16"], ENGINES["int8"]),
-    "13_compilers": (),
-    "14_explicit_quantisation": (ONNX_FILE, CACHE, ENGINES["int8"], ENGINES["fp16"], "inference.py"),
-    "16_cases": (),
-}
-"""The artifacts that each step takes from the steps before it."""
 
 _BORROWED = ".borrowed.json"
 _TRY_SECONDS = 300
@@ -77,7 +56,7 @@ def prepare(step: str, folder: str | Path, *, given: Collection[str] = (), sandb
             (folder / name).unlink(missing_ok=True)
     borrowed = set(_borrowed(folder)) & {name for name, maker in ARTIFACTS.items() if maker != step}
     ours, notes = reference(), []
-    for name in NEEDS[step]:
+    for name in BY_NAME[step].needs:
         if name in given:
             continue
         fault = "missing" if name in borrowed or not (folder / name).is_file() else _fault(folder, name, ours, sandbox)

@@ -7,12 +7,13 @@ from typing import Any
 
 from helpers.checks.points.case import Case
 from helpers.checks.probes.student import Student
+from helpers.course.steps import BY_NAME
 from helpers.data.datasets import load_dataset
 from helpers.engine.backend import API, DEVICE, ENGINE, load_ahead
 from solutions.checks.core.decide import run_claims
 from solutions.checks.core.seed import cell_seed
 from solutions.checks.trusted.reference import offered_environment
-from solutions.checks.trusted.workspace import NEEDS, prepare
+from solutions.checks.trusted.workspace import prepare
 from solutions.grading.environment import ANSWERS_VARIABLE
 from solutions.grading.judge.child import LoadingChild
 from solutions.grading.judge.memory import Memory
@@ -29,7 +30,7 @@ def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[st
     for split in _SPLITS:  # the kernel cannot write where they are kept
         load_dataset("digits").images(split)
     environment = offered_environment([step])
-    return {"notes": notes, "environment": environment, "needs": list(NEEDS[step]), "gpu": ENGINE == "tensorrt"}
+    return {"notes": notes, "environment": environment, "needs": list(BY_NAME[step].needs), "gpu": ENGINE == "tensorrt"}
 
 
 def _offers() -> dict[str, Any]:

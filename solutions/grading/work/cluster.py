@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from helpers.course.steps import CELLS
 from helpers.engine.backend import ENGINE
-from solutions.checks.core.claim import CELLS
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.journal import SETTINGS, code_digest

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Any, BinaryIO
 
+from helpers.course.steps import CELLS
 from helpers.engine.backend import ENGINE, cuda
 from helpers.tools.signals import clean_ends
-from solutions.checks.core.claim import CELLS
 from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
 from solutions.grading.environment import QUICK

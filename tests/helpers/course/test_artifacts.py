@@ -2,10 +2,9 @@
 
 import pytest
 
-from helpers.course.settings import _switched_on
 from helpers.course.artifacts import artifact, artifact_path, artifacts_folder
 from helpers.course.labels import label, progress
-from helpers.course.settings import LATENCY_SECONDS, iterations
+from helpers.course.settings import LATENCY_SECONDS, _switched_on, iterations
 from helpers.course.steps import ARTIFACTS, GRADED, made_by
 from trtcpu.errors import InputError
 
