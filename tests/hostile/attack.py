@@ -9,6 +9,7 @@ from nbformat import NotebookNode
 GROUPS = (
     *("records", "patches", "files", "processes", "network"),
     *("resources", "html", "archives", "limits", "evidence", "sharing", "names"),
+    *("tool_imported", "tool_read"),
 )
 BASE, WHOLE = 2.0, 5.0
 """Points of the attacked notebook without the attack, whose square is wrong, and of everybody else's."""

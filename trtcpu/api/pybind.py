@@ -20,7 +20,7 @@ class _ChecksBaseInit(type):
         try:
             Overridable._base_initialised.__get__(made)  # past the class's own __getattr__, if it has one
         except AttributeError:
-            base = next(c.__name__ for c in cls.__mro__ if c.__module__.startswith("trtcpu.tensorrt"))
+            base = next(c.__name__ for c in cls.__mro__ if c.__module__.startswith("trtcpu."))
             raise TypeError(
                 f"tensorrt.{base}.__init__() must be called when overriding __init__: "
                 f"put trt.{base}.__init__(self) first in {cls.__name__}.__init__"
