@@ -1,1 +1,1 @@
-"""The reference solution: notebooks, the pipeline behind `trtlab`, and the hidden checks."""
+"""The executed notebooks, the hidden checks, grading and the sandbox. Students get none of it."""

@@ -61,7 +61,7 @@ def test_what_it_says_not_to_edit_is_there(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(ROOT / "labs" / NOTEBOOKS[0])
     artifacts = lab.artifacts_folder().relative_to(ROOT)
     assert f"`{HANDOUT}/`" in TEXT and f"`{artifacts}/`" in TEXT
-    for folder in ("helpers", "helpers/checks/points", "datasets"):
+    for folder in ("helpers", "helpers/checks/points", "trtcpu", "datasets"):
         assert f"`{folder}/`" in TEXT and (ROOT / folder).is_dir()
     assert all(hasattr(feedback, name) for name in re.findall(r"feedback\.(\w+)", TEXT))
 

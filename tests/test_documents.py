@@ -31,7 +31,7 @@ def test_every_environment_variable_is_in_the_table_and_no_other() -> None:
     for folder in ("helpers", "trtcpu", "trtlab", "solutions", "tests", "website"):
         sources += [path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
     used = {name for path in sources for name in VARIABLE.findall(path.read_text())}
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "environment.md").read_text()
     assert set(re.findall(rf"^\| `({VARIABLE.pattern})` \|", page, re.M)) == used
 
 
