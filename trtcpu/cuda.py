@@ -104,7 +104,7 @@ class DeviceAllocation:
 
     def __del__(self) -> None:
         if getattr(self, "_live", False):
-            self.free()
+            memory.drop(self._address)
 
 
 Pointer = DeviceAllocation | int

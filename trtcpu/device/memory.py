@@ -8,8 +8,9 @@ allocated, so that no page fault falls into a timed run.
 import bisect
 import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import psutil
@@ -38,18 +39,31 @@ class OutOfMemoryError(CudaError):
 
 
 class _Registry:
-    """Live buffers by base address, and the last freed ones so that a use after free is named as such."""
+    """Live buffers by base address, and the last freed ones so that a use after free is named as such.
+
+    Objects are collected at any time, also in a thread that is inside here. So `drop`, which they call, never waits for
+    the lock: what it cannot free now is freed by the thread that holds it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._dropped: deque[int] = deque()
         self._buffers: dict[int, np.ndarray] = {}
         self._bases: list[int] = []
         self._freed: OrderedDict[int, int] = OrderedDict()
         self.nbytes = 0
 
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._free_dropped()
+
     def add(self, buffer: np.ndarray) -> int:
         address = buffer.ctypes.data
-        with self._lock:
+        with self._locked():
             self._buffers[address] = buffer
             bisect.insort(self._bases, address)
             self._freed.pop(address, None)
@@ -57,21 +71,37 @@ class _Registry:
         return address
 
     def remove(self, address: int) -> None:
-        with self._lock:
-            buffer = self._buffers.pop(address, None)
-            if buffer is None:
-                raise DeviceMemoryError(self._free_refused(address))
-            del self._bases[bisect.bisect_left(self._bases, address)]
-            self.nbytes -= buffer.nbytes
-            self._freed[address] = buffer.nbytes
-            if len(self._freed) > _REMEMBERED_FREES:
-                self._freed.popitem(last=False)
+        with self._locked():
+            self._remove(address)
+
+    def drop(self, address: int) -> None:
+        """Remove the buffer of an object that is collected, now or as soon as the lock is free."""
+        self._dropped.append(address)
+        self._free_dropped()
+
+    def _free_dropped(self) -> None:
+        while self._dropped and self._lock.acquire(blocking=False):
+            try:
+                while self._dropped:
+                    self._remove(self._dropped.popleft())
+            finally:
+                self._lock.release()
+
+    def _remove(self, address: int) -> None:
+        buffer = self._buffers.pop(address, None)
+        if buffer is None:
+            raise DeviceMemoryError(self._free_refused(address))
+        del self._bases[bisect.bisect_left(self._bases, address)]
+        self.nbytes -= buffer.nbytes
+        self._freed[address] = buffer.nbytes
+        if len(self._freed) > _REMEMBERED_FREES:
+            self._freed.popitem(last=False)
 
     def find(self, address: int, nbytes: int) -> np.ndarray:
         buffer = self._buffers.get(address)
         if buffer is not None and 0 <= nbytes <= buffer.nbytes:
             return buffer[:nbytes]
-        with self._lock:
+        with self._locked():
             base = self._base_of(address)
             if base is None:
                 raise DeviceMemoryError(self._unknown(address, nbytes))
@@ -150,6 +180,11 @@ def release(address: int) -> None:
     _device.remove(int(address))
 
 
+def drop(address: int) -> None:
+    """Free an allocation whose owner is being collected."""
+    _device.drop(address)
+
+
 def view(address: int, nbytes: int) -> np.ndarray:
     """Return the `nbytes` bytes at `address` as a writable uint8 array `[nbytes]`; interior addresses are allowed.
 
@@ -171,7 +206,7 @@ def pagelocked_buffer(nbytes: int) -> np.ndarray:
     buffer = _aligned(nbytes, np.empty)
     if nbytes:
         address = _pagelocked.add(_without_owner(buffer))
-        weakref.finalize(buffer.base, _pagelocked.remove, address).atexit = False
+        weakref.finalize(buffer.base, _pagelocked.drop, address).atexit = False
     return buffer
 
 
