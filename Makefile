@@ -41,7 +41,7 @@ help:
 	@echo "make release   what students get  → dist/trt-lab-student.zip (STRICT=1: refuses where solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv, class.html (JOBS=2: at a time; AGAIN=1: all again; WAIT=1; REBUILD=1: from the records alone; UNSAFE=1: without a sandbox where none works)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
-	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md (STEP=02_fp16: only that one)"
+	@echo "make submissions  wrong and right solutions against the hidden checks → $(OUT)/submissions.json, docs/messages.md, their number in README.md (STEP=02_fp16: only that one)"
 	@echo "make mutants   faulty variants of each solution against the hidden checks → $(OUT)/mutants.json (ALL=1: every one)"
 	@echo "make hostile   attacks on the grader, each with its guard off and with all on, in both sandboxes → $(OUT)/hostile.json (ONLY=files: one group)"
 	@echo "make fuzz      what strangers send, changed at random: no reader of it crashes (CASES=10000: of each kind)"

@@ -22,7 +22,8 @@ def main(
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[
-        Path | None, typer.Option(help="A document whose messages of these steps are written again.")
+        Path | None,
+        typer.Option(help="Write these steps' messages into this document again, and the bank's size into README.md."),
     ] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
     sandbox: Annotated[bool, typer.Option(help="Grade each in the sandbox, by a judge, as a class is.")] = False,
@@ -70,9 +71,12 @@ def main(
 
 
 def _write_messages(console: Console, document: Path, figures: dict[str, Any]) -> None:
+    from helpers.tools.files import atomic_write
+    from tests.submissions import size
     from tests.submissions.messages import claims_without_message, write_messages
 
     write_messages(document, figures)
+    atomic_write(size.PAGE, size.with_size(size.PAGE.read_text()))
     if never := claims_without_message(figures):
         console.print(f"[red]no entry fails: {', '.join(never)}[/]")
         raise typer.Exit(1)
