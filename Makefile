@@ -38,6 +38,7 @@ help:
 	@echo "make solutions executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too) → results/solutions/"
 	@echo "make charts    the same, naming charts whose labels overlap (STEP=02_fp16: only that one)"
 	@echo "make labs      the students' notebooks, made from the solutions  → labs/"
+	@echo "make step      a new optional step that works at once, its example to be replaced (NAME=17_padding)  → solutions/17_padding/"
 	@echo "make release   what students get  → dist/trt-lab-student.zip (STRICT=1: refuses where solutions/ has outputs of other code)"
 	@echo "make grade     collects, autogrades and writes feedback for submitted/  → grades.csv, class.html (JOBS=2: at a time; AGAIN=1: all again; WAIT=1; REBUILD=1: from the records alone; UNSAFE=1: without a sandbox where none works)"
 	@echo "make formgrader  nbgrader's formgrader: submissions, written answers, comments"
@@ -95,6 +96,10 @@ charts: $(STAMP)
 labs: $(STAMP)
 	@echo "Making the students' notebooks"
 	@$(BIN)/python -m solutions.grading.labs
+
+step: $(STAMP)
+	@echo "Laying out a step"
+	@$(BIN)/python -m solutions.grading.new_step "$(NAME)"
 
 release: $(STAMP)
 	@echo "Packing what students get"
