@@ -8,9 +8,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers import course as lab
 from helpers.checks import feedback
 from helpers.checks.feedback.check import NotYet
+from helpers.course.artifacts import artifact, artifacts_folder
 from helpers.course.handout import HANDOUT
 from helpers.course.steps import NOTEBOOKS
 from tests.test_no_answers import ANSWERS
@@ -59,7 +59,7 @@ def test_the_hints_and_marks_that_it_names_are_those_of_the_notebooks() -> None:
 def test_what_it_says_not_to_edit_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRT_LAB_ARTIFACTS", raising=False)
     monkeypatch.chdir(ROOT / "labs" / NOTEBOOKS[0])
-    artifacts = lab.artifacts_folder().relative_to(ROOT)
+    artifacts = artifacts_folder().relative_to(ROOT)
     assert f"`{HANDOUT}/`" in TEXT and f"`{artifacts}/`" in TEXT
     for folder in ("helpers", "helpers/checks/points", "trtcpu", "datasets"):
         assert f"`{folder}/`" in TEXT and (ROOT / folder).is_dir()
@@ -87,7 +87,7 @@ def test_its_messages_are_those_of_a_check_that_misses_something(
 def test_a_missing_file_is_named_with_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
     with pytest.raises(InputError, match="is missing.*run step 04_int8"):
-        lab.artifact("resnet50_int8.engine")
+        artifact("resnet50_int8.engine")
     assert "`InputError: … is missing`" in TEXT
 
 
