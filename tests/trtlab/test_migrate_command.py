@@ -43,7 +43,7 @@ def test_the_report_has_place_version_reason_code_and_replacement(script: Path, 
 
 def test_the_page_shows_what_the_command_prints(trtlab) -> None:
     page = (ROOT / "docs" / "migrate.md").read_text().partition("TensorRT 8:\n\n")[2].partition("\n\n")[0]
-    _, said, _ = trtlab("migrate", ROOT / "tests" / "pipeline" / "migrate" / "samples" / "trt8_build.py")
+    _, said, _ = trtlab("migrate", ROOT / "tests" / "trtlab" / "migrate" / "samples" / "trt8_build.py")
     printed = re.sub(r"  #: .*", "", said)  # what the sample says of itself
     shown = textwrap.dedent(page) + "\n"
     assert all(block in printed for block in re.split(r"(?m)^(?=line )", shown)[1:]) and shown.count("line ") == 2
