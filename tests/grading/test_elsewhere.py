@@ -29,8 +29,9 @@ def release(tmp_path: Path) -> Path:
     folder.mkdir()
     with zipfile.ZipFile(folder / f"{BUNDLE}.zip", "w") as archive:
         archive.writestr(f"{BUNDLE}/pyproject.toml", _PROJECT)
-        for path in (ROOT / "helpers").rglob("*.py"):
-            archive.write(path, f"{BUNDLE}/{path.relative_to(ROOT)}")
+        for folder in ("helpers", "trtcpu"):
+            for path in (ROOT / folder).rglob("*.py"):
+                archive.write(path, f"{BUNDLE}/{path.relative_to(ROOT)}")
     for version in ("1.5", "2.0", "3.0"):
         add_wheel(folder / "index", "madeup", version)
     for version in ("5.1", "5.2"):
