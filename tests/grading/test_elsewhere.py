@@ -29,8 +29,8 @@ def release(tmp_path: Path) -> Path:
     folder.mkdir()
     with zipfile.ZipFile(folder / f"{BUNDLE}.zip", "w") as archive:
         archive.writestr(f"{BUNDLE}/pyproject.toml", _PROJECT)
-        for folder in ("helpers", "trtcpu"):
-            for path in (ROOT / folder).rglob("*.py"):
+        for package in ("helpers", "trtcpu"):
+            for path in (ROOT / package).rglob("*.py"):
                 archive.write(path, f"{BUNDLE}/{path.relative_to(ROOT)}")
     for version in ("1.5", "2.0", "3.0"):
         add_wheel(folder / "index", "madeup", version)
