@@ -254,4 +254,4 @@ site: $(SITE_STAMP)
 	@$(BIN)/python -m website --out $(OUT)/site
 
 clean:
-	rm -rf $(OUT) build dist .pytest_cache .ruff_cache
+	rm -rf $(OUT) build dist trtcpu.egg-info .pytest_cache .ruff_cache

@@ -14,7 +14,7 @@ from helpers.course.steps import GRADED
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PACKAGES = ("trtcpu", "helpers", "trtlab", "solutions")
+PACKAGES = ("trtcpu", "helpers", "trtlab", "solutions", "website")
 """From the ground up: each imports only from packages that stand before it."""
 
 # The rooms (files and folders) of a package from the ground up: each imports only from rooms that stand before it.

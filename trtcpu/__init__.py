@@ -26,6 +26,6 @@ Read it from the ground up; a room imports only rooms that stand above it in thi
     builder/       parses, configures, quantises and compiles a model into a plan
     tensorrt.py    all of it under TensorRT's names
 
-Beside them lie what a build without the engine needs too: calibration_cache.py and api_changes.py.
+Beside them lies what is of use without the engine too: calibration_cache.py and api_changes.py.
 Importing the package loads none of this, so a process that only needs the errors starts fast.
 """

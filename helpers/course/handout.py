@@ -247,6 +247,14 @@ def _unpack(release: Path) -> None:
         )
     for path, data in files.items():
         atomic_write(Path(*path.parts[1:]), data)
+    _remove_older({Path(*path.parts[1:]) for path in files})
+
+
+def _remove_older(files: set[Path]) -> None:
+    """Remove the modules of an older release: one that is gone must not be imported beside its successor."""
+    for package in {"helpers", "trtcpu"} & {path.parts[0] for path in files}:
+        for path in set(Path(package).rglob("*.py")) - files:
+            path.unlink()
 
 
 def main(release: Annotated[Path | None, typer.Argument(help="a newer release, RELEASE.zip")] = None) -> None:

@@ -1,5 +1,7 @@
 """`python -m solutions.grading.labs`: makes the students' notebooks in labs/ from those in solutions/.
 
+It also writes the tables of steps in README.md and labs/README.md.
+
 The same sources give the same bytes. Answers, hidden tests, marking schemes and outputs are gone, or nothing is
 written; so are the cells tagged "answers", which answer the questions to think about. A notebook that somebody worked
 in is kept in labs/.kept/, and files that are none of ours stay where they are.
@@ -51,7 +53,9 @@ except ModuleNotFoundError:
 """The first code cell of each handed-out notebook; `bundle` is the students' archive's address, `folder` its top."""
 
 _START = Path(__file__).parent / START
-_SECRET = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|(solutions|trtlab)\.\w")
+_SECRET = re.compile(
+    r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)|(solutions|trtlab)\.\w|(import|from) (solutions|trtlab)\b"
+)
 
 
 def make_labs(course: Course, target: Path) -> tuple[list[str], Path | None]:
@@ -124,8 +128,8 @@ def _check(notebook: NotebookNode, name: str) -> None:
 def main() -> None:
     """Make labs/ of the course in the current folder."""
     try:
-        steps, kept = make_labs(Course.at("."), Path("labs"))
         update_tables(Path("."))
+        steps, kept = make_labs(Course.at("."), Path("labs"))
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -5,22 +5,30 @@ from pathlib import Path
 
 from helpers.course.steps import STEPS, TABLE, Step
 from helpers.tools.files import atomic_write
+from trtcpu.errors import InputError
 
 
 def update_tables(root: Path) -> None:
-    """Write the rows of the tables in `root` anew, where its pages are there."""
-    for name in PAGES:
-        if (path := root / name).is_file():
-            atomic_write(path, with_tables(name, path.read_text()))
+    """Write the rows of the tables in `root` anew, where its pages are there.
+
+    Raises:
+        InputError: a page does not have its two tables; then none is written.
+    """
+    pages = {root / name: name for name in PAGES if (root / name).is_file()}
+    for path, text in {path: with_tables(name, path.read_text()) for path, name in pages.items()}.items():
+        atomic_write(path, text)
 
 
 def with_tables(name: str, text: str) -> str:
     """Return the page `name` with its two tables as the course's has them: the steps of the 100 points, and the others.
 
     Raises:
-        ValueError: it does not have the two tables.
+        InputError: it does not have the two tables.
     """
     head, row = PAGES[name]
+    if text.count(head) != 2:
+        wanted = f"the head {head.splitlines()[0]!r}"
+        raise InputError(f"{name} has {text.count(head)} tables of steps, not two: {wanted} must stand in it twice")
     before, first, second = text.split(head)
     steps = [step for step in TABLE if step.name in STEPS]
     others = [step for step in TABLE if step.name not in STEPS]

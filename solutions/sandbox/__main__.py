@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from helpers.tools.signals import clean_ends
 from solutions.sandbox import KINDS, chosen, trouble
 from solutions.sandbox.trial import gpu_inside, trial
 from trtcpu.errors import LabError
@@ -33,8 +34,9 @@ def attack_sandboxes() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        attack_sandboxes()
-    except LabError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    with clean_ends():
+        try:
+            attack_sandboxes()
+        except LabError as error:
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(2)

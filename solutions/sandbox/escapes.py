@@ -43,6 +43,7 @@ def call(number, *arguments):
 _X86 = "os.uname().machine == 'x86_64'"
 _FILES = (
     Escape("read the hidden checks", "escaped(len(open(f'{root}/solutions/checks/__init__.py').read()))"),
+    Escape("read the tool's answers", "escaped(len(open(f'{root}/trtlab/building/build.py').read()))"),
     Escape("see the names in the project's folder", "'solutions' in os.listdir(root) and escaped()"),
     Escape("read the gradebook", "escaped(open(f'{outside}/gradebook.db').read())"),
     Escape("list the home folder", "set(os.listdir(home)) & set(private) and escaped(private)"),

@@ -49,7 +49,7 @@ _PROJECT = ("helpers", "trtcpu", "datasets")
 
 @dataclass(frozen=True)
 class Room:
-    """What the stranger's process sees besides the system, the interpreter, helpers/ and datasets/."""
+    """What the stranger's process sees besides the system, the interpreter, helpers/, trtcpu/ and datasets/."""
 
     scratch: Path
     """The only folder it can write, at the same path inside. HOME and TMPDIR lie in it; it is the working folder."""
@@ -100,8 +100,8 @@ class Done:
 def visible(room: Room) -> list[Path]:
     """Return the files and folders that can be read inside, the scratch apart; those that exist, and each once.
 
-    Neither solutions/ nor what a course keeps (submissions, gradebook, results) is below any of them, nor is nbgrader's
-    exchange: of a folder that holds it the other entries are named, its links left out.
+    Neither solutions/, trtlab/ nor what a course keeps (submissions, gradebook, results) is below any of them, nor is
+    nbgrader's exchange: of a folder that holds it the other entries are named, its links left out.
 
     Raises:
         LabError: the whole project lies below one of them.

@@ -29,11 +29,11 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_holds_no_answers_and_no_checks(unpacked: Path) -> None:
     names = {path.relative_to(unpacked).parts[0] for path in unpacked.rglob("*")}
-    assert "solutions" not in names and "tests" not in names
+    assert names.isdisjoint(("solutions", "trtlab", "tests"))
     for path in [*unpacked.rglob("*.py"), *unpacked.rglob("*.ipynb"), *unpacked.rglob("*.toml")]:
         text = path.read_text()
         assert "BEGIN SOLUTION" not in text and "BEGIN HIDDEN" not in text, path
-        assert "import solutions" not in text and "from solutions" not in text, path
+        assert not re.search(r"^\s*(import|from) (solutions|trtlab)\b", text, re.M), path
 
 
 def test_it_holds_what_the_readme_names(unpacked: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_students_project_has_the_same_dependencies_and_no_solutions() -> No
     text = (ROOT / "pyproject.toml").read_text()
     ours, theirs = text.split("dependencies = [")[1], student_project(text).split("dependencies = [")[1]
     assert ours.split("]\n")[0] == theirs.split("]\n")[0]
-    assert "solutions" not in student_project(text)
+    assert "solutions" not in student_project(text) and "trtlab" not in student_project(text)
 
 
 def test_without_notebooks_there_is_nothing_to_pack(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ _CLAIMS = {
 
 
 def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
-    child._PIPELINE = _LOADERS  # what stands there can be taken over by what it loads
+    child._TRTLAB = _LOADERS  # what stands there can be taken over by what it loads
     answers = os.environ.get(ANSWERS_VARIABLE)
     memory = Memory(answers and Path(answers))
     _children.append(_loading.enter_context(child.LoadingChild(sandbox, loading, False, memory)))

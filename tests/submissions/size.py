@@ -5,7 +5,8 @@ from pathlib import Path
 
 import yaml
 
-PAGE = Path(__file__).resolve().parents[2] / "README.md"
+_ROOT = Path(__file__).resolve().parents[2]
+PAGE, MESSAGES = _ROOT / "README.md", _ROOT / "docs" / "messages.md"
 _SAID = re.compile(r"\d+ wrong and \d+ right solutions")
 
 

@@ -86,7 +86,7 @@ def tried(content: Path, server: Path) -> None:
             checks = [name for name, check in CHECKS.items() if check.step == step]
             print(f"{step}: {len(passed)} of {len(checks)} visible checks passed; its first cell said:")
             print(_said(next(cell for cell in notebook.cells if cell.id == "elsewhere")), flush=True)
-        ask = f"from helpers.checks import feedback\n\nfeedback.validate('{STEPS[0]}.ipynb')"
+        ask = f"from helpers import feedback\n\nfeedback.validate('{STEPS[0]}.ipynb')"
         first = next(cell for cell in notebook.cells if cell.id == "elsewhere")
         notebook = new_notebook(cells=[first, new_code_cell(ask)])
         _execute(notebook, content / "validate.ipynb", f"{address}/{archive.name}")

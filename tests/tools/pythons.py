@@ -24,7 +24,7 @@ import nbgrader.api, onnxscript, openvino, torch.onnx, torchvision  # theirs may
 warnings.simplefilter("error")
 tops = ("trtcpu", "helpers", "trtlab", "solutions")
 names = [found.name for top in tops for found in pkgutil.walk_packages([top], f"{top}.")]
-names = [name for name in names if not name.endswith("__main__") and ".artifacts" not in name]
+names = [name for name in names if not name.endswith("__main__")]
 for name in names:
     importlib.import_module(name)
 print(len(names), "modules")

@@ -275,9 +275,14 @@ def test_a_newer_release_is_unpacked_first(bundle: Path) -> None:
     with zipfile.ZipFile(release, "w") as archive:
         archive.writestr(f"lab/{HANDOUT}/{STEP}/{STEP}.ipynb", nbformat.writes(_newer(task="Anew")))
         archive.writestr("lab/labs/README.md", "newer")
+        archive.writestr("lab/helpers/course/notes.py", "")
+    for name in ("helpers/lab.py", "mine.py"):
+        (bundle / name).parent.mkdir(exist_ok=True)
+        (bundle / name).touch()
     said = _run(bundle, str(release))
     assert "brought up to date" in said and (bundle / "labs" / "README.md").read_text() == "newer"
     assert _sources(read_notebook(_place(bundle)))[2:4] == ["Anew", SOLVED]
+    assert sorted(bundle.rglob("*.py")) == [bundle / "helpers/course/notes.py", bundle / "mine.py"]
     assert "up to date" in _run(bundle)
 
 
