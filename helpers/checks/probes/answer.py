@@ -1,8 +1,8 @@
 """The student's side of a probe: it runs the notebook's functions on data it is sent, and answers with data.
 
 A probe is a function `probe(notebook, **data) -> plain data`; `notebook` gives the student's functions by name. Probes
-need no secret: they run beside the student's code, in the same process, and import nothing outside helpers/ and trtcpu/.
-What is right is decided elsewhere, from what they answer.
+need no secret: they run beside the student's code, in the same process, and import nothing outside helpers/ and
+trtcpu/. What is right is decided elsewhere, from what they answer.
 """
 
 import ast
