@@ -15,6 +15,7 @@ pools, tactic sources, averaging, optimisation level. docs/cpu-engine.md lists e
 Read it from the ground up; a room imports only rooms that stand above it in this list:
 
     errors.py      the errors that a user can mend, as one tree
+    calibration_cache.py, api_changes.py   TensorRT's cache file; names that TensorRT no longer has
     api/           TensorRT's vocabulary: enumerations, shapes, loggers, the manifest of all its names
     _openvino.py   the one file that imports openvino: compile, export, import, infer, list what runs
     _export.py     reads the bytes of an exported model: weights by type, the network without names
@@ -26,6 +27,5 @@ Read it from the ground up; a room imports only rooms that stand above it in thi
     builder/       parses, configures, quantises and compiles a model into a plan
     tensorrt.py    all of it under TensorRT's names
 
-Beside them lies what is of use without the engine too: calibration_cache.py and api_changes.py.
 Importing the package loads none of this, so a process that only needs the errors starts fast.
 """

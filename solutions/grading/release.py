@@ -1,7 +1,7 @@
 """`python -m solutions.grading.release`: packs what students get into dist/trt-lab-student.zip.
 
 The notebooks (made from solutions/, as for labs/), helpers/, trtcpu/, the data, and what is needed to set up. No
-answers, no checks that decide points. The notebooks are in .handout/: a newer release over an older one overwrites no work.
+answers, no checks that decide points. The notebooks are in .handout/: a newer release overwrites no work.
 """
 
 import re
