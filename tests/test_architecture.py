@@ -5,12 +5,14 @@ To watch another package, add its rooms to `FLOORS`.
 
 import ast
 import graphlib
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from helpers.course.steps import GRADED
+from helpers.course.steps import GRADED, NOTEBOOKS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -145,6 +147,14 @@ def test_a_package_imports_only_from_packages_below_it() -> None:
         if PACKAGES.index(name.split(".")[0]) < PACKAGES.index(target.split(".")[0])
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("step", NOTEBOOKS)
+def test_a_notebook_imports_nothing_of_the_checks(step: str) -> None:
+    notebook = json.loads((ROOT / "labs" / step / f"{step}.ipynb").read_text())
+    code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert any("from helpers import " in cell for cell in code)
+    assert not [cell for cell in code if re.search(r"helpers\.checks|(import|from) (solutions|trtlab)\b", cell)]
 
 
 @pytest.mark.parametrize("package", FLOORS)
