@@ -14,9 +14,10 @@ def update_tables(root: Path) -> None:
     Raises:
         InputError: a page does not have its two tables; then none is written.
     """
-    pages = {root / name: name for name in PAGES if (root / name).is_file()}
-    for path, text in {path: with_tables(name, path.read_text()) for path, name in pages.items()}.items():
-        atomic_write(path, text)
+    there = [name for name in PAGES if (root / name).is_file()]
+    texts = {name: with_tables(name, (root / name).read_text()) for name in there}
+    for name, text in texts.items():
+        atomic_write(root / name, text)
 
 
 def with_tables(name: str, text: str) -> str:
