@@ -56,7 +56,7 @@ async def _run(kind: str, room: Room) -> list[str]:
 
 
 def _left_after(seconds: float, scratch: Path) -> list[str]:
-    """Return the commands that name `scratch` and still live then; what the system is just ending has until then."""
+    """Return the commands that still name `scratch` after at most `seconds`; killed ones may take a moment to end."""
     ends = time.monotonic() + seconds
     while left := [line for path in Path("/proc").glob("[0-9]*/cmdline") if str(scratch) in (line := _text(path))]:
         if time.monotonic() > ends:
