@@ -1,6 +1,8 @@
 """Files that a student made, read where strangers' files are loaded."""
 
 import io
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,30 @@ def json_of(case: Case, name: str, try_this: str) -> Any:
         return parsed(needed(case, name, try_this))
     except LabError as error:
         raise Missed(f"{name} to be JSON", str(error)[:120], try_this) from error
+
+
+def rows_of(
+    case: Case, name: str, numbers: Sequence[str], try_this: str, by: Sequence[str] = ("name",)
+) -> tuple[dict[str, Any], dict[Any, dict[str, float]]]:
+    """Return a JSON artifact {"rows": [...]}, and its rows by name (by several keys: a tuple), each with its `numbers`.
+
+    Raises:
+        Missed: there is no such file, or a row lacks a key, or has something else than a finite number there.
+    """
+    content = json_of(case, name, try_this)
+    try:
+        rows = {tuple(row[key] for key in by): {key: _finite(row[key]) for key in numbers} for row in content["rows"]}
+    except (KeyError, TypeError, ValueError) as error:
+        keys = ", ".join([*by, *numbers])
+        found = f"{type(error).__name__}: {str(error)[:100]}"
+        raise Missed(f'{name} to hold "rows", each with {keys}', found, try_this) from error
+    return content, {key[0] if len(by) == 1 else key: row for key, row in rows.items()}
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no finite number")
+    return float(value)
 
 
 @loads

@@ -13,21 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from helpers.checks.missed import Missed
-from helpers.checks.points.case import Case
 from helpers.checks.points.point import Point, Reported
+from helpers.checks.points.task import Earned, Judge
+from helpers.checks.points.task import Point as TaskPoint
 from helpers.course.steps import CELLS
-
-
-@dataclass(frozen=True)
-class Earned:
-    """A share of a claim's points, 0 to 1, with the evidence; `missed` says what the rest asks for."""
-
-    share: float
-    evidence: str
-    missed: Missed | None = None
-
-
-Judge = Callable[[Case], "str | Earned"]
 
 
 def shared(parts: Sequence[Callable[[], "str | Earned"]]) -> Earned:
@@ -87,5 +76,13 @@ def claim(
 
 def claims_of(cell: str) -> list[Claim]:
     """Return the claims of a test cell in order; of the steps' rooms only its own is imported, and registers them."""
-    importlib.import_module(f"solutions.checks.s{CELLS[cell].step}")
-    return [found for found in _CLAIMS.values() if found.cell == cell]
+    step = CELLS[cell].step
+    importlib.import_module(f"solutions.checks.s{step}")  # which adds the hidden points to the room's tasks
+    tasks = getattr(importlib.import_module(f"helpers.checks.points.s{step}"), "TASKS", ())
+    old = [found for found in _CLAIMS.values() if found.cell == cell]
+    return old + [_claim(cell, point) for task in tasks if task.cell == cell for point in task.points]
+
+
+def _claim(cell: str, point: TaskPoint) -> Claim:
+    reported = Reported(point.reported) if point.reported else None
+    return Claim(point.name, cell, point.worth, point.title, point.graded or point.judge, reported)

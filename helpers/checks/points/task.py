@@ -1,0 +1,105 @@
+"""A point of a task, declared once: its id, worth, title and predicate.
+
+    LOOP = Task("evaluate_accuracy", check="check_accuracy", takes=("evaluate_accuracy",))
+
+    @LOOP.point("accuracy.top1", 1.5, "Top-1 is exact on known answers")
+    def top1(case: Case) -> str: ...                 # returns its evidence, or raises Missed
+
+What only the grader can know is declared in solutions/checks, in the same form:
+
+    @LOOP.hidden("accuracy.engine", 1, "A real engine, on images that were never seen")
+    def engine(case: Case) -> str: ...
+
+    @fp16_loss.in_grading                            # asked in place of the visible predicate
+    def measured_loss(case: Case) -> str: ...
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.course.steps import CELLS
+
+
+@dataclass(frozen=True)
+class Earned:
+    """A share of a point's worth, 0 to 1, with the evidence; `missed` says what the rest asks for."""
+
+    share: float
+    evidence: str
+    missed: Missed | None = None
+
+
+Judge = Callable[[Case], str | Earned]
+
+
+@dataclass(eq=False)
+class Point:
+    """One thing that is asked, as it is declared.
+
+    `visible`: the task's check in the notebook asks it too. `reported`: why only the student's own process can tell,
+    so that who lies there keeps it; empty where the grader sees it from outside (docs/threat-model-claims.md).
+    """
+
+    name: str
+    worth: float
+    title: str
+    judge: Judge
+    visible: bool = True
+    reported: str = ""
+    graded: Judge | None = None
+
+    def __call__(self, case: Case) -> str | Earned:
+        """Return the evidence of the predicate that a notebook's check asks.
+
+        Raises:
+            Missed: the work does not do it.
+        """
+        return self.judge(case)
+
+    def in_grading(self, judge: Judge) -> Judge:
+        """Have the grader ask `judge` for this point, in place of the visible predicate."""
+        self.graded = judge
+        return judge
+
+
+@dataclass(eq=False)
+class Task:
+    """What a student writes for one test cell, its visible check, and its points in the order they are asked.
+
+    The check is called `check` in a notebook and is given, in order, what the student calls by the names of `takes`.
+    """
+
+    cell: str
+    title: str = ""
+    check: str = ""
+    takes: tuple[str, ...] = ()
+    points: list[Point] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.title = self.title or CELLS[self.cell].title
+
+    @property
+    def step(self) -> str:
+        """The step of the test cell."""
+        return CELLS[self.cell].step
+
+    @property
+    def visible(self) -> list[Point]:
+        """The points that the visible check asks."""
+        return [point for point in self.points if point.visible]
+
+    def point(self, name: str, worth: float, title: str, reported: str = "") -> Callable[[Judge], Point]:
+        """Make the decorated predicate a point that the visible check asks too."""
+        return lambda judge: self._add(Point(name, worth, title, judge, reported=reported))
+
+    def hidden(self, name: str, worth: float, title: str, reported: str = "") -> Callable[[Judge], Point]:
+        """Make the decorated predicate a point that only the grader asks."""
+        return lambda judge: self._add(Point(name, worth, title, judge, visible=False, reported=reported))
+
+    def _add(self, point: Point) -> Point:
+        if any(point.name == known.name for known in self.points):
+            raise ValueError(f"{self.cell} has a point {point.name} already")
+        self.points.append(point)
+        return point
