@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict, get_type_hints
 
-from helpers.checks.probes.answer import Notebook, probe
+from helpers.checks.probes.answer import Notebook, known_probe, probe
 from helpers.checks.probes.frames import said
 from helpers.checks.probes.loads import loads
 from helpers.engine.backend import ENGINE, trt
@@ -165,11 +165,14 @@ def build_engine(
     options: dict[str, Any] | None = None,
     before: bytes | None = None,
     name: str = "model.onnx",
+    extra: str = "",
+    seed: int = 0,
 ) -> BuiltEngine:
-    """Call `function(onnx_path, engine_path, **options)`; first for the network `before`, if given.
+    """Call `function(onnx_path, engine_path, *more, **options)`; first for the network `before`, if given.
 
     Both calls get the same two paths, as the notebooks give them: pathlib's; `name` is the ONNX file's. `OLDER` lies at
-    engine_path at first.
+    engine_path at first. The further arguments are made on this side, by the probe `extra(notebook, folder, seed)`:
+    a calibrator, the path of a cache.
 
     Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
     (the bytes at engine_path, None without a file), `onnx_kept` (whether the ONNX file is still what it was) and
@@ -182,8 +185,9 @@ def build_engine(
         target.write_bytes(OLDER)
         for content in filter(None, (before, onnx)):
             source.write_bytes(content)
+            more = known_probe(extra)(notebook, Path(folder), seed) if extra else ()
             builds.clear()
-            returned = build(source, target, **(options or {}))
+            returned = build(source, target, *more, **(options or {}))
         return {
             "returned": as_bytes(returned),
             "returned_type": type(returned).__name__,
@@ -194,9 +198,24 @@ def build_engine(
 
 
 @probe
-def failing_build(notebook: Notebook, *, function: str, onnx: bytes, parsed: bool) -> FailedBuild:
-    """Call `function(onnx_path, engine_path)` where it must fail; the result is `failed_build`'s."""
-    return failed_build(notebook[function], onnx, parsed=parsed)
+def failing_build(
+    notebook: Notebook,
+    *,
+    function: str,
+    onnx: bytes,
+    parsed: bool,
+    options: dict[str, Any] | None = None,
+    extra: str = "",
+    seed: int = 0,
+) -> FailedBuild:
+    """Call it as `build_engine` does, where it must fail; the result is `failed_build`'s."""
+    build = notebook[function]
+
+    def call(source: Path, target: Path) -> Any:
+        more = known_probe(extra)(notebook, source.parent, seed) if extra else ()
+        return build(source, target, *more, **(options or {}))
+
+    return failed_build(call, onnx, parsed=parsed)
 
 
 def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: bool) -> FailedBuild:

@@ -12,8 +12,9 @@ import pytest
 from onnx import TensorProto
 
 from helpers.checks.missed import Missed
-from helpers.checks.points import builders, s02_fp16
+from helpers.checks.points import builders
 from helpers.checks.points.case import Case
+from helpers.checks.points.s02_fp16 import ENGINE, FP16
 from helpers.checks.points.s04_int8 import engine
 from helpers.checks.points.s04_int8.calibrator import FUNCTION as CALIBRATOR
 from helpers.checks.probes.builds import build_engine
@@ -62,8 +63,8 @@ def to_half(model: bytes) -> bytes:
 
 def judged(rewritten: Any) -> dict[str, str]:
     """Return what each point of step 2 that was lost says was found, by its title."""
-    case, lost = Case(Student.in_process({s02_fp16.FUNCTION: builder(rewritten)}), seed=5), {}
-    for one in s02_fp16.CHECKS["check_fp16_engine"].points:
+    case, lost = Case(Student.in_process({FP16.function: builder(rewritten)}), seed=5), {}
+    for one in ENGINE.visible:
         try:
             one(case)
         except Missed as missed:
@@ -81,18 +82,18 @@ def test_an_engine_of_the_model_as_it_was_loses_half_precision_alone() -> None:
 
 def _built(rewritten: Any, model: bytes, batch: int, image: tuple[int, ...]) -> dict[str, Any]:
     function = builder(rewritten, (1, batch, batch), image)
-    student = Student.in_process({s02_fp16.FUNCTION: function})
-    return student.call(build_engine, function=s02_fp16.FUNCTION, onnx=model).require(s02_fp16.FUNCTION)
+    student = Student.in_process({FP16.function: function})
+    return student.call(build_engine, function=FP16.function, onnx=model).require(FP16.function)
 
 
 def test_convolutions_behind_q_and_dq_count_as_int8_without_the_flag() -> None:
     built = _built(lambda model: model, quantized(), 4, (3, 8, 8))
-    assert "int8" in builders.in_int8(built, s02_fp16.FUNCTION)
+    assert "int8" in builders.in_int8(built, FP16.function)
 
 
 def test_a_model_without_q_and_dq_is_not_int8() -> None:
     with pytest.raises(Missed, match="INT8"):
-        builders.in_int8(_built(lambda model: model, tiny_onnx(0), 2, (3, 224, 224)), s02_fp16.FUNCTION)
+        builders.in_int8(_built(lambda model: model, tiny_onnx(0), 2, (3, 224, 224)), FP16.function)
 
 
 class PlainCalibrator:

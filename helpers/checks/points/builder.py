@@ -1,0 +1,137 @@
+"""What every function that builds an engine is asked, written once. A step says its function, profile and network.
+
+    FP16 = Builder("build_engine_fp16", "fp16", (1, 8, 8))
+    ENGINE = Task("fp16_engine", check="check_fp16_engine", takes=(FP16.function,))
+    FP16.ask(ENGINE, plan=0.5, written=0.25, profile=0.25, half_precision=1.5)      # points and their worth
+
+What only real outputs tell is asked by solutions/checks/trusted/builder.py, in the same form.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from helpers.checks.missed import Missed
+from helpers.checks.points import builders
+from helpers.checks.points.case import Case
+from helpers.checks.points.task import Task
+from helpers.checks.probes.builds import build_engine, failing_build
+from helpers.toys.networks import tiny_onnx
+
+_FORGED = "what lies at engine_path afterwards: the student's process reads the file back"
+_FAILED = "that it raises where a build is made to fail, and what file is left: the student's process says so"
+_LIMIT = "the limit that the build was given: no plan of TensorRT holds it"
+
+
+@dataclass(frozen=True)
+class Builder:
+    """A function `function(onnx_path, engine_path, *more, **options)` of the notebook, and what it is tried on.
+
+    Args:
+        function: its name.
+        purpose: the start of its points' ids.
+        batches: least, best and largest batch of its one profile.
+        network: makes a model's ONNX bytes from a seed.
+        ends: the names of the model's inputs and outputs.
+        options: its keyword arguments.
+        extra: the probe `extra(notebook, folder, seed)` that makes its further arguments on the student's side, where
+            they are no plain data: a calibrator, the path of a cache.
+    """
+
+    function: str
+    purpose: str
+    batches: tuple[int, int, int] = (1, 8, 32)
+    network: Callable[[int], bytes] = tiny_onnx
+    ends: builders.Ends = (("input",), ("output",))
+    options: Mapping[str, Any] = field(default_factory=dict)
+    extra: Callable[..., Any] | None = None
+
+    def model(self, case: Case, which: str = "network") -> bytes:
+        """Return a small model with weights of the case's own."""
+        return self.network(case.number(f"{self.purpose}.{which}"))
+
+    def built(self, case: Case, onnx: bytes = b"", *, fresh: bool = False, **how: Any) -> builders.Built:
+        """Return what `build_engine` answers for a model, or else the case's; `fresh`: of another build.
+
+        `how` overrides `options`, or is `before`: a model to be built first at the same paths.
+        """
+        asked = {"onnx": onnx or self.model(case), **self._arguments(case), **how}
+        return case.call(build_engine, fresh=fresh, **asked).require(self.function)
+
+    def plan(self, case: Case) -> bytes:
+        """Return the engine that was built, wherever it is."""
+        return builders.plan_of(self.built(case), self.function)
+
+    def again(self, case: Case) -> builders.Built:
+        """Return what it builds of another model at the same paths as one before."""
+        built = self.built(case, self.model(case, "other"), before=self.model(case), name=builders.ONNX_FILE)
+        builders.asked_for(built)
+        return built
+
+    def ask(self, task: Task, **worth: float) -> None:
+        """Give the task the points that `worth` names, in its order."""
+        for name, points in worth.items():
+            title, judge, reported = self._points()[name]
+            task.point(f"{self.purpose}.{name}", points, title, reported)(judge)
+
+    def _points(self) -> dict[str, tuple[str, Callable[[Case], str], str]]:
+        least, best, most = self.batches
+        profile = f"Its profile is the given one: batches {least} to {most}, tuned for {best}"
+        stays = "A build that fails raises, and an earlier engine file stays"
+        return {
+            "plan": ("A serialized engine is returned", self._returned, ""),
+            "written": (
+                "The engine is written to engine_path",
+                lambda case: builders.written(self.built(case)),
+                _FORGED,
+            ),
+            "profile": (profile, lambda case: builders.profile_is(self.plan(case), self.batches), ""),
+            "half_precision": ("Built for half precision", self._half, ""),
+            "int8": (
+                "Its convolutions run in INT8",
+                lambda case: builders.in_int8(self.built(case), self.function),
+                "",
+            ),
+            "workspace": ("The workspace is limited to 2 GB", self._workspace, _LIMIT),
+            "parser_errors": ("An unparsable model gives an error with the parser's reason", self._parser_errors, ""),
+            "failures": (stays, self._failures, _FAILED),
+        }
+
+    def _returned(self, case: Case) -> str:
+        return builders.returned(self.built(case), self.function, self.ends)
+
+    def _half(self, case: Case) -> str:
+        return builders.in_half(self.built(case), self.function)
+
+    def _workspace(self, case: Case) -> str:
+        return builders.workspace_limited(self.built(case))
+
+    def _parser_errors(self, case: Case) -> str:
+        self._refuses(case, parsed=False)
+        return builders.names_parser_errors(case, build_engine, self.function, **self._arguments(case))
+
+    def _failures(self, case: Case) -> str:
+        return "; ".join(self._refuses(case, parsed=parsed, keeps=True) for parsed in (False, True))
+
+    def _refuses(self, case: Case, *, parsed: bool, keeps: bool = False) -> str:
+        """Return evidence that it raises RuntimeError for what is no model, or where its build gives None.
+
+        `keeps`: the engine file of an earlier build stays too.
+        """
+        model = self.model(case) if parsed else builders.NO_MODEL
+        what = "a build that gives None" if parsed else "a file that is no ONNX model"
+        asked = {"onnx": model, "parsed": parsed, **self._arguments(case)}
+        failed = case.call(failing_build, **asked).require(self.function)
+        if not failed["as_asked"]:
+            found = failed["raised"] or "no exception"
+            advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
+            raise Missed(f"a RuntimeError that you raise for {what}", found, builders.replacement(found) or advice)
+        if keeps and not failed["kept"]:
+            found = f"after {what} it was another or gone"
+            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
+        return f"{what}: {failed['raised'][:120]}"
+
+    def _arguments(self, case: Case) -> dict[str, Any]:
+        extra = self.extra.__name__ if self.extra else ""
+        seed = case.number(f"{self.purpose}.extra")
+        return {"function": self.function, "options": dict(self.options), "extra": extra, "seed": seed}

@@ -1,0 +1,51 @@
+"""What only the grader asks of a function that builds an engine: what its engines compute, and how large they are."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from helpers.checks.points import builders
+from helpers.checks.points.builder import Builder
+from helpers.checks.points.case import Case
+from helpers.checks.points.task import Task
+from helpers.toys.networks import EDGE
+from solutions.checks.trusted.plans import HALF_TOLERANCE, check_outputs, largest_batch, small_on_a_gpu
+from solutions.checks.trusted.reference import reference
+
+
+def images(case: Case, purpose: str, number: int) -> np.ndarray:
+    """Return float32 [number, 3, 224, 224] of noise."""
+    return case.random(f"{purpose}.images").standard_normal((number, 3, EDGE, EDGE)).astype(np.float32)
+
+
+def ask(builder: Builder, task: Task, **worth: float) -> None:
+    """Give the task the hidden points that `worth` names; `half_precision` is asked of the lab's model too."""
+    hidden: dict[str, tuple[str, Callable[[Builder, Case], str]]] = {
+        "outputs": ("It computes what the ONNX model computes", _outputs),
+        "repeatable": ("It works twice in a row", _repeatable),
+    }
+    for name, points in worth.items():
+        title, judge = hidden[name]
+        task.hidden(f"{builder.purpose}.{name}", points, title)(partial(judge, builder))
+    for point in task.points:
+        if point.name == f"{builder.purpose}.half_precision":
+            point.in_grading(partial(_half, builder, point.judge))
+
+
+def _half(builder: Builder, visible: Callable[[Case], str], case: Case) -> str:
+    said, model = visible(case), reference().bytes("resnet50.onnx")
+    build = partial(builder.built, case)
+    return f"{said}; {small_on_a_gpu(build, builder.function, model, builders.HALF_SIZE)}"
+
+
+def _outputs(builder: Builder, case: Case) -> str:
+    plan, model = builder.plan(case), builder.model(case)
+    sizes = 1, largest_batch(plan)
+    return "; ".join(check_outputs(plan, model, images(case, builder.purpose, n), HALF_TOLERANCE) for n in sizes)
+
+
+def _repeatable(builder: Builder, case: Case) -> str:
+    plan, other = builders.plan_of(builder.again(case), builder.function), builder.model(case, "other")
+    said = check_outputs(plan, other, images(case, builder.purpose, 1), HALF_TOLERANCE)
+    return f"another model under the same names: {said}"
