@@ -32,7 +32,7 @@ ANSWERS = "answers"
 """The tag of a cell that readers of the solutions see and students do not."""
 
 FIRST_CELL = """\
-# Colab, Kaggle: fetches the lab. Where it is installed this does nothing.
+# @title Colab, Kaggle: fetches the lab. Where it is installed this does nothing.
 try:
     import helpers
 except ModuleNotFoundError:
@@ -112,7 +112,7 @@ def _open_elsewhere(notebook: NotebookNode, path: str) -> None:
     title, *rest = notebook.cells[0].source.split("\n", 1)
     link = f"[Open in Colab]({in_colab(repository_address(ROOT), path)})"
     notebook.cells[0].source = "\n".join([title, "", link, *rest])
-    folded = {"jupyter": {"source_hidden": True}}
+    folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # JupyterLab's word for it, and Colab's
     code = FIRST_CELL.format(bundle=bundle_address(ROOT), folder=BUNDLE)
     notebook.cells.insert(1, new_code_cell(code, id="elsewhere", metadata=folded))
 

@@ -1,4 +1,4 @@
-"""Deciding claims: points, partial credit, and the difference between a student's mistake and ours."""
+"""Deciding points: points, partial credit, and the difference between a student's mistake and ours."""
 
 import errno
 from pathlib import Path
@@ -7,9 +7,9 @@ import nbformat
 import pytest
 
 from helpers.checks.missed import Missed
+from helpers.checks.points.task import Earned, Point
 from helpers.course.steps import CELLS, CRITERIA, TABLE
-from solutions.checks.core.claim import Claim, Earned
-from solutions.checks.core.decide import decide, run_claims
+from solutions.checks.core.decide import decide, run_points
 from solutions.checks.core.record import read_record, record_path
 from solutions.checks.core.seed import SEED_VARIABLE, cell_seed, fresh_seed
 from trtcpu.errors import InputError
@@ -37,20 +37,20 @@ def _raises(error: BaseException):
         (_raises(ZeroDivisionError("ours")), "error", 0),
     ],
 )
-def test_a_claim_is_kept_partial_lost_or_our_error(check, status: str, earned: float) -> None:
-    result = decide(Claim("made.up", "fp16_engine", 2, "Made up", check), None)
+def test_a_point_is_kept_partial_lost_or_our_error(check, status: str, earned: float) -> None:
+    result = decide(Point("made.up", 2, "Made up", check), None)
     assert (result.status, result.earned) == (status, earned)
 
 
-def test_a_full_disk_decides_no_claim() -> None:
+def test_a_full_disk_decides_no_point() -> None:
     full, told = OSError(errno.ENOSPC, "No space left on device"), InputError("cannot write x")
     told.__cause__ = full
     for error in (full, told):
         with pytest.raises(type(error)):
-            decide(Claim("made.up", "fp16_engine", 2, "Made up", _raises(error)), None)
+            decide(Point("made.up", 2, "Made up", _raises(error)), None)
 
 
-def test_the_record_is_on_disk_after_each_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_is_on_disk_after_each_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRT_LAB_RECORDS", str(tmp_path))
     seen = []
 
@@ -61,9 +61,9 @@ def test_the_record_is_on_disk_after_each_claim(tmp_path: Path, monkeypatch: pyt
         seen.append(read_record(record_path("fp16_engine")).earned)
         raise MISSED
 
-    claims = [Claim("a", "fp16_engine", 2, "A", first), Claim("b", "fp16_engine", 1, "B", second)]
-    monkeypatch.setattr("solutions.checks.core.decide.claims_of", lambda cell: claims)
-    record = run_claims("fp16_engine", None)
+    points = [Point("a", 2, "A", first), Point("b", 1, "B", second)]
+    monkeypatch.setattr("solutions.checks.core.decide.points_of", lambda cell: points)
+    record = run_points("fp16_engine", None)
     assert seen == [2] and record.earned == 2 and record.points == 3
     assert "try       again" in str(record.card()) and "[2 of 2 points]" in str(record.card())
     assert read_record(record_path("fp16_engine")) == record

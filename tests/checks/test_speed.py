@@ -33,5 +33,5 @@ def test_every_turn_runs_while_others_stand_still_and_they_go_on_afterwards(held
         return 0.01
 
     ratio = compare_speed(turn, turn, (0.5,))
-    assert (ratio.median, ratio.pairs) == (1.0, 3) and len(seen) == 3 * 2 + 3
+    assert (ratio.median, ratio.pairs) == (1.0, 5) and len(seen) == 5 * 2 + 3
     assert all(seen) and not held[0]

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.checks.points.case import Case
+from helpers.checks.points.task import Point
 from helpers.checks.probes.answer import Ask, answer, known_probe
 from helpers.checks.probes.codec import pack, unpack
 from helpers.checks.probes.schema import schema_of
@@ -26,7 +27,7 @@ from helpers.course.steps import CELLS, GRADED
 from helpers.engine.backend import trt
 from helpers.engine.given import probe_engine
 from helpers.toys.networks import tiny_onnx
-from solutions.checks.core.claim import Claim, claims_of
+from solutions.checks.core.asked import points_of
 from solutions.checks.core.decide import decide
 from tests.fuzz import MANY, cases
 from tests.fuzz.replies import TEXTS, altered, valued
@@ -69,11 +70,11 @@ class Solution:
                     exec(cell.source, self._namespace)
         self._artifact = artifact
         self.told: dict[bytes, Told] = {}
-        claims = [claim for cell, about in CELLS.items() if about.step == step for claim in claims_of(cell)]
+        claims = [claim for cell, about in CELLS.items() if about.step == step for claim in points_of(cell)]
         asked = [(claim, self.decides(claim, {})[1]) for claim in claims if claim.name not in OF_THE_LAB_S_MODEL]
         self.asked = [(claim, requests) for claim, requests in asked if requests]
 
-    def decides(self, claim: Claim, forged: Mapping[bytes, Told]) -> tuple[str, list[bytes]]:
+    def decides(self, claim: Point, forged: Mapping[bytes, Told]) -> tuple[str, list[bytes]]:
         """Return the status of a claim to which some replies are forged, and what it asked."""
         asked: list[bytes] = []
 

@@ -38,7 +38,7 @@ def test_other_points_are_refused_by_name(tmp_path: Path, points: object) -> Non
         check_worth(_course(tmp_path, "fp16_engine", points))
     assert str(raised.value) == (
         f"the cell fp16_engine has {points!r} points in solutions/02_fp16/02_fp16.ipynb, "
-        "its claims in solutions/checks/s02_fp16.py sum to 6: set the same points in both files"
+        "those of its tasks (helpers/checks/points/ and solutions/checks/, s02_fp16) sum to 6: set the same points in both"
     )
 
 
@@ -50,7 +50,7 @@ def test_a_test_cell_without_claims_is_refused(tmp_path: Path) -> None:
     course = _course(tmp_path, "fp16_engine", 6)
     path = course.source(STEP)
     path.write_text(path.read_text().replace('"fp16_speed"', '"a_cell_of_mine"'))
-    with pytest.raises(InputError, match="the cell a_cell_of_mine has 5 points in .*, its claims in .* sum to 0"):
+    with pytest.raises(InputError, match="the cell a_cell_of_mine has 5 points in .*, those of its tasks .* sum to 0"):
         check_worth(course)
 
 

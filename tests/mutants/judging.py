@@ -10,7 +10,7 @@ from pathlib import Path
 
 from helpers.course.steps import CELLS
 from helpers.tools.files import read_json
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 from tests.mutants.source import todo_cells
 from tests.submissions.bank import ROOT, Entry, notebook_cells, patched_cells
 from tests.submissions.execution import Outcome, run_all, run_entry
@@ -55,7 +55,7 @@ def test_cells_after(step: str, cell: str) -> list[str]:
     """Return the test cells with claims that come after a TODO cell of the step, in order."""
     names = [found.metadata.get("nbgrader", {}).get("grade_id") for found in notebook_cells(step)]
     later = names[names.index(cell) :]
-    return [name for name in later if name in CELLS and claims_of(name)]
+    return [name for name in later if name in CELLS and points_of(name)]
 
 
 def rounds(step: str, cell: str) -> list[tuple[str, ...]]:

@@ -11,7 +11,7 @@ from nbgrader.preprocessors import ClearSolutions
 
 from helpers.course.steps import CELLS, GRADED
 from helpers.engine.backend import API, ENGINE
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent
@@ -56,7 +56,7 @@ class Entry:
     @property
     def graded(self) -> tuple[str, ...]:
         """The test cells to run; none that a person grades."""
-        return self.cells or tuple(cell for cell, about in CELLS.items() if about.step == self.step and claims_of(cell))
+        return self.cells or tuple(cell for cell, about in CELLS.items() if about.step == self.step and points_of(cell))
 
     @property
     def timed(self) -> bool:

@@ -25,7 +25,7 @@ from helpers.engine.backend import API, ENGINE
 from helpers.tools.cells import as_python
 from helpers.toys.networks import tiny_onnx
 from solutions.checks import s03_dynamic
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 from solutions.checks.core.record import read_record
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
@@ -276,7 +276,7 @@ def _test_cell(entry: Entry, source: str, grade_id: str, namespace: dict[str, An
         outcome.died = f"the test cell {grade_id} failed: {failed}"
         return
     outcome.claims |= {name: found for name, found in _decided(record.parent).items() if found["cell"] == grade_id}
-    assert len(read_record(record).results) == len(claims_of(grade_id))
+    assert len(read_record(record).results) == len(points_of(grade_id))
 
 
 def _execute(source: str, name: str, namespace: dict[str, Any], errors: list[str]) -> str | None:

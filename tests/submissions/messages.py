@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers.course.steps import CELLS, GRADED
 from helpers.tools.files import atomic_write
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 
 _HEAD = """# Every message a check can give
 
@@ -45,7 +45,7 @@ def claims_without_message(figures: dict[str, Any]) -> list[str]:
     lost = {name for row in figures["entries"] if row["kind"] == "wrong" for name in row["lost"]}
     ran = {row["step"] for row in figures["entries"]}
     cells = [cell for cell, about in CELLS.items() if about.step in ran]
-    return [claim.name for cell in cells for claim in claims_of(cell) if claim.name not in lost]
+    return [claim.name for cell in cells for claim in points_of(cell) if claim.name not in lost]
 
 
 def write_messages(document: str | Path, figures: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.course.steps import CELLS
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 from solutions.checks.core.seed import SEED_VARIABLE
 from tests.submissions import bank, execution
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
@@ -32,7 +32,7 @@ def test_the_bank_is_as_large_as_promised() -> None:
 def test_each_patch_fits_its_notebook_and_names_claims_of_its_cells(entry: Entry) -> None:
     for cell in patched_cells(entry):
         compile(cell.source, entry.title, "exec")
-    decided = {claim.name for cell in entry.graded for claim in claims_of(cell)}
+    decided = {claim.name for cell in entry.graded for claim in points_of(cell)}
     assert set(entry.loses or ()) <= decided
 
 
@@ -74,7 +74,7 @@ def test_an_entry_for_an_api_that_there_is_not_is_refused(tmp_path: Path, monkey
 
 def test_every_claim_is_lost_by_a_wrong_submission() -> None:
     lost = {name for entry in BANK if entry.kind == "wrong" for name in entry.loses}
-    assert [claim.name for cell in CELLS for claim in claims_of(cell) if claim.name not in lost] == []
+    assert [claim.name for cell in CELLS for claim in points_of(cell) if claim.name not in lost] == []
 
 
 @pytest.mark.slow

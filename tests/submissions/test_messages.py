@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.course.steps import CELLS, GRADED
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 from tests.submissions.bank import ROOT
 from tests.submissions.messages import claims_without_message, messages, write_messages
 
@@ -56,14 +56,14 @@ def test_the_page_is_what_a_run_of_the_whole_bank_writes(tmp_path: Path) -> None
 
 
 def test_only_claims_of_steps_that_ran_can_lack_a_message() -> None:
-    claims = [claim.name for cell, about in CELLS.items() if about.step == "13_compilers" for claim in claims_of(cell)]
+    claims = [claim.name for cell, about in CELLS.items() if about.step == "13_compilers" for claim in points_of(cell)]
     assert claims_without_message(_figures("13_compilers", claims[0])) == claims[1:]
 
 
 def test_the_page_has_every_claim_of_every_step() -> None:
     text = PAGE.read_text()
     assert [step for step in GRADED if f"## {step}\n" not in text] == []
-    assert [claim.name for cell in CELLS for claim in claims_of(cell) if f"| `{claim.name}` |" not in text] == []
+    assert [claim.name for cell in CELLS for claim in points_of(cell) if f"| `{claim.name}` |" not in text] == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/threat-model-claims.md: the claims that rest on what the student's side says of itself.
+"""Writes the tables of docs/threat-model-claims.md: the points that rest on what the student's side says of itself.
 
 python -m tests.tools.evidence_page
 """
@@ -6,17 +6,18 @@ python -m tests.tools.evidence_page
 import re
 from pathlib import Path
 
+from helpers.checks.points.task import Point
 from helpers.course.steps import BONUS, CELLS
-from solutions.checks.core.claim import Claim, claims_of
+from solutions.checks.core.asked import points_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "threat-model-claims.md"
 _BETWEEN = re.compile(r"(<!-- made by python -m tests.tools.evidence_page -->\n).*?(<!-- end -->\n)", re.S)
 
 
-def reported(bonus: bool) -> list[Claim]:
-    """Return the claims that rest on a report, in whole or in part: of the optional steps, or of the 100 points."""
+def reported(bonus: bool) -> list[Point]:
+    """Return the points that rest on a report: of the optional steps, or of the 100 points."""
     cells = [name for name, cell in CELLS.items() if (cell.criterion == BONUS) == bonus]
-    return [claim for cell in cells for claim in claims_of(cell) if claim.self_reported]
+    return [point for cell in cells for point in points_of(cell) if point.reported]
 
 
 def section() -> str:
@@ -24,12 +25,12 @@ def section() -> str:
     return "\n".join(_table(title, reported(bonus)) for title, bonus in (("of the 100", False), ("of the bonus", True)))
 
 
-def _table(title: str, claims: list[Claim]) -> str:
-    total = sum(claim.self_reported for claim in claims)
-    rows = [f"| {one.name} | {one.points:g} | {one.self_reported:g} | {one.reported.reason} |" for one in claims]
+def _table(title: str, points: list[Point]) -> str:
+    total = sum(point.worth for point in points)
+    rows = [f"| {one.name} | {one.worth:g} | {one.reported} |" for one in points]
     head = [
-        "| claim | points | of them reported | what the student's side says, and why nobody else can |",
-        "|---|---|---|---|",
+        "| point | worth | what the student's side says, and why nobody else can |",
+        "|---|---|---|",
     ]
     return "\n".join(["", f"**{total:g} points {title}**", "", *head, *rows, ""])
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import nbformat
 
+from helpers.checks.points.task import Point
 from helpers.course.steps import CELLS, STEPS
 from helpers.tools.files import atomic_write
-from solutions.checks.core.claim import Claim, claims_of
+from solutions.checks.core.asked import points_of
 from tests.submissions.bank import Entry, load_bank
 from tests.submissions.classroom import handed_in
 
@@ -64,32 +65,32 @@ def hand_in(students: list[Student], folder: Path) -> None:
 
 
 def kept(entry: Entry) -> set[str]:
-    """Return the claims that an entry keeps."""
+    """Return the points that an entry keeps."""
     if entry.kind == "skeleton":
         return set()
-    return {claim.name for claim in _claims(entry.step)} - set(entry.loses or ())
+    return {point.name for point in _points_of(entry.step)} - set(entry.loses or ())
 
 
 def _points(entry: Entry) -> dict[str, float]:
-    found = {cell: 0.0 for cell, about in CELLS.items() if about.step == entry.step and claims_of(cell)}
-    for claim in _claims(entry.step):
-        found[claim.cell] += claim.points if claim.name in kept(entry) else 0.0
+    found = {cell: 0.0 for cell, about in CELLS.items() if about.step == entry.step and points_of(cell)}
+    for point in _points_of(entry.step):
+        found[point.cell] += point.worth if point.name in kept(entry) else 0.0
     return {cell: round(points, 2) for cell, points in found.items()}
 
 
 def _predictable() -> Iterator[Entry]:
-    """Yield the entries of cheap steps that run the whole step, and lose each claim that they lose wholly."""
+    """Yield the entries of cheap steps that run the whole step, and lose each point that they lose wholly."""
     for step in CHEAP:
-        partly = {claim.name for claim in _claims(step) if not _whole(claim)}
+        partly = {point.name for point in _points_of(step) if not _whole(point)}
         for entry in load_bank(step):
             if not entry.cells and partly.isdisjoint(entry.loses or ()):
                 yield entry
 
 
-def _claims(step: str) -> list[Claim]:
-    return [claim for cell, about in CELLS.items() if about.step == step for claim in claims_of(cell)]
+def _points_of(step: str) -> list[Point]:
+    return [point for cell, about in CELLS.items() if about.step == step for point in points_of(cell)]
 
 
-def _whole(claim: Claim) -> bool:
-    """Return whether a claim gives all its points or none."""
-    return claim.reported is None and inspect.signature(claim.judge).return_annotation in (str, "str")
+def _whole(point: Point) -> bool:
+    """Return whether a point is earned wholly or not at all."""
+    return inspect.signature(point.asked).return_annotation in (str, "str")

@@ -20,14 +20,14 @@ _CHANGED_STEP, _CHANGED_CLAIM = "05_inference", "inference.batches"
 _CHANGE = """
 
 from helpers.checks.missed import Missed
-from solutions.checks.core.claim import _CLAIMS
+from helpers.checks.points.s05_inference import TASKS
 
 
 def _stricter(case):
     raise Missed("more than it was", "what it was", "look at the task again")
 
 
-_CLAIMS["inference.batches"] = replace(_CLAIMS["inference.batches"], judge=_stricter)
+next(point for task in TASKS for point in task.points if point.name == "inference.batches").in_grading(_stricter)
 """
 
 
@@ -119,7 +119,7 @@ def regraded(group: Class) -> dict[str, Any]:
     for name in ("helpers", "trtcpu", "trtlab", "solutions", "datasets"):
         shutil.copytree(ROOT / name, code / name, ignore=shutil.ignore_patterns("__pycache__"))
     check = code / "solutions" / "checks" / f"s{_CHANGED_STEP}.py"
-    check.write_text(f"from dataclasses import replace\n\n{check.read_text()}{_CHANGE}")
+    check.write_text(f"{check.read_text()}{_CHANGE}")
     options = ("--diff", "--steps", _CHANGED_STEP, "--jobs", "2")
     with Run(root, options, "solutions.grading.regrade", code) as run:
         run.ended()

@@ -1,7 +1,7 @@
 """The class of `make class-test`: the same one each time, and predictable."""
 
 from helpers.course.steps import CELLS, STEPS
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 from tests.whole_class.generator import STUDENTS, generated
 
 
@@ -16,8 +16,8 @@ def test_the_class_of_a_seed_is_always_the_same_and_three_hand_in_everything() -
 def test_points_are_foretold_for_every_cell_and_never_more_than_it_is_worth() -> None:
     for student in generated():
         for step, cells in student.points.items():
-            assert set(cells) == {name for name, about in CELLS.items() if about.step == step and claims_of(name)}
-            worth = {name: sum(claim.points for claim in claims_of(name)) for name in cells}
+            assert set(cells) == {name for name, about in CELLS.items() if about.step == step and points_of(name)}
+            worth = {name: sum(point.worth for point in points_of(name)) for name in cells}
             full = student.steps[step].kind in ("solution", "right")
             assert all(cells[name] <= worth[name] + 1e-9 for name in cells)
             assert not full or all(abs(cells[name] - worth[name]) < 1e-9 for name in cells)

@@ -9,7 +9,7 @@ from helpers.checks.card import Card, Line, show
 from helpers.checks.feedback.progress import remember
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import VISIBLE_SEED, Case
-from helpers.checks.points.point import Check
+from helpers.checks.points.task import Task
 from helpers.checks.probes.student import Student
 
 
@@ -21,34 +21,34 @@ class NotYet(Exception):
         return [f"NotYet: {self}"]
 
 
-def visible(name: str, check: Check) -> Callable[..., None]:
-    """Return the function `name` that students call with what `check.takes` names.
+def visible(name: str, task: Task) -> Callable[..., None]:
+    """Return the function `name` that students call with what `task.takes` names.
 
     It shows the card, remembers the outcome for `feedback.progress()`, and raises NotYet where a point was missed.
-    While nbgrader grades it does nothing: the hidden claims decide there, and the time is theirs.
+    While nbgrader grades it does nothing: the grader asks there, and the time is theirs.
     """
 
     def run(*given: Any) -> None:
         if os.environ.get("NBGRADER_EXECUTION") == "autograde":
             return
-        if len(given) != len(check.takes):
-            raise TypeError(f"feedback.{name}({', '.join(check.takes)}) takes {len(check.takes)}, not {len(given)}")
+        if len(given) != len(task.takes):
+            raise TypeError(f"feedback.{name}({', '.join(task.takes)}) takes {len(task.takes)}, not {len(given)}")
         notebook = sys._getframe(1).f_globals  # what the cell sees: its other names, and the cells run so far
-        card = judged(check, Student.in_process({**notebook, **dict(zip(check.takes, given, strict=True))}))
+        card = judged(task, Student.in_process({**notebook, **dict(zip(task.takes, given, strict=True))}))
         show(card)
-        remember(check.step, name, card.ok)
+        remember(task.step, name, card.ok)
         if not card.ok:
             raise NotYet(_summary(card)) from None
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"Check {', '.join(check.takes) or 'the files'}: " + "; ".join(p.title for p in check.points) + "."
+    run.__doc__ = f"Check {', '.join(task.takes) or 'the files'}: " + "; ".join(p.title for p in task.visible) + "."
     return run
 
 
-def judged(check: Check, student: Student) -> Card:
+def judged(task: Task, student: Student) -> Card:
     """Return the card of a check. What was missed for a reason that an earlier point gave is not said again."""
-    case, card, said = Case(student, VISIBLE_SEED), Card(check.title), set()
-    for point in check.points:
+    case, card, said = Case(student, VISIBLE_SEED), Card(task.title), set()
+    for point in task.visible:
         try:
             card.lines.append(Line(True, point.title, point(case)))
         except Missed as missed:

@@ -14,7 +14,7 @@ What only the grader can know is declared in solutions/checks, in the same form:
     def measured_loss(case: Case) -> str: ...
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from helpers.checks.missed import Missed
@@ -34,6 +34,22 @@ class Earned:
 Judge = Callable[[Case], str | Earned]
 
 
+def shared(parts: Sequence[Callable[[], str | Earned]]) -> Earned:
+    """Run the parts of a point: each earns the same share, and the first thing that one missed is told."""
+    found = [_part(judge) for judge in parts]
+    missed = next((part.missed for part in found if part.missed), None)
+    evidence = "; ".join(part.evidence for part in found if part.evidence)
+    return Earned(sum(part.share for part in found) / len(found), evidence, missed)
+
+
+def _part(judge: Callable[[], str | Earned]) -> Earned:
+    try:
+        outcome = judge()
+    except Missed as missed:
+        return Earned(0.0, "", missed)
+    return outcome if isinstance(outcome, Earned) else Earned(1.0, outcome)
+
+
 @dataclass(eq=False)
 class Point:
     """One thing that is asked, as it is declared.
@@ -46,6 +62,7 @@ class Point:
     worth: float
     title: str
     judge: Judge
+    cell: str = ""
     visible: bool = True
     reported: str = ""
     graded: Judge | None = None
@@ -57,6 +74,11 @@ class Point:
             Missed: the work does not do it.
         """
         return self.judge(case)
+
+    @property
+    def asked(self) -> Judge:
+        """The predicate that the grader asks."""
+        return self.graded or self.judge
 
     def in_grading(self, judge: Judge) -> Judge:
         """Have the grader ask `judge` for this point, in place of the visible predicate."""
@@ -92,11 +114,11 @@ class Task:
 
     def point(self, name: str, worth: float, title: str, reported: str = "") -> Callable[[Judge], Point]:
         """Make the decorated predicate a point that the visible check asks too."""
-        return lambda judge: self._add(Point(name, worth, title, judge, reported=reported))
+        return lambda judge: self._add(Point(name, worth, title, judge, self.cell, reported=reported))
 
     def hidden(self, name: str, worth: float, title: str, reported: str = "") -> Callable[[Judge], Point]:
         """Make the decorated predicate a point that only the grader asks."""
-        return lambda judge: self._add(Point(name, worth, title, judge, visible=False, reported=reported))
+        return lambda judge: self._add(Point(name, worth, title, judge, self.cell, False, reported))
 
     def _add(self, point: Point) -> Point:
         if any(point.name == known.name for known in self.points):

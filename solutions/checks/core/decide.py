@@ -1,20 +1,20 @@
-"""Decides a test cell: runs its claims against the submission, writes the record, shows it, gives the points."""
+"""Decides a test cell: asks its points of the submission, writes the record, shows it, gives the points."""
 
 import errno
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from helpers.checks.card import show
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
+from helpers.checks.points.task import Earned, Point
 from helpers.checks.probes.loads import LoadError
 from helpers.checks.probes.student import Student
 from helpers.course.steps import CELLS
 from helpers.engine.backend import API, DEVICE
-from solutions.checks.core.claim import Claim, Earned, claims_of
+from solutions.checks.core.asked import points_of
 from solutions.checks.core.record import NO_SANDBOX, ClaimResult, Record
 from solutions.checks.core.seed import cell_seed
 
@@ -24,25 +24,24 @@ def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
 
     A stranger's is decided by the judge (solutions/grading/judge), a process that the notebook's code cannot reach.
     """
-    record = run_claims(cell, Case(Student.in_process(namespace), cell_seed(cell)))
+    record = run_points(cell, Case(Student.in_process(namespace), cell_seed(cell)))
     show(record.card())
     return record.earned
 
 
-def run_claims(cell: str, case: Case, sandbox: str = NO_SANDBOX) -> Record:
-    """Decide the claims of `cell` one by one; the record on disk grows with each, and names the sandbox."""
-    claims = claims_of(cell)
-    belongs = CELLS[cell]
-    points = sum(claim.points for claim in claims)
-    record = Record(cell, belongs.step, belongs.criterion, DEVICE, points, api=API, sandbox=sandbox)
-    for claim in claims:
-        record.results.append(decide(claim, case))
+def run_points(cell: str, case: Case, sandbox: str = NO_SANDBOX) -> Record:
+    """Decide the points of `cell` one by one; the record on disk grows with each, and names the sandbox."""
+    points, belongs = points_of(cell), CELLS[cell]
+    worth = sum(point.worth for point in points)
+    record = Record(cell, belongs.step, belongs.criterion, DEVICE, worth, api=API, sandbox=sandbox)
+    for point in points:
+        record.results.append(decide(point, case))
         record.write()
     return record
 
 
-def decide(claim: Claim, case: Case) -> ClaimResult:
-    """Run one claim. Missed loses it; any other exception is our own mistake and says so.
+def decide(point: Point, case: Case) -> ClaimResult:
+    """Ask one point. Missed loses it; any other exception is our own mistake and says so.
 
     Raises:
         OSError, InputError: the disk is full, for which no submission pays.
@@ -50,10 +49,11 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
     started = time.perf_counter()
     earned, evidence, missed, status = 0.0, "", None, "lost"
     try:
-        outcome = _with_report(claim, claim.judge(case), case)
+        outcome = point.asked(case)
+        outcome = outcome if isinstance(outcome, Earned) else Earned(1.0, outcome)
         evidence, missed = outcome.evidence, outcome.missed
         share = min(1.0, max(0.0, outcome.share))
-        earned = round(share * claim.points, 2)
+        earned = round(share * point.worth, 2)
         status = "kept" if share == 1 else "partial" if share > 0 else "lost"
     except Missed as found:
         missed = found
@@ -70,15 +70,4 @@ def decide(claim: Claim, case: Case) -> ClaimResult:
     if missed is not None:
         said = {"expected": missed.expected, "found": missed.found, "try_this": missed.try_this}
     seconds = round(time.perf_counter() - started, 3)
-    return ClaimResult(claim.name, claim.title, claim.points, earned, status, evidence, said, seconds)
-
-
-def _with_report(claim: Claim, outcome: str | Earned, case: Case) -> Earned:
-    """Return what a claim earns; what only the student's side can tell costs no more than its share."""
-    found = outcome if isinstance(outcome, Earned) else Earned(1.0, outcome)
-    if claim.reported is None or claim.reported.judge is None or found.share <= 0:
-        return found
-    try:
-        return replace(found, evidence=f"{found.evidence}; {claim.reported.judge(case)}")
-    except Missed as missed:
-        return Earned(found.share * (1 - claim.reported.share), found.evidence, found.missed or missed)
+    return ClaimResult(point.name, point.title, point.worth, earned, status, evidence, said, seconds)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from scipy import stats
 
 from helpers.checks.missed import Missed
-from solutions.checks.core.claim import Earned
+from helpers.checks.points.task import Earned
 from solutions.checks.trusted.stillness import still
 
 Turn = Callable[[int], float]
 """Runs something so many times, one after the other; returns the median seconds of an execution."""
 
 FULL, NONE = 0.9, 0.6
-_FEWEST_PAIRS, _LEAST_PAIRS, _MOST_PAIRS = 3, 5, 20
+_LEAST_PAIRS, _MOST_PAIRS = 5, 20
 _NARROW = 0.05
 _PAIR_SECONDS = 0.4
 
@@ -54,16 +54,14 @@ def timed(function: Callable[[], object]) -> Turn:
 def compare_speed(ours: Turn, other: Turn, bounds: tuple[float, ...] = (NONE, FULL)) -> Ratio:
     """Return how many times as fast `ours` is as `other`.
 
-    Three pairs do where their median lies clear above every bound and none far below. Else at least five, and more
-    until the interval is within 5 % either way, or lies clear of every bound, or the mean is so far above them all that
-    its upper end must be too. In each pair the two take turns in alternating order, so that a disturbance or a warming
-    processor hits both.
+    Five pairs at least, and more until the interval is within 5 % either way or clear of every bound. In each pair the
+    two take turns in alternating order, so that a disturbance or a warming processor hits both.
     """
     logs: list[float] = []
     with still():
         executions = _executions(other)
         ours(executions)
-        while len(logs) < _MOST_PAIRS and not _settled(logs, bounds):
+        while len(logs) < _LEAST_PAIRS or (len(logs) < _MOST_PAIRS and not _settled(logs, bounds)):
             first, second = (ours, other) if len(logs) % 2 else (other, ours)
             times = {id(turn): turn(executions) for turn in (first, second)}
             logs.append(math.log(times[id(other)] / times[id(ours)]))
@@ -72,14 +70,8 @@ def compare_speed(ours: Turn, other: Turn, bounds: tuple[float, ...] = (NONE, FU
 
 
 def _settled(logs: list[float], bounds: tuple[float, ...]) -> bool:
-    if len(logs) < _FEWEST_PAIRS:
-        return False
-    highest = math.log(max(bounds))
-    if len(logs) < _LEAST_PAIRS:
-        return statistics.median(logs) >= highest + _NARROW and min(logs) >= highest - _NARROW
     mean, half = statistics.fmean(logs), _half_width(logs)
-    clear = not any(mean - half <= math.log(bound) <= mean + half for bound in bounds)
-    return half <= _NARROW or clear or mean >= highest + _NARROW
+    return half <= _NARROW or not any(mean - half <= math.log(bound) <= mean + half for bound in bounds)
 
 
 def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:

@@ -10,7 +10,7 @@ from helpers.checks.probes.student import Student
 from helpers.course.steps import BY_NAME
 from helpers.data.datasets import load_dataset
 from helpers.engine.backend import API, DEVICE, ENGINE, load_ahead
-from solutions.checks.core.decide import run_claims
+from solutions.checks.core.decide import run_points
 from solutions.checks.core.seed import cell_seed
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import prepare
@@ -38,7 +38,7 @@ def _offers() -> dict[str, Any]:
 
 
 def _decide(cell: str, student: Student, sandbox: str) -> None:
-    run_claims(cell, Case(student, cell_seed(cell)), sandbox)
+    run_points(cell, Case(student, cell_seed(cell)), sandbox)
 
 
 if __name__ == "__main__":
