@@ -1,7 +1,7 @@
 """Lays out a step: its entry in the table, and the files of templates/ with its names in them.
 
-What the templates hold is an example: one task, one point, one claim, a wrong and a right solution. Function,
-grade_ids, visible check and claim are named after the step, since the course has each of these names once.
+What the templates hold is an example: one task with one point, a wrong and a right solution. Function, grade_ids,
+visible check and point are named after the step, since the course has each of these names once.
 """
 
 import re
@@ -17,7 +17,6 @@ FILES = {
     "notebook.ipynb": "solutions/$name/$name.ipynb",
     "picture.svg": "solutions/$name/$word.svg",
     "points.py": "helpers/checks/points/s$name.py",
-    "claims.py": "solutions/checks/s$name.py",
     "bank.yaml": "tests/submissions/$name.yaml",
 }
 """The templates, and where each is written."""
