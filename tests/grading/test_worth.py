@@ -38,7 +38,8 @@ def test_other_points_are_refused_by_name(tmp_path: Path, points: object) -> Non
         check_worth(_course(tmp_path, "fp16_engine", points))
     assert str(raised.value) == (
         f"the cell fp16_engine has {points!r} points in solutions/02_fp16/02_fp16.ipynb, "
-        "those of its tasks (helpers/checks/points/ and solutions/checks/, s02_fp16) sum to 6: set the same points in both"
+        "those of its tasks (helpers/checks/points/ and solutions/checks/, s02_fp16) sum to 6: "
+        "set the same points in both"
     )
 
 
