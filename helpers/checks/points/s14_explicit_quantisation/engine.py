@@ -1,63 +1,99 @@
-"""build_explicit(onnx_path, engine_path): an INT8 engine of a model that says itself what is rounded."""
+"""build_explicit(onnx_path, engine_path), and what it leaves of the lab's model: resnet50_qdq.*, explicit.json."""
 
 from helpers.checks.missed import Missed
 from helpers.checks.points import builders
+from helpers.checks.points.builder import Builder
 from helpers.checks.points.case import Case
-from helpers.checks.points.point import point
-from helpers.checks.points.s09_mixed_precision.engine import precisions_of
-from helpers.checks.points.s14_explicit_quantisation.networks import CONVOLUTIONS, explicit_network
-from helpers.checks.probes.builds import BuiltEngine, build_engine, failing_build
-from helpers.course.settings import PROFILE_BATCHES
+from helpers.checks.points.files import json_of, needed
+from helpers.checks.points.pure import agree
+from helpers.checks.points.s04_int8.calibration import CACHE, read_scales
+from helpers.checks.points.s14_explicit_quantisation.networks import explicit_network
+from helpers.checks.points.s14_explicit_quantisation.reading import (
+    read_model,
+    read_quantised,
+    same_without_pairs,
+    scale_is_right,
+    skip_branches,
+    weighted_layers,
+)
+from helpers.checks.points.task import Task
+from helpers.course.settings import ONNX_FILE, PROFILE_BATCHES
 from helpers.engine.backend import ENGINE, trt
 
-FUNCTION = "build_explicit"
-BATCHES = PROFILE_BATCHES
 TYPED = hasattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED")
 """Whether this TensorRT can be told to take every type from the model; 8.6 cannot."""
 
-_PRECISIONS = ("FP16", "BF16", "INT8")
+BUILD = Builder("build_explicit", "qdq", PROFILE_BATCHES, explicit_network)
+BUILDING = Task("qdq_engine", check="check_explicit_engine", takes=(BUILD.function,))
+RESULTS = Task("qdq_results", check="check_explicit_results")
+
+FILE, PLAN, RECORD = "resnet50_qdq.onnx", "resnet50_qdq.engine", "explicit.json"
+AGAIN = "run the cells of the last task in order"
+
+BUILD.ask(BUILDING, plan=0.15, written=0.1, profile=0.2, failures=0.2)
 
 
-def built(case: Case) -> BuiltEngine:
-    """Return what `build_engine` answers for the case's model."""
-    return case.call(build_engine, function=FUNCTION, onnx=explicit_network(case)).require(FUNCTION)
-
-
-@point("A serialized engine is returned and written to engine_path")
-def plan(case: Case) -> str:
-    return builders.returned_and_written(built(case), FUNCTION)
-
-
-@point("The profile is (1, 8, 32)")
-def profile(case: Case) -> str:
-    return builders.profile_is(builders.plan_of(built(case), FUNCTION), BATCHES)
-
-
-@point("The model alone says what is rounded: no calibrator, and no more flags than this TensorRT needs")
+@BUILDING.point("qdq.typed", 0.3, "The model alone says what is rounded: strong types, or else INT8 allowed")
 def typed(case: Case) -> str:
-    found = built(case)
-    asked = builders.asked_for(found)
-    if asked["calibrator"]:
-        raise Missed("no calibrator", asked["calibrator"], "the scales are in the model")
-    flags = [name for name in _PRECISIONS if asked["flags"].get(name)]
-    if TYPED and not asked["strongly_typed"]:
-        advice = "create_network takes 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)"
-        raise Missed("a strongly typed network", f"one that is not; flags {flags}", advice)
-    needed = [] if TYPED else ["INT8"]
-    if flags != needed:
-        expected = f"the precision flags {needed}" if needed else "no precision flag: the types are in the model"
-        raise Missed(expected, f"{flags}", "TensorRT 8.6 wants INT8 allowed, later ones take strong types")
-    ran = precisions_of(builders.plan_of(found, FUNCTION), list(CONVOLUTIONS))
-    other = [name for name, precision in ran.items() if precision != "int8"]
-    if other and ENGINE == "cpu":
-        raise Missed("both convolutions in INT8", f"{other[0]} runs in {ran[other[0]]}", "build what the parser read")
-    return f"{'strongly typed' if TYPED else 'INT8 allowed'}; convolutions ran in {sorted(set(ran.values()))}"
+    asked = builders.asked_for(BUILD.built(case))
+    found = [name for name in ("FP16", "BF16", "INT8") if asked["flags"].get(name)]
+    found += ["a strongly typed network"] * asked["strongly_typed"] + ["a calibrator"] * bool(asked["calibrator"])
+    right = ["a strongly typed network"] if TYPED else ["INT8"]
+    if found != right:
+        advice = "TensorRT 8.6 wants the flag INT8, later ones 1 << int(NetworkDefinitionCreationFlag.STRONGLY_TYPED)"
+        raise Missed(f"a build with {right[0]} alone", " and ".join(found) or "nothing set", advice)
+    return runs_in_int8(BUILD.plan(case), "the engine")
 
 
-@point("A build that fails raises, and an earlier engine file stays", builders.FAILURES)
-def failures(case: Case) -> str:
-    model = explicit_network(case)
-    asked = {"function": FUNCTION}
-    said = [builders.refuses(case, failing_build, FUNCTION, onnx, **asked) for onnx in (None, model)]
-    builders.keeps_files(case, failing_build, FUNCTION, model, **asked)
-    return "; ".join(said)
+@BUILDING.point("qdq.detailed", 0.1, "The profiling verbosity is DETAILED", "noted when it is built: checks change it")
+def detailed(case: Case) -> str:
+    found = builders.asked_for(BUILD.built(case))["verbosity"]
+    if found != "DETAILED":
+        advice = "without it the inspector tells no layer's precision"
+        raise Missed("the profiling verbosity DETAILED on the configuration", found, advice)
+    return found
+
+
+def runs_in_int8(plan: bytes, what: str) -> str:
+    """Return evidence that convolutions run in INT8, all of them on the CPU engine."""
+    ran = builders.facts_of(plan, what)["convolutions"]
+    number, total = ran.get("int8", 0), sum(ran.values())
+    if not total or number < (total if ENGINE == "cpu" else total / 2):
+        said = f"{ran or 'layers that tell no precision'}"
+        raise Missed(f"{what}'s convolutions in INT8", said, "build what the parser read, with verbosity DETAILED")
+    return f"{number} of {total} convolutions in INT8"
+
+
+@RESULTS.point("qdq.file", 0.4, "The file is the lab's model with pairs at weighted layers and skip branches only")
+def file(case: Case) -> str:
+    original, found = read_model(needed(case, ONNX_FILE, AGAIN)), read_quantised(needed(case, FILE, AGAIN))
+    same_without_pairs(original, found)
+    layers, additions = weighted_layers(original), skip_branches(original)
+    rounded = {name: {index for node, index in found.pairs if node == name} for name in original.nodes}
+    for name, inputs in rounded.items():
+        choices = [{0, 1}] if name in layers else [{index} for index in additions.get(name, ())] or [set()]
+        if inputs not in choices:
+            wanted = " or ".join(str(sorted(choice)) for choice in choices)
+            raise Missed(f"of {name} the inputs {wanted} through pairs", f"{sorted(inputs)}", AGAIN)
+    scales = read_scales(needed(case, CACHE, AGAIN))
+    for place in found.pairs:
+        scale_is_right(found, place, layers, scales)
+    return f"{len(layers)} layers and {len(additions)} skip branches, {len(found.rounding)} Q/DQ nodes"
+
+
+@RESULTS.point("qdq.engine", 0.2, "The engine runs its convolutions in INT8, for batches 1 to 32")
+def engine(case: Case) -> str:
+    plan = needed(case, PLAN, AGAIN)
+    builders.profile_is(plan, BUILD.batches)
+    return runs_in_int8(plan, PLAN)
+
+
+@RESULTS.point("qdq.record", 0.2, "explicit.json is of these engines: the naive one has more layers")
+def record(case: Case) -> str:
+    layers, told = builders.facts_of(needed(case, PLAN, AGAIN), PLAN)["layers"], json_of(case, RECORD, AGAIN)
+    agree(told, {"layers": {"fused": layers}}, f"{RECORD}, as {PLAN} has", AGAIN)
+    naive = told["layers"].get("naive")
+    if ENGINE == "cpu" and not (isinstance(naive, int) and naive > layers):
+        expected = f"a naive engine of more layers than the {layers} of the fused one"
+        raise Missed(expected, f"{naive}", "build both models, each for itself")
+    return f"{naive} layers naive, {layers} fused"

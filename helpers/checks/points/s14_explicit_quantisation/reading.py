@@ -1,5 +1,10 @@
-"""Reads a quantised ONNX model: which inputs come through a pair of Q/DQ nodes, and what it is like without them."""
+"""Reads an ONNX model with Q/DQ pairs: which inputs come through a pair, and what the model is without them.
 
+Also what is right: the layers with stored weights, the skip branches, and a pair's scale.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,137 +13,142 @@ import onnx
 from onnx import numpy_helper
 
 from helpers.checks.missed import Missed
+from helpers.checks.points.pure import agree
 from helpers.checks.probes.loads import loads
 
-Place = tuple[str, int]
+Place = tuple[str, int]  # a node's name, and the index of one of its inputs
+
 _Q, _DQ = "QuantizeLinear", "DequantizeLinear"
-_DEFAULT_AXIS = 1
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A QuantizeLinear and the DequantizeLinear behind it.
+    """A QuantizeLinear and the DequantizeLinear behind it: the tensor that they round, the first one's scale and axis.
 
-    `tensor` is what they quantise; scales, zero points and axes are those of both. A zero point that is left away, of
-    which the type is uint8, is None.
+    `symmetric`: both have the same float32 scale and axis, and zero points of 0, int8, of the scale's shape.
     """
 
-    name: str
     tensor: str
-    scales: tuple[np.ndarray, np.ndarray]
-    zeros: tuple[np.ndarray | None, np.ndarray | None]
-    axes: tuple[int, int]
+    scale: np.ndarray
+    axis: int
+    symmetric: bool
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A model without its pairs: nodes by name as (operator, attributes, inputs, outputs); and the pairs by place."""
+    """A model without its pairs: nodes by name as [operator, inputs, outputs, attributes]; and the pairs by place.
 
-    nodes: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]]
+    `rounding` names all QuantizeLinear and DequantizeLinear nodes.
+    """
+
+    nodes: dict[str, list[Any]]
     pairs: dict[Place, Pair]
-    count: int
+    rounding: list[str]
     stored: dict[str, np.ndarray]
-    ends: tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def read_quantised(content: bytes) -> Reading:
-    """Return a reading of a serialized model; raise Missed where it is no sound ONNX model with its nodes in order."""
+    """Return a reading of a model that a student made; raise Missed where it is no sound ONNX model."""
     try:
-        _check(content)
+        return read_model(content)
     except Exception as error:  # the checker's and protobuf's errors have classes of their own
         found = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
         advice = "a node may only read what stands before it, or is stored; names are given once"
         raise Missed("an ONNX model that onnx.checker accepts", found, advice) from error
-    return read_model(content)
 
 
 def read_model(content: bytes) -> Reading:
     """Return a reading of a sound model."""
-    nodes, pairs, count, stored, ends = _pieces(content)
-    return Reading(
-        nodes={name: (kind, about, tuple(inputs), tuple(outputs)) for name, kind, about, inputs, outputs in nodes},
-        pairs={(node, index): Pair(*names, *map(tuple, both)) for node, index, names, both in pairs},
-        count=count,
-        stored=stored,
-        ends=tuple(map(tuple, ends)),
-    )
-
-
-@loads
-def _check(content: bytes) -> None:
-    onnx.checker.check_model(onnx.load_from_string(content))
+    nodes, pairs, *rest = _pieces(content)
+    return Reading(nodes, {(node, index): Pair(*pair) for node, index, pair in pairs}, *rest)
 
 
 @loads
 def _pieces(content: bytes) -> list[Any]:
     """Return what a reading is made of, as plain data."""
     model = onnx.load_from_string(content)
-    stored = _stored(model.graph)
-    producer = {name: node for node in model.graph.node for name in node.output}
-    kept = [node for node in model.graph.node if node.op_type not in (_Q, _DQ, "Constant")]
-    pairs, nodes = [], []
-    for node in kept:
-        inputs = list(node.input)
-        for index, name in enumerate(node.input):
-            if pair := _pair(producer, stored, name):
-                (_, inputs[index]), _ = pair
-                pairs.append([node.name, index, *pair])
-        attributes = str(sorted(str(about) for about in node.attribute))
-        nodes.append([node.name, node.op_type, attributes, inputs, list(node.output)])
-    count = sum(node.op_type in (_Q, _DQ) for node in model.graph.node)
-    ends = [[value.name for value in side] for side in (model.graph.input, model.graph.output)]
-    return [nodes, pairs, count, stored, ends]
+    onnx.checker.check_model(model)
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    rounding = {node.output[0]: node for node in model.graph.node if node.op_type in (_Q, _DQ)}
+    pairs, nodes = [], {}
+    for node in model.graph.node:
+        if node.output[0] not in rounding:
+            through = {index: _pair(rounding, stored, name) for index, name in enumerate(node.input)}
+            pairs += [[node.name, index, pair] for index, pair in through.items() if pair]
+            inputs = [pair[0] if (pair := through[index]) else name for index, name in enumerate(node.input)]
+            attributes = {about.name: repr(onnx.helper.get_attribute_value(about)) for about in node.attribute}
+            nodes[node.name] = [node.op_type, inputs, list(node.output), attributes]
+    return [nodes, pairs, [node.name for node in rounding.values()], stored]
 
 
-def _stored(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
-    """Return the values of initializers and of Constant nodes by name."""
-    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant":
-            value = next((about.t for about in node.attribute if about.name == "value"), None)
-            found |= {node.output[0]: numpy_helper.to_array(value)} if value is not None else {}
-    return found
-
-
-def _pair(
-    producer: dict[str, onnx.NodeProto], stored: dict[str, np.ndarray], name: str
-) -> tuple[list[str], list[list[Any]]] | None:
-    """Return the names and the numbers of the pair that makes a tensor, in `Pair`'s order; None where none does."""
-    after = producer.get(name)
-    before = producer.get(after.input[0]) if after is not None and after.op_type == _DQ else None
-    if before is None or before.op_type != _Q:
+def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarray], name: str) -> list[Any] | None:
+    """Return the fields of the Pair that makes a tensor; None where none does."""
+    after = rounding.get(name)
+    before = rounding.get(after.input[0]) if after is not None else None
+    if before is None or (before.op_type, after.op_type) != (_Q, _DQ):
         return None
-    both = before, after
-    scales = [stored.get(node.input[1], np.array(np.nan)) for node in both]
-    zeros = [stored.get(node.input[2]) if len(node.input) > 2 else None for node in both]
-    return [before.name or name, before.input[0]], [scales, zeros, [_axis(node) for node in both]]
+    (scale, zero, axis), other = (_numbers(node, stored) for node in (before, after))
+    same = all(map(np.array_equal, (scale, zero, axis), other))
+    kinds = (scale.dtype, zero.dtype, zero.shape) == (np.float32, np.int8, scale.shape)
+    return [before.input[0], scale, axis, bool(same and kinds and not zero.any())]
 
 
-def _axis(node: onnx.NodeProto) -> int:
-    return next((about.i for about in node.attribute if about.name == "axis"), _DEFAULT_AXIS)
+def _numbers(node: onnx.NodeProto, stored: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return scale, zero point and axis of a node. Without a zero point its codes are uint8."""
+    scale, zero = (stored.get(name, np.uint8(0)) for name in (*node.input, "")[1:3])
+    return np.asarray(scale), np.asarray(zero), next((about.i for about in node.attribute if about.name == "axis"), 1)
 
 
-def compare(original: Reading, found: Reading) -> None:
+def same_without_pairs(original: Reading, found: Reading) -> None:
     """Raise Missed where the quantised model without its pairs is another than the original."""
-    if found.ends != original.ends:
-        raise Missed(f"inputs and outputs {original.ends}", str(found.ends), "leave the ends of the graph alone")
-    lacking = sorted(original.nodes.keys() ^ found.nodes.keys())
-    if lacking:
-        expected = f"the {len(original.nodes)} nodes that the model had, and Q/DQ nodes"
-        raise Missed(expected, f"{lacking[0] or 'a node without a name'} is gone or new", "keep every other node")
-    for name, node in original.nodes.items():
-        _compare_node(name, node, found.nodes[name])
+    advice = "change a node's inputs alone: each reads its tensor as it is, or through one pair"
+    agree(found.nodes, original.nodes, "the model without its pairs", advice)
     for name, values in original.stored.items():
-        if name not in found.stored or not np.array_equal(found.stored[name], values):
-            advice = "the stored tensors stay as they are: QuantizeLinear reads the float weights"
-            raise Missed(f"{name} as it was stored", "another content, or none", advice)
+        if not np.array_equal(found.stored.get(name), values):
+            raise Missed(f"{name} as it was stored", "another content, or none", "Q reads the float weights")
 
 
-def _compare_node(name: str, node: tuple[Any, ...], found: tuple[Any, ...]) -> None:
-    if found == node:
-        return
-    for index, (given, taken) in enumerate(zip(node[2], found[2], strict=False)):
-        if given != taken:
-            advice = "an input is replaced by the DequantizeLinear's output, and the pair reads what the input was"
-            raise Missed(f"input {index} of {name} to be {given}, as it is or through one pair", f"{taken}", advice)
-    raise Missed(f"{name} as it was", "another operator, attribute or output", "change a node's inputs, nothing else")
+def weighted_layers(model: Reading) -> dict[str, int]:
+    """Return the layers with stored weights, and the axis of each one's output channels."""
+    return {
+        name: 0 if kind == "Conv" or attributes.get("transB") == "1" else 1
+        for name, (kind, inputs, _, attributes) in model.nodes.items()
+        if kind in ("Conv", "Gemm", "MatMul") and inputs[1] in model.stored
+    }
+
+
+def skip_branches(model: Reading) -> dict[str, set[int]]:
+    """Return the additions that a convolution's kernel can take in, and which inputs may be called the skip branch."""
+    made_by = {node[2][0]: node[0] for node in model.nodes.values()}
+    readers = Counter(name for node in model.nodes.values() for name in node[1])
+    absorbed = {name for name, kind in made_by.items() if kind == "Conv" and readers[name] == 1}
+    return {
+        name: {index for index in (0, 1) if inputs[1 - index] in absorbed}
+        for name, (kind, inputs, _, _) in model.nodes.items()
+        if kind == "Add" and absorbed & {*inputs} and not model.stored.keys() & {*inputs}
+    }
+
+
+def scale_is_right(found: Reading, place: Place, axes: Mapping[str, int], scales: Mapping[str, float]) -> None:
+    """Raise Missed where a pair has another scale: weights per channel along `axes`, activations from `scales`."""
+    tensor, axis = found.pairs[place].tensor, axes.get(place[0])
+    if (values := found.stored.get(tensor)) is None:
+        right = np.float32(scales.get(tensor, np.nan))
+        return pair_is(found, place, right, None, "the given scale, neither times 127 nor over it")
+    largest = np.abs(values).max(axis=tuple(one for one in range(values.ndim) if one != axis))
+    return pair_is(found, place, largest / 127, axis, "quantize_weights along channel_axis(node), in both nodes")
+
+
+def pair_is(found: Reading, place: Place, right: np.ndarray, axis: int | None, advice: str) -> None:
+    """Raise Missed where a place has no pair, or one with another scale or axis; where `right` is 0, any is right."""
+    pair, where = found.pairs.get(place), f"input {place[1]} of {place[0]}"
+    if pair is None:
+        raise Missed(f"QuantizeLinear, then DequantizeLinear, at {where}", "no such pair", advice)
+    if not pair.symmetric:
+        expected = f"a float32 scale and zero points of 0, int8, of its shape, in both nodes of {pair.tensor}'s pair"
+        raise Missed(expected, "others, or none", "without a zero point the codes are unsigned, and TensorRT refuses")
+    scale, right = pair.scale.ravel(), right.ravel()
+    scale = np.where(right > 0, scale, right) if scale.size == right.size else scale
+    agree(scale.tolist(), right.tolist(), f"the scale of {pair.tensor}, {where}", advice, rtol=1e-4)
+    if axis is not None and pair.axis != axis:
+        raise Missed(f"axis {axis} for the pair of {pair.tensor}, {where}", f"axis {pair.axis}", advice)
