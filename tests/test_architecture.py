@@ -53,7 +53,9 @@ FLOORS = {
         *("__init__", "frames", "codec", "schema", "channel", "loads", "capture", "images", "image_folders"),
         *("listings", "onnx_files", "encoders", "answer", "timed_calls", "builds", "student", "serve"),
     ),
-    "helpers.checks.points": ("__init__", "case", "files", "point", "builders", *STEPS, "rooms"),
+    "helpers.checks.points": (
+        *("__init__", "case", "files", "point", "task", "pure", "timed", "builders", "builder", *STEPS, "rooms"),
+    ),
     "solutions": ("__init__", "sandbox", "checks", "grading"),
     "trtlab": (
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
@@ -62,7 +64,8 @@ FLOORS = {
     "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
     "solutions.checks.trusted": (
         *("__init__", "solution_cells", "stages", "stillness", "speed", "plans", "same_tensors", "report_runs"),
-        *("engine_speed", "reference_images", "reference_measurements", "reference_accuracy", "reference", "workspace"),
+        *("engine_speed", "reference_images", "reference_measurements", "reference_accuracy", "reference", "builder"),
+        "workspace",
     ),
 }
 

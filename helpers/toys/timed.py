@@ -80,10 +80,14 @@ class TimedModel:
         self._ended = (self._calls[-1:], 1)
         return output
 
+    @property
+    def done_s(self) -> float:
+        """When the work of every call made so far is done."""
+        return self._ready[-1] if self._ready else 0.0
+
     def synchronize(self) -> None:
         """Wait until the work of every call made so far is done."""
-        if self._ready:
-            self._clock.wait_until(self._ready[-1])
+        self._clock.wait_until(self.done_s)
         self._waits.append(len(self._calls))
         end, waited = self._clock.now(), []
         for call in reversed(self._calls):
