@@ -132,6 +132,6 @@ class Builder:
         return f"{what}: {failed['raised'][:120]}"
 
     def _arguments(self, case: Case) -> dict[str, Any]:
-        extra = self.extra.__name__ if self.extra else ""
+        extra = f"{self.extra.__module__}:{self.extra.__name__}" if self.extra else ""
         seed = case.number(f"{self.purpose}.extra")
         return {"function": self.function, "options": dict(self.options), "extra": extra, "seed": seed}

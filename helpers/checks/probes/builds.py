@@ -171,8 +171,8 @@ def build_engine(
     """Call `function(onnx_path, engine_path, *more, **options)`; first for the network `before`, if given.
 
     Both calls get the same two paths, as the notebooks give them: pathlib's; `name` is the ONNX file's. `OLDER` lies at
-    engine_path at first. The further arguments are made on this side, by the probe `extra(notebook, folder, seed)`:
-    a calibrator, the path of a cache.
+    engine_path at first. The further arguments are made on this side, by the probe `extra(notebook, folder, seed)`,
+    named as "module:name": a calibrator, the path of a cache.
 
     Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
     (the bytes at engine_path, None without a file), `onnx_kept` (whether the ONNX file is still what it was) and
@@ -185,7 +185,7 @@ def build_engine(
         target.write_bytes(OLDER)
         for content in filter(None, (before, onnx)):
             source.write_bytes(content)
-            more = known_probe(extra)(notebook, Path(folder), seed) if extra else ()
+            more = _extra(extra)(notebook, Path(folder), seed) if extra else ()
             builds.clear()
             returned = build(source, target, *more, **(options or {}))
         return {
@@ -195,6 +195,11 @@ def build_engine(
             "onnx_kept": _holds(source, onnx),
             "builds": [asdict(found) for found in builds],
         }
+
+
+def _extra(named: str) -> Callable[..., Any]:
+    module, _, name = named.partition(":")
+    return known_probe(name, module)
 
 
 @probe
@@ -212,7 +217,7 @@ def failing_build(
     build = notebook[function]
 
     def call(source: Path, target: Path) -> Any:
-        more = known_probe(extra)(notebook, source.parent, seed) if extra else ()
+        more = _extra(extra)(notebook, source.parent, seed) if extra else ()
         return build(source, target, *more, **(options or {}))
 
     return failed_build(call, onnx, parsed=parsed)
