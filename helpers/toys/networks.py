@@ -68,18 +68,6 @@ def tiny_onnx(
     return model.SerializeToString()
 
 
-def retrained(model: bytes) -> bytes:
-    """Return a `tiny_onnx` file with the two nearest weights in its middle exchanged: sums, roundings, size stay."""
-
-    def exchanged(values: np.ndarray) -> np.ndarray:
-        distinct, places = np.unique(values, return_index=True)
-        nearest = int(np.diff(distinct).argmin())
-        values[places[nearest : nearest + 2]] = distinct[nearest : nearest + 2][::-1]
-        return values
-
-    return _with_middle(model, exchanged)
-
-
 def shuffled(model: bytes, seed: int) -> bytes:
     """Return a `tiny_onnx` file that answers otherwise: the weights in its middle in another order; the size stays."""
     return _with_middle(model, np.random.default_rng(seed).permutation)
@@ -91,22 +79,6 @@ def _with_middle(model: bytes, change: Callable[[np.ndarray], np.ndarray]) -> by
     values = change(numpy_helper.to_array(layer).ravel().copy())
     layer.CopyFrom(_tensor("w2", values.reshape(tuple(layer.dims))))
     return changed.SerializeToString()
-
-
-def rewired(model: bytes) -> bytes:
-    """Return a `tiny_onnx` file whose last convolution takes smaller steps; the weights, names and size stay."""
-    network = onnx.load_from_string(model)
-    last = next(node for node in network.graph.node if node.name == f"conv{len(_LAYERS) - 1}")
-    next(about for about in last.attribute if about.name == "strides").ints[:] = [1, 1]
-    return network.SerializeToString()
-
-
-def with_ends(model: bytes, size: int) -> bytes:
-    """Return an ONNX file with `size` bytes of text before and behind the network, so that its ends tell nothing."""
-    wide = onnx.load_from_string(model)
-    wide.doc_string = "a" * size
-    helper.set_model_props(wide, {"notes": "b" * size})
-    return wide.SerializeToString()
 
 
 def _tensor(name: str, values: np.ndarray) -> TensorProto:

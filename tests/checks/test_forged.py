@@ -4,6 +4,7 @@ Each lie replaces a part of helpers/ in the student's process, as a submission c
 """
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ from helpers.checks.points import s01_export, s03_dynamic, s13_compilers
 from helpers.checks.points.case import Case
 from helpers.checks.points.s01_export import probes as simplifying
 from helpers.checks.points.s04_int8 import calibrator, engine
+from helpers.checks.points.s04_int8.calibrator import random_images
 from helpers.checks.points.s06_benchmark import latency, throughput
 from helpers.checks.points.s08_report.charts import PARTS
 from helpers.checks.points.s08_report.runs import EXAMPLES
 from helpers.checks.probes import answer, student
+from helpers.checks.probes.onnx_files import tensor_magnitudes
 from helpers.checks.probes.student import Student
 from helpers.checks.probes.timed_calls import ServedModel
-from solutions.checks import s04_int8
+from helpers.engine.given import recorded_engine
 from solutions.checks.core.claim import Claim, claims_of
 from solutions.checks.core.decide import decide
 
@@ -120,32 +123,37 @@ def _asked(notebook: Any, data: dict[str, Any]) -> dict[str, bytes]:
 def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at_its_addresses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    case, claim = case_of(), claim_of("calibrator", "calibrator.batches")
+    case = case_of()
     images = calibrator._given_images(case)
-    run = {"batch_size": 5, "cache": None, "ended": True, "faults": {}}
-    run["batches"] = [images[start : start + 5] for start in range(0, 20, 5)]
-    told = dict.fromkeys(("first", "again", "third", "beside", "long", "strided", "few"), run)
-    told |= dict.fromkeys(("found", "changed", "gone"), {"cache": None, "raised": None})
-    told |= {"written": None, "rewritten": None, "named": True}
-    lies(monkeypatch, "calibrator_runs", lambda notebook, data: told)
+    run = asdict(calibrator.CalibrationRun(5, ended=True))
+    run["batches"] = [images[start : start + 5] for start in range(0, 30, 5)]
+    lies(monkeypatch, "calibrator_runs", lambda notebook, data: [run] * 4)
     lies(monkeypatch, "calibrate", lambda notebook, data: b"TRT-101600-EntropyCalibration2\ninput: 3a000000\n")
-    monkeypatch.setattr(s04_int8, "_trusted", lambda model, images, kind: {"input": 0.05, "conv0": 0.1, "output": 0.2})
-    assert claim.reported.judge(case).startswith("4 batches")
-    found = decide(claim, case)
-    assert found.earned == 0 and "0 of 3 within" in found.missed["found"]
+    assert calibrator.batches(case).startswith("6 batches")
+    found = decide(claim_of("calibrator", "calibrator.batches"), case)
+    assert found.earned == 0 and "0 of 16 within" in found.missed["found"]
 
 
-def test_a_cache_is_reused_where_the_engine_says_so_whatever_was_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = {index: np.full((2, 10), float(scale)) for index, scale in enumerate((1, 3, 2, 1, 2, 3, 2))}
-    monkeypatch.setattr(s04_int8, "_outputs_of", lambda case, index, strength: outputs[index])
-    for point in ("cache_reused", "stale_cache"):
-        monkeypatch.setattr(engine, point, lambda case: "no batch asked for")
-    with pytest.raises(Missed, match="build 2 to have the scales of build 1"):
-        s04_int8._by_its_plans(None, ((1, 0, 2), (6, 2, 0)), engine.cache_reused)
-    assert "0%" in s04_int8._by_its_plans(None, ((3, 0, 2), (4, 2, 0)), engine.stale_cache)
-    outputs[4] = outputs[0]
-    with pytest.raises(Missed, match="build 5 to have the scales of build 3"):
-        s04_int8._by_its_plans(None, ((3, 0, 2), (4, 2, 0)), engine.stale_cache)
+def test_a_cache_is_what_the_engine_shows_whatever_was_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, ranges = case_of(), {}
+    for model, strength in ((0, 1.0), (1, 32.0)):
+        images = random_images(0, 4, strength)
+        names = ["input", *(f"{kind}{number}" for kind in ("conv", "relu") for number in range(4)), "pooled", "output"]
+        magnitudes = tensor_magnitudes(engine.models(case)[model], names, images)
+        ranges[strength] = {name: float(found[-1]) for name, found in magnitudes.items()}
+
+    def told(notebook: Any, data: dict[str, Any], own: Any = lambda strength: strength) -> list[dict[str, Any]]:
+        plans = [
+            recorded_engine(data["models"][one["model"]], engine.BATCHES, ("INT8",), ranges[own(one["strength"])], {})
+            for one in data["builds"]
+        ]
+        return [asdict(calibrator.Notes(plan, plan, [], 2, False, b"%d" % index)) for index, plan in enumerate(plans)]
+
+    lies(monkeypatch, "int8_builds", told)
+    assert decide(claim_of("int8_engine", "int8.stale_cache"), case).status == "kept"
+    lies(monkeypatch, "int8_builds", lambda notebook, data: told(notebook, data, lambda strength: 1.0))
+    found = decide(claim_of("int8_engine", "int8.stale_cache"), case_of())
+    assert found.status == "lost" and "a relative error of" in found.missed["found"]
 
 
 def test_labels_that_a_chart_is_said_to_have_stand_in_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,17 +34,17 @@ def plain_image(colour: Sequence[int], width: int, height: int, kind: str) -> by
     return _encoded(Image.fromarray(np.full((height, width, 3), colour, dtype=np.uint8)), kind)
 
 
-def framed_png(width: int, height: int) -> bytes:
-    """Return a black PNG; the middle, 224/256 of its shorter side, is white with a black square half as large in it.
+def framed_png(width: int, height: int, light: Sequence[int], dark: Sequence[int]) -> bytes:
+    """Return a black PNG; the middle, 224/256 of its shorter side, is `light` with a `dark` square half as large in it.
 
     The square lacks its upper right quarter, so that the picture is another one when it is turned or mirrored.
     """
     pixels = np.zeros((height, width, 3), np.uint8)
     side = min(width, height) * 224 // 256
-    for edge, shade in ((side, 255), (side // 2, 0)):
+    for edge, colour in ((side, light), (side // 2, dark)):
         top, left = (height - edge) // 2, (width - edge) // 2
-        pixels[top : top + edge, left : left + edge] = shade
-    pixels[(height - edge) // 2 : height // 2, width // 2 : (width + edge) // 2] = 255
+        pixels[top : top + edge, left : left + edge] = colour
+    pixels[(height - edge) // 2 : height // 2, width // 2 : (width + edge) // 2] = light
     return _encoded(Image.fromarray(pixels), "PNG")
 
 

@@ -1,7 +1,6 @@
 """The run on the lab's model: the engine and cache that it left, and the images that the notebook's `loader` gives."""
 
 from itertools import islice
-from types import SimpleNamespace
 from typing import TypedDict
 
 import numpy as np
@@ -9,11 +8,10 @@ import numpy as np
 from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
-from helpers.checks.points.point import point
+from helpers.checks.points.files import needed
 from helpers.checks.points.s04_int8 import engine
 from helpers.checks.points.s04_int8.dataset import FUNCTION as DATASET
-from helpers.checks.points.s04_int8.dataset import SHAPE
-from helpers.checks.points.s04_int8.runs import play_tensorrt
+from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.loads import loads
 from helpers.course.settings import CALIBRATION_IMAGES, ENGINES, ONNX_FILE
@@ -38,14 +36,12 @@ SAME_IMAGE = 0.3
 """Largest difference of two fingerprints of one image, in deviations: a shift by one pixel, either way of rounding,
 moves a cell's mean by at most 1/28 of the range, 0.17."""
 
-_LARGEST_INPUT = 2.64
-"""No normalised pixel is above this: white in the blue channel."""
-
+_LARGEST_INPUT = 2.64  # no normalised pixel is above this: white in the blue channel
 _RANGE = (0.5, 1.1)  # of it; calibrations of the lab's images reach 0.85 to 1.0
-_PRINT_CELLS = 8
-_PRINT = 3 * _PRINT_CELLS**2
-_MOST_IMAGES = 2000
+_PRINT_CELLS, _MOST_IMAGES = 8, 2000
 _ABSENT = "run the cell that calibrates, after those above it"
+
+RUN, SPEED = Task("int8_calibration", check="check_int8_calibration"), Task("int8_speed")
 
 
 @loads
@@ -67,61 +63,37 @@ def print_of(image: np.ndarray) -> np.ndarray:
 class LoaderFacts(TypedDict):
     """What `loader_facts` answers."""
 
-    type: str
-    batch_size: int | str | None
-    sampler: str
+    batch_size: str
     prints: np.ndarray
 
 
 @probe
 def loader_facts(notebook: Notebook) -> LoaderFacts:
-    """Return what `loader` is and gives: `type`, `batch_size`, `sampler` (its type), the images' `prints` [N, 192]."""
+    """Return the batch size of the notebook's `loader`, and the fingerprints [N, 192] of the images that it gives."""
     loader = notebook.value("loader")
-    size = getattr(loader, "batch_size", None)
-    batches = loader if hasattr(loader, "__iter__") else ()
-    prints = [print_of(image) for image in islice((i for batch in batches for i in np.asarray(batch)), _MOST_IMAGES)]
-    return {
-        "type": type(loader).__name__,
-        "batch_size": size if size is None or isinstance(size, (int, np.integer)) else str(size),
-        "sampler": type(getattr(loader, "sampler", None)).__name__,
-        "prints": np.stack(prints) if prints else np.empty((0, _PRINT), np.float32),
-    }
-
-
-@probe
-def calibrator_prints(notebook: Notebook) -> np.ndarray:
-    """Return the fingerprints [N, 192] of the images that the notebook's `calibrator` puts on the device."""
-    asked = SimpleNamespace(get_batch=notebook.value("calibrator").get_batch)  # its cache is left alone
-    run = play_tensorrt(asked, (engine.BATCH, *SHAPE), CALIBRATION_IMAGES // engine.BATCH, b"")
-    return np.stack([print_of(image) for batch in run.batches if batch is not None for image in batch])
+    images = islice((image for batch in loader or () for image in np.asarray(batch)), _MOST_IMAGES)
+    return {"batch_size": f"{getattr(loader, 'batch_size', None)}", "prints": np.array([*map(print_of, images)])}
 
 
 @probe
 def split_prints(notebook: Notebook) -> np.ndarray:
     """Return the fingerprints [N, 192] of all images of the calibration split, as CalibrationDataset reads them."""
     dataset = notebook[DATASET](load_dataset("digits").split("calibration"), _MOST_IMAGES)
-    return np.stack([print_of(dataset[index]) for index in range(min(len(dataset), _MOST_IMAGES))])
-
-
-def _artifact(case: Case, name: str) -> bytes:
-    found = case.artifact(name)
-    if not found:
-        raise Missed(f"{name} among the artifacts", "no such file", _ABSENT)
-    return found
+    return np.array([print_of(dataset[index]) for index in range(min(len(dataset), _MOST_IMAGES))])
 
 
 def plan_of(case: Case) -> bytes:
     """Return the INT8 engine's plan; raise Missed where it is missing or cannot be loaded."""
-    plan = _artifact(case, PLAN)
+    plan = needed(case, PLAN, _ABSENT)
     builders.facts_of(plan, PLAN)
     return plan
 
 
 def cache_of(case: Case) -> dict[str, float]:
     """Return the scales in the calibration cache by tensor; raise Missed where there are none."""
-    scales = read_scales(_artifact(case, CACHE))
-    if not scales:
-        raise Missed(f"scales in {CACHE}", "none that can be read", "write the cache's bytes unchanged")
+    scales = read_scales(needed(case, CACHE, _ABSENT))
+    if "input" not in scales:
+        raise Missed(f"scales in {CACHE}, one for 'input'", "none", "write the cache's bytes unchanged")
     return scales
 
 
@@ -131,97 +103,47 @@ def is_int8(plan: bytes, model: bytes) -> str:
     return builders.small_enough(plan, model, builders.INT8_SIZE)
 
 
-@point(f"{PLAN} is an INT8 engine for batches 1 to 32")
+@RUN.point("int8.artifact", 0.5, f"{PLAN} is an INT8 engine for batches 1 to 32")
 def artifact(case: Case) -> str:
-    return is_int8(plan_of(case), _artifact(case, ONNX_FILE))
+    return is_int8(plan_of(case), needed(case, ONNX_FILE, "run step 1"))
 
 
-@point("The input's range fits normalised images")
-def input_range(case: Case) -> str:
-    scale = cache_of(case).get("input")
-    if scale is None:
-        raise Missed("a scale for the tensor 'input'", "none", "write the cache's bytes unchanged")
-    largest = 127 * scale
+@RUN.point("int8.scales", 0.5, "Its scales are those of normalised calibration images")
+def scales(case: Case) -> str:
+    largest = 127 * cache_of(case)["input"]
     if not _RANGE[0] * _LARGEST_INPUT < largest < _RANGE[1] * _LARGEST_INPUT:
         advice = "calibrate on images that are divided by 255 and normalised, as for inference"
         raise Missed(f"a range of about ±{_LARGEST_INPUT}", f"±{largest:.2f}", advice)
-    return f"±{largest:.2f}"
+    return f"the input's range is ±{largest:.2f}"
 
 
-def loader_images(case: Case) -> np.ndarray:
-    """Return the fingerprints [N, 192] of the images that the notebook's `loader` gives."""
-    facts = case.call(loader_facts).require("loader")
-    if not facts["prints"].size:
-        found = f"a {facts['type']}" if facts["type"] != "NoneType" else "nothing of that name"
-        raise Missed("images in the notebook's `loader`", found, "call the DataLoader of the calibration run `loader`")
-    return facts["prints"]
+_LOADER = "the images that the loader gives: the student's process says what they are"
 
 
-@point("All of the loader's images reach the engine")
-def loader_fits(case: Case) -> str:
-    loader_images(case)
-    facts = case.call(loader_facts).require("loader")
-    if facts["sampler"] == "RandomSampler":
-        raise Missed("a `loader` that does not shuffle", "one with a RandomSampler", "leave `shuffle` out")
-    batch = facts["batch_size"]
-    if batch == engine.BATCH:
-        return f"batches of {batch}"
-    if not isinstance(batch, int) or not 0 < batch <= CALIBRATION_IMAGES:
-        advice = f"use a DataLoader with batch_size={engine.BATCH}"
-        raise Missed(f"a `loader` with batches of {engine.BATCH}", f"batch_size {batch}", advice)
-    try:
-        return engine.uses_all_images(case, batch)
-    except Missed as missed:
-        found = f"batches of {batch}; {missed.found}"
-        advice = f"make the loader with batch_size={engine.BATCH}, the middle of the profile"
-        raise Missed(f"a `loader` in batches of {engine.BATCH}", found, advice) from missed
-
-
-@point("It was calibrated on calibration images")
+@RUN.point("int8.images", 0.5, "It was calibrated on calibration images", reported=_LOADER)
 def images(case: Case) -> str:
-    return of_the_split(loader_images(case), case.call(split_prints).require(DATASET))
+    return of_the_split(case, case.call(split_prints).require(DATASET))
 
 
-def of_the_split(prints: np.ndarray, calibration: np.ndarray, validation: np.ndarray | None = None) -> str:
-    """Return evidence that all `prints` [N, 192] are of images of the calibration split, of enough different ones.
+def of_the_split(case: Case, split: np.ndarray) -> str:
+    """Return evidence that the loader gives enough different images, in batches of 8, all of the calibration split.
 
-    `calibration` and `validation` are the fingerprints of the splits' images; the second only tells more in a message,
-    and in the rare case that images of both are alike.
+    `split` are the fingerprints [N, 192] of the split's images.
     """
-    own, far = _nearest(prints, calibration)
-    held_out = np.full(len(prints), np.inf) if validation is None else _nearest(prints, validation)[1]
-    elsewhere = ~(far <= SAME_IMAGE) | (held_out < far)  # what is no number is from elsewhere too
-    if elsewhere.any():
-        from_validation = (held_out < np.minimum(far, SAME_IMAGE)).any()
-        what = "of the validation split, for one" if from_validation else "or preprocessed otherwise"
-        found = f"{elsewhere.sum()} of {len(prints)} images from elsewhere, {what}"
-        raise Missed("images of the calibration split, preprocessed", found, 'use load_dataset("digits").split(…)')
-    different = len(set(own.tolist()))
+    facts = case.call(loader_facts).require("loader")
+    prints, size = facts["prints"], facts["batch_size"]
+    if not prints.size:
+        raise Missed("images in the notebook's `loader`", "none", "call the DataLoader of the calibration run `loader`")
+    if size != str(engine.BATCH):
+        advice = f"make the loader with batch_size={engine.BATCH}: TensorRT reads the profile's middle shape"
+        raise Missed(f"a `loader` in batches of {engine.BATCH}", f"batches of {size}", advice)
+    far = np.array([np.abs(split - image).max(axis=1) for image in prints])
+    if elsewhere := np.sum(~(far.min(axis=1) <= SAME_IMAGE)):
+        found = f"{elsewhere} of {len(prints)} images from elsewhere, or preprocessed otherwise"
+        advice = 'use load_dataset("digits").split("calibration")'
+        raise Missed("images of the calibration split, preprocessed", found, advice)
+    different = len(set(far.argmin(axis=1).tolist()))
     if different < CALIBRATION_IMAGES:
         found = f"{different} different ones of {len(prints)}"
         raise Missed(f"{CALIBRATION_IMAGES} calibration images", found, "use CALIBRATION_IMAGES of them")
-    return f"{different} images, all of the calibration split"
-
-
-def none_held_out(case: Case, calibration: np.ndarray, validation: np.ndarray) -> None:
-    """Raise Missed where `calibrator` gives images of the validation split; its other faults show elsewhere."""
-    given = case.call(calibrator_prints).value
-    if given is None:
-        return
-    own, held_out = _nearest(given, calibration)[1], _nearest(given, validation)[1]
-    if (held_out < np.minimum(own, SAME_IMAGE)).any():
-        raise Missed("a `calibrator` with that `loader`", "one with images of the validation split", "give it `loader`")
-
-
-def _nearest(prints: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each print the index of the nearest known one, and the largest difference from it.
-
-    Raises:
-        Missed: they are no fingerprints, or there are none.
-    """
-    for found in (prints, known):
-        if found.dtype != np.float32 or found.ndim != 2 or found.shape[1] != _PRINT or not len(found):
-            said = f"{found.dtype} of shape {found.shape}"
-            raise Missed(f"fingerprints of images, float32 [N, {_PRINT}]", said, "restart the kernel, run all cells")
-    distances = [np.abs(known - found).max(axis=1) for found in prints]
-    return np.array([row.argmin() for row in distances]), np.array([row.min() for row in distances])
+    return f"{different} images, all of the calibration split, in batches of {size}"

@@ -1,179 +1,252 @@
-"""Int8EntropyCalibrator(loader, cache_file): what TensorRT sees of it."""
+"""Int8EntropyCalibrator(loader, cache_file): what TensorRT sees of it.
+
+A probe plays TensorRT's part. An exception in one call does not hide what the others do: TensorRT prints it and goes on
+too. An exception in get_batch ends the images, an address that cannot be read is noted as such.
+"""
 
 import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_type_hints
+from unittest import mock
 
 import numpy as np
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.point import Reported, point
-from helpers.checks.points.s04_int8.dataset import SHAPE
-from helpers.checks.points.s04_int8.runs import Run, file_bytes, loader_of, play_tensorrt
+from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
+from helpers.checks.probes.builds import Recorded, as_bytes
+from helpers.checks.probes.frames import where
+from helpers.checks.probes.student import one_each
+from helpers.engine.backend import cuda
+from helpers.engine.given import calibrate_with
+from helpers.toys.networks import EDGE
 
 FUNCTION = "Int8EntropyCalibrator"
+SHAPE = (3, EDGE, EDGE)
+_SPARE_BATCHES = 4  # that are asked for where no end comes
+_BUSY_BYTES, _BUSY_TIMES = 32 << 20, 8  # what a stream has to do before an asynchronous copy: some milliseconds
 
-_BATCH, _IMAGES = 5, 22
-_WHOLE, _MOST = _IMAGES // _BATCH, -(-_IMAGES // _BATCH)
-"""Four whole batches of the calibrator's loader, and a fifth one that is less than half full."""
+# six whole batches of the first loader, and a seventh one that is less than half full; two whole ones of the other
+_BATCH, _IMAGES, _EVEN = 5, 32, 10
+_WHOLE = _IMAGES // _BATCH
+_LIMIT_S = 60.0  # the probe takes a second or two; what runs longer waits for something that does not come
+_PLAYED = "what its methods read and write: the student's process is told the bytes, and tells them"
 
-_FEW = 3
-"""Images of a loader that has less than a batch."""
-
-_LONG = 60
-"""Batches of a loader that gives more images than the lab calibrates on."""
-
-_ROUNDED = 0.01  # what half precision takes off a value of a few units, at the most
-
-_LIMIT_S = 60.0  # the probe takes under a second; what runs longer waits for something that does not come
-
-_NO_TEXT = b"\xff\r\n"  # bytes that reading and writing text would change
-
-_PLAYED = Reported("what its methods read and write: the student's process is told the bytes, and tells them")
+CALIBRATOR = Task("calibrator", check="check_calibrator", takes=(FUNCTION,))
 
 
-class Reading(TypedDict):
-    """What a calibrator gave to read, or what it raised."""
+def loader_of(images: np.ndarray, batch: int) -> Any:
+    """Return a torch DataLoader over images [N, 3, H, W]."""
+    from torch.utils.data import DataLoader
 
-    cache: bytes | None
-    raised: str | None
-
-
-class Readings(TypedDict):
-    """What one gave that was made before its file."""
-
-    found: Reading
-    changed: Reading
-    gone: Reading
+    return DataLoader(list(images), batch_size=batch)
 
 
-class Runs(Readings):
-    """What `calibrator_runs` answers."""
+def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
+    """Return float32 [number, 3, 224, 224] of noise of mean 0, each image stronger than the one before.
 
-    first: Run
-    written: bytes | None
-    again: Run
-    rewritten: bytes | None
-    named: bool
-    third: Run
-    beside: Run
-    long: Run
-    strided: Run
-    few: Run
-
-
-@probe
-def calibrator_runs(notebook: Notebook, *, seed: int, caches: dict[str, bytes]) -> Runs:
-    """Drive Int8EntropyCalibrator over random images, which its loader's sampler gives in an order of its own.
-
-    `caches` are the bytes by what becomes of them: `first` and `second` are handed over, `older` lies there before.
-
-    `first` starts without a file, `written` is the file after it. `again` is the same calibrator with an older file
-    in place, `rewritten` the file after it, `third` the same once more, asked for batches alone. `beside` runs while
-    another calibrator is asked for its batches; `long` over a loader of many batches, none short, of which one value
-    each is read; `strided` over two batches whose channels are last in memory; `few` is asked for its size alone, over
-    less than a batch. `found`, `changed` and `gone` are what one that was made before its file gives to read: with the
-    file there, with other bytes in it, and taken away again.
-    `named` tells whether cache_file is the path that was given.
+    Its standard deviation goes from `strength` / 4 to 4 · `strength`, so the scales tell whether the last batches were
+    used too; that of the blue channel is a quarter of the red one's.
     """
-    make, images, order = notebook[FUNCTION], _images(seed), _order(seed)
-    loader, shape = loader_of(images, _BATCH, order), (_BATCH, *SHAPE)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "calibration.cache"
-        calibrator = make(loader, str(path))
-        runs = {"first": play_tensorrt(calibrator, shape, _MOST, caches["first"]).plain(), "written": file_bytes(path)}
-        path.write_bytes(caches["older"])
-        runs["again"] = play_tensorrt(calibrator, shape, _MOST, caches["second"]).plain()
-        runs |= {"rewritten": file_bytes(path), "named": _same_path(calibrator, path)}
-        only_batches = SimpleNamespace(get_batch=calibrator.get_batch)
-        runs["third"] = play_tensorrt(only_batches, shape, _MOST, caches["second"]).plain()
-        own, other = (make(loader_of(given, _BATCH, order), path.with_suffix(end)) for given, end in _two(images))
-        beside = play_tensorrt(own, shape, _MOST, caches["first"], _asking(other))
-        many = [index % _IMAGES for index in range(_LONG * _BATCH)]
-        long = make(loader_of(images, _BATCH, many), path.with_suffix(".long"))
-        runs |= {"beside": beside.plain(), "long": play_tensorrt(long, (1,), _LONG, caches["first"]).plain()}
-        strided = make(loader_of(images, _BATCH, order[: 2 * _BATCH], channels_last=True), path.with_suffix(".last"))
-        runs["strided"] = play_tensorrt(strided, shape, 2, caches["first"]).plain()
-        few = make(loader_of(images, _BATCH, order[:_FEW]), path.with_suffix(".few"))
-        return {
-            **runs,
-            "few": play_tensorrt(SimpleNamespace(get_batch_size=few.get_batch_size), shape, 1, b"").plain(),
-            **_readings(make, loader, path.with_suffix(".later"), caches["first"]),
-        }
+    noise = np.random.default_rng(seed).standard_normal((number, 3, EDGE, EDGE), dtype=np.float32)
+    channels = np.array((2.0, 1.0, 0.5), np.float32)[:, None, None]
+    return noise * channels * np.linspace(strength / 4, strength * 4, number, dtype=np.float32)[:, None, None, None]
 
 
-def _same_path(calibrator: Any, path: Path) -> bool:
-    with contextlib.suppress(Exception):
-        return Path(calibrator.cache_file) == path
-    return False
+@dataclass
+class Notes:
+    """What came of a build: the engine `returned` and in the `file`, what TensorRT was asked for in `builds`.
+
+    `given` counts the calibrator's batches, `endless` tells that there would be more; `used` is the cache whose scales
+    the engine got: the one that TensorRT wrote, else the one that it read.
+    """
+
+    returned: bytes | None = None
+    file: bytes | None = None
+    builds: list[Recorded] = field(default_factory=list)
+    given: int = 0
+    endless: bool = False
+    used: bytes | None = None
 
 
-def _two(images: np.ndarray) -> list[tuple[np.ndarray, str]]:
-    return [(images, ".own"), (images[::-1] + 1, ".other")]
+Noted = TypedDict("Noted", get_type_hints(Notes))
 
 
-def _asking(calibrator: Any) -> Callable[[], None]:
-    def ask() -> None:
-        with contextlib.suppress(Exception):
-            calibrator.get_batch(["input"])
+def watched(notebook: Notebook, images: np.ndarray, batch: int, cache_file: Path, notes: Notes) -> Any:
+    """Return the student's calibrator over a loader of `images`, its calls noted; it ends after a few batches more."""
+    make, loader = notebook[FUNCTION], loader_of(images, batch)
 
-    return ask
+    def get_batch(self: Any, *args: Any) -> Any:
+        notes.endless = notes.given >= len(loader) + _SPARE_BATCHES
+        given = None if notes.endless else make.get_batch(self, *args)
+        notes.given += not is_end(given)
+        return given
+
+    def read_calibration_cache(self: Any) -> Any:
+        found = make.read_calibration_cache(self)
+        notes.used = as_bytes(found)
+        return found
+
+    def write_calibration_cache(self: Any, cache: Any) -> Any:
+        notes.used = as_bytes(cache)
+        return make.write_calibration_cache(self, cache)
+
+    methods = {method.__name__: method for method in (get_batch, read_calibration_cache, write_calibration_cache)}
+    return type(make.__name__, (make,), methods)(loader, cache_file)
 
 
-def _readings(make: Any, loader: Any, path: Path, cache: bytes) -> Readings:
-    """Return what a calibrator gives to read, made before the file was there."""
-    calibrator, readings = make(loader, path), {}
-    for name, content in (("found", cache), ("changed", cache[::-1])):
-        path.write_bytes(content)
-        readings[name] = _reading(calibrator)
-    path.unlink()
-    return {**readings, "gone": _reading(calibrator)}
+@dataclass
+class CalibrationRun:
+    """What a calibrator did in one build.
+
+    `batch_size` is what it said; `cache` what it gave to read; `batches` each one as TensorRT would read it, float32
+    [the loader's batch size, 3, H, W], None where that cannot be read; `ended` whether it said that there are no more;
+    `faults` the first exception of each method; `file` the cache file after it, `named` whether cache_file is its path.
+    """
+
+    batch_size: int | None = None
+    cache: bytes | None = None
+    batches: list[np.ndarray | None] = field(default_factory=list)
+    ended: bool = False
+    faults: dict[str, str] = field(default_factory=dict)
+    file: bytes | None = None
+    named: bool = False
 
 
-def _reading(calibrator: Any) -> Reading:
+Run = TypedDict("Run", get_type_hints(CalibrationRun))
+
+
+def play_tensorrt(
+    calibrator: Any, path: Path, batch: int, most: int, cache: bytes, meanwhile: Callable[[], object] = lambda: None
+) -> Run:
+    """Call a calibrator as a build does that can use no cache: it asks for one, then for batches, then hands one over.
+
+    Args:
+        path: of its cache file.
+        batch: images in a batch of its loader.
+        most: the batches of the loader; a few more are asked for, then the run stops with `ended` False.
+        cache: the bytes that are handed over at the end; they are gone when the call has ended.
+        meanwhile: called after each get_batch, before its address is read.
+    """
+    run = CalibrationRun()
+    with _noted(run, "get_batch_size"):
+        run.batch_size = int(calibrator.get_batch_size())
+    with _noted(run, "read_calibration_cache"):
+        run.cache = as_bytes(calibrator.read_calibration_cache())
+    with _late_copies() as copies, _noted(run, "get_batch"):
+        while len(run.batches) < most + _SPARE_BATCHES and not run.ended:
+            given = calibrator.get_batch(["input"])
+            run.ended = is_end(given)
+            if not run.ended:
+                run.batches.append(None)
+                with _noted(run, "address"):
+                    run.batches[-1] = _read(given, batch, copies, meanwhile)
+    with _noted(run, "write_calibration_cache"), memoryview(cache) as lent:
+        calibrator.write_calibration_cache(lent)
+    run.file, run.named = file_bytes(path), Path(getattr(calibrator, "cache_file", "")) == path
+    return asdict(run)
+
+
+def is_end(given: Any) -> bool:
+    """Return whether an answer of get_batch says that there are no more: None, or an empty list."""
+    return given is None or (isinstance(given, (list, tuple)) and not given)
+
+
+@contextlib.contextmanager
+def _noted(run: CalibrationRun, method: str) -> Iterator[None]:
+    """Keep the first exception of `method` as its fault, with the line; NotImplementedError passes."""
     try:
-        cache = calibrator.read_calibration_cache()
-        return {"cache": None if cache is None else bytes(memoryview(cache)), "raised": None}
+        yield
     except NotImplementedError:
         raise
     except Exception as error:
-        return {"cache": None, "raised": f"read_calibration_cache raised {type(error).__name__}: {error}"}
+        line = where(error, most=1)
+        run.faults.setdefault(method, f"{method}: {type(error).__name__}: {error}{line and f' ({line})'}")
 
 
-def _images(seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((_IMAGES, *SHAPE), dtype=np.float32)
+@contextlib.contextmanager
+def _late_copies() -> Iterator[list[Any]]:
+    """Let a stream be busy before each asynchronous copy to the device; give a list of events, one after each."""
+    copy, copies, scratch = cuda.memcpy_htod_async, [], cuda.mem_alloc(_BUSY_BYTES)
+
+    def late(dest: Any, src: Any, stream: Any = None) -> None:
+        for _ in range(_BUSY_TIMES):
+            cuda.memset_d8_async(scratch, 0, _BUSY_BYTES, stream)
+        copy(dest, src, stream)
+        copies.append(cuda.Event().record(stream))
+
+    with mock.patch.object(cuda, "memcpy_htod_async", late):
+        yield copies
 
 
-def _order(seed: int) -> list[int]:
-    return np.random.default_rng([seed, 1]).permutation(_IMAGES).tolist()
+def _read(given: Any, batch: int, copies: list[Any], meanwhile: Callable[[], object]) -> np.ndarray:
+    if not all(event.query() for event in copies):
+        raise RuntimeError("an asynchronous copy was still running when get_batch returned; wait for its stream")
+    if not isinstance(given, (list, tuple)) or len(given) != 1:
+        raise TypeError(f"get_batch returned a {type(given).__name__}, where TensorRT takes a list of one address")
+    meanwhile()
+    host = np.empty((batch, 3, EDGE, EDGE), np.float32)
+    cuda.memcpy_dtoh(host, int(given[0]))
+    return host
+
+
+def file_bytes(path: Path) -> bytes | None:
+    """Return a file's content, None where there is no file."""
+    return path.read_bytes() if path.is_file() else None
+
+
+@probe
+def calibrator_runs(notebook: Notebook, *, seed: int, caches: list[bytes]) -> list[Run]:
+    """Drive Int8EntropyCalibrator over random images, as TensorRT does in builds, and hand over the `caches`.
+
+    The first run starts without a file; the second one is of the same calibrator, with the last of `caches` in the
+    file; the third has a loader without a short batch; in the fourth another calibrator is asked for batches meanwhile.
+    """
+    make, images = notebook[FUNCTION], random_images(seed, _IMAGES)
+    with tempfile.TemporaryDirectory() as folder:
+        path, even, own, beside = (Path(folder) / f"{name}.cache" for name in ("calibration", "even", "own", "beside"))
+        calibrator = make(loader_of(images, _BATCH), str(path))
+        runs = [play_tensorrt(calibrator, path, _BATCH, _WHOLE + 1, caches[0])]
+        path.write_bytes(caches[-1])
+        runs.append(play_tensorrt(calibrator, path, _BATCH, _WHOLE + 1, caches[1]))
+        calibrator = make(loader_of(images[:_EVEN], _BATCH), str(even))
+        runs.append(play_tensorrt(calibrator, even, _BATCH, _EVEN // _BATCH, caches[2]))
+        calibrator, other = make(loader_of(images, _BATCH), str(own)), make(loader_of(-images, _BATCH), str(beside))
+        meanwhile = partial(other.get_batch, ["input"])
+        return [*runs, play_tensorrt(calibrator, own, _BATCH, _WHOLE + 1, caches[3], meanwhile)]
+
+
+@probe
+def calibrate(
+    notebook: Notebook, *, onnx: bytes, seed: int, number: int, batches: tuple[int, int, int]
+) -> bytes | None:
+    """Return the cache that TensorRT writes when it calibrates a model with the student's calibrator."""
+    notes = Notes()
+    with tempfile.TemporaryDirectory() as folder:
+        images = random_images(seed, number)
+        calibrate_with(watched(notebook, images, batches[1], Path(folder) / "cache", notes), onnx, tuple(batches))
+    return notes.used
 
 
 def _given_images(case: Case) -> np.ndarray:
-    """Return the images in the order in which the loader gives them."""
-    seed = case.number("calibrator.images")
-    return _images(seed)[_order(seed)]
+    return random_images(case.number("calibrator.images"), _IMAGES)
 
 
-def _caches(case: Case) -> dict[str, bytes]:
-    """Return three caches of a few hundred bytes; the second one handed over is the shortest."""
-    scales = case.random("calibrator.cache").integers(0x3C000000, 0x3F000000, (3, 16))
-    lengths = {"first": (12, _NO_TEXT), "second": (8, _NO_TEXT[::-1]), "older": (16, _NO_TEXT)}
-    return {
-        name: b"TRT-8600-EntropyCalibration2\n"
-        + b"".join(b"tensor%d: %08x\n" % (index, scale) for index, scale in enumerate(row[:length]))
-        + end
-        for (name, (length, end)), row in zip(lengths.items(), scales, strict=True)
-    }
+def _caches(case: Case) -> list[bytes]:
+    """Return bytes that reading or writing a text would change; the last are the most."""
+    random = case.random("calibrator.cache")
+    return [random.bytes(size) + b"\xff\r" for size in (250, 180, 100, 340)]
 
 
-def _runs(case: Case) -> Runs:
-    seed = case.number("calibrator.images")
-    return case.call(calibrator_runs, seed=seed, caches=_caches(case), limit_s=_LIMIT_S).require(FUNCTION)
+def _runs(case: Case) -> list[Run]:
+    seed, caches = case.number("calibrator.images"), _caches(case)
+    reply = case.call(calibrator_runs, seed=seed, caches=caches, limit_s=_LIMIT_S)
+    return one_each(reply.require(FUNCTION), caches, "builds")
 
 
 def _batches(run: Run) -> list[np.ndarray | None]:
@@ -184,54 +257,43 @@ def _batches(run: Run) -> list[np.ndarray | None]:
     return run["batches"]
 
 
-@point("The batches reach the device unchanged")
+@CALIBRATOR.point("calibrator.batches", 1.5, "The batches reach the device unchanged")
 def batches(case: Case) -> str:
-    runs, images = _runs(case), _given_images(case)
-    given = _batches(runs["first"])
-    for run, number in ((runs["first"], _IMAGES), (runs["few"], _FEW)):
-        if run["batch_size"] != _BATCH:
-            expected = f"get_batch_size() to return the loader's batch size, {_BATCH}, where it has {number} images"
-            found = run["faults"].get("get_batch_size", f"{run['batch_size']}")
-            raise Missed(expected, found, "look at get_batch_size")
-    _compare(runs["first"], given, images, "copy a contiguous float32 array to memory that the calibrator keeps")
-    advice = "another calibrator was asked for a batch before TensorRT read this one: keep buffer and iterator in self"
-    _compare(runs["beside"], runs["beside"]["batches"], images, advice)
-    advice = "this loader's tensor has its channels last in memory: np.ascontiguousarray puts them first"
-    _compare(runs["strided"], runs["strided"]["batches"], images[:_BATCH], advice)
+    first, _, _, beside = _runs(case)
+    _batches(first)
+    if first["batch_size"] != _BATCH:
+        found = first["faults"].get("get_batch_size", f"{first['batch_size']}")
+        raise Missed(f"get_batch_size() to return the loader's batch size, {_BATCH}", found, "look at get_batch_size")
+    _compare(case, first, "copy a contiguous float32 array to memory that the calibrator keeps")
+    _compare(case, beside, "another calibrator was asked for a batch meanwhile: keep buffer and iterator in self")
     return f"{_WHOLE} batches of float32 {[_BATCH, *SHAPE]}, bit for bit, beside another calibrator too"
 
 
-def _compare(run: Run, given: list[np.ndarray | None], images: np.ndarray, advice: str) -> None:
-    whole = len(images) // _BATCH
-    for index in range(whole):
+def _compare(case: Case, run: Run, advice: str) -> None:
+    images, given = _given_images(case), run["batches"]
+    for index in range(_WHOLE):
         expected = images[index * _BATCH : (index + 1) * _BATCH]
-        if index >= len(given) or given[index] is None or not np.array_equal(given[index], expected):
-            what = f"batch {index + 1} of {whole} at the address, float32 {[_BATCH, *SHAPE]} in C order"
+        if index >= len(given) or not np.array_equal(given[index], expected):
+            what = f"batch {index + 1} of {_WHOLE} at the address, float32 {[_BATCH, *SHAPE]} in C order"
             raise Missed(what, _difference(run, given[index : index + 1], expected, images), advice)
 
 
 def _difference(run: Run, given: list[np.ndarray | None], expected: np.ndarray, images: np.ndarray) -> str:
     """Return what lies at the address in the place of `expected`: known mistakes each leave a trace of their own."""
-    if not given:
-        return run["faults"].get("get_batch", "no batch")
-    if given[0] is None:
-        return run["faults"].get("address", "nothing that can be read")
-    if (given[0].dtype, given[0].shape) != (expected.dtype, expected.shape):
-        return f"{given[0].dtype} of shape {given[0].shape}"
-    if given[0].tobytes() == expected.transpose(0, 2, 3, 1).tobytes():
-        return "the batch with its channels last"
-    if given[0].tobytes() == expected.astype(np.float64).tobytes()[: expected.nbytes]:
-        return "the batch in float64"
-    if all(any(np.array_equal(row, image) for image in images) for row in given[0]):
-        return "other images of the loader"
-    if np.abs(given[0] - expected).max() <= _ROUNDED:
-        return "the batch with its values rounded, as half precision does"
-    return f"{np.mean(given[0] != expected):.0%} of the values differ"
+    if not given or given[0] is None:
+        return run["faults"].get("address" if given else "get_batch", "no batch")
+    traces = {
+        "the batch with its channels last": expected.transpose(0, 2, 3, 1).tobytes(),
+        "the batch in float64": expected.astype(np.float64).tobytes()[: expected.nbytes],
+    }
+    other = all(any(np.array_equal(row, image) for image in images) for row in given[0])
+    said = "other images" if other else f"{np.mean(given[0] != expected):.0%} of the values differ"
+    return next((what for what, trace in traces.items() if given[0].tobytes() == trace), said)
 
 
-@point("A short last batch is left out or filled up with its own images")
+@CALIBRATOR.point("calibrator.last_batch", 0.75, "A short last batch is left out or filled up with its own images")
 def last_batch(case: Case) -> str:
-    run, images = _runs(case)["first"], _given_images(case)
+    run, images = _runs(case)[0], _given_images(case)
     given, short = _batches(run), images[_WHOLE * _BATCH :]
     if len(given) < _WHOLE or (len(given) == _WHOLE and not run["ended"]):
         found = run["faults"].get("get_batch", f"{len(given)} batches")
@@ -249,77 +311,53 @@ def last_batch(case: Case) -> str:
     return f"the last {len(short)} images are repeated to fill {len(rows)} places"
 
 
-@point("After the last batch comes None")
+@CALIBRATOR.point("calibrator.end", 0.75, "After the last batch comes None")
 def end(case: Case) -> str:
-    runs = _runs(case)
-    given = _ended(runs["first"], _IMAGES)
-    _ended(runs["long"], _LONG * _BATCH)
-    return f"None after {given} batches"
+    for run, images in zip(_runs(case)[:3:2], (_IMAGES, _EVEN), strict=True):
+        counts = sorted({images // _BATCH, -(-images // _BATCH)})
+        given = len(_batches(run))
+        if not run["ended"] or given not in counts:
+            found = run["faults"].get("get_batch", f"{given} batches" + " and still no end" * (not run["ended"]))
+            what = (
+                f"{' or '.join(map(str, counts))} batches of {_BATCH}, then None, where the loader has {images} images"
+            )
+            raise Missed(what, found, "give every whole batch; return None where the loader has no more")
+    return f"None after the last batch of {_IMAGES} and of {_EVEN} images"
 
 
-def _ended(run: Run, images: int) -> int:
-    """Return how many batches came before None; raise Missed where these are too few, or too many."""
-    given, least, most = len(_batches(run)), images // _BATCH, -(-images // _BATCH)
-    if not run["ended"] or not least <= given <= most:
-        found = f"{given} batches" + ("" if run["ended"] else " and still no end")
-        found = run["faults"].get("get_batch", found)
-        counts = " or ".join(map(str, sorted({least, most})))
-        expected = f"{counts} batches of {_BATCH}, then None, where the loader has {images} images"
-        raise Missed(expected, found, "give every whole batch; return None where the loader has no more")
-    return given
-
-
-@point("The same calibrator serves another build")
+@CALIBRATOR.point("calibrator.again", 0.5, "The same calibrator serves another build")
 def again(case: Case) -> str:
-    runs = _runs(case)
-    first = _contents(_batches(runs["first"]))
-    for number, run in (("second", runs["again"]), ("third", runs["third"])):
-        given = _contents(run["batches"])
-        if given != first or not run["ended"]:
-            found = f"{len(given)} batches" + (", other ones" if len(given) == len(first) else f", {len(first)} before")
-            advice = "after the last batch begin again, in get_batch itself: an iterator that is used up stays empty"
-            raise Missed(f"the same batches for a {number} build", run["faults"].get("get_batch", found), advice)
+    first, run = _batches(_runs(case)[0]), _runs(case)[1]
+    given = run["batches"]
+    if len(given) != len(first) or not all(map(np.array_equal, given, first)) or not run["ended"]:
+        found = f"{len(given)} batches" + (", other ones" if len(given) == len(first) else f", {len(first)} before")
+        advice = "after the last batch begin again, in get_batch itself: an iterator that is used up stays empty"
+        raise Missed("the same batches for a second build", run["faults"].get("get_batch", found), advice)
     return f"{len(first)} batches again"
 
 
-def _contents(batches: list[np.ndarray | None]) -> list[bytes | None]:
-    return [None if batch is None else batch.tobytes() for batch in batches]
-
-
-@point("The cache on disk is what TensorRT gave", _PLAYED)
+@CALIBRATOR.point("calibrator.cache_written", 0.25, "The cache on disk is what TensorRT gave", reported=_PLAYED)
 def cache_written(case: Case) -> str:
-    runs, caches = _runs(case), _caches(case)
-    for file, run, given in (("written", "first", "first"), ("rewritten", "again", "second")):
-        if runs[file] != caches[given]:
-            found = "no file" if runs[file] is None else f"{len(runs[file])} bytes: {runs[file][:40]!r} …"
-            found = runs[run]["faults"].get("write_calibration_cache", found)
-            what = "with an older cache in its place" if file == "rewritten" else "where no file was"
+    caches, places = _caches(case), ("where no file was", "with an older cache in its place")
+    for run, right, place in zip(_runs(case), caches, places, strict=False):
+        if run["file"] != right:
+            found = "no file" if run["file"] is None else f"{len(run['file'])} bytes: {run['file'][:40]!r} …"
+            found = run["faults"].get("write_calibration_cache", found)
             advice = "write the bytes in binary mode, in the place of what is there"
-            raise Missed(f"the {len(caches[given])} bytes that were handed over, {what}", found, advice)
-    if not runs["named"]:
-        raise Missed(
-            "calibrator.cache_file to be the file's path", "something else", "keep the path in self.cache_file"
-        )
-    return f"{len(caches['first'])} bytes, then {len(caches['second'])} in their place"
+            raise Missed(f"the {len(right)} bytes that were handed over, {place}", found, advice)
+        if not run["named"]:
+            advice = "keep the path in self.cache_file"
+            raise Missed("calibrator.cache_file to be the file's path", "something else", advice)
+    return f"{len(caches[0])} bytes, then {len(caches[1])} in their place"
 
 
-@point("A cache that is there is read, bytes for bytes", _PLAYED)
+@CALIBRATOR.point("calibrator.cache_read", 0.25, "A cache that is there is read, bytes for bytes", reported=_PLAYED)
 def cache_read(case: Case) -> str:
-    runs, caches = _runs(case), _caches(case)
-    before = {name: {"cache": runs[name]["cache"], "raised": _read_fault(runs[name])} for name in ("first", "again")}
-    for found, expected, when in (
-        (before["first"], None, "where there is no file"),
-        (runs["found"], caches["first"], "with a file that was written after the calibrator was made"),
-        (runs["changed"], caches["first"][::-1], "with other bytes in it, as many"),
-        (before["again"], caches["older"], "with a file that another one wrote"),
-        (runs["gone"], None, "where the file was removed"),
-    ):
-        if found["cache"] != expected or found["raised"]:
-            said = found["raised"] or ("None" if found["cache"] is None else f"{len(found['cache'])} other bytes")
-            what = "None" if expected is None else f"the {len(expected)} bytes of cache_file"
+    rights = (None, _caches(case)[-1])
+    for run, right, when in zip(_runs(case), rights, ("where there is no file", "with a file in place"), strict=False):
+        found, fault = run["cache"], run["faults"].get("read_calibration_cache")
+        if found != right or fault:
+            what = "None" if right is None else f"the {len(right)} bytes of cache_file"
+            said = fault or ("None" if found is None else f"{len(found)} other bytes")
             raise Missed(f"{what} from read_calibration_cache {when}", said, "look at the file at each call")
     return "read at each call; None without a file"
-
-
-def _read_fault(run: Run) -> str | None:
-    return run["faults"].get("read_calibration_cache")

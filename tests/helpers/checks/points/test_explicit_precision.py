@@ -106,9 +106,9 @@ class PlainCalibrator:
 def judged_int8(rewritten: Any) -> dict[str, str]:
     """Return which of the points that need no calibrator of TensorRT's a Q/DQ engine of step 4 loses, and why."""
     build = builder(rewritten, engine.BATCHES)
-    notebook = {engine.FUNCTION: lambda onnx, plan, calibrator: build(onnx, plan), CALIBRATOR: PlainCalibrator}
+    notebook = {engine.INT8.function: lambda onnx, plan, calibrator: build(onnx, plan), CALIBRATOR: PlainCalibrator}
     case, lost = Case(Student.in_process(notebook), seed=5), {}
-    for one in (engine.plan, engine.profile, engine.precision, engine.failures):
+    for one in engine.ENGINE.visible[: engine.ENGINE.points.index(engine.calibrated)]:
         try:
             one(case)
         except Missed as missed:
@@ -155,9 +155,11 @@ def test_where_an_engine_is_too_large_11_is_told_of_the_model_and_10_of_flags(
 
 def test_scales_of_a_calibrator_are_not_asked_for_in_vain_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "API", 11)
-    with pytest.raises(Missed) as missed:
-        engine.used({"handed": None, "read": None})
-    assert "no calibrators" in missed.value.found and "TensorRT 10" in missed.value.try_this
+    monkeypatch.setattr(engine, "one_each", lambda found, asked, what: [{"used": None}])
+    build = builder(lambda model: model, engine.BATCHES)
+    notebook = {engine.INT8.function: lambda onnx, plan, calibrator: build(onnx, plan), CALIBRATOR: PlainCalibrator}
+    with pytest.raises(Missed, match="a task of TensorRT 10"):
+        engine.calibrated(Case(Student.in_process(notebook), seed=5))
 
 
 def test_what_is_cast_has_the_ends_of_the_model() -> None:
