@@ -51,7 +51,7 @@ FLOORS = {
     "helpers.engine.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.checks.probes": (
         *("__init__", "frames", "codec", "schema", "channel", "loads", "capture", "images", "image_folders"),
-        *("listings", "onnx_files", "encoders", "answer", "timed_calls", "builds", "student", "serve"),
+        *("listings", "onnx_files", "encoders", "answer", "timed_calls", "cuda_calls", "builds", "student", "serve"),
     ),
     "helpers.checks.points": (
         *("__init__", "case", "files", "point", "task", "pure", "timed", "builders", "builder", *STEPS, "rooms"),

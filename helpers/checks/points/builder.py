@@ -33,7 +33,7 @@ class Builder:
         batches: least, best and largest batch of its one profile.
         network: makes a model's ONNX bytes from a seed.
         ends: the names of the model's inputs and outputs.
-        options: its keyword arguments.
+        options: its keyword arguments, or a function of the case that gives them.
         extra: the probe `extra(notebook, folder, seed)` that makes its further arguments on the student's side, where
             they are no plain data: a calibrator, the path of a cache.
     """
@@ -43,7 +43,7 @@ class Builder:
     batches: tuple[int, int, int] = (1, 8, 32)
     network: Callable[[int], bytes] = tiny_onnx
     ends: builders.Ends = (("input",), ("output",))
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | Callable[[Case], Mapping[str, Any]] = field(default_factory=dict)
     extra: Callable[..., Any] | None = None
 
     def model(self, case: Case, which: str = "network") -> bytes:
@@ -134,4 +134,5 @@ class Builder:
     def _arguments(self, case: Case) -> dict[str, Any]:
         extra = f"{self.extra.__module__}:{self.extra.__name__}" if self.extra else ""
         seed = case.number(f"{self.purpose}.extra")
-        return {"function": self.function, "options": dict(self.options), "extra": extra, "seed": seed}
+        options = self.options(case) if callable(self.options) else self.options
+        return {"function": self.function, "options": dict(options), "extra": extra, "seed": seed}

@@ -13,7 +13,7 @@ import numpy as np
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.probes.answer import Notebook, probe
+from helpers.checks.probes.answer import Notebook, Probe, probe
 from helpers.checks.probes.frames import said
 from helpers.checks.probes.student import one_each
 
@@ -78,17 +78,20 @@ def compare(
     *,
     rtol: float = 1e-6,
     atol: float = 1e-12,
+    through: Probe = results_of,
+    given: Mapping[str, Any] | None = None,
 ) -> str:
     """Call `function` on the arguments of each pair, and compare what it gives with the pair's right answer.
 
     Numbers may differ by `rtol` of the right one or by `atol`. Of a dictionary, keys that were not asked for are free.
+    Where arguments have to be made on the student's side, a probe does it that is `given` more, and calls `through`.
 
     Raises:
         Missed: an answer differs; it names where, what was expected and what was found.
     """
     calls = [list(arguments) for arguments, _ in pairs]
     raising = any(isinstance(right, Raises) for _, right in pairs)
-    reply = case.call(results_of, name=function, calls=calls, raising=raising)
+    reply = case.call(through, name=function, calls=calls, raising=raising, **(given or {}))
     answers = one_each(reply.require(function), calls)
     for arguments, answer, (_, right) in zip(calls, answers, pairs, strict=True):
         call = f"{function}({', '.join(map(short, arguments))})"
