@@ -1,85 +1,52 @@
-"""Claims of step 3: its points on fresh networks and measurements, the engine's answers, and its speed."""
+"""What only the grader knows of step 3: the engines' outputs, the lab's engine's speed, and its measured throughput."""
 
-import math
 from functools import partial
 
-import numpy as np
-
 from helpers.checks.missed import Missed
-from helpers.checks.points import builders, s03_dynamic
+from helpers.checks.points import builders
 from helpers.checks.points.case import Case
-from helpers.toys.networks import EDGE
-from solutions.checks.core.claim import Earned, award, claim, shared
-from solutions.checks.trusted.engine_speed import against_reference, noise_for
-from solutions.checks.trusted.plans import (
-    FP32_TOLERANCE,
-    HALF_TOLERANCE,
-    as_exact_as,
-    check_outputs,
-    same_network,
-    small_on_a_gpu,
+from helpers.checks.points.s03_dynamic import (
+    DYNAMIC,
+    ENGINE,
+    MEASURE,
+    TABLE,
+    fp32,
+    measured_table,
+    rate,
+    twin,
 )
+from helpers.checks.points.task import Earned
+from solutions.checks.core.claim import shared
+from solutions.checks.trusted import builder
+from solutions.checks.trusted.engine_speed import against_reference, noise_for
+from solutions.checks.trusted.plans import FP32_TOLERANCE, as_exact_as, check_outputs, same_network
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
 from trtcpu.errors import LabError
 from trtlab.engines.timed import opened
 
-CELL, SPEED_CELL = "dynamic_engine", "dynamic_speed"
 ARTIFACT = "resnet50_dynamic_fp16.engine"
-RUN_BATCHES, SPEED_BATCHES = (1, 5, 32), (8, 32)
+SPEED_BATCHES = (8, 32)
+MEASURED = (1, 4, 16, 32)
+"""The batches that the notebook measures."""
 _FACTOR = 10.0
 """How far a measured throughput may be from ours: a busy machine is slower, another unit or device is further off."""
 
-
-award("dynamic.plan", 0.5, s03_dynamic.plan, cell=CELL)
-award("dynamic.profile", 1.5, s03_dynamic.profile, cell=CELL)
+builder.ask(DYNAMIC, ENGINE, outputs=1.0, repeatable=0.25)
 
 
-@claim("dynamic.outputs", cell=CELL, points=1.25, title="Batches 1, 5 and 32 give right outputs")
-def outputs(case: Case) -> Earned:
-    plan = builders.plan_of(s03_dynamic.built(case), s03_dynamic.FUNCTION)
-    model = s03_dynamic.network(case)
-    return shared([partial(_outputs, plan, model, case, batch, HALF_TOLERANCE) for batch in RUN_BATCHES])
+@fp32.in_grading
+def computes_in_fp32(case: Case) -> str:
+    said, plan = fp32.judge(case), builders.plan_of(twin(case), DYNAMIC.function)
+    images = builder.images(case, DYNAMIC.purpose, 1)
+    return f"{said}; {check_outputs(plan, DYNAMIC.model(case), images, FP32_TOLERANCE)}"
 
 
-award("dynamic.limits", 0.75, s03_dynamic.limits, cell=CELL)
-
-
-@claim("dynamic.half_precision", cell=CELL, points=0.75, title=s03_dynamic.half_precision.title)
-def half_precision(case: Case) -> str:
-    said, model = s03_dynamic.half_precision(case), reference().bytes("resnet50.onnx")
-    build = partial(s03_dynamic.built, case)
-    return f"{said}; {small_on_a_gpu(build, s03_dynamic.FUNCTION, model, builders.HALF_SIZE)}"
-
-
-award("dynamic.workspace", 0.25, s03_dynamic.workspace, cell=CELL)
-
-
-@claim("dynamic.fp32", cell=CELL, points=0.5, title=s03_dynamic.fp32.title)
-def fp32(case: Case) -> str:
-    said = s03_dynamic.fp32(case)
-    plan = builders.plan_of(s03_dynamic.twin(case), s03_dynamic.FUNCTION)
-    return f"{said}; {_outputs(plan, s03_dynamic.network(case), case, RUN_BATCHES[0], FP32_TOLERANCE)}"
-
-
-award("dynamic.parser_errors", 0.25, s03_dynamic.parser_errors, cell=CELL)
-award("dynamic.failures", 0.25, s03_dynamic.failures, cell=CELL)
-
-
-def _outputs(plan: bytes, model: bytes, case: Case, batch: int, tolerance: float) -> str:
-    return check_outputs(plan, model, _images(case, batch), tolerance)
-
-
-def _images(case: Case, batch: int) -> np.ndarray:
-    return case.random(f"dynamic.images.{batch}").standard_normal((batch, 3, EDGE, EDGE)).astype(np.float32)
-
-
-@claim("dynamic.speed", cell=SPEED_CELL, points=3, title="As fast as the reference engine at batches 8 and 32")
+@MEASURE.hidden("dynamic.speed", 3, "As fast as the reference engine at batches 8 and 32")
 def speed(case: Case) -> Earned:
     plan, model = case.artifact(ARTIFACT), reference().bytes("resnet50.onnx")
     if plan is None:
-        advice = f"run the cell that calls {s03_dynamic.FUNCTION}"
-        raise Missed(f"{ARTIFACT} among the artifacts", "no such file", advice)
+        raise Missed(f"{ARTIFACT} among the artifacts", "no such file", f"run the cell that calls {DYNAMIC.function}")
     builders.facts_of(plan, ARTIFACT)
     builders.small_enough(plan, model, builders.HALF_SIZE)
     if same_network(plan, reference().bytes(ARTIFACT)):
@@ -88,41 +55,33 @@ def speed(case: Case) -> Earned:
 
 
 def _speed(plan: bytes, model: bytes, case: Case, batch: int) -> Earned:
-    as_exact_as(reference().bytes(ARTIFACT), plan, model, _images(case, batch))
+    as_exact_as(reference().bytes(ARTIFACT), plan, model, builder.images(case, DYNAMIC.purpose, batch))
     advice = "check the FP16 flag and the shape that the profile is tuned for"
     timed_on = noise_for(case, reference().bytes(ARTIFACT), model)
     return against_reference(plan, reference().path(ARTIFACT), advice, timed_on, batch)
 
 
-@claim(
-    "dynamic.measured",
-    cell=SPEED_CELL,
-    points=0.5,
-    title="images_per_second counts what it should, and the table is this engine's",
-)
+@rate.in_grading
 def measured(case: Case) -> str:
-    said, ours = s03_dynamic.rate(case), _images_per_second(case)
-    if ours is None:  # that there is no such engine is what other claims say
+    said, ours = rate.judge(case), _images_per_second(case)
+    if ours is None:  # that there is no such engine is what other points say
         return said
-    rows = case.call(s03_dynamic.measured_table).require("the measuring cell") or []
-    found, largest = {row["batch"]: row["rate"] for row in rows}, s03_dynamic.MEASURED[-1]
-    if sorted(found) != list(s03_dynamic.MEASURED) or not all(math.isfinite(rate) for rate in found.values()):
-        expected = f"`{s03_dynamic.TABLE}` in images per second at batches {s03_dynamic.MEASURED}"
-        raise Missed(expected, str(found) if found else "no such table", "run the measuring cell")
-    if not 1 / _FACTOR <= found[largest] / ours <= _FACTOR:
+    table, largest = case.call(measured_table).require("the measuring cell"), str(MEASURED[-1])
+    if not isinstance(table, dict) or set(table) != set(map(str, MEASURED)) or not isinstance(table[largest], float):
+        expected = f"`{TABLE}` in images per second at batches {MEASURED}"
+        raise Missed(expected, str(table)[:200] if table else "no such table", "run the measuring cell")
+    if not 1 / _FACTOR <= table[largest] / ours <= _FACTOR:
         expected = f"about {ours:.0f} images per second at batch {largest}, as this engine gives here"
-        raise Missed(expected, f"{found[largest]:.4g}", f"let the measuring cell fill `{s03_dynamic.TABLE}`")
-    return f"{said}; your engine at batch {largest}: {found[largest]:.0f} images/s"
+        raise Missed(expected, f"{table[largest]:.4g}", f"let the measuring cell fill `{TABLE}`")
+    return f"{said}; your engine at batch {largest}: {table[largest]:.0f} images/s"
 
 
 def _images_per_second(case: Case) -> float | None:
     """Return what the engine gives here at the largest batch measured, None where it cannot run that."""
-    plan, batch = case.artifact(ARTIFACT), s03_dynamic.MEASURED[-1]
+    plan, batch = case.artifact(ARTIFACT), MEASURED[-1]
     try:
         with still():
-            return batch / min(opened(plan or b"").executions(_images(case, batch), 2)["times"]) * 1e3
+            images = builder.images(case, DYNAMIC.purpose, batch)
+            return batch / min(opened(plan or b"").executions(images, 2)["times"]) * 1e3
     except LabError:
         return None
-
-
-award("dynamic.saturation", 0.5, s03_dynamic.saturation, cell=SPEED_CELL)

@@ -15,7 +15,8 @@ from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
 from helpers.checks.points.task import Task
-from helpers.checks.probes.builds import build_engine, failing_build
+from helpers.checks.probes.builds import FailedBuild, build_engine, failing_build
+from helpers.course.settings import ONNX_FILE
 from helpers.toys.networks import tiny_onnx
 
 _FORGED = "what lies at engine_path afterwards: the student's process reads the file back"
@@ -64,7 +65,7 @@ class Builder:
 
     def again(self, case: Case) -> builders.Built:
         """Return what it builds of another model at the same paths as one before."""
-        built = self.built(case, self.model(case, "other"), before=self.model(case), name=builders.ONNX_FILE)
+        built = self.built(case, self.model(case, "other"), before=self.model(case), name=ONNX_FILE)
         builders.asked_for(built)
         return built
 
@@ -111,25 +112,29 @@ class Builder:
         return builders.names_parser_errors(case, build_engine, self.function, **self._arguments(case))
 
     def _failures(self, case: Case) -> str:
-        return "; ".join(self._refuses(case, parsed=parsed, keeps=True) for parsed in (False, True))
+        said = self._refuses(case, parsed=True)
+        for parsed in (False, True):
+            what, failed = self._failed(case, parsed)
+            if not failed["kept"]:
+                found = f"after {what} it was another or gone"
+                raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
+        return said
 
-    def _refuses(self, case: Case, *, parsed: bool, keeps: bool = False) -> str:
-        """Return evidence that it raises RuntimeError for what is no model, or where its build gives None.
-
-        `keeps`: the engine file of an earlier build stays too.
-        """
-        model = self.model(case) if parsed else builders.NO_MODEL
-        what = "a build that gives None" if parsed else "a file that is no ONNX model"
-        asked = {"onnx": model, "parsed": parsed, **self._arguments(case)}
-        failed = case.call(failing_build, **asked).require(self.function)
+    def _refuses(self, case: Case, *, parsed: bool) -> str:
+        """Return evidence that it raises RuntimeError for what is no model, or where its build gives None."""
+        what, failed = self._failed(case, parsed)
         if not failed["as_asked"]:
             found = failed["raised"] or "no exception"
             advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
             raise Missed(f"a RuntimeError that you raise for {what}", found, builders.replacement(found) or advice)
-        if keeps and not failed["kept"]:
-            found = f"after {what} it was another or gone"
-            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
         return f"{what}: {failed['raised'][:120]}"
+
+    def _failed(self, case: Case, parsed: bool) -> tuple[str, FailedBuild]:
+        """Return which failure that is, in words, and how the function ends there."""
+        what = "a build that gives None" if parsed else "a file that is no ONNX model"
+        model = self.model(case) if parsed else builders.NO_MODEL
+        asked = {"onnx": model, "parsed": parsed, **self._arguments(case)}
+        return what, case.call(failing_build, **asked).require(self.function)
 
     def _arguments(self, case: Case) -> dict[str, Any]:
         extra = f"{self.extra.__module__}:{self.extra.__name__}" if self.extra else ""
