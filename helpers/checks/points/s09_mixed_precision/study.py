@@ -6,147 +6,91 @@ from typing import Any, TypedDict
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.point import Reported, point
+from helpers.checks.points.pure import Raises, agree, compare, plain
+from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
-from helpers.checks.probes.frames import said
 
-_COUNTED = Reported("how often its functions build and measure: counted in the student's process")
+_COUNTED = "how often its functions build and measure: counted in the student's process"
 
 FUNCTION, CHOICE = "sensitivity", "choose_groups"
-_FLOAT = 1e-9
+STUDY = Task("mixed_sensitivity", check="check_sensitivity", takes=(FUNCTION,))
+CHOOSE = Task("mixed_choice", check="check_choice", takes=(CHOICE,))
+
+Table = dict[str, dict[str, float]]
 
 
 class Studied(TypedDict):
-    """What `study_known` answers."""
+    """What `study_known` answers: the table, the layers that each build kept, and the builds that were measured."""
 
-    table: dict[str, dict[str, float]] | None
+    table: Any
     builds: list[list[str]]
     losses: list[int]
-    kind: str
-
-
-class Chosen(TypedDict):
-    """What `choose_known` answers."""
-
-    chosen: list[str] | None
-    raised: str | None
-    message: str
 
 
 @probe
 def study_known(notebook: Notebook, *, groups: dict[str, list[str]], error: dict[str, float]) -> Studied:
-    """Call sensitivity with builds whose loss is the sum of the errors of the layers that are not kept.
+    """Call sensitivity with builds whose loss is the sum of the errors of the layers that are not kept."""
+    builds, losses = list[list[str]](), list[int]()
 
-    Returns `table` as {group: {direction: loss}}, None where it is no such dictionary; `builds`, the layers that each
-    build kept; `losses`, the numbers of the builds that were measured; and `kind`, the result's type.
-    """
-    builds: list[list[str]] = []
-    losses: list[int] = []
-
-    def build(keep: Any) -> "_Engine":
+    def build(keep: Any) -> int:
         builds.append([str(name) for name in keep])
-        return _Engine(len(builds) - 1)
+        return len(builds) - 1
 
-    def loss(engine: "_Engine") -> float:
-        losses.append(engine.number)
-        return sum(value for name, value in error.items() if name not in builds[engine.number])
+    def loss(engine: int) -> float:
+        losses.append(engine)
+        return sum(value for name, value in error.items() if name not in builds[engine])
 
-    found = notebook[FUNCTION]({name: list(layers) for name, layers in groups.items()}, build, loss)
-    try:
-        table = {str(group): {str(way): float(row[way]) for way in row} for group, row in found.items()}
-    except (AttributeError, TypeError, ValueError, KeyError):
-        table = None
-    return {"table": table, "builds": builds, "losses": losses, "kind": type(found).__name__}
+    table = notebook[FUNCTION]({name: list(layers) for name, layers in groups.items()}, build, loss)
+    return {"table": plain(table), "builds": builds, "losses": losses}
 
 
-class _Engine:
-    """What a build gives: a number, and nothing that could be looked at."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-@probe
-def choose_known(
-    notebook: Notebook, *, table: dict[str, dict[str, float]], fp16: float, int8: float, target: float
-) -> Chosen:
-    """Call choose_groups; return `chosen` (a list of names, None where it is none) and `raised`, the error's type."""
-    try:
-        found = notebook[CHOICE]({group: dict(row) for group, row in table.items()}, fp16, int8, target)
-    except NotImplementedError:
-        raise
-    except ValueError as error:
-        return {"chosen": None, "raised": "ValueError", "message": said(error)}
-    is_list = isinstance(found, (list, tuple))
-    return {"chosen": [str(name) for name in found] if is_list else None, "raised": None, "message": repr(found)[:80]}
-
-
-def _known(case: Case) -> tuple[dict[str, list[str]], dict[str, float]]:
-    """Return groups of one to four layers, not in the order of the alphabet, and each layer's error."""
+def known(case: Case) -> tuple[dict[str, list[str]], dict[str, float]]:
+    """Return groups of one to four layers, and each layer's error. One group's name begins with another's."""
     random = case.random("mixed.study")
-    sizes = random.integers(1, 5, 5)
-    names = [f"g{number}" for number in random.permutation(90)[:5] + 10]
-    names = names[::-1] if names == sorted(names) else names
-    groups = {
-        name: [f"{name}/l{index}" for index in range(size)] for name, size in zip(names, sizes.tolist(), strict=True)
-    }
+    names = random.permutation(["b1", "b10", "b2", "b3", "b20"]).tolist()
+    groups = {name: [f"{name}.conv{index}" for index in range(random.integers(1, 5))] for name in names}
     layers = [layer for found in groups.values() for layer in found]
     return groups, dict(zip(layers, (2.0 ** -random.permutation(len(layers))).tolist(), strict=True))
 
 
 def _studied(case: Case) -> Studied:
-    groups, error = _known(case)
+    groups, error = known(case)
     return case.call(study_known, groups=groups, error=error).require(FUNCTION)
 
 
-def _right(case: Case, direction: str, expected: dict[str, float], advice: str) -> str:
-    found = _studied(case)
-    if found["table"] is None:
-        raise Missed('{group: {"kept": …, "alone": …}}', f"a value of type {found['kind']}", "return the dictionary")
-    for group, value in expected.items():
-        row = found["table"].get(group, {})
-        if direction not in row or not abs(row[direction] - value) <= _FLOAT:
-            got = f"{row[direction]:.6f}" if direction in row else "nothing"
-            raise Missed(f'{value:.6f} for {group}, "{direction}", where the answer is known', got, advice)
-    return f"{len(expected)} groups as known beforehand"
-
-
-@point("Kept: the group alone in FP16")
+@STUDY.point("mixed.kept", 0.3, "Kept: the group alone in FP16")
 def kept(case: Case) -> str:
-    groups, error = _known(case)
+    groups, error = known(case)
     whole = sum(error.values())
-    expected = {group: whole - sum(error[name] for name in names) for group, names in groups.items()}
-    return _right(case, "kept", expected, "keep the layers of this group, and no others")
+    right = {group: {"kept": whole - sum(map(error.get, names))} for group, names in groups.items()}
+    agree(_studied(case)["table"], right, FUNCTION, "keep the layers of this group, and no others")
+    return f"{len(groups)} groups as known beforehand"
 
 
-@point("Alone: the group alone in INT8")
+@STUDY.point("mixed.alone", 0.3, "Alone: the group alone in INT8")
 def alone(case: Case) -> str:
-    groups, error = _known(case)
-    expected = {group: sum(error[name] for name in names) for group, names in groups.items()}
-    return _right(case, "alone", expected, "keep the layers of all other groups")
+    groups, error = known(case)
+    right = {group: {"alone": sum(map(error.get, names))} for group, names in groups.items()}
+    agree(_studied(case)["table"], right, FUNCTION, "keep the layers of all other groups")
+    return f"{len(groups)} groups as known beforehand"
 
 
-@point("Each engine is built once and measured once; groups stay in order", _COUNTED)
+@STUDY.point("mixed.once", 0.15, "Each engine is built once and measured once", _COUNTED)
 def once(case: Case) -> str:
-    found, (groups, _) = _studied(case), _known(case)
-    builds = len(found["builds"])
-    if builds != 2 * len(groups) or sorted(found["losses"]) != list(range(builds)):
-        what = f"{builds} builds, {len(found['losses'])} measurements of {len(set(found['losses']))} of them"
-        raise Missed(f"{2 * len(groups)} builds for {len(groups)} groups, each measured once", what, "builds are dear")
-    order = list(found["table"] or {})
-    if order != list(groups):
-        raise Missed(
-            f"the groups in their order, {', '.join(groups)}", ", ".join(order) or "none", "go through `groups`"
-        )
-    return f"{builds} builds for {len(groups)} groups"
+    found, number = _studied(case), 2 * len(known(case)[0])
+    if len(found["builds"]) != number or sorted(found["losses"]) != list(range(number)):
+        said = f"{len(found['builds'])} builds, {len(found['losses'])} measurements"
+        raise Missed(f"{number} builds for {number // 2} groups, each measured once", said, "builds are dear")
+    return f"{number} builds for {number // 2} groups"
 
 
-def parts(table: dict[str, dict[str, float]], fp16: float, int8: float) -> dict[str, float]:
-    """Return each group's part of INT8's squared drift, the mean of the two estimates."""
-    return {group: ((int8**2 - row["kept"] ** 2) + (row["alone"] ** 2 - fp16**2)) / 2 for group, row in table.items()}
+def parts(table: Table, fp16: float, int8: float) -> dict[str, float]:
+    """Return each group's part of INT8's squared drift, the mean of the two estimates, largest first."""
+    found = {group: ((int8**2 - row["kept"] ** 2) + (row["alone"] ** 2 - fp16**2)) / 2 for group, row in table.items()}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _table(case: Case, purpose: str, least: float = -0.03) -> dict[str, Any]:
+def _drawn(case: Case, purpose: str, least: float = -0.03) -> tuple[Table, float, float]:
     """Return a table of eight groups whose two estimates differ, and drifts; `least` is the least group's share."""
     random = case.random(purpose)
     fp16, int8 = 0.002, 0.02 + 0.02 * random.random()
@@ -158,57 +102,31 @@ def _table(case: Case, purpose: str, least: float = -0.03) -> dict[str, Any]:
             "kept": math.sqrt(int8**2 - added * (share + apart)),
             "alone": math.sqrt(fp16**2 + max(-0.9 * fp16**2, added * (share - apart))),
         }
-    return {"table": table, "fp16": fp16, "int8": int8}
+    return table, fp16, int8
 
 
-def _chosen(case: Case, given: dict[str, Any], target: float) -> Chosen:
-    return case.call(choose_known, **given, target=target).require(CHOICE)
-
-
-@point("As few groups as the target needs, largest part first")
+@CHOOSE.point("mixed.fewest", 0.45, "As few groups as the target needs, largest part first")
 def fewest(case: Case) -> str:
-    given = _table(case, "mixed.choice")
-    found = parts(given["table"], given["fp16"], given["int8"])
-    order = sorted(found, key=found.get, reverse=True)
-    sums = [given["int8"] ** 2 - taken for taken in itertools.accumulate(found[name] for name in order[:5])]
-    for number in (1, 2, 4):
-        target = math.sqrt((3 * sums[number - 1] + sums[number]) / 4 + (sums[number - 1] - sums[number]) * 0.5)
-        answer = _chosen(case, given, target)
-        if answer["chosen"] != order[:number]:
-            got = ", ".join(answer["chosen"]) if answer["chosen"] is not None else answer["raised"] or answer["message"]
-            expected = (
-                f"{', '.join(order[:number])} for a target of {target:.5f}, where INT8 drifts {given['int8']:.5f}"
-            )
-            raise Missed(expected, got or "no groups", "squares of drifts add up; take the largest part first")
-    return "1, 2 and 4 groups for three targets"
+    given = _drawn(case, "mixed.choice")
+    size = parts(*given)
+    left = [given[2] ** 2 - taken for taken in itertools.accumulate(size.values())]  # after one group, two, …
+    targets = {number: math.sqrt(0.75 * left[number - 1] + 0.25 * left[number - 2]) for number in (2, 4)}
+    targets[1] = math.sqrt(0.75 * left[0] + 0.25 * given[2] ** 2)
+    pairs = [((*given, target), list(size)[:number]) for number, target in targets.items()]
+    return compare(case, CHOICE, pairs, "squares of drifts add up; take the largest part first, stop when it is enough")
 
 
-@point("No group where INT8 is good enough")
+@CHOOSE.point("mixed.none_needed", 0.15, "No group where INT8 is good enough")
 def none_needed(case: Case) -> str:
-    given = _table(case, "mixed.enough")
-    for target in (given["int8"], 1.5 * given["int8"]):
-        answer = _chosen(case, given, target)
-        if answer["chosen"] != []:
-            got = answer["raised"] or answer["message"]
-            raise Missed("an empty list where INT8 is within the target already", got, "look before you take a group")
-    return "an empty list"
+    given = _drawn(case, "mixed.enough")
+    pairs = [((*given, share * given[2]), []) for share in (1.001, 1.5)]
+    return compare(case, CHOICE, pairs, "look before you take a group")
 
 
-@point("ValueError where no set of groups gets there")
+@CHOOSE.point("mixed.unreachable", 0.15, "ValueError where no set of groups gets there")
 def unreachable(case: Case) -> str:
-    for least in (-0.03, 0.03):
-        given = _table(case, "mixed.unreachable", least)
-        found = parts(given["table"], given["fp16"], given["int8"])
-        positive = [name for name in sorted(found, key=found.get, reverse=True) if found[name] > 0]
-        best = math.sqrt(given["int8"] ** 2 - sum(found[name] for name in positive))
-        answer = _chosen(case, given, best * 0.97)
-        if answer["raised"] != "ValueError":
-            got = ", ".join(answer["chosen"] or []) or answer["message"]
-            expected = "ValueError for a target below what all groups together reach"
-            raise Missed(expected, got, "is it reached at the end?")
-        nearly = _chosen(case, given, best * 1.001)
-        if nearly["chosen"] != positive:
-            got = nearly["raised"] or ", ".join(nearly["chosen"] or [])
-            expected = "all groups that help where just they reach the target"
-            raise Missed(expected, got, "take every group whose part is above 0, and none below")
-    return answer["message"][:80]
+    given = _drawn(case, "mixed.unreachable")
+    helping = {name: part for name, part in parts(*given).items() if part > 0}
+    best = math.sqrt(given[2] ** 2 - sum(helping.values()))
+    pairs = [((*given, 0.97 * best), Raises("ValueError")), ((*given, 1.001 * best), list(helping))]
+    return compare(case, CHOICE, pairs, "take every group whose part is above 0; is the target reached then?")
