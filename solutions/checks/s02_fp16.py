@@ -6,7 +6,7 @@ from helpers.checks.points.case import Case
 from helpers.checks.points.s02_fp16 import BATCH, ENGINE, FP16, SPEED
 from helpers.checks.points.task import Earned
 from solutions.checks.trusted import builder
-from solutions.checks.trusted.engine_speed import TimedOn, against_pytorch, against_reference, noise_for
+from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
 from solutions.checks.trusted.plans import as_exact_as
 from solutions.checks.trusted.reference import reference
 
@@ -25,19 +25,14 @@ def _artifact(case: Case) -> bytes:
     return plan
 
 
-def _timed_on(case: Case) -> TimedOn:
-    return noise_for(case, reference().bytes(ARTIFACT), reference().bytes("resnet50.onnx"))
-
-
 @SPEED.hidden("fp16.speed", 3, "As fast as the reference engine")
 def speed(case: Case) -> Earned:
     plan = _artifact(case)
     builders.small_enough(plan, reference().bytes("resnet50.onnx"), builders.HALF_SIZE)
     advice = builders.to_ask("FP16", "check that the FP16 flag is set before the build")
-    return against_reference(plan, reference().path(ARTIFACT), advice, _timed_on(case))
+    return against_reference(case, plan, reference().path(ARTIFACT), advice)
 
 
 @SPEED.hidden("fp16.faster_than_pytorch", 2, f"Over {builders.LEAST_SPEEDUP} times PyTorch FP32's speed")
 def faster_than_pytorch(case: Case) -> str:
-    model, advice = reference().bytes("resnet50.onnx"), "check that the engine is an FP16 one"
-    return against_pytorch(_artifact(case), model, advice, _timed_on(case))
+    return against_pytorch(case, _artifact(case), "check that the engine is an FP16 one")

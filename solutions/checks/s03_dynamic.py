@@ -15,10 +15,9 @@ from helpers.checks.points.s03_dynamic import (
     rate,
     twin,
 )
-from helpers.checks.points.task import Earned
-from solutions.checks.core.claim import shared
+from helpers.checks.points.task import Earned, shared
 from solutions.checks.trusted import builder
-from solutions.checks.trusted.engine_speed import against_reference, noise_for
+from solutions.checks.trusted.engine_speed import against_reference
 from solutions.checks.trusted.plans import FP32_TOLERANCE, as_exact_as, check_outputs, same_network
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
@@ -57,8 +56,7 @@ def speed(case: Case) -> Earned:
 def _speed(plan: bytes, model: bytes, case: Case, batch: int) -> Earned:
     as_exact_as(reference().bytes(ARTIFACT), plan, model, builder.images(case, DYNAMIC.purpose, batch))
     advice = "check the FP16 flag and the shape that the profile is tuned for"
-    timed_on = noise_for(case, reference().bytes(ARTIFACT), model)
-    return against_reference(plan, reference().path(ARTIFACT), advice, timed_on, batch)
+    return against_reference(case, plan, reference().path(ARTIFACT), advice, batch)
 
 
 @rate.in_grading

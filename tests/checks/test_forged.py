@@ -25,7 +25,8 @@ from helpers.checks.probes.onnx_files import tensor_magnitudes
 from helpers.checks.probes.student import Student
 from helpers.checks.probes.timed_calls import ServedModel
 from helpers.engine.given import recorded_engine
-from solutions.checks.core.claim import Claim, claims_of
+from helpers.checks.points.task import Point
+from solutions.checks.core.asked import points_of
 from solutions.checks.core.decide import decide
 
 TYPED = {"mean_ms": 3.0, "median_ms": 3.0, "p95_ms": 4.0, "p99_ms": 5.0, "std_ms": 0.5}
@@ -36,7 +37,7 @@ def case_of(**names: Any) -> Case:
 
 
 def claim_of(cell: str, name: str) -> Claim:
-    return next(claim for claim in claims_of(cell) if claim.name == name)
+    return next(claim for claim in points_of(cell) if claim.name == name)
 
 
 def lies(monkeypatch: pytest.MonkeyPatch, name: str, reply: Any) -> None:

@@ -16,7 +16,7 @@ from helpers.checks.points import s01_export
 from helpers.checks.points.case import Case
 from helpers.checks.probes.student import Student
 from helpers.course.steps import CELLS
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 from trtlab.models.export import export_onnx as pipeline_export
 from trtlab.models.export import simplify_onnx
 
@@ -31,13 +31,13 @@ def _good(model: torch.nn.Module, path: Path, opset: int = 18) -> None:
 
 def test_the_cells_of_step_1_are_worth_5_points() -> None:
     cells = [cell for cell, found in CELLS.items() if found.step == "01_export"]
-    assert sum(claim.points for cell in cells for claim in claims_of(cell)) == 5
+    assert sum(claim.points for cell in cells for claim in points_of(cell)) == 5
 
 
 @pytest.mark.parametrize(("cell", "functions"), [("export_model", {"export_onnx": _good}), ("simplify_model", {})])
 def test_the_pipelines_own_functions_keep_every_claim(cell: str, functions: dict[str, Any]) -> None:
     case = _case(1, simplify_onnx=simplify_onnx, **functions)
-    for claim in claims_of(cell):
+    for claim in points_of(cell):
         outcome = claim.judge(case)
         assert isinstance(outcome, str) or outcome.share == 1, claim.name
 
@@ -46,7 +46,7 @@ def test_a_fixed_batch_of_one_keeps_a_third_of_the_outputs() -> None:
     def fixed(model: torch.nn.Module, path: Path, opset: int = 18) -> None:
         pipeline_export(model, path, opset=opset, dynamic_batch=False)
 
-    outputs = next(claim for claim in claims_of("export_model") if claim.name == "export.outputs")
+    outputs = next(claim for claim in points_of("export_model") if claim.name == "export.outputs")
     assert outputs.judge(_case(2, export_onnx=fixed)).share == pytest.approx(1 / 3)
 
 
@@ -76,6 +76,6 @@ def test_a_function_that_is_not_written_loses_with_a_friendly_word() -> None:
         raise NotImplementedError
 
     case = _case(3, export_onnx=todo, simplify_onnx=todo)
-    for claim in claims_of("simplify_model") + [c for c in claims_of("export_model") if c.name != "export.outputs"]:
+    for claim in points_of("simplify_model") + [c for c in points_of("export_model") if c.name != "export.outputs"]:
         with pytest.raises(Missed, match="TODO is still there"):
             claim.judge(case)

@@ -11,7 +11,7 @@ from helpers.checks.points.case import Case
 from helpers.checks.probes.student import Student
 from helpers.engine.backend import trt
 from solutions.checks import s03_dynamic
-from solutions.checks.core.claim import claims_of
+from solutions.checks.core.asked import points_of
 
 
 def _builder(*batches: int, half: bool = True) -> Any:
@@ -45,13 +45,13 @@ def _case(seed: int, **values: Any) -> Case:
 
 
 def test_the_cells_of_step_3_are_worth_10_points() -> None:
-    assert sum(claim.points for claim in claims_of("dynamic_engine")) == 6
-    assert sum(claim.points for claim in claims_of("dynamic_speed")) == 4
+    assert sum(point.worth for point in points_of("dynamic_engine")) == 6
+    assert sum(point.worth for point in points_of("dynamic_speed")) == 4
 
 
 def test_a_right_builder_keeps_every_claim_of_the_engine() -> None:
     case = _case(1, build_engine_dynamic=_builder(1, 8, 32))
-    for claim in claims_of("dynamic_engine"):
+    for claim in points_of("dynamic_engine"):
         outcome = claim.judge(case)
         assert isinstance(outcome, str) or outcome.share == 1, claim.name
 

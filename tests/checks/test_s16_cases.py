@@ -16,7 +16,7 @@ from helpers.checks.points.s16_cases import FUNCTIONS, evidence_seal, proven, se
 from helpers.checks.probes.student import Student
 from helpers.tools.outputs import onnx_outputs
 from helpers.toys.casefiles import CASES_FOLDER, CAUSES, NOTHING, Finding, case_files, pictures, prepared, tensor_ranges
-from solutions.checks.core.decide import run_claims
+from solutions.checks.core.decide import run_points
 from solutions.checks.s16_cases import visible
 from solutions.checks.s16_cases.claims import EACH, HEALTHY
 from solutions.checks.s16_cases.made import made
@@ -204,7 +204,7 @@ def test_who_knows_half_of_the_causes_earns_half_of_their_share() -> None:
         found = _examiner("clock")(case)
         return found if found.cause in ("launch_time", "warmup_counted") else Finding(NOTHING)
 
-    earned = {result.claim: result.earned for result in run_claims("clock_cases", _case_of(half)).results}
+    earned = {result.claim: result.earned for result in run_points("clock_cases", _case_of(half)).results}
     assert earned == {"cases.clock_causes": 0.25, "cases.clock_proofs": 0.15, "cases.clock_innocent": 0.2}
 
 
@@ -215,4 +215,4 @@ def test_the_notebook_says_how_many_fresh_cases_there_are() -> None:
 
 
 def test_who_lets_everybody_go_earns_nothing() -> None:
-    assert run_claims("clock_cases", _case_of(lambda case: Finding(NOTHING))).earned == 0
+    assert run_points("clock_cases", _case_of(lambda case: Finding(NOTHING))).earned == 0

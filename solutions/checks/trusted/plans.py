@@ -74,13 +74,8 @@ def as_exact_as(trusted: bytes, plan: bytes, model: bytes, images: np.ndarray) -
 
     That error is a matter of the type that stands for half precision here, and of the model.
     """
-    return check_outputs(plan, model, images, exactness(trusted, model, images))
-
-
-def exactness(trusted: bytes, model: bytes, images: np.ndarray) -> float:
-    """Return the relative error that an engine of the lab's model may have on images, from a trusted engine's own."""
     own = relative_error(run_plan(trusted, images), onnx_outputs(model, images))
-    return max(_LEAST_TOLERANCE, _OWN_ERROR * own)
+    return check_outputs(plan, model, images, max(_LEAST_TOLERANCE, _OWN_ERROR * own))
 
 
 def check_outputs(plan: bytes, model: bytes, images: np.ndarray, tolerance: float) -> str:
