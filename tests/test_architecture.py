@@ -63,7 +63,7 @@ FLOORS = {
     ),
     "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
     "solutions.checks.trusted": (
-        *("__init__", "solution_cells", "stages", "stillness", "speed", "plans", "same_tensors", "report_runs"),
+        *("__init__", "solution_cells", "stages", "stillness", "speed", "plans", "same_tensors"),
         *("engine_speed", "reference_images", "reference_measurements", "reference_accuracy", "reference", "builder"),
         "workspace",
     ),

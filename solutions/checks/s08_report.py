@@ -1,65 +1,74 @@
-"""Claims of step 8: its parts on runs that nobody has seen, a share of the points for each piece; this run's report."""
+"""What only the grader knows of step 8: every point on runs that nobody has seen, and this run's own report.
 
-from collections.abc import Sequence
-from functools import lru_cache
+The solution says what follows from a run's measurements.
+"""
 
-from helpers.checks.missed import Missed
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
 from helpers.checks.points.case import Case
 from helpers.checks.points.files import json_of
-from helpers.checks.points.s08_report import PARTS
-from helpers.checks.points.s08_report.contents import built
-from helpers.checks.points.s08_report.runs import MEASUREMENTS, Run
+from helpers.checks.points.pure import agree
+from helpers.checks.points.s08_report import TASKS
+from helpers.checks.points.s08_report.report import EXAMPLES, MEASUREMENTS, NUMBERS, OnRuns, Run, built
+from helpers.checks.points.task import Earned
 from helpers.course.settings import ENGINES, ONNX_FILE
 from helpers.course.steps import made_by
-from solutions.checks.core.claim import Earned, claim
-from solutions.checks.trusted.report_runs import KINDS, made_up
-
-NUMBERS, CHARTS, ANALYSIS = "report_numbers", "report_charts", "analysis_figures"
-_ALL = range(KINDS)
-_FEW = (0, 1)
-"""Kinds of runs for the report, whose engines are read each time, and for charts, which take a second to draw: the
-lab's own engine and batches, which our cells draw first, then others; an INT8 that loses top-1 and one that gains."""
+from solutions.checks.core.claim import shared
+from solutions.checks.trusted.solution_cells import solution_cell
 
 
-@lru_cache(maxsize=2 * KINDS)
-def _run(seed: int, kind: int) -> Run:
-    return made_up(seed, kind)
+def fresh(seed: int, kind: int) -> Run:
+    """Return a recorded run with other numbers: who is fastest, where INT8 saturates and if it loses stay the same."""
+    random, old = np.random.default_rng([seed, kind]), EXAMPLES[kind]
+    later = np.cumsum(random.integers(0, 3, len(old.batches))).tolist()  # the batches grow, and stay in order
+    batches = {int(batch): int(batch) + more for batch, more in zip(old.batches, later, strict=True)}
+    more = random.uniform(1, 9)
+    rates = {name: random.uniform(9, 11) for name in old.names}
+    head = {"engine": f"TensorRT 10.{kind}{seed % 1000}, made-up device", "model": f"net-{kind}{random.integers(1000)}"}
+    contents = {
+        "latency": [_changed(row, batches, random.uniform(0.5, 2)) for row in old.latency["rows"]],
+        "throughput": [_changed(row, batches, rates[row["name"]]) for row in old.throughput["rows"]],
+        "accuracy": [{**row, "top1": row["top1"] + more, "top5": row["top5"] + more} for row in old.accuracy["rows"]],
+    }
+    files = {
+        kind: {**head, "num_samples": 500, "rows": random.permutation(rows).tolist()} for kind, rows in contents.items()
+    }
+    sizes = {name: int(random.integers(3_000_000, 900_000_000)) for name in old.files}
+    memory = {name: size // 9 for name, size in sizes.items() if name != "onnx"}
+    report = _solution("build_report")(**files, files={}) | {"sizes_bytes": sizes, "memory_bytes": memory}
+    report["accuracy_loss"] = dict(reversed(report["accuracy_loss"].items()))  # numbers belong to names, not to places
+    return Run(**files, files=old.files, report=report, figures=_solution("key_figures")(report))
 
 
-def _award(name: str, points: float, cell: str, kinds: Sequence[int]) -> None:
-    part = PARTS[name]
-
-    @claim(name, cell=cell, points=points, title=part.title, reported=part.reported)
-    def judge(case: Case) -> Earned:
-        runs = [_run(case.number("report.runs"), kind) for kind in kinds]
-        kept, missed = part.pieces_of(case, runs)
-        return Earned(len(kept) / len(part.pieces), "; ".join(kept), missed[0] if missed else None)
+def _changed(row: dict[str, Any], batches: dict[int, int], factor: float) -> dict[str, Any]:
+    numbers = {key: value * factor for key, value in row.items() if key not in ("name", "batch")}
+    return numbers | {"name": row["name"], "batch": batches[row["batch"]]}
 
 
-_award("report.sizes", 0.5, NUMBERS, _FEW)
-_award("report.memory", 0.5, NUMBERS, _FEW)
-_award("report.measurements", 1, NUMBERS, _FEW)
-_award("report.speedup", 0.75, NUMBERS, _FEW)
-_award("report.accuracy", 0.75, NUMBERS, _FEW)
+def _solution(name: str) -> Callable[..., dict[str, Any]]:
+    """Return a function of the solution notebook. Sizes and memory are judged by the files themselves."""
+    exec(solution_cell("08_report", name), namespace := {})
+    return namespace[name]
 
 
-@claim("report.this_run", cell=NUMBERS, points=0.5, title="The report among the artifacts is of this run")
+def _on_new_runs(judge: OnRuns, case: Case) -> Earned:
+    """Judge a point on runs drawn from the case's seed; each piece of it earns the same share."""
+    runs = [fresh(case.number("report.runs"), kind) for kind in range(len(EXAMPLES[: judge.most]))]
+    return shared([partial(judge.judge, case, runs, piece) for piece in judge.pieces])
+
+
+for _point in (point for task in TASKS for point in task.points):
+    _point.in_grading(partial(_on_new_runs, _point.judge))
+
+
+@NUMBERS.hidden("report.this_run", 0.5, "The report among the artifacts is of this run")
 def this_run(case: Case) -> str:
     contents = {name: json_of(case, f"{name}.json", f"run step {made_by(f'{name}.json')}") for name in MEASUREMENTS}
-    run = Run(**contents, files={"onnx": ONNX_FILE, **ENGINES}, report={}, figures={})
-    if json_of(case, "report.json", "run the cell that writes it again") != built(case, run):
-        expected = "report.json to hold what build_report makes of the files beside it"
-        raise Missed(expected, "another content", "run the cell that writes it again, after build_report's")
+    advice = "run the cell that writes it again, after build_report's"
+    right = built(case, Run(**contents, files={"onnx": ONNX_FILE, **ENGINES}, report={}, figures={}))
+    agree(json_of(case, "report.json", advice), right, "report.json, as build_report makes it of this run", advice)
     return "report.json is what build_report makes of this run's files"
-
-
-_award("charts.figures", 0.5, CHARTS, _FEW)
-_award("charts.labels", 0.5, CHARTS, _FEW)
-_award("charts.device", 0.5, CHARTS, _FEW)
-_award("charts.numbers", 0.75, CHARTS, _FEW)
-_award("charts.limits", 0.25, CHARTS, _FEW)
-_award("charts.page", 0.5, CHARTS, _ALL)
-
-_award("analysis.key_figures", 1, ANALYSIS, _ALL)
-_award("analysis.length", 0.25, ANALYSIS, _ALL)
-_award("analysis.quotes", 0.75, ANALYSIS, _ALL)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from helpers.checks.missed import Missed
@@ -18,14 +17,11 @@ from helpers.checks.points.s01_export import probes as simplifying
 from helpers.checks.points.s04_int8 import calibrator, engine
 from helpers.checks.points.s04_int8.calibrator import random_images
 from helpers.checks.points.s06_benchmark import latency, throughput
-from helpers.checks.points.s08_report.charts import PARTS
-from helpers.checks.points.s08_report.runs import EXAMPLES
 from helpers.checks.probes import answer, student
 from helpers.checks.probes.onnx_files import tensor_magnitudes
 from helpers.checks.probes.student import Student
 from helpers.checks.probes.timed_calls import ServedModel
 from helpers.engine.given import recorded_engine
-from helpers.checks.points.task import Point
 from solutions.checks.core.asked import points_of
 from solutions.checks.core.decide import decide
 
@@ -155,28 +151,3 @@ def test_a_cache_is_what_the_engine_shows_whatever_was_noted(monkeypatch: pytest
     lies(monkeypatch, "int8_builds", lambda notebook, data: told(notebook, data, lambda strength: 1.0))
     found = decide(claim_of("int8_engine", "int8.stale_cache"), case_of())
     assert found.status == "lost" and "a relative error of" in found.missed["found"]
-
-
-def test_labels_that_a_chart_is_said_to_have_stand_in_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib.figure import Figure
-
-    from helpers.checks.points.s08_report import figures
-
-    def draw_charts(report: dict[str, Any], *labels: str) -> dict[str, Figure]:
-        charts = {}
-        for name in ("latency", "throughput", "speedup", "accuracy"):
-            charts[name] = Figure()
-            axes = charts[name].subplots()
-            axes.plot([1, 2], [3, 4])
-            if labels:
-                axes.set(xlabel=labels[0], ylabel=labels[1])
-        return charts
-
-    labels = ("speed-up (×)", "top-1 (%)")
-    truth = figures.drawn
-    monkeypatch.setattr(figures, "drawn", lambda figure: truth(draw_charts({}, *labels)["accuracy"]))
-    case, part = case_of(draw_charts=draw_charts), PARTS["charts.labels"]
-    with pytest.raises(Missed, match=r"the labels of 'accuracy' in its picture; found no 'speed-up"):
-        part.judge(case, EXAMPLES[:1], "accuracy")
-    honest = case_of(draw_charts=lambda report: draw_charts(report, *labels))
-    assert part.judge(honest, EXAMPLES[:1], "accuracy") == "accuracy: speed-up (×) and top-1 (%)"

@@ -12,7 +12,7 @@ from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.schema import schema_of
 from helpers.checks.probes.student import Student
 
-ANYTHING = {"called", "about_report", "report_built"}
+ANYTHING = {"called", "results_of", "report_built"}
 """Probes whose answer, or a part of it, is whatever the student's function returns: who asks takes any plain data."""
 
 

@@ -1,0 +1,159 @@
+"""Runs that were made up, and build_report(latency, throughput, accuracy, files) judged on them.
+
+The visible checks' runs are recorded data, their expected values with them. The grader's are drawn anew, by code that
+students do not have. Each run has other batches, devices, names and winners.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers.checks.missed import Missed
+from helpers.checks.points.case import Case
+from helpers.checks.points.files import needed
+from helpers.checks.points.pure import OneOf, agree, plain
+from helpers.checks.points.task import Task
+from helpers.checks.probes.answer import Notebook, probe
+from helpers.checks.probes.loads import loads
+from helpers.course.artifacts import artifact_path
+from helpers.course.settings import BASELINE
+from helpers.course.steps import made_by
+from helpers.engine.backend import trt
+
+MEASUREMENTS = ("latency", "throughput", "accuracy")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: the contents of the three files of measurements, and the artifact that each name of `files` stands for.
+
+    `report` is what follows for build_report, its sizes and memory apart: they are made up, and given to the functions
+    that take a report. `figures` are its key figures.
+    """
+
+    latency: dict[str, Any]
+    throughput: dict[str, Any]
+    accuracy: dict[str, Any]
+    files: dict[str, str]
+    report: dict[str, Any]
+    figures: dict[str, Any]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of what was measured."""
+        return list(self.report["throughput"])
+
+    @property
+    def batches(self) -> list[str]:
+        """The batches, as a report's keys."""
+        return list(self.report["throughput"][BASELINE])
+
+
+EXAMPLES = [Run(**raw) for raw in json.loads((Path(__file__).parent / "examples.json").read_text())]
+"""The runs of the visible checks."""
+
+
+@dataclass(frozen=True)
+class OnRuns:
+    """Judges a point on runs, piece by piece: `judge(case, runs, piece)` returns evidence or raises Missed.
+
+    Called, it asks for every piece on recorded runs, as a visible check does. `most` is how many runs it needs: few
+    where one takes a second.
+    """
+
+    judge: Callable[[Case, Sequence[Run], str], str]
+    pieces: Sequence[str]
+    most: int = 2
+
+    def __call__(self, case: Case) -> str:
+        said = [self.judge(case, EXAMPLES[: self.most], piece) for piece in self.pieces]
+        return "; ".join(dict.fromkeys(said))
+
+
+FUNCTION = "build_report"
+DECIMALS = 3
+"""Decimals that a number may be rounded to."""
+
+ROUNDING = 0.6 * 10**-DECIMALS
+_OPTIONAL = {"speedup": (BASELINE,), "accuracy_loss": (BASELINE, "fp32")}
+_IN_ORDER = ("latency_ms", "throughput")
+_MEMORY_NAMES = ("device_memory_size", "device_memory_size_v2")  # TensorRT 10 has both
+
+_SCHEMA, _SORTED = "compare with the schema in the task", "sort the batches as numbers, not as text"
+
+NUMBERS = Task("report_numbers", check="check_report", takes=(FUNCTION,))
+
+
+@probe
+def report_built(notebook: Notebook, *, latency: Any, throughput: Any, accuracy: Any, files: dict[str, str]) -> Any:
+    """Return what `build_report` makes of three contents; `files` names the artifact that each name stands for."""
+    paths = {name: artifact_path(file) for name, file in files.items()}
+    return plain(notebook[FUNCTION](latency, throughput, accuracy, paths))
+
+
+def built(case: Case, run: Run) -> dict[str, Any]:
+    """Return the report that the student's function makes of a run."""
+    given = {"latency": run.latency, "throughput": run.throughput, "accuracy": run.accuracy, "files": run.files}
+    reply = case.call(report_built, **given)
+    for file in run.files.values() if reply.error else ():  # the fault may be a file's, not the function's
+        _needed(case, file)
+    content = reply.require(FUNCTION)
+    if not isinstance(content, dict):
+        raise Missed("the content of report.json, as a dictionary", repr(content)[:80], "return the whole dictionary")
+    return content
+
+
+def _needed(case: Case, file: str) -> bytes:
+    return needed(case, file, f"run step {made_by(file)}, which makes it")
+
+
+def _expected(case: Case, run: Run, key: str) -> Any:
+    if key == "sizes_bytes":
+        return {name: len(_needed(case, file)) for name, file in run.files.items()}
+    if key == "memory_bytes":
+        return {name: _memory(case, file) for name, file in run.files.items() if name != "onnx"}
+    return run.report[key]
+
+
+def _memory(case: Case, file: str) -> OneOf:
+    if sizes := memory_sizes(_needed(case, file)):
+        return OneOf(tuple(sizes))
+    advice = f"run step {made_by(file)} again, which makes it"
+    raise Missed(f"{file} to be an engine that this TensorRT can load", "a file that it cannot load", advice)
+
+
+@loads
+def memory_sizes(plan: bytes) -> list[int]:
+    """Return what an engine says of its activations, under each name that TensorRT has for that; [] for no engine."""
+    engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+    return sorted({int(getattr(engine, name)) for name in _MEMORY_NAMES if hasattr(engine, name)})
+
+
+def _agrees(case: Case, runs: Sequence[Run], key: str) -> str:
+    for run in runs:
+        found, right = built(case, run).get(key), _expected(case, run, key)
+        free = [name for name in _OPTIONAL.get(key, ()) if isinstance(found, dict) and name not in found]
+        right = {name: value for name, value in right.items() if name not in free} if free else right
+        agree({key: found}, {key: right}, "build_report on a run that was made up", _SCHEMA, atol=ROUNDING)
+        if key in _IN_ORDER:
+            order = {name: ", ".join(batch for batch in found[name] if batch in run.batches) for name in right}
+            rising = dict.fromkeys(right, ", ".join(run.batches))
+            agree({key: order}, {key: rising}, "build_report, in rising order", _SORTED)
+    return f"{key} right in {len(runs)} runs that were made up"
+
+
+for _name, _worth, _title, _keys in (
+    ("sizes", 0.5, "The sizes are those of the files", ("sizes_bytes",)),
+    ("memory", 0.5, "The memory is what each engine says", ("memory_bytes",)),
+    (
+        "measurements",
+        1,
+        "Engine, model, latency and throughput are the files'",
+        ("engine", "model", *_IN_ORDER),
+    ),
+    ("speedup", 0.75, "The speed-up is over PyTorch FP32 at the same batch", ("speedup",)),
+    ("accuracy", 0.75, "Accuracy in percent, loss in points below FP32", ("accuracy", "accuracy_loss")),
+):
+    NUMBERS.point(f"report.{_name}", _worth, _title)(OnRuns(_agrees, _keys))
