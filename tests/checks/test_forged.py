@@ -5,7 +5,6 @@ Each lie replaces a part of helpers/ in the student's process, as a submission c
 
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ def case_of(**names: Any) -> Case:
     return Case(Student.in_process(names), 3)
 
 
-def claim_of(cell: str, name: str) -> Claim:
+def claim_of(cell: str, name: str) -> Point:
     return next(claim for claim in points_of(cell) if claim.name == name)
 
 
@@ -92,29 +91,13 @@ def test_images_per_second_cannot_choose_its_clock(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("raised", ["ValueError: they differ", None])
 def test_who_refuses_all_or_nothing_does_not_compare(monkeypatch: pytest.MonkeyPatch, raised: str | None) -> None:
     def told(notebook: Any, data: dict[str, Any]) -> dict[str, Any]:
-        if data.get("served"):
-            notebook.ask("simplify", compared=False)
-        refused = raised or (None if data.get("served") else "ValueError: its outputs never repeat")
-        files = {} if refused else {simplifying.SIMPLIFIED: data["onnx"]}
-        return {"files": files, "raised": refused, "slip": False}
+        if raised and data.get("refusable"):
+            return {"files": {}, "raised": raised}
+        return {"files": {simplifying.SIMPLIFIED: data.get("instead") or data["onnx"]}, "raised": None}
 
-    def simplify_onnx(src: Path, dst: Path) -> None:
-        Path(dst).write_bytes(simplifying._simplify(str(src))[0].SerializeToString())
-
-    lies(monkeypatch, "refused_model", told)
-    case = case_of(simplify_onnx=simplify_onnx)
-    if raised:
-        with pytest.raises(Missed, match="last digit to be written"):
-            s01_export.refuses(case)
-        return
-    lies(monkeypatch, "refused_model", lambda notebook, data: told(notebook, data) | {"files": _asked(notebook, data)})
-    with pytest.raises(Missed, match="computes something else"):
-        s01_export.refuses(case)
-
-
-def _asked(notebook: Any, data: dict[str, Any]) -> dict[str, bytes]:
-    """Return the file that a simplifier leaves which looks at nothing."""
-    return {simplifying.SIMPLIFIED: notebook.ask("simplify", compared=False)["model"]} if data.get("served") else {}
+    lies(monkeypatch, "simplify_model", told)
+    with pytest.raises(Missed, match="last digit to be written" if raised else "an exception for a model with"):
+        s01_export.refuses(case_of())
 
 
 def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at_its_addresses(

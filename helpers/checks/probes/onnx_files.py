@@ -1,6 +1,6 @@
 """Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TypedDict
 
@@ -25,15 +25,14 @@ class OnnxTensor(TypedDict):
 class OnnxFacts(TypedDict):
     """An ONNX model's own account.
 
-    Inputs and outputs by name, weights that a caller may replace among the inputs; how many nodes; the nodes in
-    training mode; those that compute from constants alone; the weights that are kept in other files.
+    Inputs and outputs by name, weights that a caller may replace among the inputs; how many nodes; the nodes that
+    compute from constants alone; the weights that are kept in other files.
     """
 
     opset: int
     inputs: dict[str, OnnxTensor]
     outputs: dict[str, OnnxTensor]
     nodes: int
-    training: list[str]
     foldable: list[str]
     external: list[str]
 
@@ -47,14 +46,12 @@ def onnx_facts(content: bytes) -> OnnxFacts:
     """
     model = onnx.load_from_string(content)
     graph = model.graph
-    constants = _constants(graph)
     return {
         "opset": max((entry.version for entry in model.opset_import if entry.domain in _ML), default=0),
         "inputs": {value.name: _tensor(value) for value in graph.input},
         "outputs": {value.name: _tensor(value) for value in graph.output},
         "nodes": len(graph.node),
-        "training": [_name(node) for node in graph.node if _trains(node, constants)],
-        "foldable": _foldable(graph, set(constants)),
+        "foldable": _foldable(graph, _constants(graph)),
         "external": [tensor.name for tensor in graph.initializer if tensor.data_location == TensorProto.EXTERNAL],
     }
 
@@ -100,21 +97,9 @@ def _tensor(value: onnx.ValueInfoProto) -> OnnxTensor:
     return {"shape": shape, "dtype": TensorProto.DataType.Name(kind.elem_type)}
 
 
-def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto | None]:
-    found: dict[str, onnx.TensorProto | None] = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant":
-            value = next((item.t for item in node.attribute if item.name == "value"), None)
-            found[node.output[0]] = value
-    return found
-
-
-def _trains(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto | None]) -> bool:
-    if node.op_type == "Dropout":
-        switch = constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-        return switch is not None and bool(numpy_helper.to_array(switch))
-    mode = next((item.i for item in node.attribute if item.name == "training_mode"), 0)
-    return node.op_type == "BatchNormalization" and (mode == 1 or len(node.output) > 1)
+def _constants(graph: onnx.GraphProto) -> set[str]:
+    made = {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    return made | {tensor.name for tensor in graph.initializer}
 
 
 def _foldable(graph: onnx.GraphProto, known: set[str]) -> list[str]:
@@ -187,6 +172,31 @@ def unrepeatable_onnx(seed: int) -> bytes:
         "dropped",
     )
     return _serialized(model)
+
+
+ROUNDED = "weights that differ in float32's last digit"
+"""The one fault of `spoiled_onnx` that is none."""
+
+_LAST_TWO = 0.05 * np.eye(10, dtype=np.float32)[-2:]
+
+_FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "red and blue exchanged": ("w0", lambda weights: weights[:, ::-1]),  # no other output for a black or grey image
+    "another bias of the last class": ("fc.b", lambda bias: bias + _LAST_TWO[1]),  # no output is smaller
+    "other biases of the last two classes": ("fc.b", lambda bias: bias + _LAST_TWO[1] - _LAST_TWO[0]),  # the same mean
+    ROUNDED: ("w0", lambda weights: np.nextafter(weights, np.float32(np.inf))),
+}
+"""The initializer of `tiny_onnx` that a fault changes, and how."""
+
+
+def spoiled_onnx(seed: int) -> dict[str, bytes]:
+    """Return, by fault, what a simplifier with it would make of `redundant_onnx(seed)`."""
+    found = {}
+    for fault, (name, change) in _FAULTS.items():
+        model = onnx.load_from_string(tiny_onnx(seed))
+        tensor = next(tensor for tensor in model.graph.initializer if tensor.name == name)
+        tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(tensor))), name))
+        found[fault] = _serialized(model)
+    return found
 
 
 def unsupported_onnx(operators: Sequence[str]) -> bytes:

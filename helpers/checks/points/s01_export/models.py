@@ -10,25 +10,14 @@ import onnx
 import torch
 
 from helpers.checks.missed import Missed
-from helpers.checks.points.s01_export.probes import EARLIER
+from helpers.checks.points.s01_export.probes import EARLIER, Files
 from helpers.checks.probes.loads import loads
 from helpers.checks.probes.onnx_files import OnnxFacts, onnx_facts
 from helpers.tools.outputs import onnx_session, relative_error
 from helpers.toys.networks import EDGE
 
-Files = dict[str, bytes]
-
 TOLERANCE = 5e-5
 """Most of a relative error that float32 and another order of additions explain; right exports measured up to 2e-6."""
-
-_SAMPLE = [3, EDGE, EDGE]
-
-
-def images_of(random: np.random.Generator, batch: int) -> np.ndarray:
-    """Return float32 images [batch, 3, 224, 224] that differ in brightness and contrast, so that outputs differ too."""
-    noise = random.standard_normal((batch, *_SAMPLE), dtype=np.float32)
-    contrast = random.uniform(0.5, 2, (batch, 1, 1, 1)).astype(np.float32)
-    return noise * contrast + random.standard_normal((batch, 3, 1, 1), dtype=np.float32)
 
 
 def torch_outputs(model: torch.nn.Module, images: np.ndarray) -> np.ndarray:
@@ -40,11 +29,9 @@ def torch_outputs(model: torch.nn.Module, images: np.ndarray) -> np.ndarray:
 def facts_of_file(files: Files, name: str, function: str) -> OnnxFacts:
     """Return `onnx_facts` of a file; raise Missed where it is missing or no ONNX model."""
     if files.get(name, EARLIER) == EARLIER:
-        others = ", ".join(other for other in files if other != name)
-        left = "the earlier file, unchanged" if name in files else "no file there"
-        found = f"{left}; other files: {others}" if others else left
+        left = "the earlier file, unchanged" if name in files else f"no file there; other files: {list(files)}"
         advice = "write to that very path, also where an earlier file lies"
-        raise Missed(f"an ONNX file from {function} at the path it is given", found, advice)
+        raise Missed(f"an ONNX file from {function} at the path it is given", left, advice)
     try:
         return onnx_facts(files[name])
     except Exception as error:  # protobuf and onnx have classes of their own
@@ -53,8 +40,8 @@ def facts_of_file(files: Files, name: str, function: str) -> OnnxFacts:
 
 
 def one_file(files: Files, name: str, facts: OnnxFacts) -> str:
-    """Return evidence that a file holds its own weights and nothing lies beside it."""
-    if set(files) != {name} or facts["external"]:
+    """Return evidence that a file holds its own weights."""
+    if facts["external"]:
         found = f"{', '.join(files)}; weights that the model expects in another file: {len(facts['external'])}"
         raise Missed("one file that holds its own weights", found, "look for the option on external data")
     return f"{len(files[name]):,} bytes"
@@ -76,14 +63,11 @@ def _check(files: Files, name: str) -> None:
 
 def ends_named(facts: OnnxFacts) -> str:
     """Return evidence that the one input is `input` and the one output `output`, both float32."""
-    inputs, outputs = list(facts["inputs"]), list(facts["outputs"])
-    if inputs != ["input"] or outputs != ["output"]:
-        found = f"inputs {inputs[:6]}, outputs {outputs[:6]}"
+    found = [{name: end["dtype"] for name, end in facts[side].items()} for side in ("inputs", "outputs")]
+    if found != [{"input": "FLOAT"}, {"output": "FLOAT"}]:
         advice = "pass input_names and output_names when you export; weights are no inputs, simplifiers keep names"
-        raise Missed("one input named `input` and one output named `output`", found, advice)
-    kinds = {facts["inputs"]["input"]["dtype"], facts["outputs"]["output"]["dtype"]}
-    if kinds != {"FLOAT"}:
-        raise Missed("float32 on both ends", ", ".join(sorted(kinds)), "export the model in the precision it came in")
+        said = f"inputs {found[0]}, outputs {found[1]}"[:200]
+        raise Missed("one input named `input` and one output named `output`, both float32 (FLOAT)", said, advice)
     return "input and output, both float32"
 
 
@@ -91,11 +75,18 @@ def batch_axis_symbolic(facts: OnnxFacts) -> str:
     """Return evidence that axis 0 of input and output is symbolic and every other axis a number."""
     images, logits = (next(iter(facts[side].values()), {"shape": []})["shape"] for side in ("inputs", "outputs"))
     symbolic = all(shape and isinstance(shape[0], str) for shape in (images, logits))
-    if not symbolic or images[1:] != _SAMPLE or [type(size) for size in logits[1:]] != [int]:
+    if not symbolic or images[1:] != [3, EDGE, EDGE] or [type(size) for size in logits[1:]] != [int]:
         expected = f"input ['batch', 3, {EDGE}, {EDGE}] and output ['batch', classes]; the axis may have any name"
         advice = f"export with images [N, 3, {EDGE}, {EDGE}]; declare axis 0 of both as dynamic, and no other axis"
         raise Missed(expected, f"input {images}, output {logits}", advice)
     return f"input {images}, output {logits}"
+
+
+def well_formed(files: Files, name: str, facts: OnnxFacts) -> None:
+    """Raise Missed where a file lacks its weights, or its input and output are not as the task names them."""
+    one_file(files, name, facts)
+    ends_named(facts)
+    batch_axis_symbolic(facts)
 
 
 def run_model(files: Files, name: str, images: np.ndarray) -> np.ndarray:
@@ -112,8 +103,7 @@ def run_model(files: Files, name: str, images: np.ndarray) -> np.ndarray:
 def _outputs(files: Files, name: str, images: np.ndarray) -> np.ndarray:
     with _on_disk(files) as folder:
         session = onnx_session(folder / name)
-        dtype = np.float16 if "float16" in session.get_inputs()[0].type else np.float32
-        return session.run(None, {session.get_inputs()[0].name: images.astype(dtype)})[0]
+        return session.run(None, {session.get_inputs()[0].name: images})[0]
 
 
 def agreement(outputs: np.ndarray, expected: np.ndarray, of_what: str) -> str:
@@ -123,10 +113,9 @@ def agreement(outputs: np.ndarray, expected: np.ndarray, of_what: str) -> str:
         raise Missed(f"outputs of shape {expected.shape}", str(outputs.shape), "keep the batch axis and the classes")
     error = relative_error(outputs, expected)
     if not error <= TOLERANCE:
+        wanted = f"{of_what} outputs within {TOLERANCE:g} at batch {batch}"
         advice = "compare the two yourself on the same random images; training mode gives other outputs"
-        raise Missed(
-            f"{of_what} outputs within {TOLERANCE:g} at batch {batch}", f"a relative error of {error:.2g}", advice
-        )
+        raise Missed(wanted, f"a relative error of {error:.2g}", advice)
     return f"batch {batch}: relative error {error:.1g}"
 
 

@@ -5,7 +5,15 @@ import onnx
 import onnxruntime
 import pytest
 
-from helpers.checks.probes.onnx_files import onnx_facts, redundant_onnx, unrepeatable_onnx, unsupported_onnx
+from helpers.checks.probes.onnx_files import (
+    ROUNDED,
+    nodes_of,
+    onnx_facts,
+    redundant_onnx,
+    spoiled_onnx,
+    unrepeatable_onnx,
+    unsupported_onnx,
+)
 from helpers.toys.networks import EDGE, tiny_onnx
 
 IMAGES = np.random.default_rng(0).standard_normal((2, 3, EDGE, EDGE), dtype=np.float32)
@@ -23,7 +31,7 @@ def test_facts_name_the_ends_their_shapes_and_the_opset() -> None:
     facts = onnx_facts(tiny_onnx(1))
     assert facts["inputs"] == {"input": {"shape": ["batch", 3, EDGE, EDGE], "dtype": "FLOAT"}}
     assert facts["outputs"] == {"output": {"shape": ["batch", 10], "dtype": "FLOAT"}}
-    assert (facts["opset"], facts["training"], facts["foldable"], facts["external"]) == (17, [], [], [])
+    assert (facts["opset"], facts["foldable"], facts["external"]) == (17, [], [])
 
 
 def test_a_redundant_model_computes_what_the_plain_one_does() -> None:
@@ -36,8 +44,14 @@ def test_a_redundant_model_computes_what_the_plain_one_does() -> None:
 @pytest.mark.parametrize("optimised", [True, False])
 def test_an_unrepeatable_model_never_gives_the_same_twice(optimised: bool) -> None:
     model = unrepeatable_onnx(1)
-    assert onnx_facts(model)["training"] == ["Dropout dropout"]
+    assert nodes_of(model, "Dropout") == ["dropout"]
     assert np.abs(_run(model, optimised) - _run(model, optimised)).max() > 0.1
+
+
+def test_each_fault_shows_in_the_outputs_and_another_rounding_hardly() -> None:
+    right, found = _run(tiny_onnx(1)), {fault: _run(model) for fault, model in spoiled_onnx(1).items()}
+    errors = {fault: float(np.abs(outputs - right).max()) for fault, outputs in found.items()}
+    assert 0 < errors.pop(ROUNDED) < 1e-4 and min(errors.values()) > 0.02
 
 
 def test_an_unsupported_model_is_sound_onnx_with_strange_operators() -> None:
