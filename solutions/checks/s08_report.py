@@ -14,10 +14,9 @@ from helpers.checks.points.files import json_of
 from helpers.checks.points.pure import agree
 from helpers.checks.points.s08_report import TASKS
 from helpers.checks.points.s08_report.report import EXAMPLES, MEASUREMENTS, NUMBERS, OnRuns, Run, built
-from helpers.checks.points.task import Earned
+from helpers.checks.points.task import Earned, shared
 from helpers.course.settings import ENGINES, ONNX_FILE
 from helpers.course.steps import made_by
-from solutions.checks.core.claim import shared
 from solutions.checks.trusted.solution_cells import solution_cell
 
 

@@ -16,6 +16,7 @@ from helpers.checks.points.s01_export import probes as simplifying
 from helpers.checks.points.s04_int8 import calibrator, engine
 from helpers.checks.points.s04_int8.calibrator import random_images
 from helpers.checks.points.s06_benchmark import latency, throughput
+from helpers.checks.points.task import Point
 from helpers.checks.probes import answer, student
 from helpers.checks.probes.onnx_files import tensor_magnitudes
 from helpers.checks.probes.student import Student
