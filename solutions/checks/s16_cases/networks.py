@@ -1,4 +1,7 @@
-"""The cases' networks: three or four convolutions whose ten scores differ from picture to picture."""
+"""What cases are made of: pictures, and networks of three or four convolutions whose ten scores differ by picture."""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -7,11 +10,20 @@ from onnx import TensorProto, helper, numpy_helper
 from helpers.tools.outputs import onnx_outputs
 from helpers.toys.casefiles import EDGE, pictures, prepared
 
+Material = dict[str, Any]
+"""The fields of a CaseFile, by name; `pictures` as {"seed", "number"}."""
+
+Fault = Callable[[np.random.Generator, Material, bool], float]
+"""Puts one mistake into healthy material, in place, in one way or the other; returns the number that proves it."""
+
 CLASSES = 10
-_OPSET, _IR_VERSION = 17, 8
 _KEPT = 4  # directions in which the pooled features differ most; the others are little more than rounding
-_SEEN = 256
 _STYLES = ("conv{}", "stage{}.conv", "backbone_{}", "features.{}.block")
+
+
+def camera(random: np.random.Generator, number: int) -> dict[str, int]:
+    """Return which pictures are taken, as the material names them."""
+    return {"seed": int(random.integers(2**31)), "number": number}
 
 
 def case_network(random: np.random.Generator, depth: int | None = None) -> bytes:
@@ -22,13 +34,12 @@ def case_network(random: np.random.Generator, depth: int | None = None) -> bytes
     Its classifier is fitted to the features of many pictures, so that each class is some pictures' best.
     """
     drawn = int(random.integers(3, 5))
-    depth = drawn if depth is None else depth
+    depth = depth or drawn
     widths = [int(random.choice((8, 12))) for _ in range(depth - 1)] + [16]
     style = str(random.choice(_STYLES))
-    names = [style.format(index) for index in range(depth)]
-    nodes, weights = _features(random, names, widths)
-    features = onnx_outputs(_model(nodes, weights, "flat", widths[-1]), prepared(pictures(_seed(random), _SEEN)))
-    weights += _classifier(random, features)
+    nodes, weights = _features(random, [style.format(index) for index in range(depth)], widths)
+    seen = prepared(pictures(**camera(random, 256)))
+    weights += _classifier(random, onnx_outputs(_model(nodes, weights, "flat", widths[-1]), seen))
     nodes.append(helper.make_node("Gemm", ["flat", "fc.w", "fc.b"], ["output"], name="fc"))
     return _model(nodes, weights, "output", CLASSES)
 
@@ -38,26 +49,20 @@ def convolutions(model: bytes) -> list[str]:
     return [node.name for node in onnx.load_from_string(model).graph.node if node.op_type == "Conv"]
 
 
-def _seed(random: np.random.Generator) -> int:
-    return int(random.integers(2**31))
-
-
 def _features(
     random: np.random.Generator, names: list[str], widths: list[int]
 ) -> tuple[list[onnx.NodeProto], list[TensorProto]]:
     nodes, weights, last, inputs = [], [], "input", 3
     for index, (name, outputs) in enumerate(zip(names, widths, strict=True)):
-        shape = (outputs, inputs, 3, 3)
+        shape, stride = (outputs, inputs, 3, 3), 2 if index < 2 else 1
         weights.append(_tensor(f"{name}.w", random.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)))
         weights.append(_tensor(f"{name}.b", random.normal(0, 0.2, outputs)))
-        stride = 2 if index < 2 else 1
         how = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [stride] * 2}
         nodes.append(helper.make_node("Conv", [last, f"{name}.w", f"{name}.b"], [f"{name}_out"], name=name, **how))
         last, inputs = f"{name}_relu_out", outputs
         nodes.append(helper.make_node("Relu", [f"{name}_out"], [last], name=f"{name}_relu"))
     nodes.append(helper.make_node("GlobalAveragePool", [last], ["pooled"], name="pool"))
-    nodes.append(helper.make_node("Flatten", ["pooled"], ["flat"], name="flatten", axis=1))
-    return nodes, weights
+    return [*nodes, helper.make_node("Flatten", ["pooled"], ["flat"], name="flatten", axis=1)], weights
 
 
 def _classifier(random: np.random.Generator, features: np.ndarray) -> list[TensorProto]:
@@ -71,14 +76,10 @@ def _classifier(random: np.random.Generator, features: np.ndarray) -> list[Tenso
 
 
 def _model(nodes: list[onnx.NodeProto], weights: list[TensorProto], output: str, size: int) -> bytes:
-    graph = helper.make_graph(
-        nodes,
-        "case",
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 3, EDGE, EDGE])],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", size])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    shapes = {"input": ["batch", 3, EDGE, EDGE], output: ["batch", size]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph(nodes, "case", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return model.SerializeToString()
 
 

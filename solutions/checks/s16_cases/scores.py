@@ -4,22 +4,9 @@ import numpy as np
 
 from helpers.tools.outputs import onnx_outputs
 from helpers.toys.casefiles import pictures, prepared
-from solutions.checks.s16_cases.networks import CLASSES, case_network
-from solutions.checks.s16_cases.sealed import Fault, Material, camera
+from solutions.checks.s16_cases.networks import CLASSES, Fault, Material, camera, case_network
 
-_SHOWN = 3
-"""Inputs that were kept of what was fed."""
-
-_ACCURACIES = (0.4, 0.5), (0.65, 0.85)
-"""Of a network that is bad at its task, and of a good one: shares of labels that are what it answers."""
-
-_BATCHES = 4, 8, 16
 _OUT_OF_FIVE, _NEIGHBOURS = 5, 6
-_STILL_HIT = 0.35
-"""Of the pictures that are answered rightly, how many others, answered wrongly, shifted labels call right."""
-
-_AT_LEAST = 4
-"""Pictures by which a top-5 is above the top-1 that it was taken for."""
 
 
 def healthy(random: np.random.Generator, number: int) -> Material:
@@ -28,10 +15,11 @@ def healthy(random: np.random.Generator, number: int) -> Material:
     inputs = prepared(pictures(**taken))
     scores = onnx_outputs(model, inputs)
     labels = scores.argmax(axis=1)
-    wrong = random.permutation(len(labels)) >= random.uniform(*_ACCURACIES[number % 2]) * len(labels)
+    accuracy = (0.65, 0.85) if number % 2 else (0.4, 0.5)  # a good network, or a bad one
+    wrong = random.permutation(len(labels)) >= random.uniform(*accuracy) * len(labels)
     labels[wrong] = _mistaken(random, scores[wrong], number)
     case = {"department": "scores", "onnx": model, "pictures": taken, "labels": labels}
-    return case | _noted(inputs, scores) | {"report": _report(scores, labels, int(random.choice(_BATCHES)))}
+    return _answered(case, inputs, int(random.choice((4, 8, 16))))
 
 
 def _mistaken(random: np.random.Generator, scores: np.ndarray, number: int) -> np.ndarray:
@@ -47,43 +35,29 @@ def _mistaken(random: np.random.Generator, scores: np.ndarray, number: int) -> n
     return (order[:, 0] + steps) % CLASSES
 
 
-def _noted(inputs: np.ndarray, scores: np.ndarray) -> Material:
-    """Return what the service noted: inputs as half precision rounds them, and all digits of the scores.
-
-    Rounded scores would put some picture's fifth class behind its sixth now and then.
-    """
-    return {"fed": inputs[:_SHOWN].astype(np.float16).astype(np.float32), "scores": scores}
+def _answered(case: Material, inputs: np.ndarray, batch: int) -> Material:
+    """Note what was fed, rounded to half precision, and what the network answers; report that."""
+    fed = inputs[:3].astype(np.float16).astype(np.float32)
+    return _reported(case | {"fed": fed, "scores": onnx_outputs(case["onnx"], inputs)}, batch)
 
 
-def _rates(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Return top-1 and top-5 in percent, to two decimals."""
-    order = np.argsort(-scores, axis=1)
-    hits = order == labels[:, None]
-    return round(100 * float(hits[:, 0].mean()), 2), round(100 * float(hits[:, :5].any(axis=1).mean()), 2)
-
-
-def _report(scores: np.ndarray, labels: np.ndarray, batch: int) -> dict[str, float]:
-    top1, top5 = _rates(scores, labels)
-    return {"top1": top1, "top5": top5, "images": len(labels), "batch": batch}
-
-
-def _answered(case: Material, inputs: np.ndarray) -> None:
-    """Note what the network answers for other inputs than the right ones, and report that."""
-    scores = onnx_outputs(case["onnx"], inputs)
-    case |= _noted(inputs, scores)
-    case["report"] = _report(scores, case["labels"], case["report"]["batch"])
+def _reported(case: Material, batch: int) -> Material:
+    """Report top-1 and top-5 in percent, to two decimals."""
+    hits = np.argsort(-case["scores"], axis=1) == case["labels"][:, None]
+    top1, top5 = (round(100 * float(hits[:, :k].any(axis=1).mean()), 2) for k in (1, 5))
+    return case | {"report": {"top1": top1, "top5": top5, "images": len(hits), "batch": batch}}
 
 
 def _channels_reversed(random: np.random.Generator, case: Material, other: bool) -> float:
     right = case["report"]["top1"]
-    _answered(case, prepared(pictures(**case["pictures"])[..., ::-1]))
+    case |= _answered(case, prepared(pictures(**case["pictures"])[..., ::-1]), case["report"]["batch"])
     return right
 
 
 def _pixels_fed(random: np.random.Generator, case: Material, other: bool) -> float:
     right, most = case["report"]["top1"], 1 if other else 255
     pixels = np.moveaxis(pictures(**case["pictures"]), -1, 1).astype(np.float32) * np.float32(most / 255)
-    _answered(case, np.ascontiguousarray(pixels))
+    case |= _answered(case, np.ascontiguousarray(pixels), case["report"]["batch"])
     return right
 
 
@@ -91,38 +65,33 @@ def _late_read(random: np.random.Generator, case: Material, other: bool) -> floa
     right, batch = case["report"]["top1"], case["report"]["batch"]
     before = random.normal(0, 2, (batch, CLASSES)) if other else np.zeros((batch, CLASSES))
     late = np.concatenate([before, case["scores"][:-batch]]).astype(np.float32)
-    case["scores"], case["report"] = late, _report(late, case["labels"], batch)
+    case |= _reported(case | {"scores": late}, batch)
     return right
 
 
 def _labels_shifted(random: np.random.Generator, case: Material, other: bool) -> float:
-    right, any_shift = case["report"]["top1"], int(random.integers(2, CLASSES - 1))
-    shift = 1 if other else int(random.choice([any_shift, CLASSES - 1]))
-    case["labels"] = (_hit_when_shifted(case["scores"].argmax(axis=1), case["labels"], shift) + shift) % CLASSES
-    case["report"] = _report(case["scores"], case["labels"], case["report"]["batch"])
-    return right
-
-
-def _hit_when_shifted(best: np.ndarray, labels: np.ndarray, shift: int) -> np.ndarray:
-    """Return labels [N] of which, once shifted, as many wrong ones are hits as `_STILL_HIT` says, and no others.
+    """Shift the labels; of the wrong ones, 0.35 times as many as there are right ones are hits then, and no others.
 
     By chance there would be few, and other numbers could then pass for the labels' right ones.
     """
-    wrong, hitting = np.flatnonzero(labels != best), (best - shift) % CLASSES
-    beside = (hitting + (1 if shift > 1 else -1)) % CLASSES
-    labels = np.where((labels != best) & (labels == hitting), beside, labels)
-    hits = wrong[: round(_STILL_HIT * (len(labels) - len(wrong)))]
+    right, best, labels = case["report"]["top1"], case["scores"].argmax(axis=1), case["labels"]
+    shift = 1 if other else int(random.choice([int(random.integers(2, CLASSES - 1)), CLASSES - 1]))
+    hitting, wrong = (best - shift) % CLASSES, np.flatnonzero(labels != best)
+    labels = np.where(labels == hitting, (hitting + (1 if shift > 1 else -1)) % CLASSES, labels)
+    hits = wrong[: round(0.35 * (len(labels) - len(wrong)))]
     labels[hits] = hitting[hits]
-    return labels
+    case |= _reported(case | {"labels": (labels + shift) % CLASSES}, case["report"]["batch"])
+    return right
 
 
 def _top5_for_top1(random: np.random.Generator, case: Material, other: bool) -> float:
     best, second = np.argsort(-case["scores"], axis=1)[:, :2].T
-    missed = np.flatnonzero(case["labels"] != best)[:_AT_LEAST]
+    missed = np.flatnonzero(case["labels"] != best)[:4]  # so that top-5 is four pictures or more above top-1
     case["labels"][missed] = second[missed]
-    report = _report(case["scores"], case["labels"], case["report"]["batch"])
-    case["report"] = report | {"top1": report["top5"]}
-    return report["top1"]
+    case |= _reported(case, case["report"]["batch"])
+    right = case["report"]["top1"]
+    case["report"]["top1"] = case["report"]["top5"]
+    return right
 
 
 def _fraction(random: np.random.Generator, case: Material, other: bool) -> float:

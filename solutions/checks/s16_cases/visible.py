@@ -5,17 +5,18 @@
 Another SEED gives other cases, for another year's class.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from helpers.checks.points.s16_cases import SEALED_FILE, evidence_seal, seal
-from helpers.tools.files import atomic_path, atomic_write, write_json
+from helpers.checks.points.s16_cases import SEALED_FILE, evidence_seals, seal
+from helpers.tools.files import write_json
 from helpers.toys.casefiles import CASES_FOLDER, NOTHING
 from solutions.checks.s16_cases.made import made
-from solutions.checks.s16_cases.sealed import Sealed
+from solutions.checks.s16_cases.networks import Material
 
 SEED = 1616
 
@@ -105,54 +106,41 @@ DOCKET = (
 )
 """Department, cause, which case of that cause, and story of each, in the order of their numbers."""
 
-_FORMATS = {"onnx": "model.onnx", "cache": "calibration.cache"}
-_HEADER = "start_ms,enqueued_ms,finished_ms\n"
+_FILES: dict[str, Callable[[Path, Any], object]] = {
+    "onnx": lambda place, model: (place / "model.onnx").write_bytes(model),
+    "cache": lambda place, lines: (place / "calibration.cache").write_bytes(lines),
+    "calls": lambda place, calls: np.savetxt(place / "calls.csv", calls, "%.6f", ",", header=_HEADER, comments=""),
+    "fed": lambda place, fed: np.save(place / "fed.npy", fed.astype(np.float16)),
+    "scores": lambda place, scores: np.save(place / "scores.npy", scores.astype(np.float32)),
+}
+"""How the parts of a case are written that have files of their own; the others stand in case.json."""
+
+_HEADER = "start_ms,enqueued_ms,finished_ms"
 
 
-def write_cases(folder: Path) -> None:
-    """Write each case into a folder of its number, and beside them the sealed solutions."""
-    seals = {}
-    for index, (department, cause, variant, story) in enumerate(DOCKET):
-        sealed, number = made(department, cause, SEED, variant), f"{index + 1:02d}"
-        _write(folder / number, sealed, story)
-        seals[number] = _sealed(number, sealed)
-    write_json(folder / SEALED_FILE.name, seals)
-
-
-def _sealed(number: str, sealed: Sealed) -> dict[str, str]:
-    evidence = {} if sealed.cause == NOTHING else {"evidence": evidence_seal(number, sealed.cause, sealed.evidence)}
-    return {"cause": seal(number, sealed.cause), **evidence}
-
-
-def _write(place: Path, sealed: Sealed, story: str) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    material = dict(sealed.material)
-    for name, file in _FORMATS.items():
-        if name in material:
-            atomic_write(place / file, material.pop(name))
-    if "calls" in material:
-        rows = "".join(",".join(f"{stamp:.6f}" for stamp in row) + "\n" for row in material.pop("calls"))
-        atomic_write(place / "calls.csv", _HEADER + rows)
-    for name, kind in (("fed", np.float16), ("scores", np.float32)):
-        if name in material:
-            _write_array(place / f"{name}.npy", material.pop(name).astype(kind))
-    if "labels" in material:
-        material["labels"] = material["labels"].tolist()
-    write_json(place / "case.json", {"story": story, **material})
-
-
-def _write_array(path: Path, values: np.ndarray) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.save(file, values)
-
-
-def main(
+def write_cases(
     out: Annotated[Path, typer.Option(help="The folder of the cases.")] = CASES_FOLDER,
 ) -> None:
-    """Write the visible cases and their sealed solutions."""
-    write_cases(out)
+    """Write each visible case into a folder of its number, and beside them the sealed solutions."""
+    seals = {}
+    for index, (department, cause, variant, story) in enumerate(DOCKET, 1):
+        sealed, number = made(department, cause, SEED, variant), f"{index:02d}"
+        _write(out / number, sealed.material, story)
+        proof = {"evidence": evidence_seals(number, cause, sealed.evidence)[0]} if cause != NOTHING else {}
+        seals[number] = {"cause": seal(number, cause), **proof}
+    write_json(out / SEALED_FILE.name, seals)
     print(f"{len(DOCKET)} cases in {out}")
 
 
+def _write(place: Path, material: Material, story: str) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    for name in _FILES.keys() & material:
+        _FILES[name](place, material[name])
+    rest = {name: value for name, value in material.items() if name not in _FILES}
+    if "labels" in rest:
+        rest["labels"] = rest["labels"].tolist()
+    write_json(place / "case.json", {"story": story, **rest})
+
+
 if __name__ == "__main__":
-    typer.run(main)
+    typer.run(write_cases)
