@@ -83,9 +83,9 @@ def test_stamps_of_the_student_s_side_move_no_time_beyond_what_was_seen(stamp: f
         model.call(now=float("nan"), ended=0.0, shape=[1], dtype="float32", given=True)
 
 
-def test_images_per_second_cannot_choose_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_typed_rate_is_held_to_the_runs_that_the_judge_saw(monkeypatch: pytest.MonkeyPatch) -> None:
     lies(monkeypatch, "timed_rate", lambda notebook, data: 1234.5)
-    with pytest.raises(Missed, match="in real time"):
+    with pytest.raises(Missed, match="to call run"):
         s03_dynamic.rate(case_of())
 
 

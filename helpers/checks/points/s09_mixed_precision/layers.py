@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.pure import OneOf, agree
+from helpers.checks.points.pure import agree
 from helpers.checks.points.s09_mixed_precision.networks import CONVOLUTIONS, chosen_layers, mixed_onnx
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
@@ -26,55 +26,44 @@ class Refusal(TypedDict):
 
 
 class Kept(TypedDict):
-    """What `keep_layers` answers; None where the function set nothing."""
+    """What `keep_layers` answers: the names, the error, the flags, and what was set, by layer and by tensor."""
 
     names: list[str]
     error: Refusal | None
     flags: dict[str, bool]
-    outputs: list[str]
-    precisions: dict[str, str | None]
-    types: dict[str, dict[str, str | None]]
+    precisions: dict[str, str]
+    types: dict[str, str]
 
 
 @probe
 def keep_layers(notebook: Notebook, *, onnx: bytes, names: list[str]) -> Kept:
-    """Call keep_in_half on an ONNX model's network and a new configuration, for `names` and the last layer, if any.
-
-    Returns the `names`, the `error`, the `flags`, the network's `outputs`, and what was set: each layer's precision,
-    and by layer each output's type.
-    """
+    """Call keep_in_half on an ONNX model's network and a new configuration, for `names` and the last layer, if any."""
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)
     network = builder.create_network(network_flags())
     parser = trt.OnnxParser(network, logger)
     parser.parse(onnx)
     config, error, function = builder.create_builder_config(), None, notebook[FUNCTION]
-    layers = [network.get_layer(index) for index in range(network.num_layers)]
-    before = [_set_on(layer) for layer in layers]  # the parser sets the type of what computes shapes
-    names = [*names, layers[-1].name] if names else []
+    before = _set_on(network)  # the parser sets the type of what computes shapes
+    names = [*names, network.get_layer(network.num_layers - 1).name] if names else []
     try:
         function(network, config, list(names))
     except ValueError as raised:
         error = {"type": "ValueError", "message": said(raised)}
-    after = [_set_on(layer) for layer in layers]
-    changed = [found if found != old else (None, dict.fromkeys(found[1])) for found, old in zip(after, before)]
-    return {
-        "names": names,
-        "error": error,
-        "flags": {name: config.get_flag(getattr(trt.BuilderFlag, name)) for name in _FLAGS},
-        "outputs": [network.get_output(index).name for index in range(network.num_outputs)],
-        "precisions": {layer.name: found[0] for layer, found in zip(layers, changed)},
-        "types": {layer.name: found[1] for layer, found in zip(layers, changed)},
-    }
+    precisions, types = (dict(after.items() - old.items()) for after, old in zip(_set_on(network), before, strict=True))
+    flags = {name: config.get_flag(getattr(trt.BuilderFlag, name)) for name in _FLAGS}
+    return {"names": names, "error": error, "flags": flags, "precisions": precisions, "types": types}
 
 
-def _set_on(layer: Any) -> tuple[str | None, dict[str, str | None]]:
-    """Return the precision that is set on a layer, and the types of its outputs by their names."""
-    types = {
-        layer.get_output(index).name: _name(layer.get_output_type(index)) if layer.output_type_is_set(index) else None
-        for index in range(layer.num_outputs)
-    }
-    return _name(layer.precision) if layer.precision_is_set else None, types
+def _set_on(network: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the precisions that are set on layers, and the types that are set on their outputs."""
+    precisions, types = dict[str, str](), dict[str, str]()
+    for layer in (network.get_layer(index) for index in range(network.num_layers)):
+        if layer.precision_is_set:
+            precisions[layer.name] = _name(layer.precision)
+        for index in filter(layer.output_type_is_set, range(layer.num_outputs)):
+            types[layer.get_output(index).name] = _name(layer.get_output_type(index))
+    return precisions, types
 
 
 def _name(dtype: Any) -> str:
@@ -89,31 +78,27 @@ def _kept(case: Case, names: list[str]) -> Kept:
     return case.call(keep_layers, onnx=mixed_onnx(case.number("mixed.network")), names=names).require(FUNCTION)
 
 
-@LAYERS.point(
-    "mixed.precisions", 0.25, "The named layers are asked to run in FP16, the other convolutions in INT8", _SET
-)
+@LAYERS.point("mixed.precisions", 0.25, "Named layers are asked to run in FP16, other convolutions in INT8", _SET)
 def precisions(case: Case) -> str:
     found = _kept(case, _names(case))
-    wanted = dict.fromkeys(CONVOLUTIONS, "INT8") | dict.fromkeys(found["names"], "HALF")
-    right = dict.fromkeys(found["precisions"]) | wanted
+    right = dict.fromkeys(CONVOLUTIONS, "INT8") | dict.fromkeys(found["names"], "HALF")
     advice = "HALF on the layers in `names`, INT8 on all other convolutions, nothing on other layers"
-    agree(found["precisions"], right, f"{FUNCTION}'s precisions", advice)
-    return f"{len(found['names'])} of {len(right)} layers in FP16, the other convolutions in INT8"
+    _same(found["precisions"], right, f"{FUNCTION}'s precisions", advice)
+    return f"{len(found['names'])} layers in FP16, the other convolutions in INT8"
 
 
 @LAYERS.point("mixed.types", 0.2, "Their outputs are FP16, except those of the network", _SET)
 def types(case: Case) -> str:
-    found = _kept(case, _names(case))
-    right = {
-        name: {
-            tensor: OneOf((None, "FLOAT")) if tensor in found["outputs"] else "HALF" if name in found["names"] else None
-            for tensor in tensors
-        }
-        for name, tensors in found["types"].items()
-    }
+    names, found = _names(case), _kept(case, _names(case))["types"]
+    right = dict.fromkeys(names, "HALF") | ({"output": "FLOAT"} if found.get("output") == "FLOAT" else {})
     advice = "set_output_type on each output of the named layers, but not on an output of the network"
-    agree(found["types"], right, f"{FUNCTION}'s output types", advice)
-    return f"{len(found['names'])} layers; the network's output keeps its type"
+    _same(found, right, f"{FUNCTION}'s output types", advice)
+    return f"{len(names)} layers; the network's output keeps its type"
+
+
+def _same(found: dict[str, str], right: dict[str, str], what: str, advice: str) -> None:
+    every = dict.fromkeys((*right, *found), "nothing set")
+    agree(every | found, every | right, what, advice)
 
 
 @LAYERS.point("mixed.flags", 0.15, "INT8 and FP16 are allowed, and precisions obeyed", _SET)
