@@ -54,7 +54,7 @@ FLOORS = {
         *("listings", "onnx_files", "encoders", "answer", "timed_calls", "cuda_calls", "builds", "student", "serve"),
     ),
     "helpers.checks.points": (
-        *("__init__", "case", "files", "point", "task", "pure", "timed", "builders", "builder", *STEPS, "rooms"),
+        *("__init__", "case", "files", "task", "pure", "timed", "builders", "builder", *STEPS, "rooms"),
     ),
     "solutions": ("__init__", "sandbox", "checks", "grading"),
     "trtlab": (

@@ -18,9 +18,10 @@ from helpers.checks.points.task import Task
 from helpers.checks.probes.builds import FailedBuild, build_engine, failing_build
 from helpers.course.settings import ONNX_FILE
 from helpers.toys.networks import tiny_onnx
+from trtcpu.api_changes import replacement
 
 _FORGED = "what lies at engine_path afterwards: the student's process reads the file back"
-_FAILED = "that it raises where a build is made to fail, and what file is left: the student's process says so"
+FAILED = "that it raises where a build is made to fail, and what file is left: the student's process says so"
 _LIMIT = "the limit that the build was given: no plan of TensorRT holds it"
 
 
@@ -95,7 +96,7 @@ class Builder:
             ),
             "workspace": ("The workspace is limited to 2 GB", self._workspace, _LIMIT),
             "parser_errors": ("An unparsable model gives an error with the parser's reason", self._parser_errors, ""),
-            "failures": (stays, self._failures, _FAILED),
+            "failures": (stays, self._failures, FAILED),
         }
 
     def _returned(self, case: Case) -> str:
@@ -126,7 +127,7 @@ class Builder:
         if not failed["as_asked"]:
             found = failed["raised"] or "no exception"
             advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
-            raise Missed(f"a RuntimeError that you raise for {what}", found, builders.replacement(found) or advice)
+            raise Missed(f"a RuntimeError that you raise for {what}", found, replacement(found) or advice)
         return f"{what}: {failed['raised'][:120]}"
 
     def _failed(self, case: Case, parsed: bool) -> tuple[str, FailedBuild]:

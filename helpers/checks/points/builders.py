@@ -4,12 +4,10 @@ They judge `built`, what a probe of helpers/checks/probes/builds.py answered abo
 of their own.
 """
 
-from textwrap import shorten
 from typing import Any
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.point import Reported
 from helpers.checks.probes.answer import Probe
 from helpers.checks.probes.builds import OLDER, PlanFacts, plan_facts
 from helpers.checks.probes.onnx_files import unsupported_onnx
@@ -18,10 +16,6 @@ from helpers.toys.networks import EDGE
 from trtcpu.api_changes import replacement
 
 Built = dict[str, Any]
-WRITTEN = "what lies at engine_path and at onnx_path afterwards: the student's process reads the files back"
-FAILURES = Reported(
-    "that it raises where a build is made to fail, and what files are left: the student's process says so"
-)
 Ends = tuple[tuple[str, ...], tuple[str, ...]]
 
 WORKSPACE_GB = 2
@@ -55,11 +49,6 @@ def facts_of(plan: bytes | None, what: str) -> PlanFacts:
         advice = "write and return the serialized network itself, unchanged"
         raise Missed(f"{what} to be an engine that this TensorRT can load", found, advice)
     return facts
-
-
-def returned_and_written(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
-    """Return evidence of `returned` and of `written`."""
-    return f"{returned(built, function, ends)}, {written(built)}"
 
 
 def returned(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
@@ -195,38 +184,6 @@ def _share(facts: dict[str, Any], *precisions: str) -> float:
     """Return the share of an engine's convolutions that run in one of `precisions`."""
     convolutions = facts["convolutions"]
     return sum(convolutions.get(name, 0) for name in precisions) / max(1, sum(convolutions.values()))
-
-
-def refuses(case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any) -> str:
-    """Return evidence that `builder` raises a RuntimeError where it must fail.
-
-    It must fail for a file that is no ONNX model, or, given a `model`, because its build gives None. `probe` answers
-    as `failed_build` does.
-    """
-    what, failed = _failure(case, probe, builder, model, **arguments)
-    if not (failed["as_asked"] and failed["raised"]):
-        found = failed["raised"] or f"{_returned(failed)} and no exception"
-        advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
-        advice = replacement(failed["raised"] or "") or advice
-        raise Missed(f"a RuntimeError that you raise for {what}", found, advice)
-    return f"{what}: {shorten(failed['raised'], 120, placeholder=' …')}"
-
-
-def keeps_files(case: Case, probe: Probe, builder: str, model: bytes, **arguments: Any) -> None:
-    """Raise Missed where an older engine file does not outlive both failures of `refuses`."""
-    for onnx in (None, model):
-        what, failed = _failure(case, probe, builder, onnx, **arguments)
-        found = f"after {what} it was another or gone"
-        if not failed["kept"]:
-            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
-
-
-def _failure(
-    case: Case, probe: Probe, builder: str, model: bytes | None, **arguments: Any
-) -> tuple[str, dict[str, Any]]:
-    """Return which failure that is, in words, and what `probe` answers for it."""
-    what, onnx = ("a file that is no ONNX model", NO_MODEL) if model is None else ("a build that gives None", model)
-    return what, case.call(probe, onnx=onnx, parsed=model is not None, **arguments).require(builder)
 
 
 def _returned(answer: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from helpers.checks.missed import Missed
 from helpers.checks.points import builders
-from helpers.checks.points.builder import Builder
+from helpers.checks.points.builder import FAILED, Builder
 from helpers.checks.points.case import Case
 from helpers.checks.points.pure import Answered, Raises, compare, results_of
 from helpers.checks.points.s05_inference import judge
@@ -64,7 +64,7 @@ def _said(profiles: list[list[list[list[int]]]]) -> str:
 PROFILES.ask(ENGINE, half_precision=0.25)
 
 
-@ENGINE.point("profiles.failures", 0.25, "A triple out of order raises RuntimeError", reported=builders.FAILURES.reason)
+@ENGINE.point("profiles.failures", 0.25, "A triple out of order raises RuntimeError", reported=FAILED)
 def failures(case: Case) -> str:
     first, (least, best, largest), _ = triples(case)
     wrong = [first, (largest, best, least), (least, best, largest)]

@@ -10,9 +10,8 @@ from functools import lru_cache, partial
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.points.s16_cases import ADVICE, DEPARTMENTS, TOLERANCE, finding
-from helpers.checks.points.task import Earned
+from helpers.checks.points.task import Earned, shared
 from helpers.toys.casefiles import CAUSES, NOTHING, Finding
-from helpers.checks.points.task import shared
 from solutions.checks.s16_cases.made import Sealed, made
 
 EACH, HEALTHY = 4, 8

@@ -1,6 +1,5 @@
 """What every visible check does: say all that is missing, with what to try, and leave nothing else behind."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from helpers.checks.card import Card, Line
 from helpers.checks.feedback.check import NotYet, visible
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.point import Check, point
 from helpers.checks.points.rooms import CHECKS
+from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 
 
@@ -27,27 +26,31 @@ def run_made_up(notebook: Notebook) -> Any:
     return notebook["made_up"]()
 
 
-@point("it runs")
+MADE_UP = Task("fp16_engine", "Made up", "check_fp16_engine", ("made_up",))
+
+
+@MADE_UP.point("made_up.runs", 1, "it runs")
 def _runs(case: Case) -> str:
     return str(case.call(run_made_up).require("made_up"))
 
 
-@point("it counts")
+@MADE_UP.point("made_up.counts", 1, "it counts")
 def _counts(case: Case) -> str:
     case.call(run_made_up).require("made_up")
     raise Missed("four", "three", "count again")
 
 
-@point("it goes on after a miss")
+@MADE_UP.point("made_up.goes_on", 1, "it goes on after a miss")
 def _goes_on(case: Case) -> str:
     return "yes"
 
 
-def _check(*points: Any) -> Callable[..., None]:
-    return visible("check_fp16_engine", Check("02_fp16", "Made up", ("made_up",), points))
+@MADE_UP.hidden("made_up.hidden", 1, "what only the grader asks")
+def _hidden(case: Case) -> str:
+    raise AssertionError("a visible check asks no hidden point")
 
 
-check_made_up = _check(_runs, _counts, _goes_on)
+check_made_up = visible("check_fp16_engine", MADE_UP)
 
 
 def test_a_miss_is_shown_with_expected_found_and_try_and_raises_one_line(capsys: pytest.CaptureFixture) -> None:
