@@ -48,11 +48,11 @@ _EXPLICIT = """
 <ir_version: 8, opset_import: ["" : 17]>
 explicit (float[batch, 3, 224, 224] input) => (float[batch, 10] output) {
   i0 = QuantizeLinear(input, s, z)      x0 = DequantizeLinear(i0, s, z)
-  j0 = QuantizeLinear(w0, v0, z)        y0 = DequantizeLinear(j0, v0, z)
+  j0 = QuantizeLinear<axis = 0>(w0, v0, zs)    y0 = DequantizeLinear<axis = 0>(j0, v0, zs)
   m0 = Conv<kernel_shape = [7, 7], strides = [4, 4], pads = [3, 3, 3, 3]>(x0, y0, b0)
   a0 = Relu(m0)
   i1 = QuantizeLinear(a0, s, z)         x1 = DequantizeLinear(i1, s, z)
-  j1 = QuantizeLinear(w1, v1, z)        y1 = DequantizeLinear(j1, v1, z)
+  j1 = QuantizeLinear<axis = 0>(w1, v1, zs)    y1 = DequantizeLinear<axis = 0>(j1, v1, zs)
   m1 = Conv<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x1, y1, b1)
   a1 = Relu(m1)
   pooled = GlobalAveragePool(a1)
@@ -60,6 +60,9 @@ explicit (float[batch, 3, 224, 224] input) => (float[batch, 10] output) {
   output = Gemm(flat, w2, b2)
 }
 """
+CONVOLUTIONS = ("m0/Conv", "m1/Conv")
+"""The nodes of the network that is quantised already."""
+
 _EXPLICIT_SHAPES = {"w0": (32, 3, 7, 7), "w1": (32, 32, 3, 3), "w2": (32, 10), "b0": (32,), "b1": (32,), "b2": (10,)}
 
 
@@ -82,8 +85,9 @@ def explicit_network(seed: int) -> bytes:
         name: random.normal(0, np.sqrt(2 / np.prod(shape[1:])) if len(shape) > 2 else 0.1, shape)
         for name, shape in _EXPLICIT_SHAPES.items()
     }
-    scales = {f"v{index}": np.abs(stored[f"w{index}"]).max() / 127 for index in (0, 1)}
-    model.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int8), "z"))
+    scales = {f"v{index}": np.abs(stored[f"w{index}"]).max(axis=(1, 2, 3)) / 127 for index in (0, 1)}
+    zeros = {"z": np.zeros((), np.int8), "zs": np.zeros(32, np.int8)}
+    model.graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in zeros.items())
     names = {node.output[0]: f"{node.output[0]}/{node.op_type}" for node in model.graph.node}
     _finish(model, names, {**stored, **scales, "s": random.uniform(0.03, 0.04)})
     return model.SerializeToString()

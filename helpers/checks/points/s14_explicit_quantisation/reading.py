@@ -142,11 +142,10 @@ def scale_is_right(found: Reading, place: Place, axes: Mapping[str, int], scales
 def pair_is(found: Reading, place: Place, right: np.ndarray, axis: int | None, advice: str) -> None:
     """Raise Missed where a place has no pair, or one with another scale or axis; where `right` is 0, any is right."""
     pair, where = found.pairs.get(place), f"input {place[1]} of {place[0]}"
-    if pair is None:
-        raise Missed(f"QuantizeLinear, then DequantizeLinear, at {where}", "no such pair", advice)
-    if not pair.symmetric:
-        expected = f"a float32 scale and zero points of 0, int8, of its shape, in both nodes of {pair.tensor}'s pair"
-        raise Missed(expected, "others, or none", "without a zero point the codes are unsigned, and TensorRT refuses")
+    if pair is None or not pair.symmetric:
+        expected = f"Q, then DQ, at {where}, both with a float32 scale and zero points of 0, int8, of its shape"
+        advice = "without a zero point the codes are unsigned, and TensorRT refuses them"
+        raise Missed(expected, "other scales or zero points, or none" if pair else "no such pair", advice)
     scale, right = pair.scale.ravel(), right.ravel()
     scale = np.where(right > 0, scale, right) if scale.size == right.size else scale
     agree(scale.tolist(), right.tolist(), f"the scale of {pair.tensor}, {where}", advice, rtol=1e-4)
