@@ -26,17 +26,13 @@ from helpers.checks.probes.student import one_each
 from helpers.course.settings import BASELINE
 
 FUNCTION = "draw_charts"
-LABELS = {
+LABELS = {  # the charts, and what the labels of their x and y axes contain
     "latency": ("batch", "ms"),
     "throughput": ("batch", "images/s"),
     "speedup": ("batch", "×"),
     "accuracy": ("×", "%"),
 }
-"""The charts, and what the labels of their x and y axes contain."""
-
-_RELATIVE = 0.005
-"""How far a drawn number may lie from the report's: a tenth of what an eye can tell."""
-
+_RELATIVE = 0.005  # how far a drawn number may lie from the report's: a tenth of what an eye can tell
 _DRAWN = "where each mark of a figure stands: it is read in the student's process, since no pickle is ever loaded"
 
 PICTURES = Task("report_charts", check="check_charts", takes=(FUNCTION, "write_page"))
@@ -146,6 +142,7 @@ def says(text: str, engine: str) -> bool:
 
 
 def _shown(figure: Drawn, run: Run, chart: str) -> str:
+    """Return evidence that something is drawn; the other points ask for it first."""
     if figure["axes"] != 1 or not figure["series"] or b"<svg" not in figure["svg"]:
         found = f"{figure['axes']} pairs of axes with {len(figure['series'])} lines, points or sets of bars"
         advice = "begin with plt.subplots(), draw into it, return it; a single point is seen only by its marker"
@@ -159,9 +156,7 @@ def _labels(figure: Drawn, run: Run, chart: str) -> str:
     for side, word in wanted if chart == "accuracy" else wanted[:2]:
         if not re.search(rf"(?<![a-z\d]){word}", figure[side], re.IGNORECASE):
             expected = f"the {side} of {chart!r} to contain {word!r}"
-            raise Missed(
-                expected, repr(figure[side]), "say what the axis shows, and its unit; numbers are the report's"
-            )
+            raise Missed(expected, repr(figure[side]), "say what the axis shows, its unit, and the report's batch")
     if not figure["legend"]:
         raise Missed(f"a legend in {chart!r}", "none", "axes.legend() shows the labels of what is drawn")
     return f"{chart}: {figure['x_label']} and {figure['y_label']}"

@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import zip_longest
 
 from helpers.checks.missed import Missed
@@ -15,8 +16,6 @@ from helpers.checks.probes.answer import Notebook, probe
 
 FUNCTION = "write_page"
 DECIMALS = 1
-"""Least decimals of a number on the page; above some 500 the rounding that is allowed takes whole ones too."""
-
 _ROUNDING, _RELATIVE = 0.51 * 10**-DECIMALS, 0.001
 Rows = list[list[str]]
 
@@ -93,16 +92,12 @@ def _engine(page: str, run: Run) -> str:
 
 
 def _judge(case: Case, runs: Sequence[Run], piece: str) -> str:
-    said = ""
-    for run in runs:
-        page = case.call(page_written, report=run.report).require(FUNCTION)
-        if page is None:
-            advice = "return the text, do not write a file"
-            raise Missed(f"the page's HTML as text from {FUNCTION}", "another type", advice)
-        said = _PIECES[piece](page, run) if piece in _PIECES else _table(page, run, piece)
-    return said
+    pages = [case.call(page_written, report=run.report).require(FUNCTION) for run in runs]
+    if None in pages:
+        raise Missed(f"the page's HTML as text from {FUNCTION}", "another type", "return the text, do not write a file")
+    judge = {"charts": _pictures, "engine": _engine}.get(piece, partial(_table, chart=piece))
+    return [judge(page, run) for page, run in zip(pages, runs, strict=True)][0]
 
 
-_PIECES = {"charts": _pictures, "engine": _engine}
 _TITLE = "The page shows the charts, the engine and the tables"
-PICTURES.point("charts.page", 0.5, _TITLE)(OnRuns(_judge, (*_PIECES, *LABELS)))
+PICTURES.point("charts.page", 0.5, _TITLE)(OnRuns(_judge, ("charts", "engine", *LABELS)))

@@ -52,7 +52,6 @@ class Run:
 
 
 EXAMPLES = [Run(**raw) for raw in json.loads((Path(__file__).parent / "examples.json").read_text())]
-"""The runs of the visible checks."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,7 @@ class OnRuns:
 
 
 FUNCTION = "build_report"
-DECIMALS = 3
-"""Decimals that a number may be rounded to."""
-
+DECIMALS = 3  # that a number may be rounded to
 ROUNDING = 0.6 * 10**-DECIMALS
 _OPTIONAL = {"speedup": (BASELINE,), "accuracy_loss": (BASELINE, "fp32")}
 _IN_ORDER = ("latency_ms", "throughput")
@@ -112,9 +109,8 @@ def _needed(case: Case, file: str) -> bytes:
 def _expected(case: Case, run: Run, key: str) -> Any:
     if key == "sizes_bytes":
         return {name: len(_needed(case, file)) for name, file in run.files.items()}
-    if key == "memory_bytes":
-        return {name: _memory(case, file) for name, file in run.files.items() if name != "onnx"}
-    return run.report[key]
+    engines = {name: file for name, file in run.files.items() if name != "onnx"}
+    return {name: _memory(case, file) for name, file in engines.items()} if key == "memory_bytes" else run.report[key]
 
 
 def _memory(case: Case, file: str) -> OneOf:
