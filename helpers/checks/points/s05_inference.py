@@ -231,12 +231,13 @@ def copies(case: Case) -> str:
     small = usual(case)
     steps = [small.batch(case, f"copies.{index}", number) for index, number in enumerate((7, 7, MOST, 7, 7))]
     found = played(case, small, *steps, {"do": "close"}, *({"do": "result", "index": index} for index in range(5)))
-    for first, later in zip(found[:5], found[6:], strict=True):
-        result = first["value"]
-        if not isinstance(result, np.ndarray) or result.dtype != np.float32:
-            kind = f"an array of {result.dtype}" if isinstance(result, np.ndarray) else f"a {result}"
-            raise Missed("results as NumPy arrays of float32", kind, "convert the outputs")
-        if not np.array_equal(result, later["value"], equal_nan=True):
+    for outcomes in zip(found[:5], found[6:], strict=True):
+        first, later = (outcome["value"] for outcome in outcomes)
+        for array in (first, later):
+            if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+                kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"a {array}"
+                raise Missed("results as NumPy arrays of float32", kind, "convert the outputs")
+        if not np.array_equal(first, later, equal_nan=True):
             advice = "return a copy, not the buffer that the next call fills again"
             raise Missed("a result that stays as it was returned", "a later call changed it", advice)
     return f"{len(steps)} results unchanged after the last call and after close()"
@@ -285,10 +286,10 @@ def _refused(case: Case, small: Small, tries: Sequence[tuple[Sequence[int], str]
 
 def _same(one: Outcome, two: Outcome, expected: str, advice: str) -> None:
     """Raise Missed where two calls with the same images gave different arrays."""
-    arrays = [outcome["value"] for outcome in (one, two)]
-    shapes = [array.shape if isinstance(array, np.ndarray) else array for array in arrays]
-    if shapes[0] != shapes[1] or not np.allclose(*arrays, rtol=1e-4, equal_nan=True):
-        raise Missed(expected, f"shapes {shapes[0]} and {shapes[1]}, or other numbers", advice)
+    values = [outcome["value"] for outcome in (one, two)]
+    kinds = [(v.shape, v.dtype.kind in "fiu") if isinstance(v, np.ndarray) else (v, False) for v in values]
+    if kinds[0] != kinds[1] or not kinds[0][1] or not np.allclose(*values, rtol=1e-4):
+        raise Missed(expected, f"{kinds[0][0]} and {kinds[1][0]}, or other numbers", advice)
 
 
 @TASK.point("inference.shapes", 0.5, "Images of another shape give an exception that names it")
@@ -375,7 +376,9 @@ def calls(case: Case) -> str:
     before, after = (found[index]["alive"] for index in (2, -1))
     if (made := after.get(_MADE)) != 1:
         raise Missed("one execution context for an instance", f"{made} made", "make it in the constructor")
-    if grown := [f"{after[kind]} {kind}, {before[kind]} before" for kind in before if after[kind] > before[kind]]:
+    if grown := [
+        f"{after[kind]} {kind}, {count} before" for kind, count in before.items() if after.get(kind, 0) > count
+    ]:
         advice = "allocate in allocate_buffers, or free what a call allocates"
         raise Missed(f"nothing more than before after {_CALLS} calls", ", ".join(grown), advice)
     return f"{_CALLS} calls leave no buffer, and need no other context"

@@ -237,7 +237,11 @@ def awaited(case: Case) -> str:
     if isinstance(found["outputs"], str) or len(_rows(found["log"], "out")) < len(_RAGGED):
         raise Missed("a list of outputs that were copied asynchronously", "none", "look at the points above")
     for index, (result, number) in enumerate(zip(found["outputs"], _RAGGED, strict=False)):
-        if isinstance(result, np.ndarray) and result.dtype.kind == "f" and np.isnan(result[:number]).any():
+        if (
+            isinstance(result, np.ndarray)
+            and result.dtype.kind == "f"
+            and np.isnan(np.atleast_1d(result)[:number]).any()
+        ):
             advice = "synchronize the lane's stream, then copy its outputs"
             raise Missed("outputs that are read once they have arrived", f"batch {index} was read before", advice)
     if found["refilled"]:
