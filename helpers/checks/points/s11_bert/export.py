@@ -67,7 +67,7 @@ def axes(case: Case) -> str:
     found = {name: _axes(about["shape"]) for name, about in (facts["inputs"] | facts["outputs"]).items()}
     right = {name: axes for name, axes in _AXES.items() if name in found}  # that one lacks is a point of its own
     agree(found, right, "the file's axes", "declare both axes as dynamic, of each input by its name")
-    return f"hidden {facts['outputs'][OUTPUTS[0]]['shape']}"
+    return ", ".join(f"{name}: {' × '.join(axes)}" for name, axes in right.items())
 
 
 def _axes(shape: list[Any]) -> list[str]:
