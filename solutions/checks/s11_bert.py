@@ -9,10 +9,9 @@ from helpers.checks.points import builders
 from helpers.checks.points.case import Case
 from helpers.checks.points.s11_bert.encoders import Text, text_of
 from helpers.checks.points.s11_bert.engine import ENGINE, FUNCTION, HALF, built
-from helpers.checks.points.task import Earned
+from helpers.checks.points.task import Earned, shared
 from helpers.tools.outputs import onnx_session, relative_error, shown_error
 from helpers.toys.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
-from helpers.checks.points.task import shared
 from solutions.checks.trusted.plans import FP32_TOLERANCE, HALF_TOLERANCE, INT8_TOLERANCE
 from trtcpu.errors import LabError
 from trtlab.engines.served import ran
