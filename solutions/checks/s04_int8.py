@@ -102,7 +102,7 @@ def precision(case: Case) -> str:
 
 @engine.calibrated.in_grading
 def calibrated(case: Case) -> str:
-    said, first = engine.calibrated(case), engine.build(case, 0)
+    said, first = engine.calibrated(case), engine.built(case, 1)[0]
     expected = trusted_scales(engine.models(case)[0], case.number("int8.images"))
     return f"{said}; {_close_scales(read_scales(first['used'] or b''), expected)}"
 
@@ -120,7 +120,7 @@ def stale_cache(case: Case) -> str:
 
 def _exact(case: Case, index: int, strength: float) -> str:
     """Return evidence that a build's engine is exact on images of this strength: else it has another cache's scales."""
-    plan = builders.plan_of(engine.build(case, index), engine.INT8.function)
+    plan = builders.plan_of(engine.built(case)[index], engine.INT8.function)
     images = random_images(case.number("int8.compared"), largest_batch(plan), strength)
     return check_outputs(plan, engine.models(case)[engine.BUILDS[index]["model"]], images, INT8_TOLERANCE)
 

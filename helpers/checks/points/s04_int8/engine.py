@@ -35,11 +35,10 @@ BUILDS = (
 )
 REUSED = 1
 STALE = {
-    2: (0, "the cache of the file that was at this path before"),
-    3: (0, "a cache from elsewhere, with no digest beside it"),
-    4: (2, "the cache of the file that was built between two builds of this one"),
+    2: "the cache of the file that was at this path before",
+    3: "a cache from elsewhere, with no digest beside it",
+    4: "the cache of the file that was built between two builds of this one",
 }
-"""Builds that find the cache of another one, by that one's index and what it is."""
 
 
 @probe
@@ -82,16 +81,16 @@ def models(case: Case) -> list[bytes]:
     return [first, shuffled(first, case.number("int8.other"))]
 
 
-def build(case: Case, index: int) -> Noted:
-    """Return what `int8_builds` answers of one of BUILDS; raise Missed where the first of them did not calibrate."""
-    builds = list(BUILDS if index else BUILDS[:1])  # what a later one raises is no fault of the first
+def built(case: Case, most: int = len(BUILDS)) -> list[Noted]:
+    """Return what `int8_builds` answers of the first of BUILDS; raise Missed where the very first did not calibrate."""
+    builds = list(BUILDS[:most])
     reply = case.call(int8_builds, models=models(case), builds=builds, seed=case.number("int8.images"))
     found = one_each(reply.require(INT8.function), builds, "builds")
     if not found[0]["used"]:
         advice = "set the INT8 flag, and give the configuration the calibrator that was passed in"
         said = ("no scales from it", advice) if API == 10 else ("none in TensorRT 11", "it is a task of TensorRT 10")
         raise Missed("the calibrator to be asked for its images", *said)
-    return found[index]
+    return found
 
 
 @ENGINE.point("int8.precision", 0.5, "The convolutions run in INT8")
@@ -101,7 +100,7 @@ def precision(case: Case) -> str:
 
 @ENGINE.point("int8.calibrated", 0.5, "All the calibrator's images reach the engine")
 def calibrated(case: Case) -> str:
-    first = build(case, 0)
+    first = built(case, 1)[0]  # what a later build raises is no fault of the first
     if first["given"] * BATCH != IMAGES:
         found = f"{first['given']} batches" + ", and no end" * first["endless"]
         raise Missed(f"{IMAGES // BATCH} batches of {BATCH}", found, "first mend the points of the calibrator")
@@ -110,7 +109,7 @@ def calibrated(case: Case) -> str:
 
 @ENGINE.point("int8.cache_reused", 0.5, "A second build reads the cache, and asks for no batch")
 def cache_reused(case: Case) -> str:
-    again = build(case, REUSED)
+    again = built(case)[REUSED]
     builders.asked_for(again)
     if again["given"]:
         what = "no batch for a copy of the ONNX file, with the same content at another path"
@@ -121,8 +120,10 @@ def cache_reused(case: Case) -> str:
 
 @ENGINE.point("int8.stale_cache", 0.5, "Another model's cache is not used")
 def stale_cache(case: Case) -> str:
-    for index, (other, whose) in STALE.items():
-        if build(case, index)["used"] == build(case, other)["used"]:
+    found = built(case)
+    for index, whose in STALE.items():
+        others = [other for other in range(index) if BUILDS[other]["model"] != BUILDS[index]["model"]]
+        if found[index]["used"] in [found[other]["used"] for other in others]:
             what = "a new calibration for an ONNX file of the same names and size, with other content"
             advice = "remove a cache unless the digest of this ONNX file's content lies beside it"
             raise Missed(what, f"{whose} was used", advice)
