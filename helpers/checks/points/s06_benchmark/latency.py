@@ -53,7 +53,8 @@ def time_latency(notebook: Notebook, *, batch: int | None, counts: dict[str, int
 
 
 def _timed(case: Case, counts: dict[str, int], batch: int | None = 2, **model: object) -> Timed:
-    found = timed(case, FUNCTION, time_latency, model, batch=batch, counts=counts)
+    name = FUNCTION if batch else f"{FUNCTION}(model, None, {', '.join(f'{key}={counts[key]}' for key in counts)})"
+    found = timed(case, name, time_latency, model, batch=batch, counts=counts)
     return counted(found, counts.get("num_iterations", ITERATIONS), counts.get("warmup", WARM_UP))
 
 
