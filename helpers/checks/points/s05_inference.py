@@ -187,6 +187,7 @@ def judge(found: np.ndarray | str, expected: np.ndarray, what: str, advice: str)
     wrong = ~((errors := row_errors(found, expected)) <= _TOLERANCE)
     if wrong.any():
         said = f"{wrong.sum()} of {len(wrong)} rows are others, the first is row {wrong.argmax()}"
+        said += "; NaN: read before it had arrived" if np.isnan(found).any() else ""
         raise Missed(f"{what}: the network's outputs for these images", said, advice)
     return float(errors.max())
 
@@ -288,7 +289,7 @@ def _same(one: Outcome, two: Outcome, expected: str, advice: str) -> None:
     """Raise Missed where two calls with the same images gave different arrays."""
     values = [outcome["value"] for outcome in (one, two)]
     kinds = [(v.shape, v.dtype.kind in "fiu") if isinstance(v, np.ndarray) else (v, False) for v in values]
-    if kinds[0] != kinds[1] or not kinds[0][1] or not np.allclose(*values, rtol=1e-4):
+    if kinds[0] != kinds[1] or not kinds[0][1] or not np.allclose(*values, rtol=1e-4, equal_nan=True):
         raise Missed(expected, f"{kinds[0][0]} and {kinds[1][0]}, or other numbers", advice)
 
 

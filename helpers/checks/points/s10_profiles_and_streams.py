@@ -208,27 +208,34 @@ def pinned(case: Case) -> str:
 @STREAMS.point("streams.overlap", 0.5, "Two lanes, each with its stream, context and profile, work at once", _WATCHED)
 def overlap(case: Case) -> str:
     log = _in_two(case)["log"]
-    runs, order = _rows(log, "run"), dict[int, list[str]]()
-    lanes = {(row["stream"], row["context"], row["profile"]) for row in runs}
-    streams, contexts, profiles = ({row[key] for row in runs} for key in ("stream", "context", "profile"))
-    apart = all(len(part) == 2 for part in (lanes, streams, contexts, profiles))
-    if len(runs) != len(_RAGGED) or not apart or 0 in streams:
-        told = f"{len(runs)} runs; (stream, profile): {sorted((lane[0], lane[2]) for lane in lanes)}"
-        advice = (
-            "for each lane: its own Stream, create_execution_context, set_optimization_profile_async(its number, …)"
-        )
-        raise Missed(f"{len(_RAGGED)} runs in two streams, each with its own context and profile", told, advice)
-    for row in _rows(log, "in", "run", "out"):
-        order.setdefault(row["stream"], []).append(row["what"])
-    for found in order.values():
-        if found != ["in", "run", "out"] * (len(found) // 3):
-            advice = "pass the lane's stream to both copies: a stream keeps the order of copy in, run, copy out"
-            told = f"in one stream: {', '.join(found[:6])} …"
-            raise Missed("copy in, run, copy out of each batch in one stream", told, advice)
+    runs = _rows(log, "run")
+    _own_lanes(runs)
+    _own_streams(log)
     if alone := [number for number, row in enumerate(runs) if number and not row["beside"]]:
         advice = "wait for the oldest lane, when its buffers are needed again; a copy to an ordinary array waits too"
         raise Missed("one batch under way while the next is enqueued", f"nothing under way at batch {alone[0]}", advice)
     return f"{len(runs)} runs, each enqueued while the other stream was at work"
+
+
+def _own_lanes(runs: list[Row]) -> None:
+    """Raise Missed where the runs are not in two streams, each with its own context and profile."""
+    lanes = {(row["stream"], row["profile"], row["context"]) for row in runs}
+    streams, profiles, contexts = ({row[key] for row in runs} for key in ("stream", "profile", "context"))
+    apart = all(len(part) == 2 for part in (lanes, streams, profiles, contexts))
+    if len(runs) != len(_RAGGED) or not apart or 0 in streams:
+        told = f"{len(runs)} runs; (stream, profile): {sorted(lane[:2] for lane in lanes)}"
+        advice = "for each lane: a Stream, create_execution_context, set_optimization_profile_async(its number, …)"
+        raise Missed(f"{len(_RAGGED)} runs in two streams, each with its own context and profile", told, advice)
+
+
+def _own_streams(log: list[Row]) -> None:
+    """Raise Missed where a batch's copies are in another stream than its run, or not around it."""
+    for stream in {row["stream"] for row in _rows(log, "in", "run", "out")}:
+        found = [row["what"] for row in _rows(log, "in", "run", "out") if row["stream"] == stream]
+        if found != ["in", "run", "out"] * (len(found) // 3):
+            advice = "pass the lane's stream to both copies: a stream keeps the order of copy in, run, copy out"
+            told = f"in one stream: {', '.join(found[:6])} …"
+            raise Missed("copy in, run, copy out of each batch in one stream", told, advice)
 
 
 @STREAMS.point("streams.awaited", 0.5, "Nothing is read or filled again before its stream was waited for", _WATCHED)
@@ -237,11 +244,8 @@ def awaited(case: Case) -> str:
     if isinstance(found["outputs"], str) or len(_rows(found["log"], "out")) < len(_RAGGED):
         raise Missed("a list of outputs that were copied asynchronously", "none", "look at the points above")
     for index, (result, number) in enumerate(zip(found["outputs"], _RAGGED, strict=False)):
-        if (
-            isinstance(result, np.ndarray)
-            and result.dtype.kind == "f"
-            and np.isnan(np.atleast_1d(result)[:number]).any()
-        ):
+        numbers = isinstance(result, np.ndarray) and result.ndim and result.dtype.kind == "f"
+        if numbers and np.isnan(result[:number]).any():
             advice = "synchronize the lane's stream, then copy its outputs"
             raise Missed("outputs that are read once they have arrived", f"batch {index} was read before", advice)
     if found["refilled"]:
