@@ -21,6 +21,9 @@ PACKAGES = ("trtcpu", "helpers", "trtlab", "solutions", "website")
 
 # The rooms (files and folders) of a package from the ground up: each imports only from rooms that stand before it.
 STEPS = tuple(f"s{step}" for step in GRADED)
+HIDDEN = tuple(name for name in STEPS if any((ROOT / "solutions/checks").glob(f"{name}*")))
+"""Those with hidden points: the others have no file in solutions/checks."""
+
 FLOORS = {
     "helpers": ("__init__", "tools", "engine", "course", "data", "toys", "checks"),
     "helpers.tools": ("__init__", "cells", "files", "signals", "outputs"),
@@ -61,7 +64,7 @@ FLOORS = {
         *("__init__", "versions", "stats", "ran_in", "models", "engines", "images", "building", "report", "trtexec"),
         *("timing", "quality", "profiling", "running", "doctor", "migrate", "commands", "cli", "__main__"),
     ),
-    "solutions.checks": ("core", "trusted", *STEPS, "__init__"),
+    "solutions.checks": ("core", "trusted", *HIDDEN, "__init__"),
     "solutions.checks.trusted": (
         *("__init__", "solution_cells", "stages", "stillness", "speed", "plans", "same_tensors"),
         *("engine_speed", "reference_images", "reference_measurements", "reference_accuracy", "reference", "builder"),

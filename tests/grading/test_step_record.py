@@ -208,20 +208,21 @@ def _graded(course: Course, step: str) -> None:
 
 
 def test_a_changed_check_is_its_own_steps(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
-    course.source("02_fp16").parent.mkdir()
-    course.source("02_fp16").write_text("{}")
+    own = "02_fp16"
+    course.source(own).parent.mkdir()
+    course.source(own).write_text("{}")
     journal, checks = Journal(course, "ada"), code._checks.__wrapped__
-    before = {step: (journal.key(step), journal.made(step)) for step in (STEP, "02_fp16")}
-    assert checks(STEP) == {ROOT / "solutions" / "checks" / "s01_export.py"}
-    assert len(checks("06_benchmark")) == 3 and checks("06_benchmark") < checks()
-    changed = checks(STEP)
+    before = {step: (journal.key(step), journal.made(step)) for step in (STEP, own)}
+    assert checks(own) == {ROOT / "solutions" / "checks" / "s02_fp16.py"}
+    assert len(checks("16_cases")) > 3 and checks("16_cases") < checks()
+    changed = checks(own)
     monkeypatch.setattr(code, "sha256", lambda path: "changed" if path in changed else sha256(path))
     code._digest.cache_clear()
-    after = {step: (journal.key(step), journal.made(step)) for step in (STEP, "02_fp16")}
+    after = {step: (journal.key(step), journal.made(step)) for step in (STEP, own)}
     monkeypatch.undo()
     code._digest.cache_clear()
-    assert before[STEP][0] != after[STEP][0] and before[STEP][1] == after[STEP][1]
-    assert before["02_fp16"] == after["02_fp16"]
+    assert before[own][0] != after[own][0] and before[own][1] == after[own][1]
+    assert before[STEP] == after[STEP]
 
 
 def test_nobody_imports_the_checks_of_another_step() -> None:

@@ -80,5 +80,5 @@ def test_the_commands_refuse_it_with_one_line_and_write_nothing(
         command()
     said = capsys.readouterr().err
     assert ended.value.code == 2 and said.count("\n") == 1
-    assert said.startswith("error: the cell fp16_engine has 10 points in solutions/02_fp16/02_fp16.ipynb, its claims")
+    assert said.startswith("error: the cell fp16_engine has 10 points in solutions/02_fp16/02_fp16.ipynb, those of")
     assert sorted(tmp_path.rglob("*")) == before

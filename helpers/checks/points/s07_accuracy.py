@@ -123,7 +123,7 @@ def known(case: Case, purpose: str, ranks: Mapping[int, int]) -> dict[str, np.nd
 def pair(reply: Reply) -> tuple[float, float]:
     """Return (top-1, top-5) as the function gave them; raise Missed where it gave no pair of numbers."""
     found = reply.require(FUNCTION)
-    if found["returned"] is None:
+    if len(found["returned"] or ()) != 2:
         raise Missed("a pair of numbers, (top-1, top-5)", found["kind"], "return both, top-1 first")
     return tuple(found["returned"])
 

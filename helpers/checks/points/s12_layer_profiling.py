@@ -31,7 +31,13 @@ _RUNS, _WARM_UP = 50, 5
 PROMISES = (f"profile_layers(context, run, runs={_RUNS}, warmup={_WARM_UP})",)
 """What the notebook's text says in figures."""
 
-Times = list[list[Any]]  # what one run reports, or a profile: [layer, ms] in order
+Times = list[list[Any]]  # what one run reports: [layer, ms] in order
+Profile = list[tuple[str, float]]
+Profiled = tuple[Profile, int]  # and the number of runs
+
+
+def _rows(times: Any) -> Profile:
+    return [(str(name), float(ms)) for name, ms in times.items()]
 
 
 class _Context:
@@ -49,15 +55,15 @@ class _Context:
 
 
 @probe
-def profile_known(notebook: Notebook, *, reported: list[Times], options: dict[str, int]) -> list[Any]:
+def profile_known(notebook: Notebook, *, reported: list[Times], options: dict[str, int]) -> Profiled:
     """Profile a context whose runs report `reported` in order; return [layer, ms] in order, and the number of runs."""
     context = _Context(reported)
     found = notebook[PROFILE](context, context.run, **options)
-    return [plain([*found.items()]), context.runs]
+    return _rows(found), context.runs
 
 
 @probe
-def profile_engine(notebook: Notebook, *, plan: bytes, runs: int, warmup: int) -> list[Any]:
+def profile_engine(notebook: Notebook, *, plan: bytes, runs: int, warmup: int) -> Profiled:
     """Profile a real engine of one input; return [layer, ms] in order, and the number of runs."""
     engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
     context, stream, calls = engine.create_execution_context(), cuda.Stream(), []
@@ -70,7 +76,7 @@ def profile_engine(notebook: Notebook, *, plan: bytes, runs: int, warmup: int) -
         calls.append(context.execute_async_v3(stream.handle))
         stream.synchronize()
 
-    return [plain([*notebook[PROFILE](context, run, runs=runs, warmup=warmup).items()]), len(calls)]
+    return _rows(notebook[PROFILE](context, run, runs=runs, warmup=warmup)), len(calls)
 
 
 @probe
@@ -89,15 +95,15 @@ def _shapes(found: list[list[int]]) -> tuple[tuple[int, ...], ...]:
 
 
 @probe
-def read_file(notebook: Notebook, *, content: bytes, name: str) -> list[Any]:
+def read_file(notebook: Notebook, *, content: bytes, name: str) -> tuple[Profile, list[str], str]:
     """Read a file of these bytes and this name; return [layer, ms] in order, or types and message of an exception."""
     function = notebook[READ]
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder) / name).write_bytes(content)
         try:
-            return [plain([*function(path).items()]), [], ""]
+            return _rows(function(path)), [], ""
         except Exception as error:
-            return [[], [kind.__name__ for kind in type(error).__mro__], str(error)]
+            return [], [kind.__name__ for kind in type(error).__mro__], str(error)
 
 
 def _runs(case: Case, purpose: str, number: int) -> list[Times]:

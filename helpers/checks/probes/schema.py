@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from helpers.checks.probes.codec import NotPlainDataError
 
@@ -22,6 +22,17 @@ def fitting(value: Any, function: Callable[..., Any]) -> Any:
     from typeguard import CollectionCheckStrategy, TypeCheckError, check_type  # a tenth of a second, on this side only
 
     try:
-        return check_type(value, schema_of(function), collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS)
+        schema = schema_of(function)
+        return check_type(_tuples(value, schema), schema, collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS)
     except TypeCheckError as error:
         raise NotPlainDataError(f"the reply is none of this lab's: {str(error)[:200]}") from error
+
+
+def _tuples(value: Any, schema: Any) -> Any:
+    """Return a value with tuples where the schema has tuples of a fixed length: they came as lists."""
+    parts = get_args(schema)
+    if not isinstance(value, list) or get_origin(schema) not in (list, tuple):
+        return value
+    if get_origin(schema) is list:
+        return [_tuples(item, parts[0]) for item in value]
+    return tuple(map(_tuples, value, parts)) if len(value) == len(parts) else value

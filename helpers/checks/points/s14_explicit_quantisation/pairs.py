@@ -35,11 +35,11 @@ _LAYOUTS = (((6, 4, 3, 3), 0), ((5, 7), 1), ((7, 5), 0))
 
 
 @probe
-def quantize_array(notebook: Notebook, *, weights: np.ndarray, axis: int) -> list[np.ndarray]:
+def quantize_array(notebook: Notebook, *, weights: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Call quantize_weights; return codes, scales, and the array that was given as it is afterwards."""
     given = weights.copy()
     codes, scales = notebook[QUANTIZE](given, axis)
-    return [np.asarray(codes), np.asarray(scales), given]
+    return np.asarray(codes), np.asarray(scales), given
 
 
 @probe
@@ -57,20 +57,22 @@ def pairs_model(notebook: Notebook, *, scales: dict[str, np.ndarray], axes: dict
 
 
 @probe
-def listed_places(notebook: Notebook, *, function: str, model: bytes) -> list[list[Any]]:
+def listed_places(notebook: Notebook, *, function: str, model: bytes) -> list[Place]:
     """Return what a function lists of a model."""
-    return [[str(name), int(index)] for name, index in notebook[function](onnx.load_from_string(model))]
+    return [(str(name), int(index)) for name, index in notebook[function](onnx.load_from_string(model))]
 
 
 @probe
-def insert_pairs(notebook: Notebook, *, model: bytes, scales: dict[str, float], places: list[list[Any]]) -> list[Any]:
+def insert_pairs(
+    notebook: Notebook, *, model: bytes, scales: dict[str, float], places: list[list[Any]]
+) -> tuple[bytes, bool, str | None]:
     """Call insert_qdq; return its model, whether the given one is as it was, and the text of a ValueError."""
     given = onnx.load_from_string(model)
     try:
         found = notebook[INSERT](given, scales, [(name, index) for name, index in places])
     except ValueError as error:
-        return [b"", True, said(error)]
-    return [found.SerializeToString(), given == onnx.load_from_string(model), None]
+        return b"", True, said(error)
+    return found.SerializeToString(), given == onnx.load_from_string(model), None
 
 
 def _drawn(case: Case, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -113,7 +115,8 @@ def silent(case: Case) -> str:
     weights[2] = 0
     found, scales, kept = case.call(quantize_array, weights=weights, axis=0).require(QUANTIZE)
     agree([scales.size, found.size], [4, 12], "sizes of scales and codes", "see the points above")
-    if not 0 < (scale := scales.ravel()[2]) < np.inf or found.reshape(4, 3)[2].any():
+    scale = float(scales.ravel()[2]) if scales.dtype.kind == "f" else np.nan
+    if not 0 < scale < np.inf or found.reshape(4, 3)[2].any():
         said = f"scale {scale:g}, codes {found.reshape(4, 3)[2].tolist()}"
         raise Missed("codes of 0 and a scale above 0 for a channel of zeros", said, "a scale of 1 will do there")
     if not np.array_equal(kept, weights):

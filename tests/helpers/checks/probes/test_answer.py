@@ -25,4 +25,4 @@ def test_a_new_process_finds_every_probe() -> None:
         and any(isinstance(mark, ast.Name) and mark.id == "probe" for mark in node.decorator_list)
     ]
     done = subprocess.run([sys.executable, "-c", FIND, *probes], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert (len(probes) > 50, done.stderr) == (True, "")
+    assert (len(probes) > 40, done.stderr) == (True, "")
