@@ -72,7 +72,7 @@ def time_by_host(notebook: Notebook, *, iterations: int, warmup: int, patience_s
     def run(model: StandIn) -> Any:
         return measure(lambda: model(None), model.synchronize, iterations, warmup)
 
-    return ran(notebook, measure, run)
+    return ran(notebook, measure, run, patience_s)
 
 
 def _by_host(case: Case, iterations: int, warmup: int, **model: Any) -> Timed:
@@ -261,7 +261,7 @@ def time_first_answer(notebook: Notebook, *, patience_s: float) -> FirstAnswer:
         came.update(same=len(pair) == 2 and pair[1] in made, kind=type(returned).__name__)
         return pair[0] if pair else None
 
-    return {**ran(notebook, measure, run, given=first_input), **came}
+    return {**ran(notebook, measure, run, patience_s, given=first_input), **came}
 
 
 def _first_answer(case: Case, made_early: bool) -> tuple[Timed, float]:
