@@ -133,51 +133,39 @@ def in_half(built: Built, function: str) -> str:
     may find FP32 faster for a network this small: there the request is judged. The CPU engine takes the precision
     asked for; on a processor without half-precision arithmetic it stores the weights so.
     """
-    asked = asked_for(built)
-    if not asked["flags"].get("FP16") and not asked["halves"]:
-        raise _not_asked("FP16")
-    facts = facts_of(plan_of(built, function), "the engine")
+    asked, facts = asked_for(built), facts_of(plan_of(built, function), "the engine")
     said = f"layers by precision: {facts['precisions']}"
-    if ENGINE == "tensorrt":
-        return f"FP16 allowed; {said}"
-    if _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS:
-        return said
-    if stored_in_half(facts):
-        return f"stored FP16, ran FP32: this processor has no half precision ({said})"
-    advice = to_ask("FP16", "set the FP16 flag on the configuration that is built")
-    raise Missed("layers in half precision", said, advice)
+    _asked_and_runs("FP16", asked["flags"].get("FP16") or asked["halves"], said, _half(facts))
+    return f"FP16 allowed; {said}"
 
 
-def stored_in_half(facts: PlanFacts) -> bool:
-    """Return whether most of an engine's weights are stored in FP16."""
+def _half(facts: PlanFacts) -> bool:
+    """Return whether most convolutions run in half precision, or most weights are stored so."""
     full, half = (facts["stored"].get(name, 0) // size for name, size in (("f32", 4), ("f16", 2)))
-    return half >= _LEAST_CONVOLUTIONS * max(1, full + half)
+    stored = half >= _LEAST_CONVOLUTIONS * max(1, full + half)
+    return stored or _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS
 
 
 def in_int8(built: Built, function: str) -> str:
     """Return evidence that a small network's convolutions run in INT8; on TensorRT, that they may."""
-    asked = asked_for(built)
-    if not asked["flags"].get("INT8") and not asked["quantizers"]:
-        raise _not_asked("INT8")
-    facts = facts_of(plan_of(built, function), "the engine")
-    said = f"convolutions by precision: {facts['convolutions']}"
-    if ENGINE != "tensorrt" and _share(facts, "int8") < _LEAST_CONVOLUTIONS:
-        advice = to_ask("INT8", "set the INT8 flag on the configuration that is built")
-        raise Missed("convolutions in INT8", said, advice)
+    asked, facts = asked_for(built), facts_of(plan_of(built, function), "the engine")
+    said, runs = f"convolutions by precision: {facts['convolutions']}", _share(facts, "int8") >= _LEAST_CONVOLUTIONS
+    _asked_and_runs("INT8", asked["flags"].get("INT8") or asked["quantizers"], said, runs)
     return f"INT8 allowed; {said}"
+
+
+def _asked_and_runs(precision: str, asked: Any, said: str, runs: bool) -> None:
+    """Raise Missed where a precision was not asked for, or does not run on the CPU engine."""
+    advice = to_ask(precision, f"set the flag that allows {precision} on the configuration that is built")
+    if not asked:
+        raise Missed(f"{precision} allowed in the build, or in the network's types", "neither of them", advice)
+    if ENGINE != "tensorrt" and not runs:
+        raise Missed(f"layers in {precision}", said, advice)
 
 
 def to_ask(precision: str, by_flag: str) -> str:
     """Return how to ask for FP16 or INT8 in the API that is spoken; `by_flag` is TensorRT 10's way."""
     return by_flag if API == 10 else f"TensorRT 11 has no flag: {_IN_THE_MODEL[precision]} before it is parsed"
-
-
-def _not_asked(precision: str) -> Missed:
-    """Return what is missed where a precision was not asked for, in the words of the API that is spoken."""
-    advice = to_ask(precision, f"look for the builder flag that allows {precision}")
-    if API == 10:
-        return Missed(f"{precision} allowed in the build", "its flag is not set", advice)
-    return Missed(f"{precision} in the network that is built", "a network in FP32", advice)
 
 
 def _share(facts: dict[str, Any], *precisions: str) -> float:

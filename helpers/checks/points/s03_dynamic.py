@@ -43,7 +43,7 @@ MEASURE = Task("dynamic_speed", "Images per second", "check_images_per_second", 
 SATURATES = Task("dynamic_speed", "Where throughput saturates", "check_saturation", (SATURATION,))
 TASKS = (ENGINE, MEASURE, SATURATES)
 
-DYNAMIC.ask(ENGINE, plan=0.25, written=0.25, profile=1.5)
+DYNAMIC.ask(ENGINE, plan=0.3, written=0.2, profile=1.5)
 
 
 @ENGINE.point("dynamic.limits", 0.75, "A batch of 32 is accepted, one of 33 refused")
@@ -82,8 +82,8 @@ DYNAMIC.ask(ENGINE, parser_errors=0.25, failures=0.25)
 
 
 @probe
-def timed_rate(notebook: Notebook, *, batch: int, seconds: float) -> Any:
-    """Call `images_per_second` with a run of the model that is served, on a simulated clock."""
+def timed_rate(notebook: Notebook, *, batch: int, seconds: float) -> float | str:
+    """Call `images_per_second` with a run of the served model, on a simulated clock; text where it gives no number."""
     measure, clock = notebook[RATE], SimulatedClock(math.inf)
     model, images = StandIn(notebook, clock), np.zeros((batch, 1), np.float32)
     notebook.ask("begin", simulated=True)
@@ -92,7 +92,12 @@ def timed_rate(notebook: Notebook, *, batch: int, seconds: float) -> Any:
             found = measure(lambda: model(images), batch, seconds)
     except StillRunningError as error:
         raise TimeoutError(f"it still ran after {_PATIENCE_S:.0f} s; read time.perf_counter") from error
-    return plain(found)
+    return _number(found)
+
+
+def _number(found: Any) -> float | str:
+    value = plain(found)
+    return value if isinstance(value, (int, float)) else repr(value)[:60]
 
 
 @MEASURE.point("dynamic.measured", 0.5, "images_per_second counts images over the time that passed")
@@ -130,10 +135,10 @@ def _close(said: Any, right: float) -> bool:
 
 
 @probe
-def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[Any]:
+def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[float | str]:
     """Return for tables [[batch, images per second], …] what `saturation_batch` answers."""
     rule = notebook[SATURATION]
-    return [plain(rule({int(batch): rate for batch, rate in table})) for table in tables]
+    return [_number(rule({int(batch): rate for batch, rate in table})) for table in tables]
 
 
 @SATURATES.point("dynamic.saturation", 0.5, "saturation_batch follows the rule on made-up measurements")
@@ -177,6 +182,9 @@ def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[li
 
 
 @probe
-def measured_table(notebook: Notebook) -> Any:
-    """Return the notebook's TABLE, images per second by batch, as plain data."""
-    return plain(notebook.value(TABLE))
+def measured_table(notebook: Notebook) -> dict[str, float] | None:
+    """Return the notebook's TABLE, images per second by batch; None where it is no such table."""
+    try:
+        return {str(batch): float(rate) for batch, rate in notebook.value(TABLE).items()}
+    except (AttributeError, TypeError, ValueError):
+        return None

@@ -1,8 +1,9 @@
 """What step 11 asks of `TextCalibrator`: three inputs in TensorRT's order, int32, and scales that are kept."""
 
 import tempfile
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -26,8 +27,20 @@ _ORDERS = [[INPUTS[place] for place in order] for order in ([0, 1, 2], [2, 0, 1]
 CALIBRATE = Task("bert_calibrator", check="check_bert_calibrator", takes=(FUNCTION,))
 
 
+class Run(TypedDict):
+    """What `calibrator_run` answers."""
+
+    size: float | str
+    given: list[Text]
+    end: bool
+    minmax: bool
+    before: bytes | None
+    file: bytes
+    after: bytes | None
+
+
 @probe
-def calibrator_run(notebook: Notebook, *, batches: list[Text], cache: bytes) -> dict[str, Any]:
+def calibrator_run(notebook: Notebook, *, batches: list[Text], cache: bytes) -> Run:
     """Drive a TextCalibrator as a build does: its size, its cache, `batches` with names in _ORDERS, the end.
 
     Returns `size`, `given` (for each call the arrays by name that lie at its addresses), `end` (whether None came after
@@ -45,8 +58,14 @@ def calibrator_run(notebook: Notebook, *, batches: list[Text], cache: bytes) -> 
         calibrator.write_calibration_cache(memoryview(cache))
         file, after = path.read_bytes(), as_bytes(make(batches[:1], path).read_calibration_cache())
         minmax = isinstance(calibrator, trt.IInt8MinMaxCalibrator)
-        found = {"size": plain(size), "given": given, "end": end, "minmax": minmax}
-        return {**found, "before": before, "file": file, "after": after}
+        cached = {"before": before, "file": file, "after": after}
+        return {
+            "size": plain(size) if isinstance(size, Real) else str(size),
+            "given": given,
+            "end": end,
+            "minmax": minmax,
+            **cached,
+        }
 
 
 def _given(addresses: list[Any] | None, names: list[str]) -> dict[str, np.ndarray]:
@@ -64,7 +83,7 @@ def _cache(case: Case) -> bytes:
     return b"TRT-8600-MinMaxCalibration\n" + case.random("bert.cache").bytes(40)
 
 
-def _run(case: Case) -> dict[str, Any]:
+def _run(case: Case) -> Run:
     texts = [{name: values.astype(np.int64) for name, values in text.items()} for text in _texts(case)]
     return case.call(calibrator_run, batches=texts, cache=_cache(case)).require(FUNCTION)
 

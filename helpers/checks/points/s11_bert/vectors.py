@@ -1,6 +1,6 @@
 """What step 11 asks of `mean_pool` and of `make_batches`."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -19,7 +19,12 @@ _POOLED = (((4, 9, 6), np.int32), ((1, 1, 3), np.int64), ((3, 128, 5), bool))
 POOLING = Task("bert_pooling", check="check_bert_pooling", takes=(POOL,))
 BATCHING = Task("bert_batches", check="check_bert_batches", takes=(BATCHES,))
 
-Pairs = list[tuple[list[int], int]]
+
+class Batch(TypedDict):
+    """A batch of make_batches."""
+
+    places: list[int]
+    length: int
 
 
 @POOLING.point("bert.pooled", 0.5, "The mean of the tokens that the mask keeps, whatever stands at padding")
@@ -37,13 +42,13 @@ def pooled(case: Case) -> str:
 
 
 @probe
-def batches_of(notebook: Notebook, *, lengths: Any, batch: int, options: dict[str, bool]) -> list[list[Any]]:
+def batches_of(notebook: Notebook, *, lengths: Any, batch: int, options: dict[str, bool]) -> list[Batch]:
     """Call `make_batches(lengths, batch, **options)`, and return its pairs with whole numbers."""
     found = notebook[BATCHES](lengths, batch, **options)
-    return [[[int(place) for place in places], int(length)] for places, length in found]
+    return [{"places": [int(place) for place in places], "length": int(length)} for places, length in found]
 
 
-def _batches(case: Case, lengths: Any, batch: int, **options: bool) -> Pairs:
+def _batches(case: Case, lengths: Any, batch: int, **options: bool) -> list[Batch]:
     return case.call(batches_of, lengths=lengths, batch=batch, options=options).require(BATCHES)
 
 
@@ -61,10 +66,19 @@ def once(case: Case) -> str:
     for options in ({"dynamic": True}, {"dynamic": False}):
         found, full = _batches(case, lengths, batch, **options), [batch] * (len(lengths) // batch)
         rest = len(lengths) % batch
-        places = sorted(place for own, _ in found for place in own)
-        agree(places, list(range(len(lengths))), "all places, sorted", "look at the last slice, and at what a place is")
+        agree(
+            sorted(_places(found)),
+            list(range(len(lengths))),
+            "all places, sorted",
+            "look at the last slice, and at what a place is",
+        )
         sizes = OneOf(([*full, rest], [rest, *full]))
-        agree([len(own) for own, _ in found], sizes, "the batches' sizes", "cut in order: only one batch is not full")
+        agree(
+            [len(each["places"]) for each in found],
+            sizes,
+            "the batches' sizes",
+            "cut in order: only one batch is not full",
+        )
     return f"{len(lengths)} sentences in {len(found)} batches of up to {batch}"
 
 
@@ -72,11 +86,15 @@ def once(case: Case) -> str:
 def tight(case: Case) -> str:
     lengths, batch = _lengths(case)
     found = _batches(case, lengths, batch)
-    order = [length for own, _ in found for length in _own(lengths, own)]
+    order = [length for each in found for length in _own(lengths, each["places"])]
     if order not in (sorted(order), sorted(order, reverse=True)) or not found:
         raise Missed("batches of sentences sorted by length", f"lengths {order[:12]} …", "argsort gives places")
     _padded(found, lengths)
     return f"{len(lengths)} sentences in {len(found)} batches"
+
+
+def _places(found: list[Batch]) -> list[int]:
+    return [place for each in found for place in each["places"]]
 
 
 def _own(lengths: list[int], places: list[int]) -> list[int]:
@@ -86,18 +104,18 @@ def _own(lengths: list[int], places: list[int]) -> list[int]:
     return [lengths[place] for place in places]
 
 
-def _padded(found: Pairs, lengths: list[int]) -> None:
-    right = [max(_LEAST, *_own(lengths, places)) for places, _ in found]
+def _padded(found: list[Batch], lengths: list[int]) -> None:
+    right = [max(_LEAST, *_own(lengths, each["places"])) for each in found]
     advice = f"take each batch's longest sentence, {_LEAST} at least"
-    agree([length for _, length in found], right, "what the batches are padded to", advice)
+    agree([each["length"] for each in found], right, "what the batches are padded to", advice)
 
 
 @BATCHING.point("bert.static", 0.25, "dynamic=False keeps the order and pads to 128")
 def static(case: Case) -> str:
     lengths, batch = _lengths(case)
     found, advice = _batches(case, lengths, batch, dynamic=False), "sort and shorten only where dynamic is true"
-    agree([place for own, _ in found for place in own], list(range(len(lengths))), "all places in order", advice)
-    agree([length for _, length in found], [_LONGEST] * len(found), "what the batches are padded to", advice)
+    agree(_places(found), list(range(len(lengths))), "all places in order", advice)
+    agree([each["length"] for each in found], [_LONGEST] * len(found), "what the batches are padded to", advice)
     return f"{len(found)} batches of length {_LONGEST}"
 
 
@@ -107,6 +125,6 @@ def edges(case: Case) -> str:
     for lengths in ([2, 5, 3], [1, _LONGEST, 3, _LEAST, 40], list(range(1, 13))):
         for given in (lengths, np.array(lengths)):
             found = _batches(case, given, 4)
-            agree(sum(len(own) for own, _ in found), len(lengths), f"the places of {lengths}", "each of them once")
+            agree(len(_places(found)), len(lengths), f"the places of {lengths}", "each of them once")
             _padded(found, lengths)
     return f"padded to {_LEAST} at least"
