@@ -20,7 +20,7 @@ from helpers.engine.given import calibrate_with
 from helpers.tools.outputs import relative_error
 from helpers.toys.networks import tiny_onnx
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
-from solutions.checks.trusted.plans import INT8_TOLERANCE, check_outputs, largest_batch, small_on_a_gpu
+from solutions.checks.trusted.plans import check_outputs, largest_batch, small_on_a_gpu
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_images import held_out_images
 from solutions.checks.trusted.same_tensors import scale_differences
@@ -31,6 +31,10 @@ from trtlab.images.preprocessing import Preprocessing
 
 CLOSE, MOST = 0.03, 0.85
 """On a small network 85 % of the scales are within 3 % of the trusted ones: near ties may fall either way."""
+
+OWN_SCALES = 0.7
+"""Relative error of a small network's engine on images as strong as those of its scales: of 360 right builds 1 to 42 %,
+with the scales of the other images 99 % and more."""
 
 THIS_MODEL = 0.5
 """Share of the images that an engine of the lab's model, however badly calibrated, gives the FP32 model's class."""
@@ -47,7 +51,7 @@ def preprocessed(picture: bytes) -> np.ndarray:
 def pixels(case: Case) -> str:
     said, files = dataset.pixels(case), dataset.photos(case)  # which names the cause
     pairs = zip(dataset.steady(case, files), map(preprocessed, files), strict=True)
-    worst = max(float(np.abs(image - right).max()) for image, right in pairs if image.shape == right.shape)
+    worst = max(np.abs(image - right).max() if image.shape == right.shape else np.inf for image, right in pairs)
     if not worst <= dataset.TOLERANCE:
         raise Missed(
             f"every pixel within {dataset.TOLERANCE:g} of the reference preprocessing",
@@ -122,7 +126,7 @@ def _exact(case: Case, index: int, strength: float) -> str:
     """Return evidence that a build's engine is exact on images of this strength: else it has another cache's scales."""
     plan = builders.plan_of(engine.built(case)[index], engine.INT8.function)
     images = random_images(case.number("int8.compared"), largest_batch(plan), strength)
-    return check_outputs(plan, engine.models(case)[engine.BUILDS[index]["model"]], images, INT8_TOLERANCE)
+    return check_outputs(plan, engine.models(case)[engine.BUILDS[index]["model"]], images, OWN_SCALES)
 
 
 @calibration.artifact.in_grading

@@ -117,7 +117,7 @@ def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at
 
 def test_a_cache_is_what_the_engine_shows_whatever_was_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     case, ranges = case_of(), {}
-    for model, strength in ((0, 1.0), (1, 32.0)):
+    for model, strength in ((0, 1.0), (1, 1024.0)):
         images = random_images(0, 4, strength)
         names = ["input", *(f"{kind}{number}" for kind in ("conv", "relu") for number in range(4)), "pooled", "output"]
         magnitudes = tensor_magnitudes(engine.models(case)[model], names, images)

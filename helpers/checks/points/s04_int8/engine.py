@@ -24,7 +24,7 @@ BATCHES = PROFILE_BATCHES
 BATCH = BATCHES[1]  # images that TensorRT reads from each address: the middle of the profile
 IMAGES = 2 * BATCH
 _LONG_AGO = 1_600_000_000  # the date of the first ONNX file: every cache is younger than any of them
-_WEAK, _STRONG = 1.0, 32.0  # the strength of images: so far apart that one's scales are of no use for the other
+_WEAK, _STRONG = 1.0, 1024.0  # the strength of images: so far apart that one's scales are of no use for the other
 
 BUILDS = (
     {"model": 0, "path": "model.onnx", "engine": "one.engine", "cache": "own.cache", "strength": _WEAK},
