@@ -2,7 +2,7 @@
 
 A student's helper may have any name of one word, and any that an entry of the bank or a solution uses. What our own
 cells assign after the first TODO cell has names of two words or more that none of these uses; what needs names of one
-word does so inside a function.
+word does so inside a function. An import of Python's or a library's may have its usual name, such as `json` or `plt`.
 """
 
 import ast
@@ -17,12 +17,20 @@ from tests.submissions.bank import Entry, load_bank, notebook_cells, patched_cel
 
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_OUR_IMPORTS = ("from helpers", "from trtcpu")
 _MAGIC = re.compile(r"^\s*[%!].*$", re.MULTILINE)
 
 
 def assigned(source: str) -> set[str]:
     """Return the names that a cell binds in the notebook's namespace: also imports, loops, `with … as`, `:=`."""
     return set(_bound(ast.parse(_MAGIC.sub("pass", source)).body))
+
+
+def borrowed(source: str) -> set[str]:
+    """Return the names that a cell's own imports bind to what Python or a library calls so."""
+    body = ast.parse(_MAGIC.sub("pass", source)).body
+    imports = [node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return set(_bound(node for node in imports if not ast.unparse(node).startswith(_OUR_IMPORTS)))
 
 
 def _bound(nodes: Iterable[ast.AST]) -> Iterable[str]:
@@ -46,10 +54,11 @@ def _is_todo(cell: nbformat.NotebookNode) -> bool:
 
 
 def _ours(step: str) -> set[str]:
-    """Return the names that the step's given and test cells bind after its first TODO cell."""
+    """Return the names that the step's given and test cells bind after its first TODO cell, libraries' left out."""
     cells = notebook_cells(step)
     first = next((index for index, cell in enumerate(cells) if _is_todo(cell)), len(cells))
-    return {name for cell in cells[first + 1 :] if not _is_todo(cell) for name in assigned(cell.source)}
+    given = [cell.source for cell in cells[first + 1 :] if not _is_todo(cell)]
+    return {name for source in given for name in assigned(source) - borrowed(source)}
 
 
 def _students(entry: Entry) -> set[str]:
@@ -80,6 +89,11 @@ def test_no_cell_of_ours_takes_a_name_that_a_student_may_have_given(step: str) -
 )
 def test_what_a_cell_assigns_is_found_in_every_form(source: str, names: set[str]) -> None:
     assert assigned(source) == names
+
+
+def test_only_names_of_libraries_are_borrowed() -> None:
+    source = "import json\nfrom unittest import mock\nfrom helpers.course import QUICK\nrates = 1"
+    assert borrowed(source) == {"json", "mock"}
 
 
 @pytest.mark.parametrize(("name", "one"), [("rate", True), ("ENGINES", True), ("p95", False), ("Timer", True)])
