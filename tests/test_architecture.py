@@ -54,7 +54,7 @@ FLOORS = {
     "helpers.engine.cuda_python": ("driver", "device", "streams", "memory", "__init__"),
     "helpers.checks.probes": (
         *("__init__", "frames", "codec", "schema", "channel", "loads", "capture", "images", "image_folders"),
-        *("listings", "onnx_files", "encoders", "answer", "timed_calls", "cuda_calls", "builds", "student", "serve"),
+        *("listings", "onnx_files", "answer", "timed_calls", "cuda_calls", "builds", "student", "serve"),
     ),
     "helpers.checks.points": (
         *("__init__", "case", "files", "task", "pure", "timed", "builders", "builder", *STEPS, "rooms"),
@@ -66,7 +66,7 @@ FLOORS = {
     ),
     "solutions.checks": ("core", "trusted", *HIDDEN, "__init__"),
     "solutions.checks.trusted": (
-        *("__init__", "solution_cells", "stages", "stillness", "speed", "plans", "same_tensors"),
+        *("__init__", "solution_cells", "stages", "stillness", "speed", "plans"),
         *("engine_speed", "reference_images", "reference_measurements", "reference_accuracy", "reference", "builder"),
         "workspace",
     ),

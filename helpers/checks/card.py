@@ -52,10 +52,8 @@ class Card:
 
 
 def _details(line: Line) -> list[tuple[str, str]]:
-    if line.missed is None:
-        return []
     missed = line.missed
-    return [("expected", missed.expected), ("found", missed.found), ("try", missed.try_this)]
+    return [("expected", missed.expected), ("found", missed.found), ("try", missed.try_this)] if missed else []
 
 
 def _html_line(line: Line) -> str:

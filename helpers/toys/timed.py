@@ -9,7 +9,6 @@
 On a RealClock the times are slept, and the log holds the ones that really passed.
 """
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +27,6 @@ class TimedModel:
         first_ms: the durations of the very first calls, before those.
         asynchronous: a call returns at once and only `synchronize()` waits; else the call takes its time itself.
         in_call: the share of its work that an asynchronous call does before it returns, by turns.
-        fails_from: the first call that raises RuntimeError once its time is over, as all after it; the log has none.
         queue: how many calls an asynchronous model keeps in flight; one more waits for the oldest, as on a GPU.
         classes: columns of the output.
     """
@@ -41,28 +39,23 @@ class TimedModel:
         first_ms: Sequence[float] = (),
         asynchronous: bool = False,
         in_call: Sequence[float] = (0.0,),
-        fails_from: float = math.inf,
         queue: int = 8,
         classes: int = 10,
     ) -> None:
         self._clock = clock
         self._durations_ms, self._first_ms = list(durations_ms), list(first_ms)
         self._asynchronous, self._queue, self._classes = asynchronous, queue, classes
-        self._in_call, self._fails_from = list(in_call), fails_from
+        self._in_call = list(in_call)
         self._ready: deque[float] = deque(maxlen=queue)  # when each call in flight is done
-        self._calls: list[list[float]] = []  # start, end, when it had been waited for (NaN: never)
+        self._calls: list[list[float]] = []  # start and end
         self._shapes: list[list[int]] = []
         self._types: set[str] = set()
         self._waits: list[int] = []  # calls made before each wait
-        self._ended: tuple[list[list[float]], int] = ([], 1)  # whose time ended last, and its column
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         start = self._clock.now()
         number = len(self._calls)
         duration = self._duration_ms(number) / 1e3
-        if number >= self._fails_from:
-            self._clock.wait_until(start + duration)
-            raise RuntimeError("the device refused to run")
         if self._asynchronous:
             if len(self._ready) == self._queue:
                 self._clock.wait_until(self._ready[0])
@@ -76,8 +69,7 @@ class TimedModel:
         self._shapes.append(shape)
         self._types.add(str(getattr(batch, "dtype", type(batch).__name__)))
         output = np.zeros((shape[0] if shape else 0, self._classes), np.float32)
-        self._calls.append([start, self._clock.now(), np.nan])
-        self._ended = (self._calls[-1:], 1)
+        self._calls.append([start, self._clock.now()])
         return output
 
     @property
@@ -89,19 +81,6 @@ class TimedModel:
         """Wait until the work of every call made so far is done."""
         self._clock.wait_until(self.done_s)
         self._waits.append(len(self._calls))
-        end, waited = self._clock.now(), []
-        for call in reversed(self._calls):
-            if not np.isnan(call[2]):
-                break
-            call[2] = end
-            waited.append(call)
-        self._ended = (waited, 2)
-
-    def ended(self, moment: float) -> None:
-        """Note that the newest call or wait returned at `moment`: its caller is at the end of a way that takes time."""
-        calls, column = self._ended
-        for call in calls:
-            call[column] = moment
 
     def _duration_ms(self, number: int) -> float:
         if number < len(self._first_ms):
@@ -111,15 +90,13 @@ class TimedModel:
     def log(self) -> dict[str, Any]:
         """Return the log as plain data.
 
-        Keys: `start_s`, `end_s` and `waited_s` [calls] (when a call came, when it returned, when the first wait after
-        it ended; NaN where nobody waited), `shapes` and `images` of the calls, `dtypes`, and `waits`: for each wait,
-        the number of calls before it.
+        Keys: `start_s` and `end_s` [calls] (when a call came, and when it returned), `shapes` and `images` of the
+        calls, `dtypes`, and `waits`: for each wait, the number of calls before it.
         """
-        times = np.array(self._calls, dtype=np.float64).reshape(-1, 3)
+        times = np.array(self._calls, dtype=np.float64).reshape(-1, 2)
         return {
             "start_s": times[:, 0],
             "end_s": times[:, 1],
-            "waited_s": times[:, 2],
             "shapes": [list(shape) for shape in self._shapes],
             "images": [shape[0] if shape else 0 for shape in self._shapes],
             "dtypes": sorted(self._types),

@@ -1,8 +1,8 @@
 """What only the grader knows of step 2: the engine's outputs, and the speed of the lab's engine."""
 
-from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
+from helpers.checks.points.files import needed
 from helpers.checks.points.s02_fp16 import BATCH, ENGINE, FP16, SPEED
 from helpers.checks.points.task import Earned
 from solutions.checks.trusted import builder
@@ -16,9 +16,7 @@ builder.ask(FP16, ENGINE, outputs=1.75, repeatable=0.5)
 
 
 def _artifact(case: Case) -> bytes:
-    plan = case.artifact(ARTIFACT)
-    if plan is None:
-        raise Missed(f"{ARTIFACT} among the artifacts", "no such file", f"run the cell that calls {FP16.function}")
+    plan = needed(case, ARTIFACT, f"run the cell that calls {FP16.function}")
     builders.facts_of(plan, ARTIFACT)
     images = builder.images(case, FP16.purpose, BATCH)
     as_exact_as(reference().bytes(ARTIFACT), plan, reference().bytes("resnet50.onnx"), images)

@@ -2,7 +2,6 @@
 
 import io
 from functools import lru_cache, partial
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -14,17 +13,14 @@ from helpers.checks.points.s04_int8 import calibration, calibrator, dataset, eng
 from helpers.checks.points.s04_int8.calibration import RUN, SPEED, read_scales
 from helpers.checks.points.s04_int8.calibrator import random_images
 from helpers.checks.points.task import Earned
-from helpers.course.settings import ONNX_FILE
 from helpers.engine.backend import API
 from helpers.engine.given import calibrate_with
 from helpers.tools.outputs import relative_error
 from helpers.toys.networks import tiny_onnx
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
-from solutions.checks.trusted.plans import check_outputs, largest_batch, small_on_a_gpu
+from solutions.checks.trusted.plans import check_outputs, largest_batch, run_plan, small_on_a_gpu
 from solutions.checks.trusted.reference import reference
-from solutions.checks.trusted.reference_images import held_out_images
-from solutions.checks.trusted.same_tensors import scale_differences
-from trtcpu.errors import LabError
+from solutions.checks.trusted.reference_images import OUTPUTS, held_out_images
 from trtlab.building.calibration_data import CalibrationBatches
 from trtlab.engines.served import predicted
 from trtlab.images.preprocessing import Preprocessing
@@ -38,8 +34,6 @@ with the scales of the other images 99 % and more."""
 
 THIS_MODEL = 0.5
 """Share of the images that an engine of the lab's model, however badly calibrated, gives the FP32 model's class."""
-
-COMPARED_IMAGES = 2
 
 
 def preprocessed(picture: bytes) -> np.ndarray:
@@ -66,10 +60,10 @@ def batches(case: Case) -> str:
     said = calibrator.batches(case)
     if API == 11:
         return f"{said}; TensorRT 11 has no calibrators to calibrate with"
-    model, asked = tiny_onnx(case.number("calibrator.network")), {"seed": case.number("calibrator.real")}
-    asked |= {"number": engine.IMAGES, "batches": list(engine.BATCHES)}
-    found = case.call(calibrator.calibrate, onnx=model, **asked).require(calibrator.FUNCTION) or b""
-    return f"{said}; {_close_scales(read_scales(found), trusted_scales(model, asked['seed']))}"
+    model, seed = tiny_onnx(case.number("calibrator.network")), case.number("calibrator.real")
+    asked = {"onnx": model, "seed": seed, "number": engine.IMAGES, "batches": list(engine.BATCHES)}
+    found = case.call(calibrator.calibrate, **asked).require(calibrator.FUNCTION)
+    return f"{said}; {_close_scales(found, model, seed)}"
 
 
 @lru_cache(maxsize=4)
@@ -87,14 +81,15 @@ def trusted_scales(model: bytes, seed: int) -> dict[str, float]:
     return read_scales(trusted.written or b"")
 
 
-def _close_scales(found: dict[str, float], expected: dict[str, float]) -> str:
-    """Return evidence that scales are those of the trusted calibration; raise Missed where too few are."""
+def _close_scales(cache: bytes | None, model: bytes, seed: int) -> str:
+    """Return evidence that a cache has the trusted calibration's scales; raise Missed where too few are."""
+    found, expected = read_scales(cache or b""), trusted_scales(model, seed)
     close = [abs(np.log(max(found.get(name, 0), 1e-30) / scale)) <= CLOSE for name, scale in expected.items()]
+    said = f"{sum(close)} of {len(close)} scales within {CLOSE:.0%} of the trusted calibration's"
     if np.mean(close) < MOST:
-        wanted = "the scales that entropy calibration with all the images given leads to"
         advice = "is every batch used, unchanged, and the class derived from trt.IInt8EntropyCalibrator2?"
-        raise Missed(wanted, f"{sum(close)} of {len(close)} within {CLOSE:.0%}", advice)
-    return f"{sum(close)} of {len(close)} scales within {CLOSE:.0%} of the trusted calibration's"
+        raise Missed("the scales that entropy calibration with all the images given leads to", said, advice)
+    return said
 
 
 @engine.precision.in_grading
@@ -107,8 +102,7 @@ def precision(case: Case) -> str:
 @engine.calibrated.in_grading
 def calibrated(case: Case) -> str:
     said, first = engine.calibrated(case), engine.built(case, 1)[0]
-    expected = trusted_scales(engine.models(case)[0], case.number("int8.images"))
-    return f"{said}; {_close_scales(read_scales(first['used'] or b''), expected)}"
+    return f"{said}; {_close_scales(first['used'], engine.models(case)[0], case.number('int8.images'))}"
 
 
 @engine.cache_reused.in_grading
@@ -118,8 +112,8 @@ def cache_reused(case: Case) -> str:
 
 @engine.stale_cache.in_grading
 def stale_cache(case: Case) -> str:
-    said = engine.stale_cache(case)
-    return "; ".join([said, *(_exact(case, index, engine.BUILDS[index]["strength"]) for index in engine.STALE)])
+    exact = [_exact(case, index, engine.BUILDS[index]["strength"]) for index in engine.STALE]
+    return "; ".join([engine.stale_cache(case), *exact])
 
 
 def _exact(case: Case, index: int, strength: float) -> str:
@@ -129,48 +123,19 @@ def _exact(case: Case, index: int, strength: float) -> str:
     return check_outputs(plan, engine.models(case)[engine.BUILDS[index]["model"]], images, OWN_SCALES)
 
 
-@calibration.artifact.in_grading
-def artifact(case: Case) -> str:
-    return calibration.is_int8(calibration.plan_of(case), reference().bytes("resnet50.onnx"))
-
-
-@calibration.images.in_grading
-def images(case: Case) -> str:
-    return calibration.of_the_split(case, np.load(reference().path("calibration_prints.npy"), allow_pickle=False))
-
-
-@calibration.scales.in_grading
-def scales(case: Case) -> str:
-    calibration.scales(case)
-    own = calibration.cache_of(case), case.artifact(ONNX_FILE) or reference().bytes(ONNX_FILE)
-    trusted = read_scales(reference().bytes(calibration.CACHE)), reference().bytes(ONNX_FILE)
-    differences = scale_differences(own, trusted, held_out_images()[:COMPARED_IMAGES])
-    median = float(np.median(differences))
-    if median > np.log1p(calibration.FAR):
-        raise Missed(
-            f"scales that differ by less than {calibration.FAR:.0%} (median) from those of other images of the split",
-            f"a median difference of {np.expm1(median):.0%}",
-            "calibrate on many real images, preprocessed exactly as for inference",
-        )
-    return f"median difference {np.expm1(median):.1%}, {len(differences)} tensors"
-
-
 @lru_cache(maxsize=2)
-def _error_and_agreement(plan: bytes, outputs_path: Path) -> tuple[float, float]:
+def _error_and_agreement(plan: bytes) -> tuple[float, float]:
     """Return the relative error of an engine's outputs, and the share of images with the FP32 model's first class."""
-    expected = np.load(outputs_path, allow_pickle=False)
-    try:
-        outputs = predicted(plan, held_out_images())
-    except LabError as error:
-        raise Missed("an engine that runs", str(error), "check its input, output and profile") from error
-    if outputs.shape != expected.shape:
-        raise Missed(f"outputs of shape {expected.shape}", str(outputs.shape), "build from the lab's ONNX file")
-    return relative_error(outputs, expected), float(np.mean(outputs.argmax(1) == expected.argmax(1)))
+    expected = np.load(reference().path(OUTPUTS), allow_pickle=False)
+    found = run_plan(plan, held_out_images(), predicted)
+    if found.shape != expected.shape:
+        raise Missed(f"outputs of shape {expected.shape}", str(found.shape), "build from the lab's ONNX file")
+    return relative_error(found, expected), float(np.mean(found.argmax(1) == expected.argmax(1)))
 
 
 @RUN.hidden("int8.outputs", 0.5, "It answers as the FP32 model does")
 def outputs(case: Case) -> str:
-    error, agreement = _error_and_agreement(calibration.plan_of(case), reference().path(_FP32_OUTPUTS))
+    error, agreement = _error_and_agreement(calibration.plan_of(case))
     off = f"{error:.1%} off" if error < 1 else "off by more than their size"
     found = f"outputs {off}, the same first class for {agreement:.1%} of the validation images"
     if not error <= calibration.MOST_ERROR or agreement < calibration.LEAST_AGREEMENT:
@@ -179,13 +144,10 @@ def outputs(case: Case) -> str:
     return found
 
 
-_FP32_OUTPUTS = "validation_outputs_100.npy"
-
-
 def _this_model(case: Case) -> bytes:
     """Return the engine, however well calibrated; speed counts only for an engine of the lab's model."""
     plan = calibration.plan_of(case)
-    _, agreement = _error_and_agreement(plan, reference().path(_FP32_OUTPUTS))
+    agreement = _error_and_agreement(plan)[1]
     if agreement < THIS_MODEL:
         found = f"the lab's model's first class for {agreement:.0%} of the validation images"
         raise Missed("an engine that computes the lab's model", found, "first make its answers right")

@@ -2,8 +2,6 @@
 
 from functools import lru_cache
 
-import numpy as np
-
 from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
@@ -13,11 +11,10 @@ from helpers.course.settings import ENGINES, ONNX_FILE
 from helpers.engine.backend import ENGINE
 from helpers.tools.outputs import relative_error
 from solutions.checks.trusted import builder
-from solutions.checks.trusted.plans import run_plan, same_network
+from solutions.checks.trusted.plans import drift_of, run_plan, same_network
 from solutions.checks.trusted.reference_images import held_out_images
 from trtcpu.errors import LabError
 from trtlab.building import served
-from trtlab.engines.served import model_outputs, predicted
 
 _LAYERS_APART = 0.25  # builds of one network on one GPU may fuse otherwise
 _OUTPUTS_APART = 0.1
@@ -57,14 +54,10 @@ def of_the_file(case: Case) -> str:
 @engine.RESULTS.hidden("qdq.drift", 0.25, "On other images it drifts as implicit INT8 does")
 def drift(case: Case) -> str:
     images, model = held_out_images()[-_IMAGES:], case.artifact(ONNX_FILE)
-    own, implicit = (_drift(needed(case, name, engine.AGAIN), model, images) for name in (engine.PLAN, ENGINES["int8"]))
+    own, implicit = (
+        drift_of(needed(case, name, engine.AGAIN), model, images) for name in (engine.PLAN, ENGINES["int8"])
+    )
     said = f"explicit {own:.2%}, implicit {implicit:.2%} on {_IMAGES} other images"
     if not own <= _DRIFT_FACTOR * implicit:
         raise Missed("about implicit INT8's drift", said, "are scales and weights those of the cache and the model?")
     return said
-
-
-def _drift(plan: bytes, model: bytes, images: np.ndarray) -> float:
-    """Return how far an engine's outputs on images [N, 3, 224, 224] are from the FP32 model's."""
-    builders.facts_of(plan, "the engine")
-    return relative_error(predicted(plan, images), model_outputs(model, images))

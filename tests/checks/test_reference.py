@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.course.steps import GRADED, OPTIONAL, STEPS
+from helpers.course.steps import GRADED
 from helpers.engine.backend import TIMINGS_VARIABLE
 from solutions.checks.trusted import reference
 from solutions.checks.trusted.reference import TIMING_CACHE, offered_environment
@@ -44,13 +44,6 @@ def test_only_the_engines_that_a_step_builds_are_built_before(
 ) -> None:
     assert offered_environment([step]) == {TIMINGS_VARIABLE: str(tmp_path / TIMING_CACHE)}
     assert watched.asked == engines
-
-
-def test_a_step_that_builds_none_of_them_waits_for_none_and_gets_the_timings_that_there_are(watched: _Watched) -> None:
-    assert offered_environment(OPTIONAL) == {} and watched.asked == []
-    offered = offered_environment(STEPS)
-    assert len(watched.asked) == 4 and offered_environment(["12_layer_profiling"]) == offered
-    assert len(watched.asked) == 4
 
 
 def test_the_cpu_engine_times_nothing_and_offers_nothing(watched: _Watched, monkeypatch: pytest.MonkeyPatch) -> None:

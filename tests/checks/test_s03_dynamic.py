@@ -31,7 +31,3 @@ def test_a_measurement_may_be_ten_times_off(largest: float, kept: bool, monkeypa
     else:
         with pytest.raises(Missed, match="about 100"):
             s03_dynamic.measured(case)
-
-
-def test_without_an_engine_the_measuring_function_alone_is_judged(monkeypatch: Any) -> None:
-    assert s03_dynamic.measured(_case(None, monkeypatch, ours=None)) == "right"

@@ -9,7 +9,7 @@ import pytest
 from helpers.checks.missed import Missed
 from helpers.checks.points import s07_accuracy as points
 from helpers.checks.points.case import Case
-from helpers.course.settings import NAMES, VALIDATION_IMAGES
+from helpers.course.settings import VALIDATION_IMAGES
 from solutions.checks import s07_accuracy
 from solutions.checks.trusted.reference_accuracy import Evaluation
 
@@ -41,19 +41,10 @@ def test_the_known_ranks_are_those_of_the_scores() -> None:
     assert np.array_equal((given["scores"] > own).sum(axis=1), given["ranks"])
 
 
-def test_a_small_loss_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_loss_is_kept_and_a_large_one_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "+" in _int8_loss(monkeypatch, 20 + VALIDATION_IMAGES // 200)
-
-
-def test_a_large_loss_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Missed, match="under 1.5 points"):
         _int8_loss(monkeypatch, 20 + VALIDATION_IMAGES // 10)
-
-
-@pytest.mark.parametrize("top1, top5", [(0.95, 0.99), (99.0, 95.0), (95.0, 101.0)])
-def test_what_is_no_percentage_is_lost(top1: float, top5: float) -> None:
-    with pytest.raises(Missed, match="percentages"):
-        points.file(_case([{"name": name, "top1": top1, "top5": top5} for name in NAMES]))
 
 
 def test_an_image_between_two_classes_is_doubtful() -> None:

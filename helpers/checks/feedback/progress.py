@@ -3,6 +3,7 @@
 import html
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from helpers.tools.files import atomic_write
 from trtcpu.errors import InputError, LabError
 
 _FILE = ".progress.json"
-_OPTIONAL = "optional: bonus points beside the 100"
+_HEAD = ("", "step", "points", "checks passed", "files made")
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Row:
     there: int
     files: int
     title: str = ""
-    points: float | None = None
+    points: float = 0.0
     notebook: str = ""
 
     @property
@@ -35,10 +36,17 @@ class Row:
         """Whether every check passed, where there are any."""
         return 0 < self.checks == self.passed
 
+    def cells(self, name: str) -> tuple[str, ...]:
+        """Return what the overview shows of it; points beside the 100 are a bonus."""
+        worth = f"{self.points:g}{' bonus' * (self.step not in STEPS)}" if self.points else ""
+        counts = f"{self.passed} of {self.checks}", f"{self.there} of {self.files}"
+        return ("✓" if self.done else "", name, worth, *counts)
+
     @property
-    def optional(self) -> bool:
-        """Whether its points are a bonus, or it has none."""
-        return self.step not in STEPS
+    def link(self) -> str:
+        """Its title in HTML, as a link to the notebook where that is there."""
+        title = html.escape(self.title or self.step)
+        return f"<a href='{html.escape(self.notebook)}'>{title}</a>" if self.notebook else title
 
 
 @dataclass(frozen=True)
@@ -49,23 +57,19 @@ class Progress:
     rows: list[Row]
 
     def __str__(self) -> str:
-        lines = [self.engine, f"{'step':<25} {'points':>7} {'checks':>8} {'files':>8}"]
-        for row in self.rows:
-            if row.optional and _OPTIONAL not in lines:
-                lines.append(_OPTIONAL)
-            points = "" if row.points is None else f"{row.points:g}"
-            mark = "✓" if row.done else " "
-            checks, files = f"{row.passed} of {row.checks}", f"{row.there} of {row.files}"
-            lines.append(f"{mark} {row.step:<23} {points:>7} {checks:>8} {files:>8}")
-        return "\n".join(lines)
+        table = [_HEAD, *(row.cells(row.step) for row in self.rows)]
+        lines = [
+            f"{done:1} {step:<27} {worth:>9} {checks:>14} {files:>11}" for done, step, worth, checks, files in table
+        ]
+        return "\n".join([self.engine, *lines])
 
     def _repr_html_(self) -> str:
-        rows = [_html_row(row) for row in self.rows]
-        place = next((number for number, row in enumerate(self.rows) if row.optional), len(rows))
-        if self.rows[place:]:
-            rows.insert(place, f"<tr><th></th><th style='text-align:left' colspan='4'>{_OPTIONAL}</th></tr>")
-        names = "<th style='text-align:left'>step</th><th>points</th><th>checks passed</th><th>files made</th>"
-        return f"<p>{html.escape(self.engine)}</p><table><tr><th></th>{names}</tr>{''.join(rows)}</table>"
+        rows = [_html_row("th", _HEAD), *(_html_row("td", row.cells(row.link)) for row in self.rows)]
+        return f"<p>{html.escape(self.engine)}</p><table>{''.join(rows)}</table>"
+
+
+def _html_row(tag: str, texts: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag} style=text-align:left>{text}</{tag}>' for text in texts)}</tr>"
 
 
 def progress() -> Progress:
@@ -95,7 +99,7 @@ def remember(step: str, check: str, ok: bool) -> None:
         pass
 
 
-def _about(path: Path) -> tuple[str, float | None, str]:
+def _about(path: Path) -> tuple[str, float, str]:
     """Return a notebook's title, its points and its path from the current folder; empty where it cannot be read."""
     from helpers.course.handout import read_notebook  # a second of imports, which no check needs
 
@@ -105,22 +109,8 @@ def _about(path: Path) -> tuple[str, float | None, str]:
         points = sum(float(label.get("points", 0)) for label in about if label.get("grade"))
         title = cells[0].source.splitlines()[0].lstrip("# ")
     except (InputError, IndexError, TypeError, ValueError, AttributeError):
-        return "", None, ""
+        return "", 0.0, ""
     return title, points, os.path.relpath(path)
-
-
-def _html_row(row: Row) -> str:
-    bar = f"<progress max='{row.checks}' value='{row.passed}'></progress> {row.passed} of {row.checks}"
-    return (
-        f"<tr><td>{'✓' if row.done else '○'}</td><td style='text-align:left'>{_link(row)}</td>"
-        f"<td>{'' if row.points is None else f'{row.points:g}'}</td>"
-        f"<td>{bar if row.checks else ''}</td><td>{row.there} of {row.files}</td></tr>"
-    )
-
-
-def _link(row: Row) -> str:
-    title = html.escape(row.title or row.step)
-    return f"<a href='{html.escape(row.notebook)}'>{title}</a>" if row.notebook else title
 
 
 def _read() -> dict[str, list[str]]:

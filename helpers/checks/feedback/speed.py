@@ -83,15 +83,10 @@ def _pytorch(batch: int) -> Callable[[], None]:
 
 
 def _ratios(ours: Callable[[], None], other: Callable[[], None]) -> list[float]:
-    """Return how many times as fast `ours` was in each pair of turns; who is first alternates."""
-    for run in (ours, other):
-        run()
-    ratios = []
-    for pair in range(_PAIRS):
-        runs = (ours, other) if pair % 2 else (other, ours)
-        seconds = {run: _seconds(run) for run in runs}
-        ratios.append(seconds[other] / seconds[ours])
-    return ratios
+    """Return how many times as fast `ours` was in each pair of turns."""
+    ours()
+    other()
+    return [_seconds(other) / _seconds(ours) for _ in range(_PAIRS)]
 
 
 def _seconds(run: Callable[[], None], least: float = 0.1) -> float:

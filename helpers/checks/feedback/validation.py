@@ -27,19 +27,16 @@ _CELL_SECONDS = 1800
 
 def validated(notebook: str | None) -> None:
     """Do what `feedback.validate` says."""
-    colab = _colab()
-    if colab and notebook is None:
-        content, path = _open_in_colab(), None
+    colab = importlib.import_module("google.colab") if notebook is None and "google.colab" in sys.modules else None
+    path = None if colab else _found(notebook)
+    content = _open_in_colab() if path is None else read_notebook(path)
+    step = _step_of(content)
+    show(_judged(content, f"Validate {step or 'this notebook'}", path.parent if path else Path()))
+    if path is None:
+        name = f"{step or 'notebook'}.ipynb"
+        atomic_write(name, nbformat.writes(content))
+        colab.files.download(name)
     else:
-        content, path = read_notebook(path := _found(notebook)), path
-    step = next((name for name in NOTEBOOKS if path and path.stem == name), "")
-    card = _judged(content, f"Validate {step or 'this notebook'}", path.parent if path else Path())
-    show(card)
-    if colab and path is None:
-        path = Path(f"{_step_of(content) or 'notebook'}.ipynb")
-        atomic_write(path, nbformat.writes(content))
-        colab.files.download(str(path))
-    elif path is not None:
         print(f"To hand in: {path.resolve()}")
 
 
@@ -94,11 +91,6 @@ def _found(notebook: str | None) -> Path:
         there = ", ".join(path.name for path in steps) or "no step's notebook"
         raise InputError(f"which notebook? Here is {there}; name it: feedback.validate('01_export.ipynb')")
     return steps[0]
-
-
-def _colab() -> object | None:
-    """Return google.colab where this is a notebook in Colab."""
-    return importlib.import_module("google.colab") if "google.colab" in sys.modules else None
 
 
 def _open_in_colab() -> NotebookNode:

@@ -16,7 +16,6 @@ from helpers.checks.points import builders
 from helpers.checks.points.case import Case
 from helpers.checks.points.task import Task
 from helpers.checks.probes.builds import FailedBuild, build_engine, failing_build
-from helpers.course.settings import ONNX_FILE
 from helpers.toys.networks import tiny_onnx
 from trtcpu.api_changes import replacement
 
@@ -64,78 +63,63 @@ class Builder:
         """Return the engine that was built, wherever it is."""
         return builders.plan_of(self.built(case), self.function)
 
-    def again(self, case: Case) -> builders.Built:
-        """Return what it builds of another model at the same paths as one before."""
-        built = self.built(case, self.model(case, "other"), before=self.model(case), name=ONNX_FILE)
-        builders.asked_for(built)
-        return built
-
     def ask(self, task: Task, **worth: float) -> None:
         """Give the task the points that `worth` names, in its order."""
         for name, points in worth.items():
-            title, judge, reported = self._points()[name]
+            title, judge, reported = self._points(worth)[name]
             task.point(f"{self.purpose}.{name}", points, title, reported)(judge)
 
-    def _points(self) -> dict[str, tuple[str, Callable[[Case], str], str]]:
+    def _points(self, worth: Mapping[str, float]) -> dict[str, tuple[str, Callable[[Case], str], str]]:
         least, best, most = self.batches
         profile = f"Its profile is the given one: batches {least} to {most}, tuned for {best}"
         stays = "A build that fails raises, and an earlier engine file stays"
         return {
-            "plan": ("A serialized engine is returned", self._returned, ""),
+            "plan": (
+                "A serialized engine is returned",
+                lambda case: builders.returned(self.built(case), self.function, self.ends),
+                "",
+            ),
             "written": (
                 "The engine is written to engine_path",
-                lambda case: builders.written(self.built(case)),
+                lambda case: builders.written(self.built(case), alone="plan" not in worth),
                 _FORGED,
             ),
             "profile": (profile, lambda case: builders.profile_is(self.plan(case), self.batches), ""),
-            "half_precision": ("Built for half precision", self._half, ""),
-            "int8": (
-                "Its convolutions run in INT8",
-                lambda case: builders.in_int8(self.built(case), self.function),
+            "half_precision": (
+                "Built for half precision",
+                lambda case: builders.runs_in("FP16", self.built(case), self.function),
                 "",
             ),
-            "workspace": ("The workspace is limited to 2 GB", self._workspace, _LIMIT),
+            "workspace": (
+                "The workspace is limited to 2 GB",
+                lambda case: builders.workspace_limited(self.built(case)),
+                _LIMIT,
+            ),
             "parser_errors": ("An unparsable model gives an error with the parser's reason", self._parser_errors, ""),
             "failures": (stays, self._failures, FAILED),
         }
 
-    def _returned(self, case: Case) -> str:
-        return builders.returned(self.built(case), self.function, self.ends)
-
-    def _half(self, case: Case) -> str:
-        return builders.in_half(self.built(case), self.function)
-
-    def _workspace(self, case: Case) -> str:
-        return builders.workspace_limited(self.built(case))
-
     def _parser_errors(self, case: Case) -> str:
-        self._refuses(case, parsed=False)
-        return builders.names_parser_errors(case, build_engine, self.function, **self._arguments(case))
+        self._failed(case, builders.NO_MODEL, "a file that is no ONNX model")
+        return builders.names_parser_errors(case, **self._arguments(case))
 
     def _failures(self, case: Case) -> str:
-        said = self._refuses(case, parsed=True)
-        for parsed in (False, True):
-            what, failed = self._failed(case, parsed)
-            if not failed["kept"]:
-                found = f"after {what} it was another or gone"
-                raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
-        return said
+        what = "a build that gives None"
+        failed = self._failed(case, self.model(case), what, parsed=True)
+        if not failed["kept"]:
+            found = f"after {what} it was another or gone"
+            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
+        return f"{what}: {failed['raised'][:120]}"
 
-    def _refuses(self, case: Case, *, parsed: bool) -> str:
-        """Return evidence that it raises RuntimeError for what is no model, or where its build gives None."""
-        what, failed = self._failed(case, parsed)
+    def _failed(self, case: Case, onnx: bytes, what: str, parsed: bool = False) -> FailedBuild:
+        """Return how the function ends where it must fail; raise Missed where it raises no RuntimeError."""
+        asked = {"onnx": onnx, "parsed": parsed, **self._arguments(case)}
+        failed = case.call(failing_build, **asked).require(self.function)
         if not failed["as_asked"]:
             found = failed["raised"] or "no exception"
             advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
             raise Missed(f"a RuntimeError that you raise for {what}", found, replacement(found) or advice)
-        return f"{what}: {failed['raised'][:120]}"
-
-    def _failed(self, case: Case, parsed: bool) -> tuple[str, FailedBuild]:
-        """Return which failure that is, in words, and how the function ends there."""
-        what = "a build that gives None" if parsed else "a file that is no ONNX model"
-        model = self.model(case) if parsed else builders.NO_MODEL
-        asked = {"onnx": model, "parsed": parsed, **self._arguments(case)}
-        return what, case.call(failing_build, **asked).require(self.function)
+        return failed
 
     def _arguments(self, case: Case) -> dict[str, Any]:
         extra = f"{self.extra.__module__}:{self.extra.__name__}" if self.extra else ""

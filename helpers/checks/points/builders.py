@@ -4,12 +4,13 @@ They judge `built`, what a probe of helpers/checks/probes/builds.py answered abo
 of their own.
 """
 
+from functools import partial
 from typing import Any
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.probes.answer import Probe
-from helpers.checks.probes.builds import OLDER, PlanFacts, plan_facts
+from helpers.checks.points.pure import OneOf, agree
+from helpers.checks.probes.builds import OLDER, PlanFacts, build_engine, plan_facts
 from helpers.checks.probes.onnx_files import unsupported_onnx
 from helpers.engine.backend import API, ENGINE, network_flags, trt
 from helpers.toys.networks import EDGE
@@ -31,9 +32,9 @@ INT8_SIZE = 0.45
 LEAST_SPEEDUP = 1.2
 """Times PyTorch FP32's throughput: what fusion alone gives, also where there are no half-precision or INT8 units."""
 
-_END_TYPES = ("FLOAT", "INT32")
 _LETTERS = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LEAST_CONVOLUTIONS = 0.5  # of a right build on the CPU engine all of them are
+_BY_TYPES = {"FP16": "halves", "INT8": "quantizers"}
 _IN_THE_MODEL = {"FP16": "cast the model to FP16", "INT8": "put Q/DQ nodes into the model"}
 NO_MODEL = b"garbage, no ONNX model"
 """No parser takes it. Its first byte matters: TensorRT's reads a few others as an empty model, without an error."""
@@ -41,11 +42,9 @@ NO_MODEL = b"garbage, no ONNX model"
 
 def facts_of(plan: bytes | None, what: str) -> PlanFacts:
     """Return `plan_facts`; raise Missed where there is no plan or it is no engine of this TensorRT."""
-    if not plan:
-        raise Missed(f"{what} to be a serialized engine", "nothing", "return what build_serialized_network gives")
-    facts = plan_facts(plan)
+    facts = plan_facts(plan) if plan else None
     if facts is None:
-        found = f"{len(plan):,} bytes that cannot be deserialized"
+        found = f"{len(plan):,} bytes that cannot be deserialized" if plan else "nothing"
         advice = "write and return the serialized network itself, unchanged"
         raise Missed(f"{what} to be an engine that this TensorRT can load", found, advice)
     return facts
@@ -53,19 +52,25 @@ def facts_of(plan: bytes | None, what: str) -> PlanFacts:
 
 def returned(built: Built, function: str, ends: Ends = (("input",), ("output",))) -> str:
     """Return evidence that an engine was returned whose inputs and outputs have the ONNX file's names and types."""
-    plan = built["returned"]
+    plan, kind = built["returned"], built["returned_type"]
     if plan is None:
+        found = "None" if kind == "NoneType" else f"a value of type {kind}"
         advice = "return what build_serialized_network gives; None is a failed build, whose log says why"
-        raise Missed(f"{function} to return the serialized engine", _returned(built), advice)
-    facts = facts_of(plan, f"what {function} returns")
-    _ends_kept(facts, ends)
+        raise Missed(f"{function} to return the serialized engine", found, advice)
+    facts, right = facts_of(plan, f"what {function} returns"), OneOf(("FLOAT", "INT32"))
+    wanted = {side: dict.fromkeys(names, right) for side, names in zip(("inputs", "outputs"), ends, strict=True)}
+    advice = "leave the network's names alone; only layers get a lower precision"
+    agree(facts, wanted, "the engine: the ONNX file's names and types", advice)
     return f"{len(plan):,} bytes, {facts['layers']} layers"
 
 
-def written(built: Built) -> str:
-    """Return evidence that the engine that was returned is in the file at engine_path."""
+def written(built: Built, alone: bool = False) -> str:
+    """Return evidence that the engine that was returned is in the file at engine_path.
+
+    Unless this is asked `alone`, that nothing is returned is a point of its own.
+    """
     plan, file = built["returned"], built["file"]
-    if plan is None and file and plan_facts(file):  # that nothing is returned is a point of its own
+    if plan is None and not alone and file and plan_facts(file):
         return f"{len(file):,} bytes in the file"
     if file != plan:
         other = "no new file there" if file in (None, OLDER) else f"{len(file):,} other bytes in the file"
@@ -73,18 +78,6 @@ def written(built: Built) -> str:
         advice = "write what you return to engine_path, in binary mode, in the place of what is there"
         raise Missed("the same bytes at engine_path and returned", found, advice)
     return "file and return value equal"
-
-
-def _ends_kept(facts: PlanFacts, ends: Ends) -> None:
-    """Raise Missed where an input or output has another name or a smaller type: its users go by both."""
-    found = f"inputs {list(facts['inputs'])}, outputs {list(facts['outputs'])}"
-    if (set(facts["inputs"]), set(facts["outputs"])) != tuple(map(set, ends)):
-        names = " and ".join(", ".join(f"`{name}`" for name in side) for side in ends)
-        raise Missed(f"the ONNX file's {names} by these names", found, "leave the network's names alone")
-    types = {name: tensor["dtype"] for side in ("inputs", "outputs") for name, tensor in facts[side].items()}
-    for name, found in types.items():
-        if found not in _END_TYPES:
-            raise Missed(f"{name} in the ONNX file's type, FLOAT", found, "only layers get a lower precision")
 
 
 def plan_of(built: Built, function: str) -> bytes:
@@ -126,41 +119,35 @@ def workspace_limited(built: Built) -> str:
     return f"{found:,} bytes"
 
 
-def in_half(built: Built, function: str) -> str:
-    """Return evidence that a small network runs in half precision where the engine can, and was asked to anyway.
+def runs_in(precision: str, built: Built, function: str) -> str:
+    """Return evidence that a precision was asked for and, on the CPU engine, is that of most convolutions.
 
     It is asked for by the flag or, as TensorRT 11 knows it alone, by the network's types. TensorRT picks by timing, and
-    may find FP32 faster for a network this small: there the request is judged. The CPU engine takes the precision
-    asked for; on a processor without half-precision arithmetic it stores the weights so.
+    may find FP32 faster for a network this small: there the request is judged. The CPU engine takes the precision asked
+    for.
     """
     asked, facts = asked_for(built), facts_of(plan_of(built, function), "the engine")
-    said = f"layers by precision: {facts['precisions']}"
-    _asked_and_runs("FP16", asked["flags"].get("FP16") or asked["halves"], said, _half(facts))
-    return f"FP16 allowed; {said}"
-
-
-def _half(facts: PlanFacts) -> bool:
-    """Return whether most convolutions run in half precision, or most weights are stored so."""
-    full, half = (facts["stored"].get(name, 0) // size for name, size in (("f32", 4), ("f16", 2)))
-    stored = half >= _LEAST_CONVOLUTIONS * max(1, full + half)
-    return stored or _share(facts, "fp16", "bf16") >= _LEAST_CONVOLUTIONS
-
-
-def in_int8(built: Built, function: str) -> str:
-    """Return evidence that a small network's convolutions run in INT8; on TensorRT, that they may."""
-    asked, facts = asked_for(built), facts_of(plan_of(built, function), "the engine")
-    said, runs = f"convolutions by precision: {facts['convolutions']}", _share(facts, "int8") >= _LEAST_CONVOLUTIONS
-    _asked_and_runs("INT8", asked["flags"].get("INT8") or asked["quantizers"], said, runs)
-    return f"INT8 allowed; {said}"
-
-
-def _asked_and_runs(precision: str, asked: Any, said: str, runs: bool) -> None:
-    """Raise Missed where a precision was not asked for, or does not run on the CPU engine."""
     advice = to_ask(precision, f"set the flag that allows {precision} on the configuration that is built")
-    if not asked:
+    if not (asked["flags"][precision] or asked[_BY_TYPES[precision]]):
         raise Missed(f"{precision} allowed in the build, or in the network's types", "neither of them", advice)
-    if ENGINE != "tensorrt" and not runs:
+    said = f"convolutions by precision: {facts['convolutions']}"
+    if ENGINE != "tensorrt" and _share(facts, precision) < _LEAST_CONVOLUTIONS:
         raise Missed(f"layers in {precision}", said, advice)
+    return f"{precision} allowed; {said}"
+
+
+in_int8 = partial(runs_in, "INT8")
+
+
+def _share(facts: PlanFacts, precision: str) -> float:
+    """Return the share of an engine's convolutions that run in a precision; for FP16, of weights that are stored so.
+
+    On a processor without half-precision arithmetic the CPU engine stores the weights in it alone.
+    """
+    convolutions, names = facts["convolutions"], {"FP16": ("fp16", "bf16"), "INT8": ("int8",)}[precision]
+    running = sum(convolutions.get(name, 0) for name in names) / max(1, sum(convolutions.values()))
+    full, half = (facts["stored"].get(name, 0) // size for name, size in (("f32", 4), ("f16", 2)))
+    return max(running, half / max(1, full + half)) if precision == "FP16" else running
 
 
 def to_ask(precision: str, by_flag: str) -> str:
@@ -168,41 +155,21 @@ def to_ask(precision: str, by_flag: str) -> str:
     return by_flag if API == 10 else f"TensorRT 11 has no flag: {_IN_THE_MODEL[precision]} before it is parsed"
 
 
-def _share(facts: dict[str, Any], *precisions: str) -> float:
-    """Return the share of an engine's convolutions that run in one of `precisions`."""
-    convolutions = facts["convolutions"]
-    return sum(convolutions.get(name, 0) for name in precisions) / max(1, sum(convolutions.values()))
-
-
-def _returned(answer: dict[str, Any]) -> str:
-    """Return the type of what a builder returned, in words."""
-    name = answer["returned_type"]
-    return "None" if name == "NoneType" else f"a value of type {name}"
-
-
-def names_parser_errors(case: Case, probe: Probe, builder: str, **arguments: Any) -> str:
-    """Return evidence that `builder` raised for an `unsupported_onnx` with what the parser says, or printed it before.
+def names_parser_errors(case: Case, **arguments: Any) -> str:
+    """Return evidence that a builder raised for an `unsupported_onnx` with what the parser says, or printed it before.
 
     The operators' names are the case's own: a message that is the same for every model names none of them.
     """
     operators = tuple("".join(case.random(f"operator {index}").choice(_LETTERS, 12)) for index in range(2))
     model = unsupported_onnx(operators)
-    reply = case.call(probe, onnx=model, **arguments)
-    what = "an ONNX model with operators that TensorRT does not know"
-    if reply.error is None:
-        found = f"{_returned(reply.value)} and no exception"
-        raise Missed(f"an exception for {what}", found, "look at what the parser returns, and raise with its errors")
-    if reply.error["type"] in ("NotImplementedError", "MissingNameError", "TimeLimitError"):
-        reply.require(builder)
-    said = f"{reply.error['type']}: {reply.error['message']}"
-    if reply.slipped:
-        advice = replacement(said) or "look at what the parser returns"
-        raise Missed(f"an exception that you raise for {what}", said[:200], advice)
+    reply = case.call(build_engine, onnx=model, **arguments)
+    said = f"{reply.error['type']}: {reply.error['message']}" if reply.error else "no exception"
     # TensorRT's own log repeats the reason whatever the student does.
     printed = "\n".join(line for line in reply.output.splitlines() if "[TRT]" not in line)
-    if not _repeats(f"{said}\n{printed}", _parser_reasons(model), operators):
+    if not reply.error or not _repeats(f"{said}\n{printed}", _parser_reasons(model), operators):
+        expected = "an exception for operators that TensorRT does not know, with all of the parser's messages"
         advice = "collect parser.get_error(i) for each of parser.num_errors and put them into the exception"
-        raise Missed("an error that repeats all of the parser's messages", said[:200], advice)
+        raise Missed(expected, said[:200], replacement(said) or advice)
     return said if len(said) <= 120 else f"{said[:60]} … {said[-57:]}"
 
 

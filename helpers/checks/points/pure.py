@@ -16,7 +16,9 @@ from helpers.checks.points.case import Case
 from helpers.checks.probes.answer import Notebook, Probe, probe
 from helpers.checks.probes.frames import said
 from helpers.checks.probes.student import one_each
+from helpers.tools.outputs import relative_error
 
+_FIRST_BYTES = 4
 _SHOWN, _MOST_DIFFERENCES, _MOST_SHOWN = 160, 3, 12
 
 
@@ -122,6 +124,15 @@ def agree(found: Any, right: Any, what: str, advice: str, *, rtol: float = 1e-6,
     raise Missed(f"{expected} from {what}", was + more, advice)
 
 
+def outputs_near(outputs: np.ndarray, expected: np.ndarray, tolerance: float, what: str, advice: str) -> str:
+    """Return evidence that outputs [N, …] are the expected ones within a relative error; raise Missed where not."""
+    error = relative_error(outputs, expected) if outputs.shape == expected.shape else math.inf
+    if not error <= tolerance:
+        found = f"outputs of shape {outputs.shape}, a relative error of {error:.2g}"
+        raise Missed(f"{what} of shape {expected.shape}, within {tolerance:.2g}", found, advice)
+    return f"relative error {error:.1g} at batch {len(expected)}"
+
+
 Difference = tuple[str, str, str]
 
 
@@ -143,7 +154,7 @@ def _equal(found: Any, right: Any, rtol: float, atol: float) -> bool:
         return any(_equal(found, value, rtol, atol) for value in right.values)
     if isinstance(right, np.ndarray):
         same = isinstance(found, np.ndarray) and found.shape == right.shape
-        return same and bool(np.allclose(found, right, rtol=rtol, atol=atol))
+        return same and bool(np.allclose(found, right, rtol=rtol, atol=atol, equal_nan=True))
     numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in (found, right)]
     if all(numbers):
         return math.isclose(found, right, rel_tol=rtol, abs_tol=atol)
@@ -166,6 +177,8 @@ def short(value: Any) -> str:
         return f"an array {list(value.shape)} of {value.dtype}"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes ({value[:_FIRST_BYTES].hex(' ')} …)"
     if isinstance(value, (list, tuple)) and len(value) <= _MOST_SHOWN:
         return f"[{', '.join(map(short, value))}]"[:_SHOWN]
     if isinstance(value, Mapping) and len(value) <= _MOST_SHOWN:

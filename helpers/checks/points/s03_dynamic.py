@@ -10,13 +10,13 @@ from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.builder import Builder
 from helpers.checks.points.case import Case
-from helpers.checks.points.pure import agree, plain
+from helpers.checks.points.pure import Answered, agree, compare, results_of
 from helpers.checks.points.task import Task
+from helpers.checks.points.timed import Ran, number, ran, timed
 from helpers.checks.probes.answer import Notebook, probe
-from helpers.checks.probes.student import one_each
-from helpers.checks.probes.timed_calls import ServedModel, StandIn
 from helpers.course.settings import PROFILE_BATCHES
-from helpers.toys.clock import SimulatedClock, StillRunningError
+
+Row = tuple[int, float]
 
 RATE, SATURATION = "images_per_second", "saturation_batch"
 TABLE = "measured_throughput"
@@ -35,7 +35,6 @@ PROMISES = (
 _CLOSE = 2e-3  # a rate may be rounded to a tenth of an image, and reading the clock takes a moment
 _LATEST = 1.5
 """No run starts after this share of the seconds asked for."""
-_PATIENCE_S = 60.0
 
 DYNAMIC = Builder("build_engine_dynamic", "dynamic", PROFILE_BATCHES)
 ENGINE = Task("dynamic_engine", check="check_dynamic_engine", takes=(DYNAMIC.function,))
@@ -50,9 +49,7 @@ DYNAMIC.ask(ENGINE, plan=0.3, written=0.2, profile=1.5)
 def limits(case: Case) -> str:
     profiles = builders.facts_of(DYNAMIC.plan(case), "the engine")["profiles"]
     largest = max((shapes[-1][0] for profile in profiles for shapes in profile.values()), default=0)
-    if largest != PROFILE_BATCHES[-1]:
-        expected = f"{PROFILE_BATCHES[-1]} accepted, {PROFILE_BATCHES[-1] + 1} refused"
-        raise Missed(expected, f"batches up to {largest} are accepted", "look at the profile's largest shape")
+    agree(largest, PROFILE_BATCHES[-1], "the largest batch that the engine accepts", "look at the profile's max")
     return f"batches up to {largest}"
 
 
@@ -67,37 +64,23 @@ def twin(case: Case) -> builders.Built:
 @ENGINE.point("dynamic.fp32", 0.5, "fp16=False gives the same engine in FP32")
 def fp32(case: Case) -> str:
     built = twin(case)
-    allowed = [name for name in ("FP16", "BF16", "INT8") if builders.asked_for(built)["flags"].get(name)]
-    plan = builders.plan_of(built, DYNAMIC.function)
-    found = builders.facts_of(plan, "the engine")["precisions"]
-    if allowed or set(found) & {"fp16", "bf16", "int8"}:
-        said = f"layers by precision: {found}; allowed: {', '.join(allowed) or 'nothing else'}"
-        raise Missed("layers in FP32 only where fp16=False", said, "set the flag only if fp16")
+    flags, plan = builders.asked_for(built)["flags"], builders.plan_of(built, DYNAMIC.function)
+    runs = builders.facts_of(plan, "the engine")["precisions"]
+    lower = [name for name in ("FP16", "BF16", "INT8") if flags[name] or name.lower() in runs]
+    agree(lower, [], "what fp16=False allows below FP32", "set the flag only if fp16")
     builders.profile_is(plan, PROFILE_BATCHES)
     builders.workspace_limited(built)
-    return f"layers by precision: {found}; profile and workspace as with FP16"
+    return f"layers by precision: {runs}; profile and workspace as with FP16"
 
 
 DYNAMIC.ask(ENGINE, parser_errors=0.25, failures=0.25)
 
 
 @probe
-def timed_rate(notebook: Notebook, *, batch: int, seconds: float) -> float | str:
-    """Call `images_per_second` with a run of the served model, on a simulated clock; text where it gives no number."""
-    measure, clock = notebook[RATE], SimulatedClock(math.inf)
-    model, images = StandIn(notebook, clock), np.zeros((batch, 1), np.float32)
-    notebook.ask("begin", simulated=True)
-    try:
-        with clock.read_by(measure):
-            found = measure(lambda: model(images), batch, seconds)
-    except StillRunningError as error:
-        raise TimeoutError(f"it still ran after {_PATIENCE_S:.0f} s; read time.perf_counter") from error
-    return _number(found)
-
-
-def _number(found: Any) -> float | str:
-    value = plain(found)
-    return value if isinstance(value, (int, float)) else repr(value)[:60]
+def timed_rate(notebook: Notebook, *, batch: int, seconds: float) -> Ran:
+    """Call `images_per_second` with a run of the served model, on a simulated clock."""
+    measure, images = notebook[RATE], np.zeros((batch, 1), np.float32)
+    return ran(notebook, measure, lambda model: measure(lambda: model(images), batch, seconds))
 
 
 @MEASURE.point("dynamic.measured", 0.5, "images_per_second counts images over the time that passed")
@@ -112,48 +95,36 @@ def rate(case: Case) -> str:
 
 def _check_rate(case: Case, model: dict[str, Any], batch: int, seconds: float) -> None:
     call = f"{RATE}(run, batch={batch}, seconds={seconds:g})"
-    serves = partial(ServedModel, model=model, limit_s=_PATIENCE_S)
-    reply = case.call(timed_rate, serves=serves, batch=batch, seconds=seconds)
-    said, log = reply.require(call), reply.served.log()
-    starts, ends = log["start_s"], log["end_s"]
-    if len(starts) < 2:
-        advice = "call run() once, then start the clock, then measure"
-        raise Missed(f"{call} to call run() once before the clock starts, then until then", f"{len(starts)}", advice)
-    rates = [batch * (len(starts) - warm) / (ends[-1] - ends[warm - 1]) for warm in range(1, len(starts))]
-    agreeing = [warm for warm, right in enumerate(rates, 1) if _close(said, right)]
-    if not agreeing:
-        advice = "divide the images of the runs that count by the seconds that really passed for them"
-        agree(said, rates[0], call, advice, rtol=_CLOSE)
-    began = ends[agreeing[0] - 1]
+    found = timed(case, call, timed_rate, model, batch=batch, seconds=seconds)
+    starts, ends = found.log["start_s"], found.log["end_s"]
+    rates = {warm: batch * (found.calls - warm) / (ends[-1] - ends[warm - 1]) for warm in range(1, found.calls)}
+    if not rates:
+        raise Missed(f"{call} to call run() before the clock starts, then until then", "1 call", "call run() once more")
+    said = number(found.returned, call, found.returned, "return images per second")
+    warm = next((warm for warm, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)), 1)
+    advice = "divide the images of the runs that count by the seconds that really passed for them"
+    agree(said, float(rates[warm]), call, advice, rtol=_CLOSE)
+    began = ends[warm - 1]
     if ends[-1] - began < seconds * (1 - _CLOSE) or starts[-1] - began > _LATEST * seconds:
-        took = f"{ends[-1] - began:.2f} s, {len(starts) - agreeing[0]} runs"
+        took = f"{ends[-1] - began:.2f} s, {found.calls - warm} runs"
         raise Missed(f"{call} to run until {seconds:g} s have passed", took, "repeat while less time has passed")
 
 
-def _close(said: Any, right: float) -> bool:
-    return isinstance(said, (int, float)) and math.isclose(said, right, rel_tol=_CLOSE)
-
-
 @probe
-def saturations(notebook: Notebook, *, tables: list[list[list[float]]]) -> list[float | str]:
-    """Return for tables [[batch, images per second], …] what `saturation_batch` answers."""
-    rule = notebook[SATURATION]
-    return [_number(rule({int(batch): rate for batch, rate in table})) for table in tables]
+def saturations(notebook: Notebook, *, name: str, calls: list[list[Any]], raising: bool) -> list[Answered]:
+    """Answer as `results_of`; a table comes as [[batch, images per second], …]."""
+    rule = notebook[name]
+    return results_of({name: lambda table: rule(dict(table))}, name=name, calls=calls, raising=raising)
 
 
 @SATURATES.point("dynamic.saturation", 0.5, "saturation_batch follows the rule on made-up measurements")
 def saturation(case: Case) -> str:
-    made = _made_up(case)
-    answers = case.call(saturations, tables=[table for table, _ in made]).require(SATURATION)
     advice = f"go up in size; stop at the first batch whose next larger one gains less than {GAIN_PERCENT} %"
-    for (table, right), found in zip(made, one_each(answers, made, "tables"), strict=True):
-        said = ", ".join(f"{batch}: {value:.4g}" for batch, value in table)
-        agree(found, right, f"{SATURATION}({{{said}}})", advice)
-    return f"{len(made)} tables: rising, falling, one batch, a gain of exactly {GAIN_PERCENT} %"
+    return compare(case, SATURATION, _made_up(case), advice, through=saturations)
 
 
-def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
-    """Return tables [[batch, images per second], …] in any order, each with the batch that the rule gives for it."""
+def _made_up(case: Case) -> list[tuple[tuple[list[Row]], int]]:
+    """Return tables, each as the one argument of a call, with the batch that the rule gives for it."""
     draw = case.random("dynamic.tables")
     much, little = partial(draw.uniform, 1.15, 1.9), partial(draw.uniform, 0.97, 1.08)
     gains = (
@@ -173,18 +144,16 @@ def _made_up(case: Case) -> list[tuple[list[list[float]], int]]:
     return [*tables, _table(draw, np.array(exact), 1), _table(draw, np.array(slow), 1)]
 
 
-def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[list[list[float]], int]:
-    """Return rates, given by rising batch, as a table of batches drawn in falling order, and the batch in `place`."""
-    batches = np.sort(draw.choice(np.arange(1, 257), len(rates), replace=False))
-    rows = [[int(batch), float(value)] for batch, value in zip(batches, rates, strict=True)]
-    order = draw.permutation(len(rows))
-    return [rows[index] for index in (order if order[-1] < len(rows) - 1 else order[::-1])], int(batches[place])
+def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[tuple[list[Row]], int]:
+    """Return rates, given by rising batch, as a table with the largest batch first, and the batch in `place`."""
+    batches = np.sort(draw.choice(np.arange(1, 257), len(rates), replace=False)).tolist()
+    return ([*zip(batches, rates.tolist(), strict=True)][::-1],), batches[place]
 
 
 @probe
-def measured_table(notebook: Notebook) -> dict[str, float] | None:
-    """Return the notebook's TABLE, images per second by batch; None where it is no such table."""
+def measured_table(notebook: Notebook) -> dict[str, float]:
+    """Return the notebook's TABLE, images per second by batch; nothing where it is no such table."""
     try:
         return {str(batch): float(rate) for batch, rate in notebook.value(TABLE).items()}
     except (AttributeError, TypeError, ValueError):
-        return None
+        return {}

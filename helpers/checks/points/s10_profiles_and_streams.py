@@ -8,17 +8,17 @@ from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.builder import FAILED, Builder
 from helpers.checks.points.case import Case
-from helpers.checks.points.pure import Answered, Raises, compare, results_of
+from helpers.checks.points.pure import Answered, Raises, agree, compare, results_of
 from helpers.checks.points.s05_inference import judge
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.builds import failing_build
-from helpers.checks.probes.cuda_calls import Row, watched
+from helpers.checks.probes.cuda_calls import Watch, watched
 from helpers.checks.probes.images import varied_images
 from helpers.engine.backend import trt
 from helpers.engine.given import probe_engine
 from helpers.tools.outputs import onnx_outputs
-from helpers.toys.networks import EDGE, tiny_onnx
+from helpers.toys.networks import tiny_onnx
 
 PICK, RUN = "pick_profile", "run_batches"
 
@@ -45,20 +45,12 @@ PROFILES.ask(ENGINE, written=0.25)
 
 @ENGINE.point("profiles.ranges", 0.5, "One profile per triple, in the order of the list")
 def ranges(case: Case) -> str:
-    facts = builders.facts_of(PROFILES.plan(case), "the engine")
-    found = [list(profile.values()) for profile in facts["profiles"]]
-    expected = [[[[batch, 3, EDGE, EDGE] for batch in triple]] for triple in triples(case)]
-    if found != expected:
+    profiles = builders.facts_of(PROFILES.plan(case), "the engine")["profiles"]
+    found = [tuple(shape[0] for shape in shapes) for profile in profiles for shapes in profile.values()]
+    if found != triples(case):
         advice = "make a profile for each triple, set min, opt, max in this order, and add each to the configuration"
-        raise Missed(f"profiles {_said(expected)}", _said(found), advice)
-    return f"profiles {_said(found)}"
-
-
-def _said(profiles: list[list[list[list[int]]]]) -> str:
-    """Return profiles as a student writes them: (min, opt, max) batches of an image's shape."""
-    shapes = [shape for profile in profiles for shape in profile]
-    images = sorted({tuple(shape[1:]) for triple in shapes for shape in triple})
-    return f"{[tuple(shape[0] for shape in triple) for triple in shapes]}, of images {images}"
+        raise Missed(f"profiles of batches {triples(case)}", f"{found}", advice)
+    return f"profiles of batches {found}"
 
 
 PROFILES.ask(ENGINE, half_precision=0.25)
@@ -131,12 +123,10 @@ def batches_of(seed: int, numbers: list[int]) -> list[np.ndarray]:
 
 
 class Streamed(TypedDict):
-    """What `run_batches` returned, each array's copy or another value's type, and what the watch saw."""
+    """What `run_batches` returned, each array's copy or another value's type, and what was counted meanwhile."""
 
     outputs: list[np.ndarray | str] | str
-    log: list[Row]
-    refilled: int
-    unawaited: int
+    counts: dict[str, int]
 
 
 @probe
@@ -145,11 +135,40 @@ def run_streams(notebook: Notebook, *, plan: bytes, seed: int, numbers: list[int
     engine, given = _engine(plan), batches_of(seed, numbers)
     with watched() as watch:
         found = notebook[RUN](engine, (batch for batch in given), streams)
-        unawaited = watch.unawaited
+        counts = _counts(watch)
     outputs: list[np.ndarray | str] | str = type(found).__name__
     if isinstance(found, (list, tuple)):
         outputs = [one.copy() if isinstance(one, np.ndarray) else type(one).__name__ for one in found]
-    return {"outputs": outputs, "log": watch.log, "refilled": watch.refilled, "unawaited": unawaited}
+        counts["batches read before their scores were there"] = sum(map(_not_there, outputs))
+    return {"outputs": outputs, "counts": counts}
+
+
+def _not_there(scores: np.ndarray | str) -> bool:
+    return isinstance(scores, np.ndarray) and scores.dtype.kind == "f" and bool(np.isnan(scores).any())
+
+
+def _counts(watch: Watch) -> dict[str, int]:
+    """Return what the points ask of the calls, by the words of their messages."""
+    calls = {what: [call for call in watch.log if call.what == what] for what in ("in", "out", "run", "blocking")}
+    runs, copies = calls["run"], calls["in"] + calls["out"]
+    first = watch.log.index(runs[0]) if runs else 0
+    return {
+        "copies in": len(calls["in"]),
+        "copies out": len(calls["out"]),
+        "copies that block": len(calls["blocking"]),
+        "copies with ordinary arrays": sum(not copy.pinned for copy in copies),
+        "allocations after the first run": sum("buffers" in call.what for call in watch.log[first:]),
+        "runs": len(runs),
+        "runs after the first with nothing else under way": sum(not run.beside for run in runs[1:]),
+        "streams": len({call.stream for call in runs + copies}),
+        "contexts": len({run.context for run in runs}),
+        "profiles": len({run.profile for run in runs}),
+        "lanes, each of a stream, a context and a profile": len(
+            {(run.stream, run.context, run.profile) for run in runs}
+        ),
+        "inputs filled again before their copy was done": watch.refilled,
+        "operations under way at the end": len(watch.under_way),
+    }
 
 
 def _onnx(case: Case) -> bytes:
@@ -161,10 +180,6 @@ def _run(case: Case, numbers: list[int], streams: int) -> Streamed:
     plan = probe_engine(_onnx(case), *((1, 2 + index, _MOST + index) for index in range(streams)))
     seed = case.number(f"streams.{streams}")
     return case.call(run_streams, plan=plan, seed=seed, numbers=numbers, streams=streams).require(RUN)
-
-
-def _in_two(case: Case) -> Streamed:
-    return _run(case, _RAGGED, 2)
 
 
 @STREAMS.point("streams.outputs", 0.5, "The batches' outputs come back in order, each in an array of its own")
@@ -182,77 +197,33 @@ def outputs(case: Case) -> str:
     return f"{len(_RAGGED)} batches in two streams, 4 in one, relative error {worst:.0e}"
 
 
-def _rows(log: list[Row], *what: str) -> list[Row]:
-    return [row for row in log if row["what"] in what]
+def _counted(case: Case, right: dict[str, int], advice: str) -> str:
+    """Return evidence that the calls for two streams were as many as is right."""
+    agree(_run(case, _RAGGED, 2)["counts"], right, f"{RUN} of {len(_RAGGED)} batches in 2 streams", advice)
+    return "; ".join(f"{count} {what}" for what, count in right.items())
 
 
 @STREAMS.point("streams.pinned", 0.5, "Copies are asynchronous, in pinned buffers that are made once", _WATCHED)
 def pinned(case: Case) -> str:
-    log = _in_two(case)["log"]
-    copies, blocking = _rows(log, "in", "out"), _rows(log, "blocking")
-    if blocking or len(copies) < 2 * len(_RAGGED):
-        advice = "memcpy_htod_async and memcpy_dtoh_async, both with the lane's stream"
-        told = f"{len(copies)} asynchronous copies, {len(blocking)} that block"
-        raise Missed(f"{len(_RAGGED)} batches copied in and out by asynchronous copies", told, advice)
-    if pageable := [row["what"] for row in copies if not row["pinned"]]:
-        told = f"{pageable.count('in')} copies in and {pageable.count('out')} out with ordinary arrays"
-        advice = "copy the batch into a page-locked array of yours first, and the scores to one: cuda.pagelocked_empty"
-        raise Missed("page-locked arrays at the host's end of every copy", told, advice)
-    first = next((index for index, row in enumerate(log) if row["what"] == "run"), len(log))
-    if late := len(_rows(log[first:], "alloc")):
-        advice = "allocate for the profile's largest batch when a lane is made; a smaller batch takes a part of it"
-        raise Missed("all buffers allocated before the first run", f"{late} allocations after it", advice)
-    return f"{len(copies)} asynchronous copies, all of page-locked memory; {len(_rows(log, 'alloc'))} buffers"
+    copied = dict.fromkeys(("copies in", "copies out"), len(_RAGGED))
+    never = dict.fromkeys(("copies that block", "copies with ordinary arrays", "allocations after the first run"), 0)
+    advice = (
+        "make pagelocked_empty arrays and device memory with each lane, and copy by memcpy_htod_async and _dtoh_async"
+    )
+    return _counted(case, copied | never, advice)
 
 
 @STREAMS.point("streams.overlap", 0.5, "Two lanes, each with its stream, context and profile, work at once", _WATCHED)
 def overlap(case: Case) -> str:
-    log = _in_two(case)["log"]
-    runs = _rows(log, "run")
-    _own_lanes(runs)
-    _own_streams(log)
-    if alone := [number for number, row in enumerate(runs) if number and not row["beside"]]:
-        advice = "wait for the oldest lane, when its buffers are needed again; a copy to an ordinary array waits too"
-        raise Missed("one batch under way while the next is enqueued", f"nothing under way at batch {alone[0]}", advice)
-    return f"{len(runs)} runs, each enqueued while the other stream was at work"
-
-
-def _own_lanes(runs: list[Row]) -> None:
-    """Raise Missed where the runs are not in two streams, each with its own context and profile."""
-    lanes = {(row["stream"], row["profile"], row["context"]) for row in runs}
-    streams, profiles, contexts = ({row[key] for row in runs} for key in ("stream", "profile", "context"))
-    apart = all(len(part) == 2 for part in (lanes, streams, profiles, contexts))
-    if len(runs) != len(_RAGGED) or not apart or 0 in streams:
-        told = f"{len(runs)} runs; (stream, profile): {sorted(lane[:2] for lane in lanes)}"
-        advice = "for each lane: a Stream, create_execution_context, set_optimization_profile_async(its number, …)"
-        raise Missed(f"{len(_RAGGED)} runs in two streams, each with its own context and profile", told, advice)
-
-
-def _own_streams(log: list[Row]) -> None:
-    """Raise Missed where a batch's copies are in another stream than its run, or not around it."""
-    for stream in {row["stream"] for row in _rows(log, "in", "run", "out")}:
-        found = [row["what"] for row in _rows(log, "in", "run", "out") if row["stream"] == stream]
-        if found != ["in", "run", "out"] * (len(found) // 3):
-            advice = "pass the lane's stream to both copies: a stream keeps the order of copy in, run, copy out"
-            told = f"in one stream: {', '.join(found[:6])} …"
-            raise Missed("copy in, run, copy out of each batch in one stream", told, advice)
+    lanes = dict.fromkeys(("streams", "contexts", "profiles", "lanes, each of a stream, a context and a profile"), 2)
+    right = {"runs": len(_RAGGED), **lanes, "runs after the first with nothing else under way": 0}
+    advice = "give each lane its Stream and context, set its profile, and wait for it only when its buffers are needed"
+    return _counted(case, right, advice)
 
 
 @STREAMS.point("streams.awaited", 0.5, "Nothing is read or filled again before its stream was waited for", _WATCHED)
 def awaited(case: Case) -> str:
-    found = _in_two(case)
-    if isinstance(found["outputs"], str) or len(_rows(found["log"], "out")) < len(_RAGGED):
-        raise Missed("a list of outputs that were copied asynchronously", "none", "look at the points above")
-    for index, (result, number) in enumerate(zip(found["outputs"], _RAGGED, strict=False)):
-        numbers = isinstance(result, np.ndarray) and result.ndim and result.dtype.kind == "f"
-        if numbers and np.isnan(result[:number]).any():
-            advice = "synchronize the lane's stream, then copy its outputs"
-            raise Missed("outputs that are read once they have arrived", f"batch {index} was read before", advice)
-    if found["refilled"]:
-        told = f"{found['refilled']} times the next batch was written over one that was still to be copied"
-        advice = "buffers of its own for each lane; synchronize its stream before you write its next batch"
-        raise Missed("an input buffer filled again after its stream was waited for", told, advice)
-    if found["unawaited"]:
-        told = f"{found['unawaited']} operations under way"
-        raise Missed("no stream at work when the function ends", told, "wait for every lane in the end")
-    return f"{len(found['outputs'])} batches, each read and each buffer filled again after its stream"
+    early = "batches read before their scores were there", "inputs filled again before their copy was done"
+    right = {"copies out": len(_RAGGED), **dict.fromkeys((*early, "operations under way at the end"), 0)}
+    advice = "synchronize a lane's stream before you read its scores or write its next batch, and every lane in the end"
+    return _counted(case, right, advice)

@@ -9,8 +9,8 @@ import math
 from functools import partial
 from typing import Any
 
-from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
+from helpers.checks.points.pure import OneOf, agree
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.tools.files import read_json
@@ -43,17 +43,17 @@ _STEP = math.log1p(TOLERANCE / 2)
 
 
 @probe
-def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> list[Any]:
-    """Call `function(CaseFile(**case))`; return its cause and evidence, or what else it gave as a list of one text.
+def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> tuple[str, float]:
+    """Call `function(CaseFile(**case))`; return its cause and evidence, or what else it gave as the cause.
 
     A cause alone is as good as Finding(cause), which has NaN for its evidence.
     """
     found = notebook[function](CaseFile(**case))
     try:
         cause, evidence = Finding(found) if isinstance(found, str) else found
-        return [str(cause), math.nan if evidence is None else float(evidence)]
+        return str(cause), math.nan if evidence is None else float(evidence)
     except (TypeError, ValueError):
-        return [f"{type(found).__name__} {str(found)[:80]}"]
+        return f"{type(found).__name__} {str(found)[:80]}", math.nan
 
 
 def finding(case: Case, department: str, file: dict[str, Any]) -> Finding:
@@ -62,11 +62,10 @@ def finding(case: Case, department: str, file: dict[str, Any]) -> Finding:
     Raises:
         Missed: it raises, gives no finding, or names no cause of its department.
     """
-    function, known = FUNCTIONS[department], (*CAUSES[department], NOTHING)
+    function, known = FUNCTIONS[department], OneOf((*CAUSES[department], NOTHING))
     found = case.call(examine, function=function, case=file).require(function)
-    if len(found) == 1 or found[0] not in known:
-        advice = "take the names from CAUSES; for a case without a mistake, return Finding(NOTHING)"
-        raise Missed(f"a Finding from {function}, with one of {', '.join(known)}", found[0][:100], advice)
+    advice = "take the names from CAUSES; for a case without a mistake, return Finding(NOTHING)"
+    agree(found[0], known, f"a Finding from {function}", advice)
     return Finding(*found)
 
 
@@ -88,25 +87,23 @@ def _findings(case: Case, department: str) -> dict[str, Finding]:
 
 
 def _causes(department: str, case: Case) -> str:
-    findings, seals = _findings(case, department), read_json(SEALED_FILE, "list of sealed solutions")
+    found, seals = _findings(case, department), read_json(SEALED_FILE, "list of sealed solutions")
     wrong = [
-        f"case {name}: {said.cause}"
-        for name, said in findings.items()
-        if seal(name, said.cause) != seals[name]["cause"]
+        f"case {name}: {said.cause}" for name, said in found.items() if seal(name, said.cause) != seals[name]["cause"]
     ]
-    if wrong:
-        raise Missed("every case of the department solved", f"not it: {'; '.join(wrong)}", ADVICE[department])
-    return f"{len(findings)} of {len(findings)}"
+    agree(wrong, [], f"the findings that are not it, of {len(found)} cases", ADVICE[department])
+    return f"{len(found)} of {len(found)}"
 
 
 def _proofs(department: str, case: Case) -> str:
     seals = read_json(SEALED_FILE, "list of sealed solutions")
     named = {name: said for name, said in _findings(case, department).items() if said.cause != NOTHING}
-    wrong = [name for name, said in named.items() if seals[name].get("evidence") not in evidence_seals(name, *said)]
-    if wrong:
-        found = "; ".join(f"case {name}: {named[name].evidence:g} for {named[name].cause}" for name in wrong)
-        asked = sorted({CAUSES[department][named[name].cause] for name in wrong})
-        raise Missed(f"each cause proven, by {'; by '.join(asked)}", found, "read what CAUSES asks for")
+    wrong = {
+        name: said for name, said in named.items() if seals[name].get("evidence") not in evidence_seals(name, *said)
+    }
+    found = [f"case {name}: {said.evidence:g} for {said.cause}" for name, said in wrong.items()]
+    asked = {said.cause: CAUSES[department][said.cause] for said in wrong.values()}
+    agree(found, [], "the proofs that are not the number of CAUSES", f"read what CAUSES asks for: {asked}")
     return ", ".join(f"{said.cause} by {said.evidence:.4g}" for said in named.values())
 
 

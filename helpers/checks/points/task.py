@@ -36,13 +36,14 @@ Judge = Callable[[Case], str | Earned]
 
 def shared(parts: Sequence[Callable[[], str | Earned]]) -> Earned:
     """Run the parts of a point: each earns the same share, and the first thing that one missed is told."""
-    found = [_part(judge) for judge in parts]
+    found = [told(judge) for judge in parts]
     missed = next((part.missed for part in found if part.missed), None)
     evidence = "; ".join(part.evidence for part in found if part.evidence)
     return Earned(sum(part.share for part in found) / len(found), evidence, missed)
 
 
-def _part(judge: Callable[[], str | Earned]) -> Earned:
+def told(judge: Callable[[], str | Earned]) -> Earned:
+    """Return what a predicate earns: nothing where it raises Missed."""
     try:
         outcome = judge()
     except Missed as missed:

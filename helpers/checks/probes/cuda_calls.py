@@ -2,7 +2,7 @@
 
     with watched() as watch:
         ...                                  # the student's code
-    watch.log, watch.refilled, watch.unawaited, watch.alive()
+    watch.log, watch.refilled, watch.under_way, watch.alive()
 
 A copy to a page-locked array takes effect when the code has waited for it: until then the array holds NaN. So what is
 read too early by chance only, on a quick device, is so every time. A copy to a pageable array waits, as in CUDA.
@@ -12,7 +12,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any
 from unittest import mock
 from weakref import WeakValueDictionary
 
@@ -26,136 +26,102 @@ _USES_PROFILE = ("set_input_shape", "get_tensor_shape", "execute_async_v3")
 _HELD = ("device buffers", "engines", "contexts")
 
 
-class Row(TypedDict):
-    """One call: an allocation, a copy in or out, a run, or a copy that blocks.
-
-    Of an asynchronous copy: its `stream`'s handle, and `pinned`, whether the host's array is page-locked. Of a run: its
-    `stream`, its `context`, that one's `profile`, and `beside`: how many other streams had work nobody had waited for.
-    """
-
-    what: Literal["alloc", "in", "out", "run", "blocking"]
-    stream: int
-    pinned: bool
-    context: int
-    profile: int
-    beside: int
-
-
 class NoProfileError(Exception):
     """A context that has no optimization profile was used. TensorRT 8.6 would end the process."""
 
 
 @dataclass(eq=False)
-class _Enqueued:
-    """Something in a stream that nobody has waited for yet, and what is done when somebody has."""
+class Call:
+    """A copy "in" or "out", a "run", a copy that is "blocking"; or what was made, such as "contexts".
 
-    stream: int
-    settle: Callable[[], None] = lambda: None
+    Of an asynchronous copy: its `stream`'s handle, and `pinned`, whether the host's array is page-locked. Of a run: its
+    `stream`, its `context`, that one's `profile`, and `beside`: how many other streams had work nobody had waited for.
+    `arrive` shows the host what it did; it is None once somebody has waited for it.
+    """
 
-
-def _row(what: Any, stream: int = 0, **more: Any) -> Row:
-    return {"what": what, "stream": stream, "pinned": False, "context": 0, "profile": 0, "beside": 0, **more}
+    what: str
+    stream: int = 0
+    pinned: bool = False
+    context: int = 0
+    profile: int = 0
+    beside: int = 0
+    arrive: Callable[[], None] | None = None
 
 
 @dataclass
 class Watch:
     """`log` is what was called; `refilled` counts page-locked inputs that changed before the wait for their copy."""
 
-    log: list[Row] = field(default_factory=list)
+    log: list[Call] = field(default_factory=list)
     refilled: int = 0
-    contexts_made: int = 0
+    marks: dict[int, list[Call]] = field(default_factory=dict)
     _locked: list[range] = field(default_factory=list)
-    _pending: list[_Enqueued] = field(default_factory=list)
-    _marks: dict[int, list[_Enqueued]] = field(default_factory=dict)
-    _made: dict[str, Any] = field(default_factory=lambda: {kind: WeakValueDictionary() for kind in _HELD})
+    held: dict[str, Any] = field(default_factory=lambda: {kind: WeakValueDictionary() for kind in _HELD})
 
     @property
-    def unawaited(self) -> int:
-        """How many operations nobody has waited for."""
-        return len(self._pending)
+    def under_way(self) -> list[Call]:
+        """The calls that nobody has waited for."""
+        return [call for call in self.log if call.arrive]
+
+    def in_stream(self, stream: Any) -> list[Call]:
+        """Return the calls of a stream that nobody has waited for."""
+        return [call for call in self.under_way if call.stream == _handle(stream)]
+
+    def waited(self, calls: list[Call]) -> None:
+        """Show what `calls` did: somebody has waited for them."""
+        for call in calls:
+            if call.arrive:
+                call.arrive()
+                call.arrive = None
 
     def alive(self) -> dict[str, int]:
         """Return how many objects of each kind are neither freed nor forgotten, and how many "contexts made"."""
         gc.collect()
-        return {kind: len(made) for kind, made in self._made.items()} | {"contexts made": self.contexts_made}
+        made = sum(call.what == "contexts" for call in self.log)
+        return {**{kind: len(held) for kind, held in self.held.items()}, "contexts made": made}
 
     def made(self, kind: str, found: Any) -> None:
-        """Count an object for as long as it is alive."""
+        """Note an object, and count it for as long as it is alive."""
         if found is not None:
-            self._made[kind][id(found)] = found
-            self.contexts_made += kind == "contexts"
-            self.log += [_row("alloc")] * (kind == "device buffers")
-
-    def freed(self, allocation: Any) -> None:
-        """Count device memory no longer."""
-        self._made["device buffers"].pop(id(allocation), None)
+            self.held[kind][id(found)] = found
+            self.log.append(Call(kind))
 
     def locked(self, array: np.ndarray) -> None:
         """Remember page-locked memory."""
-        self.log.append(_row("alloc"))
+        self.log.append(Call("page-locked buffers"))
         self._locked.append(range(start := _address(array), start + array.nbytes))
-
-    def settle(self, operations: list[_Enqueued]) -> None:
-        """Show what `operations` did: somebody has waited for them."""
-        for one in [one for one in self._pending if one in operations]:
-            self._pending.remove(one)
-            one.settle()
-
-    def settle_all(self) -> None:
-        """Show what everything did that was enqueued."""
-        self.settle(list(self._pending))
-
-    def mark(self, event: Any, stream: Any) -> None:
-        """Remember what an event stands behind."""
-        self._marks[id(event)] = self._of(stream)
-
-    def reached(self, event: Any) -> None:
-        """Settle what an event stands behind."""
-        self.settle(self._marks.get(id(event), []))
-
-    def waited(self, stream: Any) -> None:
-        """Settle what a stream was given."""
-        self.settle(self._of(stream))
-
-    def _of(self, stream: Any) -> list[_Enqueued]:
-        return [one for one in self._pending if one.stream == _handle(stream)]
 
     def blocked(self) -> None:
         """Note a copy that waits for the whole device."""
-        self.log.append(_row("blocking"))
-        self.settle_all()
+        self.log.append(Call("blocking"))
+        self.waited(self.under_way)
 
     def ran(self, context: Any, stream: int) -> None:
         """Note a run."""
-        beside = len({one.stream for one in self._pending} - {stream})
-        about = {"context": id(context), "profile": int(context.active_optimization_profile), "beside": beside}
-        self.log.append(_row("run", stream, **about))
-        self._pending.append(_Enqueued(stream))
+        beside = len({call.stream for call in self.under_way} - {stream})
+        profile = int(context.active_optimization_profile)
+        self.log.append(Call("run", stream, False, id(context), profile, beside, arrive=lambda: None))
 
     def copied_in(self, copy: Callable[..., Any], dest: Any, src: Any, stream: Any = None) -> None:
         """Copy as an instant device would; count it where the source is another by the time of the wait."""
         host = np.asarray(src)
-        read = host.copy() if host.flags.c_contiguous else host
+        read, pinned = host.copy() if host.flags.c_contiguous else host, self._pinned(host)
         copy(dest, read, stream)
 
-        def settle() -> None:
-            self.refilled += self._pinned(host) and host.tobytes() != read.tobytes()
+        def arrive() -> None:
+            self.refilled += pinned and host.tobytes() != read.tobytes()
 
-        self._enqueued("in", host, stream, settle)
+        self.log.append(Call("in", _handle(stream), pinned, arrive=arrive))
 
     def copied_out(self, copy: Callable[..., Any], dest: Any, src: Any, stream: Any = None) -> None:
         """Let a copy arrive when it is waited for; a copy to pageable memory waits itself."""
         host = np.asarray(dest)
-        arrived = np.empty_like(host) if host.flags.c_contiguous else host
+        arrived, pinned = np.empty_like(host) if host.flags.c_contiguous else host, self._pinned(host)
         copy(arrived, src, stream)
         host.reshape(-1).view(np.uint8)[:] = 0xFF  # NaN in any floating type
-        self._enqueued("out", host, stream, lambda: np.copyto(host, arrived))
-        if not self._pinned(host):
-            self.waited(stream)
-
-    def _enqueued(self, what: str, host: np.ndarray, stream: Any, settle: Callable[[], None]) -> None:
-        self.log.append(_row(what, _handle(stream), pinned=self._pinned(host)))
-        self._pending.append(_Enqueued(_handle(stream), settle))
+        self.log.append(Call("out", _handle(stream), pinned, arrive=lambda: np.copyto(host, arrived)))
+        if not pinned:
+            self.waited(self.in_stream(stream))
 
     def _pinned(self, host: np.ndarray) -> bool:
         return any(_address(host) in memory for memory in self._locked)
@@ -206,7 +172,7 @@ def watched() -> Iterator[Watch]:
     watch, context, stream, event = Watch(), trt.IExecutionContext, cuda.Stream, cuda.Event
     replaced: list[tuple[Any, str, Wrap]] = [
         (cuda, "mem_alloc", _then(lambda found, *_, **__: watch.made("device buffers", found))),
-        (cuda.DeviceAllocation, "free", _then(lambda _, freed: watch.freed(freed))),
+        (cuda.DeviceAllocation, "free", _then(lambda _, freed: watch.held["device buffers"].pop(id(freed), None))),
         (trt.Runtime, "deserialize_cuda_engine", _then(lambda found, *_, **__: watch.made("engines", found))),
         (trt.ICudaEngine, "create_execution_context", _then(lambda found, *_, **__: watch.made("contexts", found))),
         *((cuda, name, _then(lambda found, *_, **__: watch.locked(found))) for name in _LOCKS),
@@ -215,10 +181,19 @@ def watched() -> Iterator[Watch]:
         *((cuda, name, _then(lambda *_, **__: watch.blocked())) for name in ("memcpy_htod", "memcpy_dtoh")),
         (context, "execute_async_v3", _then(lambda _, ran, stream_handle: watch.ran(ran, int(stream_handle)))),
         *((context, name, _with_profile) for name in _USES_PROFILE),
-        *((stream, name, _then(lambda _, waited: watch.waited(waited))) for name in ("synchronize", "is_done")),
-        *((event, name, _then(lambda _, reached: watch.reached(reached))) for name in ("synchronize", "query")),
-        (event, "record", _then(lambda _, marked, in_stream=None: watch.mark(marked, in_stream))),
-        *((owner, "synchronize", _then(lambda *_: watch.settle_all())) for owner in (cuda.Context, torch.cuda)),
+        *(
+            (stream, name, _then(lambda _, of: watch.waited(watch.in_stream(of))))
+            for name in ("synchronize", "is_done")
+        ),
+        *(
+            (event, name, _then(lambda _, of: watch.waited(watch.marks.get(id(of), []))))
+            for name in ("synchronize", "query")
+        ),
+        (event, "record", _then(lambda _, of, stream=None: watch.marks.update({id(of): watch.in_stream(stream)}))),
+        *(
+            (owner, "synchronize", _then(lambda *_: watch.waited(watch.under_way)))
+            for owner in (cuda.Context, torch.cuda)
+        ),
     ]
     with contextlib.ExitStack() as stack:
         for owner, name, wrap in replaced:

@@ -21,17 +21,15 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from helpers.checks.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
 from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
 from helpers.checks.probes.schema import fitting
 from trtcpu.errors import LabError
 
-CALL_S = 120.0
-"""Seconds that one load or run of a student's file may take elsewhere, the child's start included."""
+CALL_S = 120.0  # that one load or run of a student's file may take elsewhere, the child's start included
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Place = Callable[[str, str, tuple[Any, ...], float, bool], Any]
 """Runs a function, by its module and name, on arguments, within so many seconds; the last says if it is repeatable."""
 
@@ -41,14 +39,6 @@ _ERRORS = {error.__name__: error for error in (LabError, *LabError.__subclasses_
 
 class LoadError(LabError):
     """A file could not be loaded where strangers' files are: it broke its loader, or took too long or too much."""
-
-
-@overload
-def loads(function: Function) -> Function: ...
-
-
-@overload
-def loads(*, seconds: float = ..., repeatable: bool = ...) -> Callable[[Function], Function]: ...
 
 
 def loads(function: Any = None, *, seconds: float = CALL_S, repeatable: bool = True) -> Any:
@@ -120,14 +110,13 @@ def _place_package(name: str, folder: str) -> None:
     sys.modules[name] = package
 
 
-def _serve() -> None:
-    channel = socket.socket(fileno=os.dup(sys.stdin.fileno()))
-    with channel, suppress(ChannelError):
+def _serve(*packages: str) -> None:
+    for package in packages:
+        _place_package(*package.split("=", 1))
+    with socket.socket(fileno=os.dup(sys.stdin.fileno())) as channel, suppress(ChannelError):
         while True:
             write_message(channel, REPLY, _answered(read_message(channel, REQUEST)[1]))
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        _place_package(*argument.split("=", 1))
-    _serve()
+    _serve(*sys.argv[1:])

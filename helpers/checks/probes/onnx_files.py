@@ -9,7 +9,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers.checks.probes.loads import loads
-from helpers.tools.outputs import onnx_session
 from helpers.toys.networks import tiny_onnx
 
 _ML = ("", "ai.onnx")
@@ -26,7 +25,7 @@ class OnnxFacts(TypedDict):
     """An ONNX model's own account.
 
     Inputs and outputs by name, weights that a caller may replace among the inputs; how many nodes; the nodes that
-    compute from constants alone; the weights that are kept in other files.
+    compute from constants alone.
     """
 
     opset: int
@@ -34,7 +33,6 @@ class OnnxFacts(TypedDict):
     outputs: dict[str, OnnxTensor]
     nodes: int
     foldable: list[str]
-    external: list[str]
 
 
 @loads
@@ -51,8 +49,7 @@ def onnx_facts(content: bytes) -> OnnxFacts:
         "inputs": {value.name: _tensor(value) for value in graph.input},
         "outputs": {value.name: _tensor(value) for value in graph.output},
         "nodes": len(graph.node),
-        "foldable": _foldable(graph, _constants(graph)),
-        "external": [tensor.name for tensor in graph.initializer if tensor.data_location == TensorProto.EXTERNAL],
+        "foldable": _foldable(graph),
     }
 
 
@@ -69,88 +66,39 @@ def nodes_of(content: bytes, kind: str) -> list[str]:
     return [node.name for node in onnx.load_from_string(content).graph.node if node.op_type == kind]
 
 
-@loads
-def tensor_magnitudes(content: bytes, names: list[str], images: np.ndarray) -> dict[str, np.ndarray]:
-    """Return of each tensor of `names` that a model computes from images, or is given as `input`, its magnitudes.
-
-    An array of four: the number of values, their mean magnitude, norm (over the root of that number) and largest one.
-    """
-    network = onnx.load_from_string(content)
-    made = {name for node in network.graph.node for name in node.output}
-    known = {value.name for value in network.graph.output}
-    chosen = [name for name in names if name in made]
-    network.graph.output.extend([onnx.ValueInfoProto(name=name) for name in chosen if name not in known])
-    session = onnx_session(network.SerializeToString())
-    values = session.run(chosen, {session.get_inputs()[0].name: images}) if chosen else []  # no name means all
-    found = {name: _magnitudes(value) for name, value in zip(chosen, values, strict=True)}
-    return {"input": _magnitudes(images), **found} if "input" in names else found
-
-
-def _magnitudes(value: np.ndarray) -> np.ndarray:
-    sizes = np.abs(value.astype(np.float64))
-    return np.array([value.size, sizes.mean(), np.sqrt((sizes**2).mean()), sizes.max()])
-
-
 def _tensor(value: onnx.ValueInfoProto) -> OnnxTensor:
     kind = value.type.tensor_type
     shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in kind.shape.dim]
     return {"shape": shape, "dtype": TensorProto.DataType.Name(kind.elem_type)}
 
 
-def _constants(graph: onnx.GraphProto) -> set[str]:
-    made = {node.output[0] for node in graph.node if node.op_type == "Constant"}
-    return made | {tensor.name for tensor in graph.initializer}
-
-
-def _foldable(graph: onnx.GraphProto, known: set[str]) -> list[str]:
-    found = []
+def _foldable(graph: onnx.GraphProto) -> list[str]:
+    """Return the nodes that compute from constants alone."""
+    known, found = {tensor.name for tensor in graph.initializer}, list[str]()
     for node in graph.node:
-        if node.op_type != "Constant" and node.input and all(name in known for name in node.input if name):
-            found.append(_name(node))
+        if all(name in known for name in node.input if name):
             known |= set(node.output)
+            found += [f"{node.op_type} {node.name}".strip()] * bool(node.input)  # a Constant has none
     return found
-
-
-def _name(node: onnx.NodeProto) -> str:
-    return f"{node.op_type} {node.name}".strip()
 
 
 def redundant_onnx(seed: int) -> tuple[bytes, int]:
     """Return `tiny_onnx` with three nodes that a simplifier removes, and how many nodes are left without them.
 
-    Two compute the last layer's weights from constants; one is an Identity. Three others stay: they compute the shape
-    of the last layer's input from the batch size at run time, so that a batch fixed inside the graph shows.
+    Two compute the last layer's weights from constants; one is an Identity.
     """
     model = onnx.load_from_string(tiny_onnx(seed))
-    graph = model.graph
+    graph, least = model.graph, len(model.graph.node)
     stored = next(tensor for tensor in graph.initializer if tensor.name == "fc.w")
     half = np.ascontiguousarray(numpy_helper.to_array(stored).T) / np.float32(2)
     graph.initializer.remove(stored)
     graph.initializer.extend([numpy_helper.from_array(half, "fc.half"), numpy_helper.from_array(np.float32(2), "two")])
-    _shape_at_run_time(graph)
-    least = len(graph.node)
-    _before_last(
-        graph,
-        [
-            helper.make_node("Transpose", ["fc.half"], ["fc.turned"], name="turn", perm=[1, 0]),
-            helper.make_node("Mul", ["fc.turned", "two"], ["fc.w"], name="double"),
-            helper.make_node("Identity", ["flat"], ["same"], name="same"),
-        ],
-        "same",
-    )
-    return _serialized(model), least
-
-
-def _shape_at_run_time(graph: onnx.GraphProto) -> None:
-    """Put a Reshape in the Flatten's place, to a shape that two nodes compute from the batch at hand."""
-    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "rest"))
-    graph.node.remove(next(node for node in graph.node if node.op_type == "Flatten"))
-    shaped = [
-        helper.make_node("Shape", ["pooled"], ["images"], name="shape", start=0, end=1),
-        helper.make_node("Concat", ["images", "rest"], ["wanted"], name="concat", axis=0),
-        helper.make_node("Reshape", ["pooled", "wanted"], ["flat"], name="reshape"),
+    redundant = [
+        helper.make_node("Transpose", ["fc.half"], ["fc.turned"], name="turn", perm=[1, 0]),
+        helper.make_node("Mul", ["fc.turned", "two"], ["fc.w"], name="double"),
+        helper.make_node("Identity", ["flat"], ["same"], name="same"),
     ]
-    _before_last(graph, shaped, "flat")
+    return _before_last(model, redundant, "same"), least
 
 
 def unrepeatable_onnx(seed: int) -> bytes:
@@ -162,16 +110,12 @@ def unrepeatable_onnx(seed: int) -> bytes:
     model.graph.initializer.extend(
         [numpy_helper.from_array(np.float32(0.5), "ratio"), numpy_helper.from_array(np.bool_(True), "training")]
     )
-    _before_last(
-        model.graph,
-        [
-            helper.make_node("Dropout", ["flat", "ratio", "training"], ["unused", "mask"], name="dropout"),
-            helper.make_node("Cast", ["mask"], ["kept"], name="cast", to=TensorProto.FLOAT),
-            helper.make_node("Mul", ["flat", "kept"], ["dropped"], name="drop"),
-        ],
-        "dropped",
-    )
-    return _serialized(model)
+    dropout = [
+        helper.make_node("Dropout", ["flat", "ratio", "training"], ["unused", "mask"], name="dropout"),
+        helper.make_node("Cast", ["mask"], ["kept"], name="cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["flat", "kept"], ["dropped"], name="drop"),
+    ]
+    return _before_last(model, dropout, "dropped")
 
 
 ROUNDED = "weights that differ in float32's last digit"
@@ -195,7 +139,7 @@ def spoiled_onnx(seed: int) -> dict[str, bytes]:
         model = onnx.load_from_string(tiny_onnx(seed))
         tensor = next(tensor for tensor in model.graph.initializer if tensor.name == name)
         tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(tensor))), name))
-        found[fault] = _serialized(model)
+        found[fault] = model.SerializeToString()
     return found
 
 
@@ -215,13 +159,9 @@ def unsupported_onnx(operators: Sequence[str]) -> bytes:
     return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
 
-def _before_last(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], feeds: str) -> None:
-    """Insert `nodes` before the last node, which then takes `feeds` as its first input."""
-    last = graph.node.pop()
+def _before_last(model: onnx.ModelProto, nodes: list[onnx.NodeProto], feeds: str) -> bytes:
+    """Return a model with `nodes` before its last node, which then takes `feeds` as its first input."""
+    last = model.graph.node.pop()
     last.input[0] = feeds
-    graph.node.extend([*nodes, last])
-
-
-def _serialized(model: onnx.ModelProto) -> bytes:
-    onnx.checker.check_model(model, full_check=True)
+    model.graph.node.extend([*nodes, last])
     return model.SerializeToString()

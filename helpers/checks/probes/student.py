@@ -1,14 +1,13 @@
 """The student's work as points and claims see it: probes that take and return plain data, and artifacts as bytes."""
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from helpers.checks.missed import SLIPS, Missed
+from helpers.checks.missed import Missed
 from helpers.checks.probes.answer import MOST_CHARACTERS, Ask, Probe, answer, known_probe
 from helpers.checks.probes.capture import KEPT_BYTES
 from helpers.checks.probes.channel import ChannelError
@@ -37,21 +36,12 @@ Answers = TypeVar("Answers", bound=Sequence[Any])
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: the probe's `value` or the student's `error`, what was printed, and its seconds.
-
-    The seconds are of the clock on the side that asked; `served` is the object that answered the probe's questions.
-    """
+    """What came back: the probe's `value` or the student's `error`, what was printed, and what `served`."""
 
     value: Any
     error: dict[str, str] | None
     output: str
-    seconds: float
     served: Any = None
-
-    @property
-    def slipped(self) -> bool:
-        """Whether the error is of a slip, not one that was raised on purpose."""
-        return self.error is not None and self.error["type"] in SLIPS
 
     def require(self, what: str) -> Any:
         """Return the value; `what` names the function in the message.
@@ -62,16 +52,14 @@ class Reply:
         if self.error is None:
             return self.value
         kind, message, where = self.error["type"], self.error["message"], self.error["where"]
-        if kind == "NotImplementedError":
-            raise Missed(f"{what} to be written", "the TODO is still there", f"fill in {what}")
-        if kind == "MissingNameError":
-            raise Missed(f"{what} as the task names it", message, f"run the cell that defines {what}, read its error")
-        if kind == "TimeLimitError":
-            raise Missed(
-                f"an answer of {what}", f"{message}{where and f' ({where})'}", "look for a loop without an end"
-            )
-        if kind == "NotPlainData":
-            raise Missed(f"{what} to give numbers, text or arrays", message, "look at the type of what it returns")
+        told = {
+            "NotImplementedError": (f"{what} to be written", "the TODO is still there", f"fill in {what}"),
+            "MissingNameError": (f"{what} as the task names it", message, f"run the cell of {what}, read its error"),
+            "TimeLimitError": (f"an answer of {what}", f"{message} ({where})", "look for a loop without an end"),
+            "NotPlainData": (f"{what} to give numbers, text or arrays", message, "look at the type of what it returns"),
+        }
+        if kind in told:
+            raise Missed(*told[kind])
         said = f"{kind}: {message or 'without a message'}"
         if not where:  # none of the student's lines was running: our use of what came back failed
             raise Missed(f"{what} to give what the task names", said, "look at the type and shape of what it returns")
@@ -97,10 +85,8 @@ class Student:
     def in_process(cls, namespace: Mapping[str, Any]) -> "Student":
         """Return a handle on functions of this process (a notebook's globals) and its artifacts folder."""
 
-        def send(request: bytes, ask: Ask, limit_s: float) -> bytes:
-            return answer(namespace, request, ask)
-
-        return cls(send, partial(read_artifact, artifacts_folder().resolve()))
+        folder = artifacts_folder().resolve()
+        return cls(lambda request, ask, limit_s: answer(namespace, request, ask), partial(read_artifact, folder))
 
     def call(
         self,
@@ -131,17 +117,15 @@ class Student:
         return self._replies[key]
 
     def _asked(self, probe: Probe | str, request: bytes, served: Any, limit_s: float) -> Reply:
-        started = time.perf_counter()
         try:
             packed = self._send(request, partial(_answered, served), limit_s)
             self._received += len(packed)
             if self._received > _MOST_RECEIVED:
                 raise ChannelError(f"more than {_MOST_RECEIVED / 1e9:.1f} GB of answers to one cell")
             reply = _checked(unpack(packed))
-            seconds = time.perf_counter() - started
             if reply["error"] is None:
                 fitting(reply["value"], known_probe(probe) if isinstance(probe, str) else probe)
-            return Reply(**reply, seconds=seconds, served=served)
+            return Reply(**reply, served=served)
         except (ChannelError, NotPlainDataError) as error:
             advice = "restart the kernel and run all cells: does one end it, or never come to an end?"
             raise Missed("an answer of the notebook", str(error), advice) from error

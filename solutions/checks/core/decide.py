@@ -4,12 +4,13 @@ import errno
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from helpers.checks.card import show
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.task import Earned, Point
+from helpers.checks.points.task import Earned, Point, told
 from helpers.checks.probes.loads import LoadError
 from helpers.checks.probes.student import Student
 from helpers.course.steps import CELLS
@@ -46,28 +47,22 @@ def decide(point: Point, case: Case) -> ClaimResult:
     Raises:
         OSError, InputError: the disk is full, for which no submission pays.
     """
-    started = time.perf_counter()
-    earned, evidence, missed, status = 0.0, "", None, "lost"
+    started, fault = time.perf_counter(), ""
     try:
-        outcome = point.asked(case)
-        outcome = outcome if isinstance(outcome, Earned) else Earned(1.0, outcome)
-        evidence, missed = outcome.evidence, outcome.missed
-        share = min(1.0, max(0.0, outcome.share))
-        earned = round(share * point.worth, 2)
-        status = "kept" if share == 1 else "partial" if share > 0 else "lost"
-    except Missed as found:
-        missed = found
+        earned = told(partial(point.asked, case))
     except LoadError as error:
         missed = Missed("a file that loads in reasonable time", str(error), "make it again from the lab's model")
+        earned = Earned(0.0, "", missed)
     except KeyboardInterrupt:
         missed = Missed("an answer within the cell's time limit", "no answer in time", "look for a loop without an end")
+        earned = Earned(0.0, "", missed)
     except Exception as error:
-        status, evidence = "error", f"the check itself failed, tell your instructor: {type(error).__name__}: {error}"
         full = getattr(error.__cause__ or error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         if full or os.environ.get("TRT_LAB_DEBUG"):
             raise
-    said = None
-    if missed is not None:
-        said = {"expected": missed.expected, "found": missed.found, "try_this": missed.try_this}
-    seconds = round(time.perf_counter() - started, 3)
-    return ClaimResult(point.name, point.title, point.worth, earned, status, evidence, said, seconds)
+        said = f"the check itself failed, tell your instructor: {type(error).__name__}: {error}"
+        fault, earned = "error", Earned(0.0, said)
+    share, about = min(1.0, max(0.0, earned.share)), (point.name, point.title, point.worth)
+    status = fault or ("kept" if share == 1 else "partial" if share > 0 else "lost")
+    missed, seconds = vars(earned.missed) if earned.missed else None, round(time.perf_counter() - started, 3)
+    return ClaimResult(*about, round(share * point.worth, 2), status, earned.evidence, missed, seconds)

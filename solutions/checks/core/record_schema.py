@@ -1,7 +1,6 @@
 """What a record of a test cell may hold: a JSON schema, and what a schema cannot say."""
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -86,22 +85,17 @@ def checked_json(path: str | Path, schema: dict[str, Any], what: str, largest: i
     Raises:
         InputError: it is missing, a link, a pipe, has more than `largest` bytes, is not JSON, or not allowed.
     """
+    from jsonschema import Draft202012Validator  # who only writes records does without it
+
     data = read_regular(path, largest, what)
     try:
         found = json.loads(data, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the {what} {path} is not JSON: {str(error)[:120]}; grade the step again") from error
-    fault = next(_validator(json.dumps(schema)).iter_errors(found), None)
+    fault = next(Draft202012Validator(schema).iter_errors(found), None)
     if fault is not None:
         _refuse(path, f"{'.'.join(map(str, fault.absolute_path)) or 'it'}: {fault.message[:160]}", what)
     return found
-
-
-@cache
-def _validator(schema: str) -> Any:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(json.loads(schema))
 
 
 def _no_number(text: str) -> NoReturn:

@@ -7,8 +7,8 @@ department), made.py, visible.py (the twelve cases that students get).
 import math
 from functools import lru_cache, partial
 
-from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
+from helpers.checks.points.pure import agree
 from helpers.checks.points.s16_cases import ADVICE, DEPARTMENTS, TOLERANCE, finding
 from helpers.checks.points.task import Earned, shared
 from helpers.toys.casefiles import CAUSES, NOTHING, Finding
@@ -28,12 +28,11 @@ def _examined(case: Case, department: str, cause: str, number: int) -> list[tupl
 def _solved(department: str, proofs: bool, cause: str, case: Case) -> str:
     """Return evidence that a cause is named, and with `proofs` proven too, in each case of it."""
     for sealed, said in _examined(case, department, cause, EACH):
-        if said.cause != cause:
-            raise Missed(f"{cause} in each of {EACH} fresh cases of it", said.cause, ADVICE[department])
-        picture = 100.5 / sealed.material["report"].get("images", math.inf)  # of which an accuracy may be one off
-        if proofs and not abs(said.evidence - sealed.evidence) <= max(TOLERANCE * sealed.evidence, picture):
-            expected = f"{sealed.evidence:.5g} for {cause}: {CAUSES[department][cause]}"
-            raise Missed(expected, f"{said.evidence:.5g}", "read what CAUSES asks for")
+        agree(said.cause, cause, f"the examiner, in each of {EACH} fresh cases of it", ADVICE[department])
+        if proofs:
+            picture = 100.5 / sealed.material["report"].get("images", math.inf)  # an accuracy may be one off
+            asked = f"the proof of {cause}: {CAUSES[department][cause]}"
+            agree(said.evidence, sealed.evidence, asked, "read what CAUSES asks for", rtol=TOLERANCE, atol=picture)
     return f"{cause} {EACH} of {EACH}"
 
 
@@ -45,12 +44,9 @@ def _each(department: str, proofs: bool, case: Case) -> Earned:
 def _innocent(department: str, case: Case) -> str:
     """Return evidence that healthy cases are let go, by an examiner that finds at least half of the causes."""
     accused = [said.cause for _, said in _examined(case, department, NOTHING, HEALTHY) if said.cause != NOTHING]
-    if accused:
-        found = f"{len(accused)} of {HEALTHY} accused, the first of {accused[0]}"
-        raise Missed(f"{NOTHING} in {HEALTHY} fresh cases without a mistake", found, "name no cause that is not sure")
-    if _each(department, False, case).share < 0.5:
-        expected = "half of the causes to be found as well"
-        raise Missed(expected, "an examiner that lets most culprits go", ADVICE[department])
+    agree(accused, [], f"the accusations in {HEALTHY} healthy cases", "name no cause that is not sure")
+    solved = _each(department, False, case).share
+    agree(solved >= 0.5, True, "whether half of the causes are found as well", ADVICE[department])
     return f"{HEALTHY} of {HEALTHY} let go"
 
 

@@ -10,8 +10,7 @@ from helpers.checks.points.builders import LEAST_SPEEDUP
 from helpers.checks.points.case import Case
 from helpers.checks.points.task import Earned
 from helpers.course.settings import MODEL, PROFILE_BATCHES
-from helpers.toys.networks import EDGE
-from solutions.checks.trusted.plans import same_network
+from solutions.checks.trusted.plans import images, same_network
 from solutions.checks.trusted.speed import Turn, compare_speed, judge_ratio, timed
 from trtlab.engines.timed import Timed, opened
 from trtlab.timing.runners import RunnerSpec, load_runner
@@ -22,10 +21,6 @@ def _turn(engine: Timed, images: np.ndarray) -> Turn:
     return lambda executions: statistics.median(engine.executions(images, executions)["times"]) / 1e3
 
 
-def _images(case: Case, batch: int) -> np.ndarray:
-    return case.random("timed.images").standard_normal((batch, 3, EDGE, EDGE)).astype(np.float32)
-
-
 def against_reference(case: Case, plan: bytes, reference: Path, try_this: str, batch: int | None = None) -> Earned:
     """Return the points' share for a plan's speed, at `batch` or at the batch that the plan is tuned for.
 
@@ -34,9 +29,9 @@ def against_reference(case: Case, plan: bytes, reference: Path, try_this: str, b
     if same_network(plan, reference.read_bytes()):
         return Earned(1.0, "the same compiled network as the reference engine")
     own, other = opened(plan), opened(reference.read_bytes())
-    images = _images(case, batch or min(own.opt_batch, other.max_batch))
-    ratio = compare_speed(_turn(own, images), _turn(other, images))
-    return judge_ratio(ratio, f"batch {len(images)}", try_this)
+    noise = images(case, "timed", batch or min(own.opt_batch, other.max_batch))
+    ratio = compare_speed(_turn(own, noise), _turn(other, noise))
+    return judge_ratio(ratio, f"batch {len(noise)}", try_this)
 
 
 def against_pytorch(case: Case, plan: bytes, try_this: str) -> str:
@@ -46,9 +41,9 @@ def against_pytorch(case: Case, plan: bytes, try_this: str) -> str:
         Missed: it is not.
     """
     pytorch, own = load_runner(RunnerSpec("pytorch", MODEL)), opened(plan)
-    images = _images(case, min(own.opt_batch, PROFILE_BATCHES[-1]))
-    pytorch.bind(len(images))
-    ratio = compare_speed(_turn(own, images), timed(pytorch.run), (LEAST_SPEEDUP,))
+    noise = images(case, "timed", min(own.opt_batch, PROFILE_BATCHES[-1]))
+    pytorch.bind(len(noise))
+    ratio = compare_speed(_turn(own, noise), timed(pytorch.run), (LEAST_SPEEDUP,))
     if ratio.high <= LEAST_SPEEDUP:
         raise Missed(f"more than {LEAST_SPEEDUP} times PyTorch FP32's throughput", str(ratio), try_this)
-    return f"batch {len(images)}: {ratio}"
+    return f"batch {len(noise)}: {ratio}"

@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from helpers.checks.points.s04_int8.calibration import CACHE, PLAN
 from helpers.course.settings import (
@@ -41,6 +42,7 @@ _PRECISIONS = {
     ENGINES["fp32"]: ("fp32", PROFILE_BATCHES),
     "resnet50_fp16.engine": ("fp16", (1, 8, 8)),
     ENGINES["fp16"]: ("fp16", PROFILE_BATCHES),
+    PLAN: ("int8", PROFILE_BATCHES),
 }
 
 
@@ -60,18 +62,12 @@ def _calibration_images(reference: Reference, folder: Path) -> None:
 
 def _engine(reference: Reference, folder: Path, *, name: str) -> None:
     precision, batches = _PRECISIONS[name]
-    _build(reference, folder, name, precision, batches)
-
-
-def _int8(reference: Reference, folder: Path) -> None:
-    calibration = {"calib_npy": reference.path(IMAGES), "calib_cache": folder / CACHE}
-    _build(reference, folder, PLAN, "int8", PROFILE_BATCHES, **calibration)
-
-
-def _build(reference: Reference, folder: Path, name: str, precision: str, batches: tuple, **calibration: Path) -> None:
-    sizes = dict(zip(("min_batch", "opt_batch", "max_batch"), batches, strict=True))
-    kept = {"timing_cache": reference.root / TIMING_CACHE} if ENGINE == "tensorrt" else {}
-    build_engine(reference.path(ONNX_FILE), folder / name, BuildOptions(precision, **sizes, **calibration, **kept))
+    options: dict[str, Any] = dict(zip(("min_batch", "opt_batch", "max_batch"), batches, strict=True))
+    if ENGINE == "tensorrt":
+        options["timing_cache"] = reference.root / TIMING_CACHE
+    if name == PLAN:
+        options |= {"calib_npy": reference.path(IMAGES), "calib_cache": folder / CACHE}
+    build_engine(reference.path(ONNX_FILE), folder / name, BuildOptions(precision, **options))
 
 
 def _inference_class(reference: Reference, folder: Path) -> None:
@@ -82,8 +78,8 @@ STAGES = (
     Stage((MODEL_FILE,), (), _export),
     Stage((ONNX_FILE,), (MODEL_FILE,), _simplify),
     Stage((IMAGES,), (), _calibration_images),
-    *(Stage((name,), (ONNX_FILE,), partial(_engine, name=name)) for name in _PRECISIONS),
-    Stage((PLAN, CACHE), (ONNX_FILE, IMAGES), _int8),
+    *(Stage((name,), (ONNX_FILE,), partial(_engine, name=name)) for name in _PRECISIONS if name != PLAN),
+    Stage((PLAN, CACHE), (ONNX_FILE, IMAGES), partial(_engine, name=PLAN)),
     Stage(("inference.py",), (), _inference_class),
     *reference_images.STAGES,
     *reference_measurements.STAGES,
@@ -111,7 +107,7 @@ def offered_environment(steps: Collection[str]) -> dict[str, str]:
     """
     if ENGINE != "tensorrt":
         return {}
-    for name in (*_PRECISIONS, PLAN):
+    for name in _PRECISIONS:
         if made_by(name) in steps:
             reference().path(name)
     timings = reference().root / TIMING_CACHE

@@ -1,6 +1,6 @@
 """The trusted evaluation: scores of PyTorch and of engines on the lab's validation images, and what they amount to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -88,19 +88,6 @@ def pytorch_evaluation(reference: Reference) -> Evaluation:
     return _kept(reference, BASELINE)
 
 
-def _pytorch_predictor() -> Callable[[np.ndarray], np.ndarray]:
-    import torch
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = load_model(MODEL).to(device)
-
-    def predict(images: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
-            return model(torch.from_numpy(images).to(device)).cpu().numpy()
-
-    return predict
-
-
 def _scores_file(name: str) -> str:
     return f"scores-{name}.npy"
 
@@ -110,7 +97,13 @@ def _score_engine(reference: Reference, folder: Path, *, name: str) -> None:
 
 
 def _score_pytorch(reference: Reference, folder: Path) -> None:
-    found = scores({BASELINE: _pytorch_predictor()}, _DATA, VALIDATION_IMAGES, _BATCH)
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(MODEL).to(device)
+    with torch.inference_mode():
+        answers = {BASELINE: lambda images: model(torch.from_numpy(images).to(device)).cpu().numpy()}
+        found = scores(answers, _DATA, VALIDATION_IMAGES, _BATCH)
     np.save(folder / _scores_file(BASELINE), found[BASELINE])
 
 

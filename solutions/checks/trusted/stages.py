@@ -4,13 +4,14 @@ A stage's folder is named by its fingerprint: the code that makes it, the option
 Whatever of these changes, the artifact is made again under another name, and an old one is never taken for it.
 """
 
-import ast
 import fcntl
 import hashlib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from modulefinder import ModuleFinder
 from pathlib import Path
 
 from helpers.data.downloads import atomic_folder
@@ -18,7 +19,6 @@ from helpers.engine.backend import ENGINE
 from trtcpu.errors import InputError
 
 _PROJECT = Path(__file__).resolve().parents[3]
-_PACKAGES = ("helpers", "solutions", "trtcpu", "trtlab")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,12 @@ class Reference:
         if name not in self._fingerprints:
             stage = self._stages[name]
             make = getattr(stage.make, "func", stage.make)
-            parts = [self._options, *stage.makes, _code_digest(make.__module__), *map(self._fingerprint, stage.needs)]
+            parts = [
+                self._options,
+                *stage.makes,
+                _code_digest(inspect.getfile(make)),
+                *map(self._fingerprint, stage.needs),
+            ]
             self._fingerprints[name] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return self._fingerprints[name]
 
@@ -96,35 +101,11 @@ class Reference:
 
 
 @cache
-def _code_digest(module: str) -> str:
-    """Return a digest of a module and of all of the project's modules that it imports, at any depth."""
-    seen: dict[str, bytes] = {}
-    waiting = [module, *(_cpu_engine() if ENGINE == "cpu" else ())]
-    while waiting:
-        name = waiting.pop()
-        source = _source(name)
-        if name not in seen and source is not None:
-            seen[name] = source.read_bytes()
-            waiting += _imported(seen[name])
-    return hashlib.sha256(b"\0".join(seen[name] for name in sorted(seen))).hexdigest()
-
-
-def _cpu_engine() -> list[str]:
-    """Return the CPU engine's modules: helpers.engine.backend names their package in a string."""
-    files = sorted((_PROJECT / "trtcpu").rglob("*.py"))
-    return [".".join(file.relative_to(_PROJECT).with_suffix("").parts) for file in files]
-
-
-def _source(name: str) -> Path | None:
-    place = _PROJECT.joinpath(*name.split("."))
-    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
-
-
-def _imported(source: bytes) -> list[str]:
-    names: list[str] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [name for name in names if name.partition(".")[0] in _PACKAGES]
+def _code_digest(file: str) -> str:
+    """Return a digest of a Python file and of all of the project's modules that it imports, at any depth."""
+    finder = ModuleFinder([str(_PROJECT)])
+    finder.run_script(file)
+    files = {found.__file__ for found in finder.modules.values() if found.__file__}
+    if ENGINE == "cpu":  # helpers.engine.backend names its package in a string
+        files |= {str(path) for path in (_PROJECT / "trtcpu").rglob("*.py")}
+    return hashlib.sha256(b"\0".join(Path(path).read_bytes() for path in sorted(files))).hexdigest()

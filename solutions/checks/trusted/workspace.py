@@ -4,7 +4,6 @@ reference's, so that one missed step does not sink the rest.
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection
@@ -22,6 +21,7 @@ from helpers.engine.backend import ENGINE
 from helpers.tools.files import atomic_path, read_json, read_within, write_json
 from helpers.tools.outputs import onnx_outputs, relative_error, shown_error
 from helpers.toys.networks import EDGE
+from solutions.checks.core.record import NO_SANDBOX
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
 from solutions.sandbox import Limits, Room, run
@@ -31,7 +31,6 @@ from trtlab.engines.served import batches_of, inferred, model_outputs
 _BORROWED = ".borrowed.json"
 _TRY_SECONDS = 300
 _MOST_OUTPUT_BYTES = 1 << 20
-_PROJECT = Path(__file__).resolve().parents[3]
 _TRY = """
 import sys, numpy as np
 from helpers.course.artifacts import load_definition
@@ -47,7 +46,7 @@ def prepare(step: str, folder: str | Path, *, given: Collection[str] = (), sandb
     The step's own deliverables are removed first: they must come from the run that follows. An earlier artifact that
     is missing or does not do its work is replaced by the reference, and the line says why. Those `given` by the caller
     stay as they are. What a submission's class does is tried in the `sandbox` of that name; where none is named, the
-    folder is that of our own notebooks, and it is tried beside this process.
+    folder is that of our own notebooks, and it is tried without one.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -142,18 +141,10 @@ def _inference_fault(path: Path, ours: Reference, sandbox: str) -> str | None:
 
 def _tried(command: list[str], scratch: Path, engine: Path, sandbox: str) -> str:
     """Run a command that may read an engine and write the scratch; return why it did not do its work, or nothing."""
-    if sandbox:
-        room = Room(scratch, reads=(engine,), gpu=ENGINE == "tensorrt")
-        done = run(command, room, Limits(seconds=_TRY_SECONDS), kind=sandbox)
-        ended, code, errors = done.ended_by, done.returncode, done.stderr.decode(errors="replace")
-    else:
-        try:
-            own = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=_TRY_SECONDS)
-        except subprocess.TimeoutExpired:
-            return f"still running after {_TRY_SECONDS} s"
-        ended, code, errors = "", own.returncode, own.stderr
-    said = errors.strip().splitlines() or ["it crashed without a message"]
-    return f"not working ({(ended or said[-1])[:160]})" if ended or code else ""
+    room = Room(scratch, reads=(engine,), gpu=ENGINE == "tensorrt")
+    done = run(command, room, Limits(seconds=_TRY_SECONDS), kind=sandbox or NO_SANDBOX)
+    said = done.stderr.decode(errors="replace").strip().splitlines() or ["it crashed without a message"]
+    return f"not working ({(done.ended_by or said[-1])[:160]})" if done.ended_by or done.returncode else ""
 
 
 def _json_fault(path: Path, ours: Reference) -> str | None:

@@ -5,9 +5,10 @@ Reading order: probes.py calls the student's functions, models.py judges an ONNX
 
 import numpy as np
 
-from helpers.checks.missed import SLIPS, Missed
+from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.points.files import needed
+from helpers.checks.points.pure import agree, outputs_near
 from helpers.checks.points.s01_export import models
 from helpers.checks.points.s01_export.classifier import probe_classifier
 from helpers.checks.points.s01_export.probes import EARLIER, EXPORTED, SIMPLIFIED, Files, export_model, simplify_model
@@ -40,6 +41,8 @@ DELIVERABLES = Task("export_files", check="check_export_files")
 TASKS = (EXPORTER, SIMPLIFIER, DELIVERABLES)
 
 _BATCHES = (1, 3, 8)
+_TOLERANCE = 5e-5
+"""Most of a relative error that float32 and another order of additions explain; right exports measured up to 2e-6."""
 
 
 def _images(case: Case, purpose: str, batch: int) -> np.ndarray:
@@ -59,15 +62,19 @@ def _exported(case: Case, training: bool = False) -> tuple[Files, OnnxFacts]:
 def _like_pytorch(case: Case, files: Files, batch: int, training: bool = False) -> str:
     images = _images(case, "export.images", batch)
     expected = models.torch_outputs(probe_classifier(case.number(f"export.{training}")), images)
-    return models.agreement(models.run_model(files, EXPORTED, images), expected, "PyTorch's evaluation mode")
+    return _near(models.run_model(files, EXPORTED, images), expected, "PyTorch's evaluation mode")
+
+
+def _near(outputs: np.ndarray, expected: np.ndarray, of_what: str) -> str:
+    advice = "compare the two yourself on the same random images; training mode gives other outputs"
+    return outputs_near(outputs, expected, _TOLERANCE, f"{of_what} outputs", advice)
 
 
 @EXPORTER.point("export.file", 0.5, "One self-contained ONNX file")
 def file(case: Case) -> str:
     files, facts = _exported(case)
-    said = models.one_file(files, EXPORTED, facts)
-    models.checked(files, EXPORTED)
-    return f"{said}, {facts['nodes']} nodes, accepted by ONNX's checker"
+    models.checked(files[EXPORTED])
+    return f"{len(files[EXPORTED]):,} bytes, {facts['nodes']} nodes, accepted by ONNX's checker"
 
 
 @EXPORTER.point("export.names", 0.25, "Input `input` and output `output`, float32")
@@ -91,17 +98,15 @@ def inference(case: Case) -> str:
     if dropouts := nodes_of(files[EXPORTED], "Dropout"):  # ONNX Runtime leaves some out, so outputs may not show them
         advice = "put the model into evaluation mode before you export it"
         raise Missed("no dropout in a file for inference", ", ".join(dropouts)[:100] or "one", advice)
-    declared = [value["shape"][0] for value in facts["inputs"].values() if value["shape"]]
-    fixed = declared and isinstance(declared[0], int) and declared[0] > 0  # which another point asks
-    return _like_pytorch(case, files, declared[0] if fixed else 2, training=True)
+    first = [size for value in facts["inputs"].values() for size in value["shape"][:1]]
+    fixed = [size for size in first if isinstance(size, int) and size > 0]  # which another point asks
+    return _like_pytorch(case, files, (fixed or [2])[0], training=True)
 
 
 @EXPORTER.point("export.opset", 0.25, "The opset is 18, or the one asked for")
 def opset(case: Case) -> str:
-    found = _exported(case)[1]["opset"], _exported(case, training=True)[1]["opset"]
-    if found != (OPSET, OTHER_OPSET):
-        expected = f"opset {OPSET} by default, {OTHER_OPSET} where opset={OTHER_OPSET} is passed"
-        raise Missed(expected, f"opset {found[0]} and {found[1]}", "hand your function's opset on to the exporter")
+    found, advice = [_exported(case, other)[1]["opset"] for other in (False, True)], "hand your function's opset on"
+    agree(found, [OPSET, OTHER_OPSET], f"{EXPORT} by default and with opset={OTHER_OPSET}", advice)
     return f"opset {OPSET} by default, {OTHER_OPSET} where asked"
 
 
@@ -128,13 +133,13 @@ def _simplified(case: Case) -> tuple[Files, OnnxFacts]:
 def _like_source(case: Case, files: Files, source: bytes, batch: int) -> str:
     images = _images(case, "simplify.images", batch)
     expected = models.run_model({EXPORTED: source}, EXPORTED, images)
-    return models.agreement(models.run_model(files, SIMPLIFIED, images), expected, "src's")
+    return _near(models.run_model(files, SIMPLIFIED, images), expected, "src's")
 
 
 @SIMPLIFIER.point("simplify.same", 0.5, "Same names, same symbolic batch, same outputs")
 def same(case: Case) -> str:
     files, facts = _simplified(case)
-    models.well_formed(files, SIMPLIFIED, facts)
+    models.well_formed(files[SIMPLIFIED], facts)
     return "; ".join(_like_source(case, files, _source(case)[0], batch) for batch in _BATCHES)
 
 
@@ -165,14 +170,11 @@ def _refused_or_right(case: Case, what: str, source: bytes, result: bytes) -> No
     """
     answer = case.call(simplify_model, onnx=source, instead=result, refusable=True).require(SIMPLIFY)
     raised, advice = answer["raised"], "compare the outputs on random images, and raise before you write to dst"
-    if raised and raised.partition(":")[0] in SLIPS:
-        raise Missed("an exception that you raise", raised, advice)
-    if raised and answer["files"].get(SIMPLIFIED, EARLIER) != EARLIER:
-        raise Missed("no new file at dst after a failed validation", f"a file, and {raised}", advice)
     if raised and what == ROUNDED:
         raise Missed(f"a result with {what} to be written", raised, "1e-4 of the outputs' size is more than rounding")
+    if raised and answer["files"].get(SIMPLIFIED, EARLIER) != EARLIER:
+        raise Missed("no new file at dst after a failed validation", f"a file, and {raised}", advice)
     if not raised:
-        models.facts_of_file(answer["files"], SIMPLIFIED, SIMPLIFY)
         try:
             _like_source(case, answer["files"], source, 3)
         except Missed as missed:
@@ -181,10 +183,10 @@ def _refused_or_right(case: Case, what: str, source: bytes, result: bytes) -> No
 
 def _artifact(case: Case, name: str, function: str) -> str:
     files = {name: needed(case, name, f"run the cell that calls {function}")}
-    models.well_formed(files, name, models.facts_of_file(files, name, function))
+    models.well_formed(files[name], models.facts_of_file(files, name, function))
     images = _images(case, "export.deliverables", 2)
     expected = models.torch_outputs(load_model(MODEL), images)
-    return f"{name}: {models.agreement(models.run_model(files, name, images), expected, 'PyTorch')}"
+    return f"{name}: {_near(models.run_model(files, name, images), expected, 'PyTorch')}"
 
 
 @DELIVERABLES.point("export.deliverables", 0.5, "Both files compute what the lab's model computes")

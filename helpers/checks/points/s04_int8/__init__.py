@@ -12,7 +12,6 @@ PROMISES = (
     f"in batches of {engine.BATCH}",
     f"at most {calibration.MOST_ERROR * 100:.0f} % off",
     f"at least {calibration.LEAST_AGREEMENT * 100:.0f} % of the images",
-    f"half of them must be within {calibration.FAR * 100:.0f} %",
 )
 """What the notebook's text says in figures."""
 

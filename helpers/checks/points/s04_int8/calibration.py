@@ -1,7 +1,6 @@
 """The run on the lab's model: the engine and cache that it left, and the images that the notebook's `loader` gives."""
 
 from itertools import islice
-from typing import TypedDict
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
 from helpers.checks.points.files import needed
+from helpers.checks.points.pure import agree
 from helpers.checks.points.s04_int8 import engine
 from helpers.checks.points.s04_int8.dataset import FUNCTION as DATASET
 from helpers.checks.points.task import Task
@@ -27,10 +27,6 @@ MOST_ERROR = 0.12
 
 LEAST_AGREEMENT = 0.95
 """Share of the images whose first class is the FP32 model's: right calibrations reach 99 to 100 %."""
-
-FAR = 0.12
-"""Median difference of the model's scales from the reference's: 64 other images of the split change them by 1.6 to
-3.1 %, the first 8 alone by 4 to 8 %, one image by 19 %."""
 
 SAME_IMAGE = 0.3
 """Largest difference of two fingerprints of one image, in deviations: a shift by one pixel, either way of rounding,
@@ -60,19 +56,12 @@ def print_of(image: np.ndarray) -> np.ndarray:
     return cells.mean(axis=(2, 4)).reshape(-1)
 
 
-class LoaderFacts(TypedDict):
-    """What `loader_facts` answers."""
-
-    batch_size: str
-    prints: np.ndarray
-
-
 @probe
-def loader_facts(notebook: Notebook) -> LoaderFacts:
+def loader_prints(notebook: Notebook) -> tuple[str, np.ndarray]:
     """Return the batch size of the notebook's `loader`, and the fingerprints [N, 192] of the images that it gives."""
     loader = notebook.value("loader")
     images = islice((image for batch in loader or () for image in np.asarray(batch)), _MOST_IMAGES)
-    return {"batch_size": f"{getattr(loader, 'batch_size', None)}", "prints": np.array([*map(print_of, images)])}
+    return f"{getattr(loader, 'batch_size', None)}", np.array([*map(print_of, images)])
 
 
 @probe
@@ -97,15 +86,11 @@ def cache_of(case: Case) -> dict[str, float]:
     return scales
 
 
-def is_int8(plan: bytes, model: bytes) -> str:
-    """Return evidence that a plan is an INT8 engine of `model` (ONNX) for the profile's batches."""
-    builders.profile_is(plan, engine.BATCHES)
-    return builders.small_enough(plan, model, builders.INT8_SIZE)
-
-
 @RUN.point("int8.artifact", 0.5, f"{PLAN} is an INT8 engine for batches 1 to 32")
 def artifact(case: Case) -> str:
-    return is_int8(plan_of(case), needed(case, ONNX_FILE, "run step 1"))
+    plan = plan_of(case)
+    builders.profile_is(plan, engine.BATCHES)
+    return builders.small_enough(plan, needed(case, ONNX_FILE, "run step 1"), builders.INT8_SIZE)
 
 
 @RUN.point("int8.scales", 0.5, "Its scales are those of normalised calibration images")
@@ -122,28 +107,13 @@ _LOADER = "the images that the loader gives: the student's process says what the
 
 @RUN.point("int8.images", 0.5, "It was calibrated on calibration images", reported=_LOADER)
 def images(case: Case) -> str:
-    return of_the_split(case, case.call(split_prints).require(DATASET))
-
-
-def of_the_split(case: Case, split: np.ndarray) -> str:
-    """Return evidence that the loader gives enough different images, in batches of 8, all of the calibration split.
-
-    `split` are the fingerprints [N, 192] of the split's images.
-    """
-    facts = case.call(loader_facts).require("loader")
-    prints, size = facts["prints"], facts["batch_size"]
-    if not prints.size:
-        raise Missed("images in the notebook's `loader`", "none", "call the DataLoader of the calibration run `loader`")
-    if size != str(engine.BATCH):
-        advice = f"make the loader with batch_size={engine.BATCH}: TensorRT reads the profile's middle shape"
-        raise Missed(f"a `loader` in batches of {engine.BATCH}", f"batches of {size}", advice)
-    far = np.array([np.abs(split - image).max(axis=1) for image in prints])
-    if elsewhere := np.sum(~(far.min(axis=1) <= SAME_IMAGE)):
-        found = f"{elsewhere} of {len(prints)} images from elsewhere, or preprocessed otherwise"
-        advice = 'use load_dataset("digits").split("calibration")'
-        raise Missed("images of the calibration split, preprocessed", found, advice)
-    different = len(set(far.argmin(axis=1).tolist()))
-    if different < CALIBRATION_IMAGES:
-        found = f"{different} different ones of {len(prints)}"
-        raise Missed(f"{CALIBRATION_IMAGES} calibration images", found, "use CALIBRATION_IMAGES of them")
+    split = case.call(split_prints).require(DATASET)
+    size, prints = case.call(loader_prints).require("loader")
+    far = [np.abs(split - image).max(axis=1) for image in prints]
+    different = len({int(row.argmin()) for row in far})
+    elsewhere = sum(not row.min() <= SAME_IMAGE for row in far)
+    found = {"batch size": size, "different images": min(different, CALIBRATION_IMAGES), "from elsewhere": elsewhere}
+    right = {"batch size": str(engine.BATCH), "different images": CALIBRATION_IMAGES, "from elsewhere": 0}
+    advice = 'load CALIBRATION_IMAGES of load_dataset("digits").split("calibration"), preprocessed, in batches of 8'
+    agree(found, right, f"the notebook's `loader` of {len(far)} images", advice)
     return f"{different} images, all of the calibration split, in batches of {size}"

@@ -1,25 +1,25 @@
 """Int8EntropyCalibrator(loader, cache_file): what TensorRT sees of it.
 
-A probe plays TensorRT's part. An exception in one call does not hide what the others do: TensorRT prints it and goes on
-too. An exception in get_batch ends the images, an address that cannot be read is noted as such.
+A probe plays TensorRT's part: it asks for batches, and reads what lies at their addresses. An exception in get_batch
+ends the images, as it does in a build, and costs no other point than those that ask for what is missing then.
 """
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, get_type_hints
-from unittest import mock
 
 import numpy as np
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
+from helpers.checks.points.pure import OneOf, agree
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.builds import Recorded, as_bytes
+from helpers.checks.probes.cuda_calls import watched
 from helpers.checks.probes.frames import where
 from helpers.checks.probes.student import one_each
 from helpers.engine.backend import cuda
@@ -29,12 +29,10 @@ from helpers.toys.networks import EDGE
 FUNCTION = "Int8EntropyCalibrator"
 SHAPE = (3, EDGE, EDGE)
 _SPARE_BATCHES = 4  # that are asked for where no end comes
-_BUSY_BYTES, _BUSY_TIMES = 32 << 20, 8  # what a stream has to do before an asynchronous copy: some milliseconds
 
 # six whole batches of the first loader, and a seventh one that is less than half full; two whole ones of the other
 _BATCH, _IMAGES, _EVEN = 5, 32, 10
 _WHOLE = _IMAGES // _BATCH
-_LIMIT_S = 60.0  # the probe takes a second or two; what runs longer waits for something that does not come
 _PLAYED = "what its methods read and write: the student's process is told the bytes, and tells them"
 
 CALIBRATOR = Task("calibrator", check="check_calibrator", takes=(FUNCTION,))
@@ -62,94 +60,35 @@ def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
 class Notes:
     """What came of a build: the engine `returned` and in the `file`, what TensorRT was asked for in `builds`.
 
-    `given` counts the calibrator's batches, `endless` tells that there would be more; `used` is the cache whose scales
-    the engine got: the one that TensorRT wrote, else the one that it read.
+    `given` counts the calibrator's batches; `used` is the cache whose scales the engine got: the one that TensorRT
+    wrote, else the one that lies there.
     """
 
     returned: bytes | None = None
     file: bytes | None = None
     builds: list[Recorded] = field(default_factory=list)
     given: int = 0
-    endless: bool = False
     used: bytes | None = None
 
 
 Noted = TypedDict("Noted", get_type_hints(Notes))
 
 
-def watched(notebook: Notebook, images: np.ndarray, batch: int, cache_file: Path, notes: Notes) -> Any:
+def noting(notebook: Notebook, images: np.ndarray, batch: int, cache_file: Path, notes: Notes) -> Any:
     """Return the student's calibrator over a loader of `images`, its calls noted; it ends after a few batches more."""
     make, loader = notebook[FUNCTION], loader_of(images, batch)
 
     def get_batch(self: Any, *args: Any) -> Any:
-        notes.endless = notes.given >= len(loader) + _SPARE_BATCHES
-        given = None if notes.endless else make.get_batch(self, *args)
+        given = make.get_batch(self, *args) if notes.given < len(loader) + _SPARE_BATCHES else None
         notes.given += not is_end(given)
         return given
-
-    def read_calibration_cache(self: Any) -> Any:
-        found = make.read_calibration_cache(self)
-        notes.used = as_bytes(found)
-        return found
 
     def write_calibration_cache(self: Any, cache: Any) -> Any:
         notes.used = as_bytes(cache)
         return make.write_calibration_cache(self, cache)
 
-    methods = {method.__name__: method for method in (get_batch, read_calibration_cache, write_calibration_cache)}
+    methods = {"get_batch": get_batch, "write_calibration_cache": write_calibration_cache}
     return type(make.__name__, (make,), methods)(loader, cache_file)
-
-
-@dataclass
-class CalibrationRun:
-    """What a calibrator did in one build.
-
-    `batch_size` is what it said; `cache` what it gave to read; `batches` each one as TensorRT would read it, float32
-    [the loader's batch size, 3, H, W], None where that cannot be read; `ended` whether it said that there are no more;
-    `faults` the first exception of each method; `file` the cache file after it, `named` whether cache_file is its path.
-    """
-
-    batch_size: int | None = None
-    cache: bytes | None = None
-    batches: list[np.ndarray | None] = field(default_factory=list)
-    ended: bool = False
-    faults: dict[str, str] = field(default_factory=dict)
-    file: bytes | None = None
-    named: bool = False
-
-
-Run = TypedDict("Run", get_type_hints(CalibrationRun))
-
-
-def play_tensorrt(
-    calibrator: Any, path: Path, batch: int, most: int, cache: bytes, meanwhile: Callable[[], object] = lambda: None
-) -> Run:
-    """Call a calibrator as a build does that can use no cache: it asks for one, then for batches, then hands one over.
-
-    Args:
-        path: of its cache file.
-        batch: images in a batch of its loader.
-        most: the batches of the loader; a few more are asked for, then the run stops with `ended` False.
-        cache: the bytes that are handed over at the end; they are gone when the call has ended.
-        meanwhile: called after each get_batch, before its address is read.
-    """
-    run = CalibrationRun()
-    with _noted(run, "get_batch_size"):
-        run.batch_size = int(calibrator.get_batch_size())
-    with _noted(run, "read_calibration_cache"):
-        run.cache = as_bytes(calibrator.read_calibration_cache())
-    with _late_copies() as copies, _noted(run, "get_batch"):
-        while len(run.batches) < most + _SPARE_BATCHES and not run.ended:
-            given = calibrator.get_batch(["input"])
-            run.ended = is_end(given)
-            if not run.ended:
-                run.batches.append(None)
-                with _noted(run, "address"):
-                    run.batches[-1] = _read(given, batch, copies, meanwhile)
-    with _noted(run, "write_calibration_cache"), memoryview(cache) as lent:
-        calibrator.write_calibration_cache(lent)
-    run.file, run.named = file_bytes(path), Path(getattr(calibrator, "cache_file", "")) == path
-    return asdict(run)
 
 
 def is_end(given: Any) -> bool:
@@ -157,68 +96,83 @@ def is_end(given: Any) -> bool:
     return given is None or (isinstance(given, (list, tuple)) and not given)
 
 
+def file_bytes(path: Path) -> bytes | None:
+    """Return a file's content, None where there is no file."""
+    return path.read_bytes() if path.is_file() else None
+
+
+class Run(TypedDict):
+    """What a calibrator gave in one build.
+
+    `size` is get_batch_size(); `batches` each one as TensorRT would read it, float32 [the loader's size, 3, 224, 224],
+    zeros where it cannot; `ended` whether it said that there are no more; `raised` the first exception.
+    """
+
+    size: int
+    batches: list[np.ndarray]
+    ended: bool
+    raised: str
+
+
+def all_batches(calibrator: Any, batch: int, most: int) -> Run:
+    """Ask a calibrator for its batches, as a build does: at most `most`, each of so many images."""
+    run: Run = {"size": int(calibrator.get_batch_size()), "batches": [], "ended": False, "raised": ""}
+    with watched() as watch, _noted(run):
+        while len(run["batches"]) < most and not run["ended"]:
+            given = calibrator.get_batch(["input"])
+            run["ended"] = is_end(given)
+            if not run["ended"]:
+                run["batches"].append(np.zeros((batch, *SHAPE), np.float32))
+                with _noted(run):
+                    _read(given, run["batches"][-1], copying=bool(watch.under_way))
+    return run
+
+
 @contextlib.contextmanager
-def _noted(run: CalibrationRun, method: str) -> Iterator[None]:
-    """Keep the first exception of `method` as its fault, with the line; NotImplementedError passes."""
+def _noted(run: Run) -> Iterator[None]:
+    """Keep the first exception, with the line; NotImplementedError passes."""
     try:
         yield
     except NotImplementedError:
         raise
     except Exception as error:
         line = where(error, most=1)
-        run.faults.setdefault(method, f"{method}: {type(error).__name__}: {error}{line and f' ({line})'}")
+        run["raised"] = run["raised"] or f"{type(error).__name__}: {error}{line and f' ({line})'}"
 
 
-@contextlib.contextmanager
-def _late_copies() -> Iterator[list[Any]]:
-    """Let a stream be busy before each asynchronous copy to the device; give a list of events, one after each."""
-    copy, copies, scratch = cuda.memcpy_htod_async, [], cuda.mem_alloc(_BUSY_BYTES)
-
-    def late(dest: Any, src: Any, stream: Any = None) -> None:
-        for _ in range(_BUSY_TIMES):
-            cuda.memset_d8_async(scratch, 0, _BUSY_BYTES, stream)
-        copy(dest, src, stream)
-        copies.append(cuda.Event().record(stream))
-
-    with mock.patch.object(cuda, "memcpy_htod_async", late):
-        yield copies
-
-
-def _read(given: Any, batch: int, copies: list[Any], meanwhile: Callable[[], object]) -> np.ndarray:
-    if not all(event.query() for event in copies):
+def _read(given: Any, host: np.ndarray, copying: bool) -> None:
+    if copying:
         raise RuntimeError("an asynchronous copy was still running when get_batch returned; wait for its stream")
-    if not isinstance(given, (list, tuple)) or len(given) != 1:
-        raise TypeError(f"get_batch returned a {type(given).__name__}, where TensorRT takes a list of one address")
-    meanwhile()
-    host = np.empty((batch, 3, EDGE, EDGE), np.float32)
-    cuda.memcpy_dtoh(host, int(given[0]))
-    return host
-
-
-def file_bytes(path: Path) -> bytes | None:
-    """Return a file's content, None where there is no file."""
-    return path.read_bytes() if path.is_file() else None
+    (address,) = given
+    cuda.memcpy_dtoh(host, int(address))
 
 
 @probe
-def calibrator_runs(notebook: Notebook, *, seed: int, caches: list[bytes]) -> list[Run]:
-    """Drive Int8EntropyCalibrator over random images, as TensorRT does in builds, and hand over the `caches`.
-
-    The first run starts without a file; the second one is of the same calibrator, with the last of `caches` in the
-    file; the third has a loader without a short batch; in the fourth another calibrator is asked for batches meanwhile.
-    """
-    make, images = notebook[FUNCTION], random_images(seed, _IMAGES)
+def calibrator_runs(notebook: Notebook, *, seed: int) -> list[Run]:
+    """Ask a calibrator over random images for its batches, twice, and then one whose loader has no short batch."""
+    images, most = random_images(seed, _IMAGES), _WHOLE + 1 + _SPARE_BATCHES
     with tempfile.TemporaryDirectory() as folder:
-        path, even, own, beside = (Path(folder) / f"{name}.cache" for name in ("calibration", "even", "own", "beside"))
-        calibrator = make(loader_of(images, _BATCH), str(path))
-        runs = [play_tensorrt(calibrator, path, _BATCH, _WHOLE + 1, caches[0])]
-        path.write_bytes(caches[-1])
-        runs.append(play_tensorrt(calibrator, path, _BATCH, _WHOLE + 1, caches[1]))
-        calibrator = make(loader_of(images[:_EVEN], _BATCH), str(even))
-        runs.append(play_tensorrt(calibrator, even, _BATCH, _EVEN // _BATCH, caches[2]))
-        calibrator, other = make(loader_of(images, _BATCH), str(own)), make(loader_of(-images, _BATCH), str(beside))
-        meanwhile = partial(other.get_batch, ["input"])
-        return [*runs, play_tensorrt(calibrator, own, _BATCH, _WHOLE + 1, caches[3], meanwhile)]
+        loaders = (loader_of(images[:number], _BATCH) for number in (_IMAGES, _EVEN))
+        short, even = (notebook[FUNCTION](loader, str(Path(folder) / "own.cache")) for loader in loaders)
+        return [all_batches(calibrator, _BATCH, most) for calibrator in (short, short, even)]
+
+
+@probe
+def cache_calls(notebook: Notebook, *, caches: list[bytes], reading: bool) -> list[bytes | None]:
+    """Return what is in cache_file after a calibrator is given each cache; or what it reads before and after them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "own.cache"
+        calibrator = notebook[FUNCTION](loader_of(random_images(0, 1), 1), str(path))
+        found = [as_bytes(calibrator.read_calibration_cache())] if reading else []
+        for cache in caches:
+            if reading:
+                path.write_bytes(cache)
+                found.append(as_bytes(calibrator.read_calibration_cache()))
+            else:
+                with memoryview(cache) as lent:
+                    calibrator.write_calibration_cache(lent)
+                found.append(file_bytes(Path(calibrator.cache_file)))
+    return found
 
 
 @probe
@@ -229,7 +183,7 @@ def calibrate(
     notes = Notes()
     with tempfile.TemporaryDirectory() as folder:
         images = random_images(seed, number)
-        calibrate_with(watched(notebook, images, batches[1], Path(folder) / "cache", notes), onnx, tuple(batches))
+        calibrate_with(noting(notebook, images, batches[1], Path(folder) / "cache", notes), onnx, tuple(batches))
     return notes.used
 
 
@@ -238,126 +192,73 @@ def _given_images(case: Case) -> np.ndarray:
 
 
 def _caches(case: Case) -> list[bytes]:
-    """Return bytes that reading or writing a text would change; the last are the most."""
-    random = case.random("calibrator.cache")
-    return [random.bytes(size) + b"\xff\r" for size in (250, 180, 100, 340)]
+    """Return bytes that reading or writing a text would change, the second ones fewer."""
+    return [case.random("calibrator.cache").bytes(size) + b"\xff\r" for size in (250, 180)]
 
 
 def _runs(case: Case) -> list[Run]:
-    seed, caches = case.number("calibrator.images"), _caches(case)
-    reply = case.call(calibrator_runs, seed=seed, caches=caches, limit_s=_LIMIT_S)
-    return one_each(reply.require(FUNCTION), caches, "builds")
-
-
-def _batches(run: Run) -> list[np.ndarray | None]:
-    """Return a run's batches; raise Missed where it has none."""
-    if not run["batches"]:
-        found = run["faults"].get("get_batch", "None at the first call of get_batch")
-        raise Missed("a batch at the first call of get_batch", found, "look at that line; the loader gives the batches")
-    return run["batches"]
+    found = case.call(calibrator_runs, seed=case.number("calibrator.images")).require(FUNCTION)
+    return one_each(found, range(3), "runs")
 
 
 @CALIBRATOR.point("calibrator.batches", 1.5, "The batches reach the device unchanged")
 def batches(case: Case) -> str:
-    first, _, _, beside = _runs(case)
-    _batches(first)
-    if first["batch_size"] != _BATCH:
-        found = first["faults"].get("get_batch_size", f"{first['batch_size']}")
-        raise Missed(f"get_batch_size() to return the loader's batch size, {_BATCH}", found, "look at get_batch_size")
-    _compare(case, first, "copy a contiguous float32 array to memory that the calibrator keeps")
-    _compare(case, beside, "another calibrator was asked for a batch meanwhile: keep buffer and iterator in self")
-    return f"{_WHOLE} batches of float32 {[_BATCH, *SHAPE]}, bit for bit, beside another calibrator too"
-
-
-def _compare(case: Case, run: Run, advice: str) -> None:
-    images, given = _given_images(case), run["batches"]
-    for index in range(_WHOLE):
-        expected = images[index * _BATCH : (index + 1) * _BATCH]
-        if index >= len(given) or not np.array_equal(given[index], expected):
-            what = f"batch {index + 1} of {_WHOLE} at the address, float32 {[_BATCH, *SHAPE]} in C order"
-            raise Missed(what, _difference(run, given[index : index + 1], expected, images), advice)
-
-
-def _difference(run: Run, given: list[np.ndarray | None], expected: np.ndarray, images: np.ndarray) -> str:
-    """Return what lies at the address in the place of `expected`: known mistakes each leave a trace of their own."""
-    if not given or given[0] is None:
-        return run["faults"].get("address" if given else "get_batch", "no batch")
-    traces = {
-        "the batch with its channels last": expected.transpose(0, 2, 3, 1).tobytes(),
-        "the batch in float64": expected.astype(np.float64).tobytes()[: expected.nbytes],
-    }
-    other = all(any(np.array_equal(row, image) for image in images) for row in given[0])
-    said = "other images" if other else f"{np.mean(given[0] != expected):.0%} of the values differ"
-    return next((what for what, trace in traces.items() if given[0].tobytes() == trace), said)
+    run = _runs(case)[0]
+    agree(run["size"], _BATCH, "get_batch_size()", "it is the loader's batch size")
+    right = map(np.array_equal, run["batches"], np.split(_given_images(case)[: _WHOLE * _BATCH], _WHOLE))
+    if (number := sum(right)) < _WHOLE:
+        what = f"{_WHOLE} batches as the loader gives them, float32 {[_BATCH, *SHAPE]} at the address in the list"
+        advice = "copy a contiguous float32 array, channels first, to memory that the calibrator keeps"
+        raise Missed(what, run["raised"] or f"{number} such among {len(run['batches'])} batches", advice)
+    return f"{_WHOLE} batches of float32 {[_BATCH, *SHAPE]}, bit for bit"
 
 
 @CALIBRATOR.point("calibrator.last_batch", 0.75, "A short last batch is left out or filled up with its own images")
 def last_batch(case: Case) -> str:
-    run, images = _runs(case)[0], _given_images(case)
-    given, short = _batches(run), images[_WHOLE * _BATCH :]
-    if len(given) < _WHOLE or (len(given) == _WHOLE and not run["ended"]):
-        found = run["faults"].get("get_batch", f"{len(given)} batches")
-        raise Missed(f"{_WHOLE} whole batches, then the short one left out or filled up", found, "look at get_batch")
-    if len(given) == _WHOLE:
-        return f"the last {len(short)} images are left out"
-    rows = [] if given[_WHOLE] is None else np.atleast_1d(given[_WHOLE])
-    own = [next((index for index, image in enumerate(short) if np.array_equal(row, image)), None) for row in rows]
-    if None in own or len(set(own)) < len(short):
-        raise Missed(
-            f"only the last {len(short)} images in the last batch, repeated to fill it, or no such batch",
-            f"{own.count(None)} of {_BATCH} places hold something else, such as images of an earlier batch",
-            "TensorRT always reads a whole batch from the address: leave a short one out or fill it up",
-        )
-    return f"the last {len(short)} images are repeated to fill {len(rows)} places"
+    run, images = _runs(case)[0], _given_images(case)[_WHOLE * _BATCH :]
+    number, rows = len(run["batches"]), [row for batch in run["batches"][_WHOLE : _WHOLE + 1] for row in batch]
+    strange = sum(not any(np.array_equal(row, image) for image in images) for row in rows)
+    if strange or number < _WHOLE or not (rows or run["ended"]):
+        found = f"{strange} of {_BATCH} places hold something else" if rows else run["raised"] or f"{number} batches"
+        what = f"{_WHOLE} whole batches, and the last {len(images)} images left out or repeated to fill one more"
+        raise Missed(what, found, "TensorRT always reads a whole batch: leave a short one out or fill it up")
+    return f"the last {len(images)} images are {'repeated' if rows else 'left out'}"
 
 
 @CALIBRATOR.point("calibrator.end", 0.75, "After the last batch comes None")
 def end(case: Case) -> str:
-    for run, images in zip(_runs(case)[:3:2], (_IMAGES, _EVEN), strict=True):
-        counts = sorted({images // _BATCH, -(-images // _BATCH)})
-        given = len(_batches(run))
-        if not run["ended"] or given not in counts:
-            found = run["faults"].get("get_batch", f"{given} batches" + " and still no end" * (not run["ended"]))
-            what = (
-                f"{' or '.join(map(str, counts))} batches of {_BATCH}, then None, where the loader has {images} images"
-            )
-            raise Missed(what, found, "give every whole batch; return None where the loader has no more")
+    for run, images in zip(_runs(case)[::2], (_IMAGES, _EVEN), strict=True):
+        found = {"batches": len(run["batches"]), "then None": run["ended"] or run["raised"] or "still no end"}
+        right = {"batches": OneOf(tuple({images // _BATCH, -(-images // _BATCH)})), "then None": True}
+        advice = "give every whole batch; return None where the loader has no more"
+        agree(found, right, f"a loader of {images} images in batches of {_BATCH}", advice)
     return f"None after the last batch of {_IMAGES} and of {_EVEN} images"
 
 
 @CALIBRATOR.point("calibrator.again", 0.5, "The same calibrator serves another build")
 def again(case: Case) -> str:
-    first, run = _batches(_runs(case)[0]), _runs(case)[1]
-    given = run["batches"]
-    if len(given) != len(first) or not all(map(np.array_equal, given, first)) or not run["ended"]:
-        found = f"{len(given)} batches" + (", other ones" if len(given) == len(first) else f", {len(first)} before")
+    first, second, _ = _runs(case)
+    if not (first["batches"] and second["ended"] and np.array_equal(first["batches"], second["batches"])):
+        found = second["raised"] or f"{len(second['batches'])} batches, {len(first['batches'])} before"
         advice = "after the last batch begin again, in get_batch itself: an iterator that is used up stays empty"
-        raise Missed("the same batches for a second build", run["faults"].get("get_batch", found), advice)
-    return f"{len(first)} batches again"
+        raise Missed("the same batches, then None, for a second build", found, advice)
+    return f"{len(first['batches'])} batches again"
+
+
+def _cache_calls(case: Case, reading: bool, advice: str) -> str:
+    right, what = _caches(case), "cache_file after each of two calls of write_calibration_cache"
+    found = case.call(cache_calls, caches=right, reading=reading).require(FUNCTION)
+    if reading:
+        right, what = [None, *right], "read_calibration_cache without a file, then with two, one after the other"
+    agree(found, right, what, advice)
+    return f"{what}: byte for byte"
 
 
 @CALIBRATOR.point("calibrator.cache_written", 0.25, "The cache on disk is what TensorRT gave", reported=_PLAYED)
 def cache_written(case: Case) -> str:
-    caches, places = _caches(case), ("where no file was", "with an older cache in its place")
-    for run, right, place in zip(_runs(case), caches, places, strict=False):
-        if run["file"] != right:
-            found = "no file" if run["file"] is None else f"{len(run['file'])} bytes: {run['file'][:40]!r} …"
-            found = run["faults"].get("write_calibration_cache", found)
-            advice = "write the bytes in binary mode, in the place of what is there"
-            raise Missed(f"the {len(right)} bytes that were handed over, {place}", found, advice)
-        if not run["named"]:
-            advice = "keep the path in self.cache_file"
-            raise Missed("calibrator.cache_file to be the file's path", "something else", advice)
-    return f"{len(caches[0])} bytes, then {len(caches[1])} in their place"
+    return _cache_calls(case, False, "write the bytes in binary mode, in the place of what is there")
 
 
 @CALIBRATOR.point("calibrator.cache_read", 0.25, "A cache that is there is read, bytes for bytes", reported=_PLAYED)
 def cache_read(case: Case) -> str:
-    rights = (None, _caches(case)[-1])
-    for run, right, when in zip(_runs(case), rights, ("where there is no file", "with a file in place"), strict=False):
-        found, fault = run["cache"], run["faults"].get("read_calibration_cache")
-        if found != right or fault:
-            what = "None" if right is None else f"the {len(right)} bytes of cache_file"
-            said = fault or ("None" if found is None else f"{len(found)} other bytes")
-            raise Missed(f"{what} from read_calibration_cache {when}", said, "look at the file at each call")
-    return "read at each call; None without a file"
+    return _cache_calls(case, True, "look at the file at each call")

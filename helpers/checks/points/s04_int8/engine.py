@@ -1,6 +1,5 @@
 """build_engine_int8(onnx_path, engine_path, calibrator): an INT8 engine, never with the scales of another model."""
 
-import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from helpers.checks.points import builders
 from helpers.checks.points.builder import Builder
 from helpers.checks.points.case import Case
 from helpers.checks.points.s04_int8.calibrator import FUNCTION as CALIBRATOR
-from helpers.checks.points.s04_int8.calibrator import Noted, Notes, file_bytes, random_images, watched
+from helpers.checks.points.s04_int8.calibrator import Noted, Notes, file_bytes, noting, random_images
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.builds import as_bytes, recorded_builds
@@ -23,7 +22,6 @@ from helpers.toys.networks import shuffled
 BATCHES = PROFILE_BATCHES
 BATCH = BATCHES[1]  # images that TensorRT reads from each address: the middle of the profile
 IMAGES = 2 * BATCH
-_LONG_AGO = 1_600_000_000  # the date of the first ONNX file: every cache is younger than any of them
 _WEAK, _STRONG = 1.0, 1024.0  # the strength of images: so far apart that one's scales are of no use for the other
 
 BUILDS = (
@@ -44,7 +42,7 @@ STALE = {
 @probe
 def random_calibrator(notebook: Notebook, folder: Path, seed: int) -> list[Any]:
     """Return the student's calibrator over random images, the further argument of build_engine_int8."""
-    return [watched(notebook, random_images(seed, IMAGES), BATCH, folder / "model.cache", Notes())]
+    return [noting(notebook, random_images(seed, IMAGES), BATCH, folder / "model.cache", Notes())]
 
 
 @probe
@@ -59,13 +57,12 @@ def int8_builds(notebook: Notebook, *, models: list[bytes], builds: list[dict[st
         for number, wanted in enumerate(builds):
             source, target, cache = (Path(folder) / wanted[name] for name in ("path", "engine", "cache"))
             source.write_bytes(models[wanted["model"]])
-            os.utime(source, (_LONG_AGO + number, _LONG_AGO + number))
             if "older" in wanted:
                 cache.write_bytes(found[wanted["older"]]["used"] or b"")
             asked.clear()
             images, notes = random_images(seed + number, IMAGES, wanted["strength"]), Notes()
-            notes.returned = as_bytes(build(source, target, watched(notebook, images, BATCH, cache, notes)))
-            notes.file, notes.builds = file_bytes(target), list(asked)
+            notes.returned = as_bytes(build(source, target, noting(notebook, images, BATCH, cache, notes)))
+            notes.file, notes.builds, notes.used = file_bytes(target), list(asked), notes.used or file_bytes(cache)
             found.append(asdict(notes))
     return found
 
@@ -102,8 +99,8 @@ def precision(case: Case) -> str:
 def calibrated(case: Case) -> str:
     first = built(case, 1)[0]  # what a later build raises is no fault of the first
     if first["given"] * BATCH != IMAGES:
-        found = f"{first['given']} batches" + ", and no end" * first["endless"]
-        raise Missed(f"{IMAGES // BATCH} batches of {BATCH}", found, "first mend the points of the calibrator")
+        advice = "first mend the points of the calibrator"
+        raise Missed(f"{IMAGES // BATCH} batches of {BATCH}, then None", f"{first['given']} batches", advice)
     return f"{first['given']} batches of {BATCH}"
 
 

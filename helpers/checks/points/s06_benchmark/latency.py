@@ -1,15 +1,19 @@
 """What is asked of benchmark_latency(model, input_data, num_iterations=1000, warmup=10)."""
 
+from typing import Any
+
 import numpy as np
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.points.task import Task
 from helpers.checks.points.timed import (
+    BRIEF,
+    EARLY,
+    SLOW_AT_FIRST,
     Ran,
     Timed,
     called,
-    counted,
     milliseconds,
     near,
     ran,
@@ -17,8 +21,8 @@ from helpers.checks.points.timed import (
     spread,
     timed,
     until_done,
+    warm_up_left_out,
     warm_up_waited_for,
-    warmed_up,
 )
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.toys.networks import EDGE
@@ -37,47 +41,37 @@ SHAPE = (3, EDGE, EDGE)
 
 LATENCY = Task("benchmark_latency", check="check_latency", takes=(FUNCTION,))
 
-_DEFAULT_MS = 70.0  # a thousand of them: who stops after some seconds is seen
-_SLOW_CALLS, _ASYNCHRONOUS_CALLS = 5, 30
-_IN_CALL = (0.0, 0.5, 0.25, 0.5, 1.0)
-"""The share of its work that an asynchronous call does itself, by turns."""
+_EVEN = {"durations_ms": [70.0]}
+"""A thousand of them take so long that who stops after some seconds is seen."""
 
 
 @probe
-def time_latency(notebook: Notebook, *, batch: int | None, counts: dict[str, int], patience_s: float) -> Ran:
-    """Call benchmark_latency with the served model and `batch` images, None without; `counts`: what is no default."""
-    function, given = notebook[FUNCTION], None
-    if batch is not None:
-        given = np.random.default_rng(batch).standard_normal((batch, *SHAPE), dtype=np.float32)
-    return ran(notebook, function, lambda model: function(model, given, **counts), patience_s, given=given)
+def time_latency(notebook: Notebook, *, batch: int, counts: dict[str, int]) -> Ran:
+    """Call benchmark_latency with the served model and `batch` images, or None for 0; `counts`: what is no default."""
+    function, given = notebook[FUNCTION], np.zeros((batch, *SHAPE), np.float32) if batch else None
+    return ran(notebook, function, lambda model: function(model, given, **counts), given=given)
 
 
-def _timed(case: Case, counts: dict[str, int], batch: int | None = 2, **model: object) -> Timed:
-    name = FUNCTION if batch else f"{FUNCTION}(model, None, {', '.join(f'{key}={counts[key]}' for key in counts)})"
-    found = timed(case, name, time_latency, model, batch=batch, counts=counts)
-    return counted(found, counts.get("num_iterations", ITERATIONS), counts.get("warmup", WARM_UP))
-
-
-def _few(case: Case) -> Timed:
-    """Time five calls that differ so much that one more or one less shows in their mean."""
-    times = case.random("latency.few").uniform(0.9, 1.1) * np.array([20.0, 90.0, 60.0, 40.0, 200.0])
-    return _timed(case, {"num_iterations": 5, "warmup": 0}, durations_ms=times.tolist())
+def _timed(case: Case, model: dict[str, Any], iterations: int, warmup: int = 0, batch: int = 2) -> Timed:
+    counts = {"num_iterations": iterations, "warmup": warmup}
+    given = counts if (iterations, warmup) != (ITERATIONS, WARM_UP) else {}
+    return timed(case, FUNCTION, time_latency, model, calls=(iterations, warmup), batch=batch, counts=given)
 
 
 def _many(case: Case) -> Timed:
     """Time several hundred calls with a long tail."""
     number = 100 * int(case.random("latency.many").integers(6, 10))
-    return _timed(case, {"num_iterations": number, "warmup": 0}, durations_ms=spread(case, "latency.times", number))
+    return _timed(case, {"durations_ms": spread(case, "latency.times", number)}, number)
 
 
 @LATENCY.point("latency.mean_median", 1.25, "Mean and median are right")
 def mean_median(case: Case) -> str:
-    said = []
-    for found in (_few(case), _many(case)):
-        mean, hint = float(found.times().mean()), "the middle latency of all, when they are sorted; it is not the mean"
-        said.append(near("mean", found.in_ms("mean"), mean, mean, "the sum of the latencies over their number"))
-        said.append(rank_is(found, "median", 50, hint))
-    return "; ".join(said)
+    drawn = case.random("latency.few").uniform(0.9, 1.1) * np.array([20.0, 90.0, 60.0, 40.0, 200.0])
+    found = _timed(case, {"durations_ms": drawn.tolist()}, 5)
+    mean, median = float(found.times().mean()), float(np.median(found.times()))
+    said = near("mean", found.in_ms("mean"), mean, mean, "the sum of the latencies over their number")
+    hint = "the middle latency of all, when they are sorted; it is not the mean"
+    return f"{said}; {near('median', found.in_ms('median'), median, median, hint)}"
 
 
 @LATENCY.point("latency.percentiles", 1.25, "p95 and p99 are right")
@@ -95,20 +89,18 @@ def std(case: Case) -> str:
 
 @LATENCY.point("latency.milliseconds", 0.5, "The figures are milliseconds, not rounded")
 def figures_in_ms(case: Case) -> str:
-    return milliseconds(_few(case))
+    return milliseconds(_timed(case, BRIEF, 5))
 
 
-def _asked(case: Case) -> dict[str, int]:
+def _asked(case: Case) -> tuple[int, int]:
     random = case.random("latency.calls")
-    return {"num_iterations": int(random.integers(15, 30)), "warmup": int(random.integers(3, 9))}
+    return int(random.integers(15, 30)), int(random.integers(3, 9))
 
 
 @LATENCY.point("latency.calls", 1, "The model runs warmup + num_iterations times")
 def calls(case: Case) -> str:
-    asked = _asked(case)
-    found = [_timed(case, counts, durations_ms=[_DEFAULT_MS]) for counts in (asked, {**asked, "warmup": 0}, {})]
-    found.append(_timed(case, {"num_iterations": 1, "warmup": 0}, batch=None, durations_ms=[_DEFAULT_MS]))
-    return ", ".join(map(called, found))
+    found = [_timed(case, _EVEN, *counts) for counts in (_asked(case), (ITERATIONS, WARM_UP))]
+    return ", ".join(map(called, [*found, _timed(case, _EVEN, 1, batch=0)]))
 
 
 @LATENCY.point(
@@ -118,7 +110,7 @@ def calls(case: Case) -> str:
     reported="which object the model is called with: the arrays never leave the student's process",
 )
 def given_input(case: Case) -> str:
-    found = _timed(case, _asked(case), durations_ms=[_DEFAULT_MS])
+    found = _timed(case, _EVEN, *_asked(case))
     if found.strangers:
         text = f"another array in {found.strangers} of {found.calls} calls"
         raise Missed("each call to get input_data itself, warm-up included", text, "pass input_data as it is")
@@ -127,21 +119,14 @@ def given_input(case: Case) -> str:
 
 @LATENCY.point("latency.warm_up", 0.75, "The warm-up is not in the statistics")
 def warm_up(case: Case) -> str:
-    counts, slow = {"num_iterations": 4, "warmup": _SLOW_CALLS}, [40.0] * _SLOW_CALLS
-    found, without = (_timed(case, counts, durations_ms=[2.5], first_ms=first) for first in (slow, []))
-    return warmed_up("mean", found.figure("mean"), without.figure("mean"))
-
-
-def _asynchronous(case: Case) -> Timed:
-    counts, times = {"num_iterations": _ASYNCHRONOUS_CALLS, "warmup": 4}, [2.5, 3.5, 3.0]
-    return _timed(case, counts, durations_ms=times, asynchronous=True, in_call=_IN_CALL, queue=_ASYNCHRONOUS_CALLS)
+    return warm_up_left_out(_timed(case, SLOW_AT_FIRST, 4, 5), "mean")
 
 
 @LATENCY.point("latency.synchronized", 0.75, "Each time ends when the work is done")
 def synchronized(case: Case) -> str:
-    return until_done(_asynchronous(case), "mean", _few(case).factor)
+    return until_done(_timed(case, EARLY, 30, 4))
 
 
 @LATENCY.point("latency.warm_up_ends", 0.25, "The warm-up is over before the clock starts")
 def warm_up_ends(case: Case) -> str:
-    return warm_up_waited_for(_asynchronous(case))
+    return warm_up_waited_for(_timed(case, EARLY, 30, 4))

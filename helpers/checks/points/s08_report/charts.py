@@ -7,6 +7,7 @@ import html
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypedDict
 
 import matplotlib
@@ -38,12 +39,8 @@ _DRAWN = "where each mark of a figure stands: it is read in the student's proces
 PICTURES = Task("report_charts", check="check_charts", takes=(FUNCTION, "write_page"))
 
 
-class Series(TypedDict):
-    """A line, a cloud of points or bars: its label, and where its points stand; of a bar, the middle of its end."""
-
-    label: str
-    x: list[float]
-    y: list[float]
+Series = list[Any]
+"""Of a line, a cloud of points or bars: its label, and where its points stand, x and y; a bar's is its end's middle."""
 
 
 class Drawn(TypedDict):
@@ -53,8 +50,7 @@ class Drawn(TypedDict):
     """
 
     axes: int
-    x_label: str
-    y_label: str
+    labels: dict[str, str]
     ticks: dict[str, float]
     legend: bool
     faults: list[str]
@@ -66,18 +62,15 @@ class Drawn(TypedDict):
 def charts_drawn(notebook: Notebook, *, reports: list[dict[str, Any]]) -> list[dict[str, Drawn]]:
     """Return the Figures that `draw_charts` gives for each report, by name.
 
-    Those that it leaves open stay so until the last, as in a notebook whose cell runs again; then they are closed.
+    Those that it leaves open stay so until the last, as in a notebook whose cell runs again; then all are closed.
     """
     import matplotlib.pyplot as plt
 
-    opened = set(plt.get_fignums())
-    try:
-        returned = [notebook[FUNCTION](report) for report in reports]
-        found = [charts.items() if isinstance(charts, dict) else () for charts in returned]
-        return [{str(name): drawn(figure) for name, figure in charts if isinstance(figure, Figure)} for charts in found]
-    finally:
-        for number in set(plt.get_fignums()) - opened:
-            plt.close(number)
+    returned = [notebook[FUNCTION](report) for report in reports]
+    found = [charts.items() if isinstance(charts, dict) else () for charts in returned]
+    shown = [{str(name): drawn(figure) for name, figure in charts if isinstance(figure, Figure)} for charts in found]
+    plt.close("all")
+    return shown
 
 
 def drawn(figure: Figure) -> Drawn:
@@ -85,9 +78,10 @@ def drawn(figure: Figure) -> Drawn:
     content, number, axes = io.BytesIO(), len(figure.get_axes()), figure.gca()
     with matplotlib.rc_context({"svg.fonttype": "none"}):  # texts stay texts
         figure.savefig(content, format="svg")
-    series = [*_lines(axes), *_bars(axes)]
+    series = list(_series(axes))
     return {
-        **{"axes": number, "x_label": axes.get_xlabel(), "y_label": axes.get_ylabel()},
+        "axes": number,
+        "labels": {"x": axes.get_xlabel(), "y": axes.get_ylabel()},
         "ticks": {tick.get_text(): float(tick.get_position()[0]) for tick in axes.get_xticklabels()},
         "legend": bool(axes.get_legend() or figure.legends),
         "faults": list(_faults(axes, series)),
@@ -96,38 +90,31 @@ def drawn(figure: Figure) -> Drawn:
     }
 
 
-def _lines(axes: Axes) -> Iterator[Series]:
-    for line in axes.get_lines():
-        x, y = line.get_xdata(orig=False), line.get_ydata(orig=False)
-        seen = len(x) > 1 or line.get_marker() != "None"
-        if seen and line.get_transform() == axes.transData:  # which axhline's is not
-            yield _series(line, x, y)
-    for cloud in axes.collections:
-        if isinstance(cloud, PathCollection):
-            yield _series(cloud, *np.ma.getdata(cloud.get_offsets()).T)
+def _bars(axes: Axes) -> list[BarContainer]:
+    return [bars for bars in axes.containers if isinstance(bars, BarContainer)]
 
 
-def _bars(axes: Axes) -> Iterator[Series]:
-    for bars in axes.containers:
-        if isinstance(bars, BarContainer):
-            middles = [bar.get_x() + bar.get_width() / 2 for bar in bars]
-            yield _series(bars, middles, [bar.get_y() + bar.get_height() for bar in bars])
-
-
-def _series(artist: Any, x: Any, y: Any) -> Series:
-    x, y = (np.asarray(values, float).tolist() for values in (x, y))
-    return {"label": str(artist.get_label()), "x": x, "y": y}
+def _series(axes: Axes) -> Iterator[Series]:
+    lines = [line for line in axes.get_lines() if line.get_transform() == axes.transData]  # which axhline's is not
+    points: list[tuple[Any, Any, Any]] = [(one, one.get_xdata(orig=False), one.get_ydata(orig=False)) for one in lines]
+    found = [(one, x, y) for one, x, y in points if len(x) > (one.get_marker() == "None")]  # no marker: no single point
+    clouds = [cloud for cloud in axes.collections if isinstance(cloud, PathCollection) and len(cloud.get_offsets())]
+    found += [(cloud, *np.ma.getdata(cloud.get_offsets()).T) for cloud in clouds]
+    found += [(bars, *np.transpose([bar.get_corners()[2:].mean(axis=0) for bar in bars])) for bars in _bars(axes)]
+    for artist, x, y in found:
+        yield [str(artist.get_label()), [*map(float, x)], [*map(float, y)]]
 
 
 def _faults(axes: Axes, series: list[Series]) -> Iterator[str]:
-    middles = [round(x, 6) for bars in _bars(axes) for x in bars["x"]]
-    if middles and (axes.get_yscale() != "linear" or min(axes.get_ylim()) > 0):
+    places = [round(bar.get_center()[0], 6) for bars in _bars(axes) for bar in bars]
+    if places and (axes.get_yscale() != "linear" or min(axes.get_ylim()) > 0):
         yield f"bars on a {axes.get_yscale()} axis from {min(axes.get_ylim()):.4g}"
-    if len(set(middles)) < len(middles):
+    if len(set(places)) < len(places):
         yield "bars at the same place, one over the other"
-    for side, (low, high) in (("x", sorted(axes.get_xlim())), ("y", sorted(axes.get_ylim()))):
-        for value in (value for one in series for value in one[side] if not low <= value <= high):
-            yield f"{side} = {value:.4g} outside of {low:.4g} to {high:.4g}"
+    for label, *places_of in series:
+        for side, values, limits in zip("xy", places_of, (axes.get_xlim(), axes.get_ylim()), strict=True):
+            if not min(limits) <= min(values) <= max(values) <= max(limits):
+                yield f"{label}: {side} from {min(values):.4g} to {max(values):.4g}, where the axis shows {limits}"
 
 
 def name_of(label: str, names: Sequence[str]) -> str:
@@ -135,14 +122,16 @@ def name_of(label: str, names: Sequence[str]) -> str:
     return max((name for name in names if name in label.lower()), key=len, default="")
 
 
-def says(text: str, engine: str) -> bool:
-    """Return whether a page or a picture contains the engine's name, wherever its lines break."""
-    shown, wanted = (re.sub(r"\W", "", words) for words in (html.unescape(re.sub(r"<[^<>]*>", "", text)), engine))
-    return wanted in shown
+def names_engine(content: str, run: Run, where: str) -> str:
+    """Return evidence that a page or a picture contains the report's engine, wherever its lines break."""
+    engine = run.report["engine"]
+    shown, wanted = (re.sub(r"\W", "", text) for text in (html.unescape(re.sub(r"<[^<>]*>", "", content)), engine))
+    if wanted not in shown:
+        raise Missed(f"{engine!r} in {where}", "no such text", "put the report's `engine` into a title")
+    return f"{where} names it"
 
 
 def _shown(figure: Drawn, run: Run, chart: str) -> str:
-    """Return evidence that something is drawn; the other points ask for it first."""
     if figure["axes"] != 1 or not figure["series"] or b"<svg" not in figure["svg"]:
         found = f"{figure['axes']} pairs of axes with {len(figure['series'])} lines, points or sets of bars"
         advice = "begin with plt.subplots(), draw into it, return it; a single point is seen only by its marker"
@@ -152,45 +141,41 @@ def _shown(figure: Drawn, run: Run, chart: str) -> str:
 
 def _labels(figure: Drawn, run: Run, chart: str) -> str:
     across, upright = LABELS[chart]
-    wanted = [("x_label", across), ("y_label", upright), ("x_label", run.batches[-1])]
-    for side, word in wanted if chart == "accuracy" else wanted[:2]:
-        if not re.search(rf"(?<![a-z\d]){word}", figure[side], re.IGNORECASE):
-            expected = f"the {side} of {chart!r} to contain {word!r}"
-            raise Missed(expected, repr(figure[side]), "say what the axis shows, its unit, and the report's batch")
+    wanted = [("x", across), ("y", upright), *[("x", run.batches[-1])] * (chart == "accuracy")]
+    for side, word in wanted:
+        if not re.search(rf"(?<![a-z\d]){word}", figure["labels"][side], re.IGNORECASE):
+            expected, advice = f"the {side} label of {chart!r} to contain {word!r}", "say what the axis shows, its unit"
+            raise Missed(expected, repr(figure["labels"][side]), f"{advice}, and the report's batch")
     if not figure["legend"]:
         raise Missed(f"a legend in {chart!r}", "none", "axes.legend() shows the labels of what is drawn")
-    return f"{chart}: {figure['x_label']} and {figure['y_label']}"
+    return f"{chart}: {' and '.join(figure['labels'].values())}"
 
 
 def _device(figure: Drawn, run: Run, chart: str) -> str:
-    if not says(figure["svg"].decode(errors="replace"), run.report["engine"]):
-        expected = f"{run.report['engine']!r} in the picture of {chart!r}"
-        raise Missed(expected, "no such text", "put the report's `engine` into the title")
-    return f"{chart} names it"
+    return names_engine(figure["svg"].decode(errors="replace"), run, f"the picture of {chart!r}")
 
 
 def _numbers(figure: Drawn, run: Run, chart: str) -> str:
     found: dict[str, Any] = {}
-    for series in figure["series"]:
-        name = name_of(series["label"], run.names)
+    for label, x, y in figure["series"]:
+        name = name_of(label, run.names)
         if name and name in found:
             advice = "draw each name once; begin each chart with a figure of its own: plt.subplots()"
             raise Missed(f"one line or one set of bars for {name} in {chart!r}", "several", advice)
-        found[name] = dict(zip(_batches(series, figure["ticks"], run.batches), series["y"], strict=False))
+        found[name] = dict(zip(_batches(x, figure["ticks"], run.batches), y, strict=False))
         if chart == "accuracy":
-            found[name] = dict(zip(("speed-up", "top-1"), [*series["x"][:1], *series["y"][:1]], strict=False))
+            found[name] = {"speed-up": x[0], "top-1": y[0]}
     advice = "draw each value at its own batch, and give its line or bars the name as label=…"
     agree(found, right_of(run)[chart], f"the chart {chart!r}", advice, rtol=_RELATIVE)
     return f"{chart}: {len(found)} names"
 
 
-def _batches(series: Series, ticks: dict[str, float], batches: list[str]) -> list[str]:
-    """Return the batch of each point: its own x, or the number that the nearest tick says."""
+def _batches(places: list[float], ticks: dict[str, float], batches: list[str]) -> list[str]:
+    """Return the batch at each place: its own x, or the number that the nearest tick says."""
     own = {float(batch): batch for batch in batches}
-    if set(series["x"]) <= set(own):
-        said = {place: text for text, place in ticks.items() if text.isdigit()}
-        return [said.get(x, own[x]) for x in series["x"]]
-    near = [min(ticks, key=lambda text: abs(ticks[text] - x), default="") for x in series["x"]]
+    if set(places) <= set(own):
+        return [own[x] for x in places]
+    near = [min(ticks, key=lambda text: abs(ticks[text] - x), default="") for x in places]
     return ["".join(re.findall(r"\d+", text)[:1]) for text in near]
 
 
@@ -210,23 +195,25 @@ def _limits(figure: Drawn, run: Run, chart: str) -> str:
     return f"{chart}: nothing cut off"
 
 
-def _declare(name: str, worth: float, title: str, check: Callable[[Drawn, Run, str], str], reported: str = "") -> None:
-    def judge(case: Case, runs: Sequence[Run], chart: str) -> str:
-        replies, said = case.call(charts_drawn, reports=[run.report for run in runs]).require(FUNCTION), ""
-        for figures, run in zip(one_each(replies, runs, "reports"), runs, strict=True):
-            if chart not in figures:
-                expected = f"{FUNCTION} to return a dictionary with a matplotlib Figure named {chart!r}"
-                advice = f"return {{name: figure}} for {', '.join(LABELS)}; axes.get_figure() gives a figure"
-                raise Missed(expected, f"Figures named: {', '.join(figures) or 'none'}", advice)
-            _shown(figures[chart], run, chart)
-            said = check(figures[chart], run, chart)
-        return said
-
-    PICTURES.point(name, worth, title, reported)(OnRuns(judge, tuple(LABELS)))
+Check = Callable[[Drawn, Run, str], str]
 
 
-_declare("charts.figures", 0.5, "Four figures that show something", _shown)
-_declare("charts.labels", 0.5, "The axes have labels with units, the names a legend", _labels, _DRAWN)
-_declare("charts.device", 0.5, "Each chart names the engine of its report", _device)
-_declare("charts.numbers", 0.75, "Each number stands under its name, at its batch", _numbers, _DRAWN)
-_declare("charts.limits", 0.25, "Nothing is cut off, and bars start at 0", _limits, _DRAWN)
+def _judge(check: Check, case: Case, runs: Sequence[Run], chart: str) -> str:
+    replies, said = case.call(charts_drawn, reports=[run.report for run in runs]).require(FUNCTION), ""
+    for figures, run in zip(one_each(replies, runs, "reports"), runs, strict=True):
+        if chart not in figures:
+            expected = f"{FUNCTION} to return a dictionary with a matplotlib Figure named {chart!r}"
+            advice = f"return {{name: figure}} for {', '.join(LABELS)}; axes.get_figure() gives a figure"
+            raise Missed(expected, f"Figures named: {', '.join(figures) or 'none'}", advice)
+        said = check(figures[chart], run, chart)
+    return said
+
+
+for _name, _worth, _title, _check, _reported in (
+    ("figures", 0.5, "Four figures that show something", _shown, ""),
+    ("labels", 0.5, "The axes have labels with units, the names a legend", _labels, _DRAWN),
+    ("device", 0.5, "Each chart names the engine of its report", _device, ""),
+    ("numbers", 0.75, "Each number stands under its name, at its batch", _numbers, _DRAWN),
+    ("limits", 0.25, "Nothing is cut off, and bars start at 0", _limits, _DRAWN),
+):
+    PICTURES.point(f"charts.{_name}", _worth, _title, _reported)(OnRuns(partial(_judge, _check), tuple(LABELS)))

@@ -4,12 +4,12 @@ import html
 import re
 from collections.abc import Sequence
 from functools import partial
-from itertools import zip_longest
+from typing import Any
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.points.pure import agree
-from helpers.checks.points.s08_report.charts import LABELS, PICTURES, name_of, right_of, says
+from helpers.checks.points.s08_report.charts import LABELS, PICTURES, name_of, names_engine, right_of
 from helpers.checks.points.s08_report.report import OnRuns, Run
 from helpers.checks.points.s08_report.text import NUMBER, number
 from helpers.checks.probes.answer import Notebook, probe
@@ -21,10 +21,9 @@ Rows = list[list[str]]
 
 
 @probe
-def page_written(notebook: Notebook, *, report: dict) -> str | None:
-    """Return what `write_page(report)` gives, None where that is no text."""
-    returned = notebook[FUNCTION](report)
-    return returned if isinstance(returned, str) else None
+def page_written(notebook: Notebook, *, report: dict[str, Any]) -> str:
+    """Return what `write_page(report)` gives, as text."""
+    return str(notebook[FUNCTION](report))
 
 
 def _text(part: str) -> str:
@@ -47,9 +46,7 @@ def tables_of(page: str) -> list[tuple[str, Rows]]:
 
 
 def numbers_by_name(rows: Rows, names: Sequence[str]) -> dict[str, dict[str, float | str]]:
-    """Return the cells of a table by name and head, numbers as such; the names may stand in its rows or columns."""
-    if not any(name_of(row[0], names) for row in rows if row):
-        rows = [list(column) for column in zip_longest(*rows, fillvalue="")]
+    """Return the cells of a table by the name that begins its row, and by its column's head; numbers as such."""
     heads = [_head(text) for row in rows[:1] for text in row]
     return {name_of(row[0], names): dict(zip(heads, map(_value, row), strict=False)) for row in rows if row}
 
@@ -80,22 +77,15 @@ def _pictures(page: str, run: Run) -> str:
     if lacking := [name for name in LABELS if f"{name}.png" not in sources]:
         expected = "an <img> with the file's name as src for each of the four charts"
         found = f"none for {', '.join(lacking)}; sources: {', '.join(sources)[:120] or 'none'}"
-        raise Missed(expected, found, f'<img src="{lacking[0]}.png">: the file lies beside the page')
+        raise Missed(expected, found, f'<img src="{lacking[0]}.png">: the file lies beside the page; return its HTML')
     return "four charts"
 
 
-def _engine(page: str, run: Run) -> str:
-    if not says(page, run.report["engine"]):
-        expected = f"{run.report['engine']!r} on the page"
-        raise Missed(expected, "no such text", "put the report's `engine` into a heading")
-    return run.report["engine"]
-
-
 def _judge(case: Case, runs: Sequence[Run], piece: str) -> str:
+    judge = {"charts": _pictures, "engine": partial(names_engine, where="the page")}.get(
+        piece, partial(_table, chart=piece)
+    )
     pages = [case.call(page_written, report=run.report).require(FUNCTION) for run in runs]
-    if None in pages:
-        raise Missed(f"the page's HTML as text from {FUNCTION}", "another type", "return the text, do not write a file")
-    judge = {"charts": _pictures, "engine": _engine}.get(piece, partial(_table, chart=piece))
     return [judge(page, run) for page, run in zip(pages, runs, strict=True)][0]
 
 

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from helpers.checks.missed import Missed
+from helpers.checks.points.builders import facts_of
 from helpers.checks.points.case import Case
 from helpers.checks.points.files import needed
 from helpers.checks.points.pure import OneOf, agree, plain
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
-from helpers.checks.probes.loads import loads
 from helpers.course.artifacts import artifact_path
 from helpers.course.settings import BASELINE
 from helpers.course.steps import made_by
-from helpers.engine.backend import trt
 
 MEASUREMENTS = ("latency", "throughput", "accuracy")
 
@@ -76,9 +75,8 @@ DECIMALS = 3  # that a number may be rounded to
 ROUNDING = 0.6 * 10**-DECIMALS
 _OPTIONAL = {"speedup": (BASELINE,), "accuracy_loss": (BASELINE, "fp32")}
 _IN_ORDER = ("latency_ms", "throughput")
-_MEMORY_NAMES = ("device_memory_size", "device_memory_size_v2")  # TensorRT 10 has both
 
-_SCHEMA, _SORTED = "compare with the schema in the task", "sort the batches as numbers, not as text"
+_ADVICE = "compare with the schema in the task; batches are text, and are sorted as numbers"
 
 NUMBERS = Task("report_numbers", check="check_report", takes=(FUNCTION,))
 
@@ -93,50 +91,35 @@ def report_built(notebook: Notebook, *, latency: Any, throughput: Any, accuracy:
 def built(case: Case, run: Run) -> dict[str, Any]:
     """Return the report that the student's function makes of a run."""
     given = {"latency": run.latency, "throughput": run.throughput, "accuracy": run.accuracy, "files": run.files}
-    reply = case.call(report_built, **given)
-    for file in run.files.values() if reply.error else ():  # the fault may be a file's, not the function's
-        _needed(case, file)
-    content = reply.require(FUNCTION)
+    content = case.call(report_built, **given).require(FUNCTION)
     if not isinstance(content, dict):
         raise Missed("the content of report.json, as a dictionary", repr(content)[:80], "return the whole dictionary")
     return content
 
 
-def _needed(case: Case, file: str) -> bytes:
-    return needed(case, file, f"run step {made_by(file)}, which makes it")
-
-
 def _expected(case: Case, run: Run, key: str) -> Any:
+    if key in _OPTIONAL:
+        return {name: value for name, value in run.report[key].items() if name not in _OPTIONAL[key]}
+    if key not in ("sizes_bytes", "memory_bytes"):
+        return run.report[key]
+    files = {name: (needed(case, file, f"run step {made_by(file)}"), file) for name, file in run.files.items()}
     if key == "sizes_bytes":
-        return {name: len(_needed(case, file)) for name, file in run.files.items()}
-    engines = {name: file for name, file in run.files.items() if name != "onnx"}
-    return {name: _memory(case, file) for name, file in engines.items()} if key == "memory_bytes" else run.report[key]
+        return {name: len(content) for name, (content, _) in files.items()}
+    return {name: OneOf(tuple(facts_of(*file)["memory"])) for name, file in files.items() if name != "onnx"}
 
 
-def _memory(case: Case, file: str) -> OneOf:
-    if sizes := memory_sizes(_needed(case, file)):
-        return OneOf(tuple(sizes))
-    advice = f"run step {made_by(file)} again, which makes it"
-    raise Missed(f"{file} to be an engine that this TensorRT can load", "a file that it cannot load", advice)
-
-
-@loads
-def memory_sizes(plan: bytes) -> list[int]:
-    """Return what an engine says of its activations, under each name that TensorRT has for that; [] for no engine."""
-    engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
-    return sorted({int(getattr(engine, name)) for name in _MEMORY_NAMES if hasattr(engine, name)})
+def _in_order(table: Any) -> Any:
+    """Return {name: [[batch, value], …]}, of which the order counts too."""
+    rows = table.items() if isinstance(table, dict) else ()
+    return {name: [list(item) for item in row.items()] if isinstance(row, dict) else row for name, row in rows}
 
 
 def _agrees(case: Case, runs: Sequence[Run], key: str) -> str:
     for run in runs:
-        found, right = built(case, run).get(key), _expected(case, run, key)
-        free = [name for name in _OPTIONAL.get(key, ()) if isinstance(found, dict) and name not in found]
-        right = {name: value for name, value in right.items() if name not in free} if free else right
-        agree({key: found}, {key: right}, "build_report on a run that was made up", _SCHEMA, atol=ROUNDING)
+        right, found = _expected(case, run, key), built(case, run).get(key)
         if key in _IN_ORDER:
-            order = {name: ", ".join(batch for batch in found[name] if batch in run.batches) for name in right}
-            rising = dict.fromkeys(right, ", ".join(run.batches))
-            agree({key: order}, {key: rising}, "build_report, in rising order", _SORTED)
+            right, found = _in_order(right), _in_order(found)
+        agree({key: found}, {key: right}, "build_report on a run that was made up", _ADVICE, atol=ROUNDING)
     return f"{key} right in {len(runs)} runs that were made up"
 
 

@@ -5,24 +5,27 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
-from helpers.checks.points.case import Case
 from helpers.checks.probes.answer import probe
 from helpers.engine.backend import trt
-from helpers.tools.outputs import onnx_session
-from helpers.toys.networks import EDGE, tiny_onnx
+from helpers.toys.networks import tiny_onnx
 from trtcpu.calibration_cache import CalibrationCache, format_cache
 
 CONVOLUTIONS = ("conv0", "conv1", "conv2", "conv10")
-_TENSORS = ("input", *(f"{kind}{index}" for index in range(4) for kind in ("conv", "relu")), "pooled", "flat", "output")
-_IMAGES = 2
+LAST = "last"
+"""The layer that makes the network's output."""
+
+ACTIVATIONS = ("relu0", "relu1", "relu2", "relu10", LAST)
 
 
 def mixed_onnx(seed: int) -> bytes:
-    """Return a small network with CONVOLUTIONS: the name of one begins with another's."""
+    """Return a small network with CONVOLUTIONS and ACTIVATIONS: the name of one begins with another's."""
     model = onnx.load_from_string(tiny_onnx(seed))
     for node in model.graph.node:
         node.name = node.name.replace("3", "10")
+    model.graph.node[-1].output[0] = "scores"
+    model.graph.node.append(helper.make_node("Tanh", ["scores"], ["output"], name=LAST))
     return model.SerializeToString()
 
 
@@ -35,8 +38,9 @@ def chosen_layers(seed: int) -> list[str]:
 
 def drawn_cache(seed: int) -> bytes:
     """Return a calibration cache with a scale of its own for each tensor of the network."""
-    scales = np.random.default_rng(seed).uniform(0.03, 0.06, len(_TENSORS))
-    content = CalibrationCache("EntropyCalibration2", dict(zip(_TENSORS, scales.tolist(), strict=True)))
+    made = [output for node in onnx.load_from_string(mixed_onnx(seed)).graph.node for output in node.output]
+    scales = np.random.default_rng(seed).uniform(0.03, 0.06, len(made) + 1).tolist()
+    content = CalibrationCache("EntropyCalibration2", dict(zip(("input", *made), scales, strict=True)))
     return format_cache(content, trt.__version__)
 
 
@@ -46,16 +50,3 @@ def cache_and_layers(notebook: Any, folder: Path, seed: int) -> tuple[Path, list
     path = folder / "model.cache"
     path.write_bytes(drawn_cache(seed))
     return path, chosen_layers(seed)
-
-
-def cache_of(case: Case, model: bytes) -> bytes:
-    """Return a calibration cache of a model: each tensor's largest magnitude on two images of noise, over 127."""
-    wide = onnx.load_from_string(model)
-    names = [node.output[0] for node in wide.graph.node]
-    known = {value.name for value in wide.graph.output}
-    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
-    images = case.random("mixed.calibration").standard_normal((_IMAGES, 3, EDGE, EDGE)).astype(np.float32)
-    outputs = onnx_session(wide.SerializeToString()).run(names, {"input": images})
-    largest = {"input": images, **dict(zip(names, outputs, strict=True))}
-    scales = {name: float(np.abs(values).max()) / 127 for name, values in largest.items()}
-    return format_cache(CalibrationCache("EntropyCalibration2", scales), trt.__version__)

@@ -11,11 +11,10 @@ from helpers.checks.points.builder import Builder
 from helpers.checks.points.case import Case
 from helpers.checks.points.pure import agree
 from helpers.checks.points.s11_bert import calibrator
-from helpers.checks.points.s11_bert.encoders import text_of
+from helpers.checks.points.s11_bert.encoders import DEPTH, LINEAR_LAYERS, encoder_onnx, text_of
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.builds import failing_build
-from helpers.checks.probes.encoders import DEPTH, LINEAR_LAYERS, encoder_onnx
 from helpers.engine.backend import ENGINE as BACKEND
 from helpers.toys.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
 
@@ -48,34 +47,31 @@ def built(case: Case, precision: str) -> builders.Built:
 @ENGINE.point("bert.profile", 0.25, "One profile: batch 1 to 32 by length 8 to 128, tuned for 8 × 32, for each input")
 def profile(case: Case) -> str:
     expected = [list(shape) for shape in zip(BATCHES, LENGTHS, strict=True)]
-    for precision in ("fp16", "fp32"):
-        facts = builders.facts_of(builders.plan_of(built(case, precision), FUNCTION), "the engine")
-        advice = "the order is min, opt, max, each of them (batch, length); every input needs its own"
-        agree(facts["profiles"], [dict.fromkeys(INPUTS, expected)], f"the {precision} engine's profiles", advice)
+    facts = builders.facts_of(HALF.plan(case), "the engine")
+    advice = "the order is min, opt, max, each of them (batch, length); every input needs its own"
+    agree(facts["profiles"], [dict.fromkeys(INPUTS, expected)], "the engine's profiles", advice)
     return f"{', '.join(INPUTS)}: {expected}"
 
 
 @ENGINE.point("bert.half", 0.25, "fp16 allows half precision, fp32 nothing below it", _ASKED)
 def half(case: Case) -> str:
-    for precision, wanted in (("fp16", ["FP16"]), ("fp32", [])):
+    for precision in ("fp16", "fp32"):
+        right = {"FP16": precision == "fp16", "BF16": False, "INT8": False}
         flags = builders.asked_for(built(case, precision))["flags"]
-        allowed = [flag for flag in ("FP16", "BF16", "INT8") if flags.get(flag)]
-        agree(allowed, wanted, f"the flags for {precision}", "set the flags by `precision`")
-    layers = builders.facts_of(HALF.plan(case), "the engine")["precisions"]
-    return f"layers by precision: {layers}"
+        agree(flags, right, f"the flags for {precision}", "set the flags by `precision`")
+    return "FP16 for fp16, no flag for fp32"
 
 
 @ENGINE.point("bert.int8", 0.25, "int8 has the calibrator, and softmax kept in FP16", _ASKED)
 def int8(case: Case) -> str:
     asked = builders.asked_for(built(case, "int8"))
-    missing = [flag for flag in ("INT8", "FP16", "PREFER_PRECISION_CONSTRAINTS") if not asked["flags"][flag]]
-    if missing:
-        raise Missed("INT8, FP16 and PREFER_PRECISION_CONSTRAINTS for int8", f"without {', '.join(missing)}", "set it")
-    if not asked["calibrator"]:
-        raise Missed("your calibrator in the configuration", "none", "set config.int8_calibrator")
-    if asked["held_layers"].get("SOFTMAX", {}).get("HALF", 0) < DEPTH:
-        advice = "call keep_in_half(network) after the parser has filled the network, before the build"
-        raise Missed("every softmax asked for in FP16", f"{asked['held_layers'] or 'no layer'}", advice)
+    right = {
+        "calibrator": True,
+        "flags": dict.fromkeys(("INT8", "FP16", "PREFER_PRECISION_CONSTRAINTS"), True),
+        "held_layers": {"SOFTMAX": {"HALF": DEPTH}},
+    }
+    advice = "set all three flags and config.int8_calibrator; call keep_in_half(network) once the parser has filled it"
+    agree(asked | {"calibrator": asked["calibrator"] is not None}, right, "the build for int8", advice)
     layers = builders.facts_of(INT8.plan(case), "the engine")["precisions"]
     if BACKEND == "cpu" and layers.get("int8", 0) < LINEAR_LAYERS:
         raise Missed(f"{LINEAR_LAYERS} linear layers in INT8", f"layers by precision: {layers}", "hold none of them")

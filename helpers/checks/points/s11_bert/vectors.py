@@ -1,6 +1,6 @@
 """What step 11 asks of `mean_pool` and of `make_batches`."""
 
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +20,7 @@ POOLING = Task("bert_pooling", check="check_bert_pooling", takes=(POOL,))
 BATCHING = Task("bert_batches", check="check_bert_batches", takes=(BATCHES,))
 
 
-class Batch(TypedDict):
-    """A batch of make_batches."""
-
-    places: list[int]
-    length: int
+Batch = tuple[list[int], int]  # places, and the length that they are padded to
 
 
 @POOLING.point("bert.pooled", 0.5, "The mean of the tokens that the mask keeps, whatever stands at padding")
@@ -45,7 +41,7 @@ def pooled(case: Case) -> str:
 def batches_of(notebook: Notebook, *, lengths: Any, batch: int, options: dict[str, bool]) -> list[Batch]:
     """Call `make_batches(lengths, batch, **options)`, and return its pairs with whole numbers."""
     found = notebook[BATCHES](lengths, batch, **options)
-    return [{"places": [int(place) for place in places], "length": int(length)} for places, length in found]
+    return [([int(place) for place in places], int(length)) for places, length in found]
 
 
 def _batches(case: Case, lengths: Any, batch: int, **options: bool) -> list[Batch]:
@@ -63,38 +59,27 @@ def _lengths(case: Case) -> tuple[list[int], int]:
 @BATCHING.point("bert.once", 0.25, "Each sentence is in one batch; all batches are full but one")
 def once(case: Case) -> str:
     lengths, batch = _lengths(case)
-    for options in ({"dynamic": True}, {"dynamic": False}):
-        found, full = _batches(case, lengths, batch, **options), [batch] * (len(lengths) // batch)
-        rest = len(lengths) % batch
-        agree(
-            sorted(_places(found)),
-            list(range(len(lengths))),
-            "all places, sorted",
-            "look at the last slice, and at what a place is",
-        )
-        sizes = OneOf(([*full, rest], [rest, *full]))
-        agree(
-            [len(each["places"]) for each in found],
-            sizes,
-            "the batches' sizes",
-            "cut in order: only one batch is not full",
-        )
-    return f"{len(lengths)} sentences in {len(found)} batches of up to {batch}"
+    full, rest = [batch] * (len(lengths) // batch), len(lengths) % batch
+    right = {"places": [*range(len(lengths))], "sizes": OneOf(([*full, rest], [rest, *full]))}
+    for dynamic in (True, False):
+        found = _batches(case, lengths, batch, dynamic=dynamic)
+        sizes = [len(places) for places, _ in found]
+        advice = "look at the last slice, and at what a place is; cut in order: only one batch is not full"
+        agree({"places": sorted(_places(found)), "sizes": sizes}, right, f"{BATCHES}, places sorted", advice)
+    return f"{len(lengths)} sentences in batches of up to {batch}"
+
+
+def _places(found: list[Batch]) -> list[int]:
+    return [place for places, _ in found for place in places]
 
 
 @BATCHING.point("bert.tight", 0.5, "Sorted by length, and padded to the longest of each batch")
 def tight(case: Case) -> str:
     lengths, batch = _lengths(case)
     found = _batches(case, lengths, batch)
-    order = [length for each in found for length in _own(lengths, each["places"])]
-    if order not in (sorted(order), sorted(order, reverse=True)) or not found:
-        raise Missed("batches of sentences sorted by length", f"lengths {order[:12]} …", "argsort gives places")
-    _padded(found, lengths)
-    return f"{len(lengths)} sentences in {len(found)} batches"
-
-
-def _places(found: list[Batch]) -> list[int]:
-    return [place for each in found for place in each["places"]]
+    order = _own(lengths, _places(found))
+    agree(order, OneOf((sorted(order), sorted(order)[::-1])), "the sentences' lengths in order", "argsort gives places")
+    return _padded(found, lengths)
 
 
 def _own(lengths: list[int], places: list[int]) -> list[int]:
@@ -104,10 +89,11 @@ def _own(lengths: list[int], places: list[int]) -> list[int]:
     return [lengths[place] for place in places]
 
 
-def _padded(found: list[Batch], lengths: list[int]) -> None:
-    right = [max(_LEAST, *_own(lengths, each["places"])) for each in found]
+def _padded(found: list[Batch], lengths: list[int]) -> str:
+    right = [max(_LEAST, *_own(lengths, places)) for places, _ in found]
     advice = f"take each batch's longest sentence, {_LEAST} at least"
-    agree([each["length"] for each in found], right, "what the batches are padded to", advice)
+    agree([length for _, length in found], right, "what the batches are padded to", advice)
+    return f"{len(found)} batches padded to their longest, {_LEAST} at least"
 
 
 @BATCHING.point("bert.static", 0.25, "dynamic=False keeps the order and pads to 128")
@@ -115,16 +101,16 @@ def static(case: Case) -> str:
     lengths, batch = _lengths(case)
     found, advice = _batches(case, lengths, batch, dynamic=False), "sort and shorten only where dynamic is true"
     agree(_places(found), list(range(len(lengths))), "all places in order", advice)
-    agree([each["length"] for each in found], [_LONGEST] * len(found), "what the batches are padded to", advice)
+    agree([length for _, length in found], [_LONGEST] * len(found), "what the batches are padded to", advice)
     return f"{len(found)} batches of length {_LONGEST}"
 
 
 @BATCHING.point("bert.edges", 0.25, "None, few and very short sentences; a list or an array")
 def edges(case: Case) -> str:
     agree(_batches(case, [], 4), [], f"{BATCHES}([], 4)", "a loop over nothing makes nothing")
-    for lengths in ([2, 5, 3], [1, _LONGEST, 3, _LEAST, 40], list(range(1, 13))):
-        for given in (lengths, np.array(lengths)):
-            found = _batches(case, given, 4)
-            agree(len(_places(found)), len(lengths), f"the places of {lengths}", "each of them once")
-            _padded(found, lengths)
-    return f"padded to {_LEAST} at least"
+    said = ""
+    for given in ([2, 5, 3], np.array([1, _LONGEST, 3, _LEAST, 40]), [*range(1, 13)]):
+        found = _batches(case, given, 4)
+        agree(len(_places(found)), len(given), f"the number of places of {given}", "each of them once")
+        said = _padded(found, list(given))
+    return said

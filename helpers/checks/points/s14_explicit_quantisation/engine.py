@@ -5,8 +5,9 @@ from helpers.checks.points import builders
 from helpers.checks.points.builder import Builder
 from helpers.checks.points.case import Case
 from helpers.checks.points.files import json_of, needed
-from helpers.checks.points.pure import agree
+from helpers.checks.points.pure import OneOf, agree
 from helpers.checks.points.s04_int8.calibration import CACHE, read_scales
+from helpers.checks.points.s09_mixed_precision.engine import precisions_of
 from helpers.checks.points.s14_explicit_quantisation.networks import CONVOLUTIONS, explicit_network
 from helpers.checks.points.s14_explicit_quantisation.reading import (
     read_model,
@@ -17,10 +18,8 @@ from helpers.checks.points.s14_explicit_quantisation.reading import (
     weighted_layers,
 )
 from helpers.checks.points.task import Task
-from helpers.checks.probes.loads import loads
 from helpers.course.settings import ONNX_FILE, PROFILE_BATCHES
 from helpers.engine.backend import ENGINE, trt
-from helpers.engine.layers import engine_layers, ran_in
 
 TYPED = hasattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED")
 """Whether this TensorRT can be told to take every type from the model; 8.6 cannot."""
@@ -37,35 +36,24 @@ BUILD.ask(BUILDING, plan=0.15, written=0.1, profile=0.2, failures=0.2)
 
 @BUILDING.point("qdq.typed", 0.3, "The model alone says what is rounded: strong types, or else INT8 allowed")
 def typed(case: Case) -> str:
-    asked = builders.asked_for(BUILD.built(case))
-    found = [name for name in ("FP16", "BF16", "INT8") if asked["flags"].get(name)]
-    found += ["a strongly typed network"] * asked["strongly_typed"] + ["a calibrator"] * bool(asked["calibrator"])
-    right = ["a strongly typed network"] if TYPED else ["INT8"]
-    if found != right:
-        advice = "TensorRT 8.6 wants the flag INT8, later ones 1 << int(NetworkDefinitionCreationFlag.STRONGLY_TYPED)"
-        raise Missed(f"a build with {right[0]} alone", " and ".join(found) or "nothing set", advice)
-    return _runs_in_int8(BUILD.plan(case), [*CONVOLUTIONS], "the engine") if ENGINE == "cpu" else right[0]
+    flags = {"FP16": False, "BF16": False, "INT8": not TYPED}
+    advice = "TensorRT 8.6 wants the flag INT8 alone, later ones a network of the flag STRONGLY_TYPED and no other flag"
+    right = {"strongly_typed": TYPED, "calibrator": False, "flags": flags}
+    agree(builders.asked_for(BUILD.built(case)), right, "the build", advice)
+    return _runs_in_int8(BUILD.plan(case), [*CONVOLUTIONS], "the engine") if ENGINE == "cpu" else "types as asked for"
 
 
 @BUILDING.point("qdq.detailed", 0.1, "The profiling verbosity is DETAILED", "noted when it is built: checks change it")
 def detailed(case: Case) -> str:
-    found = builders.asked_for(BUILD.built(case))["verbosity"]
-    if found != "DETAILED":
-        advice = "without it the inspector tells no layer's precision"
-        raise Missed("the profiling verbosity DETAILED on the configuration", found, advice)
-    return found
-
-
-@loads
-def _precisions(plan: bytes, layers: list[str]) -> dict[str, str]:
-    engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
-    return ran_in(engine_layers(engine), layers)
+    advice = "without DETAILED on the configuration the inspector tells no layer's precision"
+    agree(builders.asked_for(BUILD.built(case)), {"verbosity": "DETAILED"}, "the build", advice)
+    return "DETAILED"
 
 
 def _runs_in_int8(plan: bytes, layers: list[str], what: str) -> str:
     """Return evidence that these layers run in INT8: on the CPU engine all of them, on a GPU half."""
     builders.facts_of(plan, what)
-    ran = _precisions(plan, layers)
+    ran = precisions_of(plan, layers)
     others = [name for name, precision in ran.items() if precision != "int8"]
     if len(others) > (0 if ENGINE == "cpu" else len(ran) / 2):
         told = f"{others[0]} runs in {ran[others[0]]}"
@@ -78,12 +66,9 @@ def file(case: Case) -> str:
     original, found = read_model(needed(case, ONNX_FILE, AGAIN)), read_quantised(needed(case, FILE, AGAIN))
     same_without_pairs(original, found)
     layers, additions = weighted_layers(original), skip_branches(original)
-    rounded = {name: {index for node, index in found.pairs if node == name} for name in original.nodes}
-    for name, inputs in rounded.items():
-        choices = [{0, 1}] if name in layers else [{index} for index in additions.get(name, ())] or [set()]
-        if inputs not in choices:
-            wanted = " or ".join(str(sorted(choice)) for choice in choices)
-            raise Missed(f"of {name} the inputs {wanted} through pairs", f"{sorted(inputs)}", AGAIN)
+    right = dict.fromkeys(original.nodes, []) | dict.fromkeys(layers, [0, 1])
+    right |= {name: OneOf(tuple([index] for index in inputs)) for name, inputs in additions.items()}
+    agree(found.by_node(found.pairs), right, f"the inputs that {FILE} reads through pairs", AGAIN)
     scales = read_scales(needed(case, CACHE, AGAIN))
     for place in found.pairs:
         scale_is_right(found, place, layers, scales)

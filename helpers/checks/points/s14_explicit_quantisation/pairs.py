@@ -1,14 +1,15 @@
 """quantize_weights, make_pair, weighted_inputs, insert_qdq and skip_branches: what a pair is, and where pairs go."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.pure import agree
+from helpers.checks.points.pure import Answered, OneOf, agree, compare, results_of
 from helpers.checks.points.s14_explicit_quantisation.networks import SINGLE, residual
 from helpers.checks.points.s14_explicit_quantisation.reading import (
     Place,
@@ -35,11 +36,21 @@ _LAYOUTS = (((6, 4, 3, 3), 0), ((5, 7), 1), ((7, 5), 0))
 
 
 @probe
-def quantize_array(notebook: Notebook, *, weights: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Call quantize_weights; return codes, scales, and the array that was given as it is afterwards."""
+def quantised(notebook: Notebook, *, name: str, calls: list[list[Any]], raising: bool) -> list[Answered]:
+    """Answer as `results_of`, for quantize_weights."""
+    return results_of({name: partial(_quantised, notebook[name])}, name=name, calls=calls, raising=raising)
+
+
+def _quantised(quantize: Callable[..., Any], weights: np.ndarray, axis: int) -> dict[str, Any]:
     given = weights.copy()
-    codes, scales = notebook[QUANTIZE](given, axis)
-    return np.asarray(codes), np.asarray(scales), given
+    codes, scales = map(np.asarray, quantize(given, axis))
+    found = {"codes": codes.tolist(), "type of codes": codes.dtype.name}
+    found |= {
+        "scales": scales.tolist(),
+        "type of scales": scales.dtype.name,
+        "scales above 0": bool((scales > 0).all()),
+    }
+    return found | {"weights unchanged": np.array_equal(given, weights)}
 
 
 @probe
@@ -65,14 +76,15 @@ def listed_places(notebook: Notebook, *, function: str, model: bytes) -> list[Pl
 @probe
 def insert_pairs(
     notebook: Notebook, *, model: bytes, scales: dict[str, float], places: list[list[Any]]
-) -> tuple[bytes, bool, str | None]:
+) -> dict[str, Any]:
     """Call insert_qdq; return its model, whether the given one is as it was, and the text of a ValueError."""
     given = onnx.load_from_string(model)
     try:
         found = notebook[INSERT](given, scales, [(name, index) for name, index in places])
     except ValueError as error:
-        return b"", True, said(error)
-    return found.SerializeToString(), given == onnx.load_from_string(model), None
+        return {"model": b"", "ValueError": said(error)}
+    kept = given == onnx.load_from_string(model)
+    return {"model": found.SerializeToString(), "the given model unchanged": kept, "ValueError": None}
 
 
 def _drawn(case: Case, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,42 +98,32 @@ def _drawn(case: Case, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, n
     return codes, scales, ((codes + beside) * along).astype(np.float32)
 
 
-def _equal(case: Case, part: int, kind: type, advice: str) -> str:
+def _gives(case: Case, part: int, kind: str, advice: str) -> str:
     """Return evidence that quantize_weights' codes (part 0) or scales (1) are right, of this type."""
+    name, pairs = ("codes", "scales")[part], []
     for shape, axis in _LAYOUTS:
         *parts, weights = _drawn(case, shape, axis)
-        found, right = case.call(quantize_array, weights=weights, axis=axis).require(QUANTIZE)[part], parts[part]
-        what = f"{('codes', 'scales')[part]} of weights {list(shape)}, axis {axis}"
-        if found.shape != right.shape or found.dtype != kind:
-            expected = f"{np.dtype(kind)} {list(right.shape)} as the {what}"
-            raise Missed(expected, f"{found.dtype} {list(found.shape)}", advice)
-        agree(found.tolist(), right.tolist(), f"the {what}", advice, rtol=1e-5)
-    return f"{len(_LAYOUTS)} arrays"
+        pairs.append(((weights, axis), {f"type of {name}": kind, name: parts[part].tolist()}))
+    return compare(case, QUANTIZE, pairs, advice, rtol=1e-5, through=quantised)
 
 
 @NUMBERS.point("qdq.scales", 0.25, "Each output channel has its own scale: its largest magnitude over 127")
 def scales(case: Case) -> str:
-    return _equal(case, 1, np.float32, "one number a channel: reduce over the other axes; codes go from -127 to 127")
+    return _gives(case, 1, "float32", "one number a channel: reduce over the other axes; codes go from -127 to 127")
 
 
 @NUMBERS.point("qdq.codes", 0.25, "A code is the value over its channel's scale, rounded to the nearest")
 def codes(case: Case) -> str:
-    return _equal(case, 0, np.int8, "divide each channel by its scale; np.rint rounds")
+    return _gives(case, 0, "int8", "divide each channel by its scale; np.rint rounds")
 
 
 @NUMBERS.point("qdq.silent", 0.15, "A channel of zeros has a scale above 0, and the given array stays as it is")
 def silent(case: Case) -> str:
     *_, weights = _drawn(case, (4, 3), 0)
-    weights[2] = 0
-    found, scales, kept = case.call(quantize_array, weights=weights, axis=0).require(QUANTIZE)
-    agree([scales.size, found.size], [4, 12], "sizes of scales and codes", "see the points above")
-    scale = float(scales.ravel()[2]) if scales.dtype.kind == "f" else np.nan
-    if not 0 < scale < np.inf or found.reshape(4, 3)[2].any():
-        said = f"scale {scale:g}, codes {found.reshape(4, 3)[2].tolist()}"
-        raise Missed("codes of 0 and a scale above 0 for a channel of zeros", said, "a scale of 1 will do there")
-    if not np.array_equal(kept, weights):
-        raise Missed("the array as it was", "its values have changed", "compute new arrays")
-    return "a scale above 0 and codes of 0"
+    zeros = np.zeros((4, 3), np.float32)
+    pairs = [((zeros, 0), {"codes": zeros.astype(int).tolist(), "scales above 0": True})]
+    pairs += [((weights, 0), {"weights unchanged": True})]
+    return compare(case, QUANTIZE, pairs, "a scale of 1 will do for zeros; compute new arrays", through=quantised)
 
 
 @NUMBERS.point("qdq.pair", 0.35, "A pair rounds a tensor to INT8 and back, with one scale or one a channel")
@@ -133,8 +135,8 @@ def pair(case: Case) -> str:
     found = read_quantised(case.call(pairs_model, scales=right, axes=axes).require(PAIR))
     for name, axis in axes.items():
         pair_is(found, (name, 0), right[name], axis, advice)
-    if len({*found.rounding}) < len(found.rounding):
-        raise Missed("another name for each node", ", ".join(found.rounding)[:120], "use the whole name of the tensor")
+    twice = sorted({name for name in found.rounding if found.rounding.count(name) > 1})
+    agree(twice, [], "the names that two nodes have", "use the whole name of the tensor")
     return "per tensor, and per channel along axes 0 and 2"
 
 
@@ -146,14 +148,14 @@ def _original(case: Case) -> Reading:
     return read_model(_network(case)[0])
 
 
-def _listed(case: Case, function: str) -> set[Place]:
-    found = case.call(listed_places, function=function, model=_network(case)[0]).require(function)
-    return {(name, index) for name, index in found}
+def _listed(case: Case, function: str) -> dict[str, list[int]]:
+    places = case.call(listed_places, function=function, model=_network(case)[0]).require(function)
+    return _original(case).by_node({(name, index) for name, index in places})
 
 
-def _insert(case: Case, places: list[Place], scales: dict[str, float]) -> tuple[bytes, bool, str | None]:
+def _insert(case: Case, places: list[Place], scales: dict[str, float]) -> dict[str, Any]:
     asked = {"model": _network(case)[0], "scales": scales, "places": [[*place] for place in places]}
-    return tuple(case.call(insert_pairs, **asked).require(INSERT))
+    return case.call(insert_pairs, **asked).require(INSERT)
 
 
 def _asked(case: Case) -> list[Place]:
@@ -171,48 +173,37 @@ def _asked(case: Case) -> list[Place]:
 
 def _inserted(case: Case) -> Reading:
     """Return a reading of what insert_qdq makes of the case's network and places."""
-    model, kept, refused = _insert(case, _asked(case), _network(case)[1])
-    if refused is not None:
-        advice = "weights have no scale in the cache: compute it"
-        raise Missed("no error where every tensor has a scale", f"ValueError: {refused[:120]}", advice)
-    if not kept:
-        raise Missed("the given model as it was", "it has changed", "work on a copy: it is quantised again")
-    return read_quantised(model)
-
-
-def _same_places(found: set[Place], right: set[Place], how: str, advice: str) -> None:
-    for expected, places in (("", right - found), ("nothing else", found - right)):
-        if places:
-            shown = "; ".join(f"input {index} of {name}" for name, index in sorted(places)[:3])
-            told = shown if expected else f"{len(places)} of {len(right)} missing"
-            raise Missed(f"{expected or shown} {how}", told, advice)
+    found = _insert(case, _asked(case), _network(case)[1])
+    advice = "work on a copy; weights have no scale in the cache: compute it"
+    agree(found, {"ValueError": None, "the given model unchanged": True}, f"{INSERT} with every scale", advice)
+    return read_quantised(found["model"])
 
 
 @INSERTION.point("qdq.places", 0.25, "The activation and the weights of each layer with stored weights are listed")
 def places(case: Case) -> str:
-    right = {(name, index) for name in weighted_layers(_original(case)) for index in (0, 1)}
+    original = _original(case)
+    right = dict.fromkeys(original.nodes, []) | dict.fromkeys(weighted_layers(original), [0, 1])
     advice = "inputs 0 and 1 of Conv, Gemm and MatMul with stored weights, by the node's name"
-    _same_places(_listed(case, WEIGHTED_INPUTS), right, "listed", advice)
-    return f"{len(right)} places"
+    agree(_listed(case, WEIGHTED_INPUTS), right, f"the inputs that {WEIGHTED_INPUTS} lists", advice)
+    return f"inputs 0 and 1 of {len(weighted_layers(original))} layers"
 
 
 @INSERTION.point("qdq.through", 0.35, "Exactly these inputs are read through a pair; the rest of the model stays")
 def through(case: Case) -> str:
-    found, asked = _inserted(case), {*_asked(case)}
-    same_without_pairs(_original(case), found)
+    original, found = _original(case), _inserted(case)
+    same_without_pairs(original, found)
     advice = "a pair belongs to a place, not to its tensor: other readers of the tensor stay in float"
-    _same_places({*found.pairs}, asked, "read through a pair", advice)
-    return f"{len(asked)} inputs through pairs"
+    right = original.by_node(_asked(case))
+    agree(found.by_node(found.pairs), right, "the inputs that are read through a pair", advice)
+    return f"{len(found.pairs)} inputs through pairs"
 
 
 def _right_scales(case: Case, of_weights: bool) -> str:
     found, layers = _inserted(case), weighted_layers(_original(case))
-    places = [(name, index) for name, index in _asked(case) if (name in layers and index == 1) == of_weights]
-    if not (there := found.pairs.keys() & {*places}):
-        raise Missed(
-            f"{len(places)} pairs, at {'weights' if of_weights else 'activations'}", "none", "look at the point above"
-        )
-    for place in sorted(there):
+    asked = [place for place in _asked(case) if (place[0] in layers and place[1] == 1) == of_weights]
+    there = [place for place in asked if place in found.pairs]
+    agree(bool(there), True, f"whether a pair is at one of {len(asked)} places", "look at the point above")
+    for place in there:
         scale_is_right(found, place, layers, _network(case)[1])
     return f"{len(there)} pairs"
 
@@ -230,10 +221,9 @@ def weights(case: Case) -> str:
 @INSERTION.point("qdq.once", 0.15, "A tensor that several places read has one pair")
 def once(case: Case) -> str:
     found = _inserted(case)
-    tensors = {pair.tensor for pair in found.pairs.values()}
-    if (nodes := len(found.rounding)) != 2 * len(tensors):
-        advice = "keep the DequantizeLinear's output by the tensor's name"
-        raise Missed(f"{2 * len(tensors)} Q/DQ nodes for {len(tensors)} tensors", f"{nodes}", advice)
+    tensors = {pair["tensor"] for pair in found.pairs.values()}
+    advice = "keep the DequantizeLinear's output by the tensor's name"
+    agree(len(found.rounding), 2 * len(tensors), f"the number of Q/DQ nodes for {len(tensors)} tensors", advice)
     return f"{len(tensors)} pairs for {len(found.pairs)} places"
 
 
@@ -242,41 +232,35 @@ def lacking(case: Case) -> str:
     _, scales, names = _network(case)
     for layer, tensor, given in (("conv1", "relu0", {}), ("conv5", "relu3", {}), ("conv1", "relu0", {"relu0": 0.0})):
         known = {name: scale for name, scale in scales.items() if name != tensor} | given
-        refused = _insert(case, [(names[layer], 0), (names[layer], 1)], known)[2]
-        if refused is None or tensor not in refused:
-            found = "no error" if refused is None else f"ValueError: {refused[:80]}"
-            expected = f"ValueError that names {tensor}, which has {'a scale of 0' if given else 'no scale'}"
-            raise Missed(expected, found, "look the scale up before its use")
+        refused = _insert(case, [(names[layer], 0), (names[layer], 1)], known)["ValueError"]
+        what = f"a ValueError that names {tensor}, which has {'a scale of 0' if given else 'no scale'}"
+        agree(tensor in (refused or ""), True, f"{what}: {refused or 'no error'}", "look the scale up before its use")
     return "no scale and a scale of 0"
 
 
-def _one_of_both(case: Case, choices: int, advice: str) -> str:
+def _skips(case: Case, choices: int, advice: str) -> str:
     """Return evidence that one right input of each addition is listed that has so many right ones."""
-    listed, right = _listed(case, SKIP_BRANCHES), skip_branches(_original(case))
-    chosen = {name: inputs for name, inputs in right.items() if len(inputs) == choices}
-    for name, inputs in chosen.items():
-        found = {index for node, index in listed if node == name}
-        if len(found) != 1 or not found <= inputs:
-            expected = f"input {' or '.join(map(str, inputs))} of {name}"
-            raise Missed(expected, f"listed: {', '.join(map(str, found)) or 'none'}", advice)
-    return f"one input of {', '.join(chosen)}"
+    right = {name: inputs for name, inputs in skip_branches(_original(case)).items() if len(inputs) == choices}
+    one_of = {name: OneOf(tuple([index] for index in inputs)) for name, inputs in right.items()}
+    agree(_listed(case, SKIP_BRANCHES), one_of, f"the inputs that {SKIP_BRANCHES} lists", advice)
+    return f"one input of {', '.join(right)}"
 
 
 @SKIPS.point("qdq.skips", 0.45, "Where one branch is a convolution, the other one is the skip branch")
 def skips(case: Case) -> str:
-    return _one_of_both(case, 1, "the convolution and the addition become one kernel; what comes past is rounded")
+    return _skips(case, 1, "the convolution and the addition become one kernel; what comes past is rounded")
 
 
 @SKIPS.point("qdq.both", 0.2, "Where both are convolutions, one of them is")
 def both(case: Case) -> str:
-    return _one_of_both(case, 2, "one convolution takes the addition into its kernel, which adds the other's output")
+    return _skips(case, 2, "one convolution takes the addition into its kernel, which adds the other's output")
 
 
 @SKIPS.point("qdq.others", 0.35, "Other additions are left alone")
 def others(case: Case) -> str:
-    found, right = {name for name, _ in _listed(case, SKIP_BRANCHES)}, skip_branches(_original(case)).keys()
-    if not found or found - right:
-        advice = "it takes a convolution's output that nothing else reads, and another input that is computed"
-        listed = ", ".join(sorted(found - right)) or "nothing"
-        raise Missed("only additions that a convolution can take in", f"{listed} is listed", advice)
-    return f"{len(found)} additions and no other"
+    found, original = _listed(case, SKIP_BRANCHES), _original(case)
+    right = dict.fromkeys(original.nodes.keys() - skip_branches(original).keys(), [])
+    advice = "it takes a convolution's output that nothing else reads, and another input that is computed"
+    agree(any(found.values()), True, f"whether {SKIP_BRANCHES} lists anything", advice)
+    agree(found, right, f"the inputs that {SKIP_BRANCHES} lists", advice)
+    return f"none of {len(right)} other nodes"

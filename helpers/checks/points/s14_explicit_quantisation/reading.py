@@ -3,8 +3,9 @@
 Also what is right: the layers with stored weights, the skip branches, and a pair's scale.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,30 +22,25 @@ Place = tuple[str, int]  # a node's name, and the index of one of its inputs
 _Q, _DQ = "QuantizeLinear", "DequantizeLinear"
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A QuantizeLinear and the DequantizeLinear behind it: the tensor that they round, the first one's scale and axis.
-
-    `symmetric`: both have the same float32 scale and axis, and zero points of 0, int8, of the scale's shape.
-    """
-
-    tensor: str
-    scale: np.ndarray
-    axis: int
-    symmetric: bool
+SYMMETRIC = "both with this float32 scale, and zeros as int8 of its shape"
 
 
 @dataclass(frozen=True)
 class Reading:
     """A model without its pairs: nodes by name as [operator, inputs, outputs, attributes]; and the pairs by place.
 
-    `rounding` names all QuantizeLinear and DequantizeLinear nodes.
+    A pair is a QuantizeLinear and the DequantizeLinear behind it: the `tensor` that they round, the first one's `scale`
+    as a list and `axis`, and whether they are SYMMETRIC. `rounding` names all nodes of these two operators.
     """
 
     nodes: dict[str, list[Any]]
-    pairs: dict[Place, Pair]
+    pairs: dict[Place, dict[str, Any]]
     rounding: list[str]
     stored: dict[str, np.ndarray]
+
+    def by_node(self, places: Iterable[Place]) -> dict[str, list[int]]:
+        """Return for each node the inputs among `places`."""
+        return {name: sorted({index for node, index in places if node == name}) for name in self.nodes}
 
 
 def read_quantised(content: bytes) -> Reading:
@@ -60,7 +56,7 @@ def read_quantised(content: bytes) -> Reading:
 def read_model(content: bytes) -> Reading:
     """Return a reading of a sound model."""
     nodes, pairs, *rest = _pieces(content)
-    return Reading(nodes, {(node, index): Pair(*pair) for node, index, pair in pairs}, *rest)
+    return Reading(nodes, {(node, index): pair for node, index, pair in pairs}, *rest)
 
 
 @loads
@@ -75,14 +71,14 @@ def _pieces(content: bytes) -> list[Any]:
         if node.output[0] not in rounding:
             through = {index: _pair(rounding, stored, name) for index, name in enumerate(node.input)}
             pairs += [[node.name, index, pair] for index, pair in through.items() if pair]
-            inputs = [pair[0] if (pair := through[index]) else name for index, name in enumerate(node.input)]
+            inputs = [pair["tensor"] if (pair := through[index]) else name for index, name in enumerate(node.input)]
             attributes = {about.name: repr(onnx.helper.get_attribute_value(about)) for about in node.attribute}
             nodes[node.name] = [node.op_type, inputs, list(node.output), attributes]
     return [nodes, pairs, [node.name for node in rounding.values()], stored]
 
 
-def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarray], name: str) -> list[Any] | None:
-    """Return the fields of the Pair that makes a tensor; None where none does."""
+def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarray], name: str) -> dict[str, Any] | None:
+    """Return the pair that makes a tensor; None where none does."""
     after = rounding.get(name)
     before = rounding.get(after.input[0]) if after is not None else None
     if before is None or (before.op_type, after.op_type) != (_Q, _DQ):
@@ -90,7 +86,8 @@ def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarra
     (scale, zero, axis), other = (_numbers(node, stored) for node in (before, after))
     same = all(map(np.array_equal, (scale, zero, axis), other))
     kinds = (scale.dtype, zero.dtype, zero.shape) == (np.float32, np.int8, scale.shape)
-    return [before.input[0], scale, axis, bool(same and kinds and not zero.any())]
+    told = {"tensor": before.input[0], "scale": scale.ravel().tolist(), "axis": axis}
+    return told | {SYMMETRIC: bool(same and kinds and not zero.any())}
 
 
 def _numbers(node: onnx.NodeProto, stored: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, int]:
@@ -103,9 +100,8 @@ def same_without_pairs(original: Reading, found: Reading) -> None:
     """Raise Missed where the quantised model without its pairs is another than the original."""
     advice = "change a node's inputs alone: each reads its tensor as it is, or through one pair"
     agree(found.nodes, original.nodes, "the model without its pairs", advice)
-    for name, values in original.stored.items():
-        if not np.array_equal(found.stored.get(name), values):
-            raise Missed(f"{name} as it was stored", "another content, or none", "Q reads the float weights")
+    stored = {name: found.stored.get(name) for name in original.stored}
+    agree(stored, original.stored, "the stored tensors", "Q reads the float weights, which stay as they are", rtol=0)
 
 
 def weighted_layers(model: Reading) -> dict[str, int]:
@@ -131,23 +127,17 @@ def skip_branches(model: Reading) -> dict[str, set[int]]:
 
 def scale_is_right(found: Reading, place: Place, axes: Mapping[str, int], scales: Mapping[str, float]) -> None:
     """Raise Missed where a pair has another scale: weights per channel along `axes`, activations from `scales`."""
-    tensor, axis = found.pairs[place].tensor, axes.get(place[0])
+    tensor, axis = found.pairs[place]["tensor"], axes.get(place[0])
     if (values := found.stored.get(tensor)) is None:
-        right = np.float32(scales.get(tensor, np.nan))
+        right = scales.get(tensor, math.nan)
         return pair_is(found, place, right, None, "the given scale, neither times 127 nor over it")
     largest = np.abs(values).max(axis=tuple(one for one in range(values.ndim) if one != axis))
-    return pair_is(found, place, largest / 127, axis, "quantize_weights along channel_axis(node), in both nodes")
+    own = dict(enumerate(found.pairs[place]["scale"]))
+    right = [most / 127 or own.get(channel) for channel, most in enumerate(largest.tolist())]  # of zeros any is right
+    return pair_is(found, place, right, axis, "quantize_weights along channel_axis(node), in both nodes")
 
 
-def pair_is(found: Reading, place: Place, right: np.ndarray, axis: int | None, advice: str) -> None:
-    """Raise Missed where a place has no pair, or one with another scale or axis; where `right` is 0, any is right."""
-    pair, where = found.pairs.get(place), f"input {place[1]} of {place[0]}"
-    if pair is None or not pair.symmetric:
-        expected = f"Q, then DQ, at {where}, both with a float32 scale and zero points of 0, int8, of its shape"
-        advice = "without a zero point the codes are unsigned, and TensorRT refuses them"
-        raise Missed(expected, "other scales or zero points, or none" if pair else "no such pair", advice)
-    scale, right = pair.scale.ravel(), right.ravel()
-    scale = np.where(right > 0, scale, right) if scale.size == right.size else scale
-    agree(scale.tolist(), right.tolist(), f"the scale of {pair.tensor}, {where}", advice, rtol=1e-4)
-    if axis is not None and pair.axis != axis:
-        raise Missed(f"axis {axis} for the pair of {pair.tensor}, {where}", f"axis {pair.axis}", advice)
+def pair_is(found: Reading, place: Place, scale: Any, axis: int | None, advice: str) -> None:
+    """Raise Missed where a place has no pair, or one with another scale or axis."""
+    right = {SYMMETRIC: True, "scale": np.ravel(scale).tolist()} | ({} if axis is None else {"axis": axis})
+    agree(found.pairs.get(place), right, f"the pair at input {place[1]} of {place[0]}", advice, rtol=1e-4)

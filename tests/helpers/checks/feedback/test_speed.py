@@ -51,9 +51,3 @@ def test_what_is_no_engine_is_an_error(tmp_path: Path, content: bytes | None, sa
         path.write_bytes(content)
     with pytest.raises(InputError, match=said):
         check_speed(path)
-
-
-def test_in_grading_it_does_nothing(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    check_speed("nowhere.engine")
-    assert capsys.readouterr().out == ""

@@ -56,14 +56,6 @@ def test_cells_that_a_dead_kernel_did_not_reach_are_not_passed(capsys: pytest.Ca
     assert "✓ is_two" in said and "✗ is_three" in said and "the kernel died" in said
 
 
-def test_it_runs_in_the_notebook_s_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "labs").mkdir()
-    test = _test_cell("where", "from pathlib import Path\nassert Path.cwd().name == 'labs'")
-    nbformat.write(new_notebook(cells=[test]), tmp_path / "labs" / "01_export.ipynb")
-    feedback.validate("labs/01_export.ipynb")
-    assert "✓ where" in capsys.readouterr().out
-
-
 def test_which_notebook_it_is_must_be_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="which notebook\\? Here is no step's notebook; name it"):
         feedback.validate()

@@ -12,16 +12,13 @@ import pytest
 from onnx import TensorProto
 
 from helpers.checks.missed import Missed
-from helpers.checks.points import builders
 from helpers.checks.points.case import Case
 from helpers.checks.points.s02_fp16 import ENGINE, FP16
 from helpers.checks.points.s04_int8 import engine
 from helpers.checks.points.s04_int8.calibrator import FUNCTION as CALIBRATOR
-from helpers.checks.probes.builds import build_engine
 from helpers.checks.probes.student import Student
 from helpers.engine.backend import API, network_flags, trt
-from helpers.toys.networks import tiny_onnx
-from tests.conformance.models import cast, quantized
+from tests.conformance.models import cast
 from trtcpu.builder.quantization import quantize
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -80,22 +77,6 @@ def test_an_engine_of_the_model_as_it_was_loses_half_precision_alone() -> None:
     assert list(judged(lambda model: model)) == ["Built for half precision"]
 
 
-def _built(rewritten: Any, model: bytes, batch: int, image: tuple[int, ...]) -> dict[str, Any]:
-    function = builder(rewritten, (1, batch, batch), image)
-    student = Student.in_process({FP16.function: function})
-    return student.call(build_engine, function=FP16.function, onnx=model).require(FP16.function)
-
-
-def test_convolutions_behind_q_and_dq_count_as_int8_without_the_flag() -> None:
-    built = _built(lambda model: model, quantized(), 4, (3, 8, 8))
-    assert "int8" in builders.in_int8(built, FP16.function)
-
-
-def test_a_model_without_q_and_dq_is_not_int8() -> None:
-    with pytest.raises(Missed, match="INT8"):
-        builders.in_int8(_built(lambda model: model, tiny_onnx(0), 2, (3, 224, 224)), FP16.function)
-
-
 class PlainCalibrator:
     """What is left of a calibrator where TensorRT has none: it hands out batches to whoever asks."""
 
@@ -138,30 +119,3 @@ def test_the_same_holds_where_11_is_spoken_and_the_advice_is_of_11() -> None:
     assert (api, cast_lost, quantized_lost) == (11, {}, {})
     assert list(float_lost) == ["Built for half precision"] and "cast the model to FP16" in str(float_lost)
     assert list(unquantized_lost) == ["The convolutions run in INT8"]
-
-
-@pytest.mark.parametrize(
-    ("most", "said"), [(builders.HALF_SIZE, "cast the model to FP16"), (builders.INT8_SIZE, "put Q/DQ nodes into")]
-)
-def test_where_an_engine_is_too_large_11_is_told_of_the_model_and_10_of_flags(
-    monkeypatch: pytest.MonkeyPatch, most: float, said: str
-) -> None:
-    for api, advice in ((10, "look at the precision flags"), (11, f"TensorRT 11 has no flag: {said}")):
-        monkeypatch.setattr(builders, "API", api)
-        with pytest.raises(Missed) as missed:
-            builders.small_enough(b"plan", b"onnx", most)
-        assert missed.value.try_this.startswith(advice)
-
-
-def test_scales_of_a_calibrator_are_not_asked_for_in_vain_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "API", 11)
-    monkeypatch.setattr(engine, "one_each", lambda found, asked, what: [{"used": None}])
-    build = builder(lambda model: model, engine.BATCHES)
-    notebook = {engine.INT8.function: lambda onnx, plan, calibrator: build(onnx, plan), CALIBRATOR: PlainCalibrator}
-    with pytest.raises(Missed, match="a task of TensorRT 10"):
-        engine.calibrated(Case(Student.in_process(notebook), seed=5))
-
-
-def test_what_is_cast_has_the_ends_of_the_model() -> None:
-    model, made = (onnx.load_from_string(found).graph for found in (tiny_onnx(0), to_half(tiny_onnx(0))))
-    assert [value.name for value in (*model.input, *model.output)] == [v.name for v in (*made.input, *made.output)]

@@ -21,12 +21,6 @@ def test_equal_values_of_any_form_agree(given: object) -> None:
     )
 
 
-def test_arrays_agree_by_shape_and_value() -> None:
-    agree(torch.ones(2, 2), np.ones((2, 2)), "f()", "hint")
-    with pytest.raises(Missed, match=r"an array \[2, 2\]"):
-        agree(np.ones(4), np.ones((2, 2)), "f()", "hint")
-
-
 def test_the_first_three_differences_are_named_by_their_place() -> None:
     with pytest.raises(Missed) as missed:
         agree({"a": [1, 2.5]}, {"a": [1, 2], "b": 3, "c": 4, "d": 5}, "f()", "count again")
@@ -54,8 +48,3 @@ def test_an_expected_error_is_one_of_its_type() -> None:
         compare(_case(f), "f", [((-1,), Raises("KeyError"))], "hint")
     with pytest.raises(Missed, match=r"f\(1\) to raise ValueError; found 1"):
         compare(_case(f), "f", [((1,), Raises("ValueError"))], "hint")
-
-
-def test_an_error_that_nobody_asked_for_is_the_students() -> None:
-    with pytest.raises(Missed, match="ZeroDivisionError"):
-        compare(_case(lambda x: 1 / x), "f", [((0,), 1)], "hint")

@@ -25,17 +25,3 @@ def test_the_banks_rules_are_decided_alike_for_every_seed(entry: Entry) -> None:
     for seed in SEEDS:
         with pytest.raises(Missed) if "dynamic.saturation" in entry.loses else nullcontext():
             s03_dynamic.saturation(Case(student, seed))
-
-
-def test_a_loop_that_reads_another_clock_comes_to_an_end() -> None:
-    def stuck(run: object, batch: int, seconds: float) -> float:
-        while True:
-            run()
-
-    with pytest.raises(Missed, match="read time.perf_counter"):
-        s03_dynamic.rate(Case(Student.in_process({"images_per_second": stuck}), 1))
-
-
-def test_a_number_in_place_of_the_function_is_named() -> None:
-    with pytest.raises(Missed, match="is a int, not callable"):
-        s03_dynamic.saturation(Case(Student.in_process({"saturation_batch": 16}), 1))

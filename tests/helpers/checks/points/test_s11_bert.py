@@ -1,51 +1,25 @@
-"""The points of step 11 that judge functions alone, over many seeds: right ways keep them, wrong ones lose them."""
-
-from typing import Any
+"""What step 11's points rest on: small encoders, which PyTorch and ONNX Runtime compute alike, and their texts."""
 
 import numpy as np
 import pytest
+import torch
 
-from helpers.checks.missed import Missed
-from helpers.checks.points.case import Case
-from helpers.checks.points.s11_bert import export, vectors
-from helpers.checks.points.s11_bert.encoders import text_of
-from helpers.checks.probes.student import Student
-from helpers.toys.bert.encoder import INPUTS, LENGTHS
-from tests.submissions.bank import Entry, load_bank, patched_cells
-
-SEEDS = range(10)
-TASKS = {"mean_pool": vectors.POOLING, "make_batches": vectors.BATCHING}
-BANK = [entry for entry in load_bank("11_bert") if entry.cell in TASKS]
+from helpers.checks.points.s11_bert.encoders import encoder_onnx, small_encoder, text_of
+from helpers.tools.outputs import onnx_session
+from helpers.toys.bert.encoder import OUTPUTS
 
 
-def _functions(entry: Entry) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"np": np, "INPUTS": INPUTS, "LENGTHS": LENGTHS}
-    for cell in patched_cells(entry):
-        if cell.metadata.get("nbgrader", {}).get("grade_id") in TASKS:
-            exec(cell.source, namespace)
-    return namespace
-
-
-@pytest.mark.parametrize("entry", BANK, ids=lambda entry: entry.name)
-def test_every_seed_decides_an_entry_of_the_bank_alike(entry: Entry) -> None:
-    functions = _functions(entry)
-    for seed in SEEDS:
-        case, lost = Case(Student.in_process(functions), seed), set()
-        for point in TASKS[entry.cell].points:
-            try:
-                assert point(case)
-            except Missed:
-                lost.add(point.name)
-        assert lost == set(entry.loses or ()), seed
-
-
-def test_an_axis_is_a_number_or_one_of_two_names() -> None:
-    assert export._axes(["batch", "length", 32]) == ["first name", "second name", "number"]
-    assert export._axes(["batch", "batch"]) == ["first name", "first name"]
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (4, 19)])
+def test_the_file_that_is_written_node_by_node_computes_what_pytorch_does(batch: int, length: int) -> None:
+    text = text_of(np.random.default_rng(length), batch, length)
+    with torch.no_grad():
+        expected = small_encoder(5)(*map(torch.from_numpy, text.values()))
+    for found, wanted in zip(onnx_session(encoder_onnx(5)).run(list(OUTPUTS), text), expected, strict=True):
+        np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-3, atol=1e-4)
 
 
 def test_texts_end_in_padding_and_one_row_has_none() -> None:
-    for seed in SEEDS:
+    for seed in range(10):
         text = text_of(np.random.default_rng(seed), 6, 20)
         mask = text["attention_mask"]
         assert mask.sum(axis=1).max() == 20 and mask.sum(axis=1).min() >= 1 and (np.diff(mask, axis=1) <= 0).all()

@@ -15,7 +15,6 @@ from helpers.checks.points.s14_explicit_quantisation import pairs
 from helpers.checks.points.s14_explicit_quantisation.networks import SINGLE, explicit_network, residual
 from helpers.checks.points.s14_explicit_quantisation.reading import (
     read_model,
-    same_without_pairs,
     scale_is_right,
     skip_branches,
     weighted_layers,
@@ -72,15 +71,8 @@ def test_a_model_that_onnx_runtime_quantised_is_read_as_the_original_with_pairs(
     assert {place for place in found.pairs if place[1] == 1} >= {(name, 1) for name in layers}
     for name in layers:
         scale_is_right(found, (name, 1), layers, {})
-    with pytest.raises(Missed, match="the scale of w0"):
+    with pytest.raises(Missed, match="the pair at input 1"):
         scale_is_right(found, (NAMES["conv0"], 1), {NAMES["conv0"]: 1}, {})
-
-
-def test_another_weight_in_a_quantised_model_is_seen() -> None:
-    changed = onnx.load_from_string(MODEL)
-    changed.graph.initializer[0].raw_data = bytes(len(changed.graph.initializer[0].raw_data))
-    with pytest.raises(Missed, match="as it was stored"):
-        same_without_pairs(read_model(MODEL), read_model(changed.SerializeToString()))
 
 
 def by_kernel(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
