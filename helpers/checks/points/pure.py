@@ -118,10 +118,12 @@ def agree(found: Any, right: Any, what: str, advice: str, *, rtol: float = 1e-6,
     differing = list(_differences(plain(found), plain(right), "", rtol, atol))
     if not differing:
         return
-    expected = "; ".join(f"{place}{' is ' * bool(place)}{should}" for place, should, _ in differing[:_MOST_DIFFERENCES])
-    was = "; ".join(text for _, _, text in differing[:_MOST_DIFFERENCES])
-    more = f" (and {len(differing) - _MOST_DIFFERENCES} more differ)" if len(differing) > _MOST_DIFFERENCES else ""
-    raise Missed(f"{expected} from {what}", was + more, advice)
+    shown = differing[:_MOST_DIFFERENCES]
+    more = f" (and {len(differing) - len(shown)} more differ)" if len(differing) > len(shown) else ""
+    if not shown[0][0]:  # the value itself, not a part of it
+        raise Missed(f"{shown[0][1]} from {what}", shown[0][2], advice)
+    should, was = (", ".join(f"{part[0]} = {part[side]}" for part in shown) for side in (1, 2))
+    raise Missed(f"{what}: {should}", was + more, advice)
 
 
 def outputs_near(outputs: np.ndarray, expected: np.ndarray, tolerance: float, what: str, advice: str) -> str:
@@ -140,7 +142,8 @@ def _differences(found: Any, right: Any, place: str, rtol: float, atol: float) -
     """Yield (place, expected, found) of each part that differs."""
     if isinstance(right, Mapping) and isinstance(found, Mapping):
         for key, value in right.items():
-            yield from _differences(found.get(key, _NOTHING), value, f"{place}[{key!r}]", rtol, atol)
+            part = f"{place}[{key!r}]" if place else str(key)
+            yield from _differences(found.get(key, _NOTHING), value, part, rtol, atol)
     elif isinstance(right, (list, tuple)) and isinstance(found, (list, tuple)) and len(found) == len(right):
         for index, (part, value) in enumerate(zip(found, right, strict=True)):
             yield from _differences(part, value, f"{place}[{index}]", rtol, atol)

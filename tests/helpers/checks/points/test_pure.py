@@ -24,8 +24,8 @@ def test_equal_values_of_any_form_agree(given: object) -> None:
 def test_the_first_three_differences_are_named_by_their_place() -> None:
     with pytest.raises(Missed) as missed:
         agree({"a": [1, 2.5]}, {"a": [1, 2], "b": 3, "c": 4, "d": 5}, "f()", "count again")
-    assert missed.value.expected == "['a'][1] is 2; ['b'] is 3; ['c'] is 4 from f()"
-    assert missed.value.found == "2.5; nothing; nothing (and 1 more differ)"
+    assert missed.value.expected == "f(): a[1] = 2, b = 3, c = 4"
+    assert missed.value.found == "a[1] = 2.5, b = nothing, c = nothing (and 1 more differ)"
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1], 1.01])
