@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
+_STILL, _MOST_ROUNDS = 0.01, 100
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -83,11 +85,12 @@ def with_equal_channels(model: ModelProto) -> ModelProto:
 
     Let r1 and r2 be a channel's largest weights in a pair. The paper divides the first weights by s = sqrt(r1·r2) / r2
     and multiplies the second ones by s, so that both become sqrt(r1·r2). Pairs share convolutions, so it goes over all
-    of them until nothing changes by more than 1 %. A channel without weights stays as it is.
+    of them until nothing changes by more than 1 %, a hundred times at most. A channel without weights stays as it is.
     """
-    changed, largest = _copy(model), np.inf
-    while largest > 0.01:
-        largest = max(map(_equalise, pairs(changed)), default=0)
+    changed = _copy(model)
+    for _ in range(_MOST_ROUNDS):
+        if max(map(_equalise, pairs(changed)), default=0) <= _STILL:
+            break
     return changed
 
 
