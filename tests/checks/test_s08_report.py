@@ -74,12 +74,12 @@ def test_numbers_are_read_by_label_and_batch(figure: Callable[[], Figure]) -> No
         (lambda: _of_pandas("bar", FRAME[sorted(FRAME)].set_axis(list(FRAME), axis=1)), "found"),
         (lambda: _of_pandas("bar", FRAME.set_axis(sorted(FRAME.index))), "found"),
         (lambda: _of_pandas("line", FRAME / 1000), "found"),
-        (lambda: _of_pandas("line", FRAME[1:]), "found nothing"),
+        (lambda: _of_pandas("line", FRAME[1:]), "found .* = nothing"),
     ],
     ids=["names in another order", "ticks sorted as text", "seconds", "a batch left out"],
 )
 def test_a_chart_that_misleads_is_told(figure: Callable[[], Figure], found: str) -> None:
-    with pytest.raises(Missed, match=f"from the chart 'latency'; {found}"):
+    with pytest.raises(Missed, match=f"the chart 'latency': .*; {found}"):
         charts._numbers(charts.drawn(figure()), RUN, "latency")
 
 
