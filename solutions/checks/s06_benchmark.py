@@ -4,9 +4,10 @@ The machine may have been busy when the student measured, and may be so now. Loa
 figure is held to the shortest time that the grader finds for the same engine.
 """
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import psutil
@@ -27,9 +28,6 @@ FASTER = 1.5
 _BUSY = 10.0
 """How many times as fast an execution of more than `_BRIEF_MS` may be while other programs keep the processor busy:
 only the shortest time of a brief one is found beside them."""
-
-_MACHINE = 30.0
-"""How many times as slow as now a name may be at each batch: more is another unit."""
 
 _RUNS = {1: 8, 4: 4, 8: 4}
 """Executions at each batch that is measured again. A larger batch, and PyTorch, must fit: throughput and latency."""
@@ -54,20 +52,16 @@ class Fresh:
 
 
 def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
-    """Return evidence that saved times (ms a batch) of the engines are what this machine can measure.
+    """Return evidence that saved times (ms a batch) of the engines are no shorter than this machine can measure.
+
+    A time that is far too long is another point's: then latency and throughput do not fit.
 
     Raises:
-        Missed: an engine is faster than the machine can be, by far where it is busy now; or so much slower at every
-            batch that the unit is wrong.
+        Missed: an engine is faster than the machine can be, by far where it is busy now.
     """
-    least = {}
-    for name in ENGINES:
-        for batch in _RUNS:
-            _long_enough(saved[name, batch], fresh, (name, batch), what)
-        least[name] = min(saved[name, batch] / fresh.shortest((name, batch)) for batch in _RUNS)
-        if least[name] > _MACHINE:
-            text = f"{least[name]:.2f} times what it takes now, and more at other batches"
-            raise Missed(f"{what} of {name} as this machine measures it", text, "check the unit")
+    for key in itertools.product(ENGINES, _RUNS):
+        _long_enough(saved[key], fresh, key, what)
+    least = {name: min(saved[name, batch] / fresh.shortest((name, batch)) for batch in _RUNS) for name in ENGINES}
     said = ", ".join(f"{name} {ratio:.2f}" for name, ratio in least.items())
     return f"{what}, over the shortest time now, least of {len(_RUNS)} batches: {said}"
 
@@ -88,21 +82,18 @@ def _long_enough(saved: float, fresh: Fresh, key: Key, what: str) -> None:
 @lru_cache(maxsize=1)
 def _fresh_times(case: Case) -> Fresh:
     """Return times of the engines that the submission measured; the same for both points."""
-
-    def take(key: Key) -> list[float]:
-        time.sleep(_PAUSE_S)  # what disturbs the machine may be over by then
-        with still():
-            return _times(case, *key)
-
-    return Fresh(take, _idle)
+    return Fresh(partial(_times, case), _idle)
 
 
-def _times(case: Case, name: str, batch: int) -> list[float]:
+def _times(case: Case, key: Key) -> list[float]:
     """Return the ms of some calls of an engine, after one that warms up."""
+    name, batch = key
     own = case.artifact(ENGINES[name])
     plan = own if own and plan_facts(own) else reference().bytes(ENGINES[name])
     noise = case.random(f"latency.images.{batch}").standard_normal((batch, *SHAPE), dtype=np.float32)
-    return opened(plan).inferences(noise, _RUNS[batch])
+    time.sleep(_PAUSE_S)  # what disturbs the machine may be over by then
+    with still():
+        return opened(plan).inferences(noise, _RUNS[batch])
 
 
 def _idle() -> bool:
@@ -111,7 +102,7 @@ def _idle() -> bool:
         return psutil.cpu_percent(0.5) < _IDLE_PERCENT
 
 
-@RESULTS.hidden("results.latency_measured", 1, "The latencies are this machine's")
+@RESULTS.hidden("results.latency_measured", 1.5, "The latencies are this machine's")
 def latency_measured(case: Case) -> str:
     saved = {key: row["median_ms"] for key, row in latency_rows(case, ("median_ms",)).items()}
     return measured(saved, _fresh_times(case), "the median latency")

@@ -1,39 +1,22 @@
-"""What only the grader knows of step 7: a real engine on fresh images, and the table against the trusted evaluation."""
+"""What only the grader knows of step 7: what the trusted evaluation says of the submission's engines."""
 
 from collections.abc import Mapping
 from functools import partial
-
-import numpy as np
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.builders import facts_of
 from helpers.checks.points.case import Case
 from helpers.checks.points.pure import agree
-from helpers.checks.points.s07_accuracy import (
-    LOOP,
-    LOSSES,
-    RESULTS,
-    evaluate_engine,
-    in_percent,
-    loss_within,
-    pair,
-    table,
-    top1,
-)
+from helpers.checks.points.s07_accuracy import LOSSES, RESULTS, loss_within, table, top1
 from helpers.checks.points.task import Earned, shared
 from helpers.course.settings import BASELINE, ENGINES, NAMES, QUICK, VALIDATION_IMAGES
-from helpers.toys.networks import EDGE
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_accuracy import Evaluation, evaluate_plans, pytorch_evaluation
 from trtcpu.errors import LabError
-from trtlab.engines.inference import InferenceEngine
 from trtlab.quality.accuracy import accuracy_loss
 
 _POINTS = 0.1
 """Largest difference to the trusted evaluation, in percentage points."""
-
-_PLACES = np.repeat([0, 2, 7], [40, 14, 10])
-"""Of the fresh images: which choice of the engine is called right."""
 
 
 def _as_trusted(found: Mapping[str, float], trusted: Evaluation, what: str) -> str:
@@ -44,17 +27,6 @@ def _as_trusted(found: Mapping[str, float], trusted: Evaluation, what: str) -> s
         most = _POINTS + trusted.doubtful(place)
         agree({name: found[name]}, {name: rate}, f"the trusted evaluation of {what}", advice, rtol=0, atol=most)
     return f"{what}: top-1 {right['top1']:.2f} % as in the trusted run"
-
-
-@LOOP.hidden("accuracy.engine", 1, "A real engine, on images that were never seen")
-def engine(case: Case) -> str:
-    images = case.random("accuracy.fresh").standard_normal((len(_PLACES), 3, EDGE, EDGE), dtype=np.float32)
-    plan = reference().bytes(ENGINES["int8"])
-    with InferenceEngine(plan) as runner:
-        scores = runner.predict(images)
-    labels = np.argsort(-scores, axis=1)[np.arange(len(_PLACES)), _PLACES]
-    rates = in_percent(pair(case.call(evaluate_engine, plan=plan, images=images, labels=labels)))
-    return _as_trusted(dict(zip(("top1", "top5"), rates, strict=True)), Evaluation(scores, labels), "the INT8 engine")
 
 
 def _trusted(case: Case) -> dict[str, Evaluation]:

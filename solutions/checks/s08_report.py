@@ -26,7 +26,7 @@ def fresh(seed: int, kind: int) -> Run:
     later = np.cumsum(random.integers(0, 3, len(old.batches))).tolist()  # the batches grow, and stay in order
     batches = {int(batch): int(batch) + more for batch, more in zip(old.batches, later, strict=True)}
     more = random.uniform(1, 9)
-    rates = {name: random.uniform(9, 11) for name in old.names}
+    rates = {name: random.uniform(9, 11) for name in old.report["throughput"]}
     head = {"engine": f"TensorRT 10.{kind}{seed % 1000}, made-up device", "model": f"net-{kind}{random.integers(1000)}"}
     contents = {
         "latency": [_changed(row, batches, random.uniform(0.5, 2)) for row in old.latency["rows"]],
@@ -57,7 +57,7 @@ def _solution(name: str) -> Callable[..., dict[str, Any]]:
 def _on_new_runs(judge: OnRuns, case: Case) -> Earned:
     """Judge a point on runs drawn from the case's seed; each piece of it earns the same share."""
     runs = [fresh(case.number("report.runs"), kind) for kind in range(len(EXAMPLES[: judge.most]))]
-    return shared([partial(judge.judge, case, runs, piece) for piece in judge.pieces])
+    return shared([partial(judge.on, case, runs, piece) for piece in judge.pieces])
 
 
 for _point in (point for task in TASKS for point in task.points):

@@ -43,7 +43,7 @@ def lies(monkeypatch: pytest.MonkeyPatch, name: str, reply: Any) -> None:
 
 
 def test_a_reply_with_typed_figures_is_held_to_the_calls_that_the_judge_saw(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"returned": TYPED, "stopped": False, "followed": True}
+    told = {"returned": TYPED, "followed": True}
     lies(monkeypatch, "time_latency", lambda notebook, data: told)
     lies(monkeypatch, "time_throughput", lambda notebook, data: told | {"returned": 900.0})
     lies(monkeypatch, "time_by_host", lambda notebook, data: told)
@@ -72,7 +72,7 @@ def test_answers_to_one_cell_have_a_limit_together(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_typed_rate_is_held_to_the_runs_that_the_judge_saw(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"returned": 1234.5, "stopped": False, "followed": True}
+    told = {"returned": 1234.5, "followed": True}
     lies(monkeypatch, "timed_rate", lambda notebook, data: told)
     with pytest.raises(Missed, match="to call the model"):
         s03_dynamic.rate(case_of())

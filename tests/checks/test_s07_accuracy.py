@@ -16,15 +16,8 @@ from solutions.checks.trusted.reference_accuracy import Evaluation
 
 def _evaluation(wrong: int) -> Evaluation:
     """Return scores for the lab's number of images of which `wrong` are not right."""
-    scores = np.zeros((VALIDATION_IMAGES, 10), np.float32)
-    labels = np.arange(VALIDATION_IMAGES) % 10
-    scores[np.arange(VALIDATION_IMAGES), (labels + (np.arange(VALIDATION_IMAGES) < wrong)) % 10] = 1
-    return Evaluation(scores, labels)
-
-
-def _case(rows: object) -> SimpleNamespace:
-    table = json.dumps({"num_samples": VALIDATION_IMAGES, "rows": rows}).encode()
-    return SimpleNamespace(artifact=lambda name: table)
+    images = np.arange(VALIDATION_IMAGES)
+    return Evaluation(np.eye(10, dtype=np.float32)[(images + (images < wrong)) % 10], images % 10)
 
 
 def _int8_loss(monkeypatch: pytest.MonkeyPatch, wrong: int) -> str:
@@ -32,7 +25,8 @@ def _int8_loss(monkeypatch: pytest.MonkeyPatch, wrong: int) -> str:
     trusted = {name: _evaluation(20) for name in ("pytorch-fp32", "fp32", "fp16")} | {"int8": _evaluation(wrong)}
     monkeypatch.setattr(s07_accuracy, "_trusted", lambda case: trusted)
     rows = [{"name": name, "top1": e.accuracy.top1, "top5": e.accuracy.top5} for name, e in trusted.items()]
-    return points.LOSSES["int8"].graded(_case(rows))
+    table = json.dumps({"num_samples": VALIDATION_IMAGES, "rows": rows}).encode()
+    return points.LOSSES["int8"].graded(SimpleNamespace(artifact=lambda name: table))
 
 
 def test_the_known_ranks_are_those_of_the_scores() -> None:

@@ -37,7 +37,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, of what is no numb
 
 OF_THE_LAB_S_MODEL = {
     "export.deliverables",  # exports it
-    "accuracy.engine",  # builds an engine of it, which runs many images
     "int8.images",  # calibrates it
 }
 QUICK = {"07_accuracy", "08_report", "12_layer_profiling", "14_explicit_quantisation"}

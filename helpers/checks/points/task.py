@@ -7,8 +7,8 @@
 
 What only the grader can know is declared in solutions/checks, in the same form:
 
-    @LOOP.hidden("accuracy.engine", 1, "A real engine, on images that were never seen")
-    def engine(case: Case) -> str: ...
+    @RESULTS.hidden("accuracy.figures", 3, "Its figures are those of these engines")
+    def figures(case: Case) -> Earned: ...
 
     @fp16_loss.in_grading                            # asked in place of the visible predicate
     def measured_loss(case: Case) -> str: ...

@@ -17,10 +17,10 @@ import numpy as np
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
-from helpers.checks.points.pure import plain, short
+from helpers.checks.points.pure import agree, plain, short
 from helpers.checks.probes.answer import Notebook
 from helpers.checks.probes.timed_calls import ServedModel, StandIn
-from helpers.toys.clock import SimulatedClock, StillRunningError
+from helpers.toys.clock import SimulatedClock
 
 PATIENCE_S = 200.0
 """Seconds of the model's clock after which a function is stopped."""
@@ -44,19 +44,15 @@ class Ran(TypedDict):
     """What the student's half of a run answers."""
 
     returned: Any
-    stopped: bool
     followed: bool
 
 
 def ran(notebook: Notebook, function: Any, run: Callable[[StandIn], Any], **given: Any) -> Ran:
     """Run with a stand-in of the judge's model (StandIn's `given`), on a clock that `function` reads."""
-    clock, returned, stopped = SimulatedClock(PATIENCE_S), None, False
-    try:
-        with clock.read_by(function):
-            returned = run(StandIn(notebook, clock, **given))
-    except StillRunningError:
-        stopped = True
-    return {"returned": plain(returned), "stopped": stopped, "followed": clock.followed}
+    clock = SimulatedClock(PATIENCE_S)
+    with clock.read_by(function):
+        returned = run(StandIn(notebook, clock, **given))
+    return {"returned": plain(returned), "followed": clock.followed}
 
 
 @dataclass(frozen=True)
@@ -84,9 +80,8 @@ class Timed:
         return ((self.log["end_s"] - self.log["start_s"]) * 1e3)[-self.iterations :]
 
     def figure(self, name: str) -> float:
-        """Return a statistic by its name, with or without _ms; raise Missed where it is no number."""
-        given = self.returned if isinstance(self.returned, dict) else {}
-        value = given.get(f"{name}_ms", given.get(name))
+        """Return a statistic by its name; raise Missed where it is no number."""
+        value = self.returned.get(f"{name}_ms") if isinstance(self.returned, dict) else None
         return number(value, f"{name}_ms", self.returned, "return a dictionary with the keys that the task names")
 
     def in_ms(self, name: str) -> float:
@@ -115,9 +110,6 @@ def timed(
     reply = case.call(probe, serves=partial(ServedModel, model=model, limit_s=PATIENCE_S), **asked)
     found, own = reply.require(function), reply.served
     result = Timed(found["returned"], own.log(), own.strangers, found, *calls)
-    if found["stopped"] or own.stopped:
-        advice = "let what was asked for, a number or a time, end the loop"
-        raise Missed(f"{function} to return", f"still running after {result.calls} calls of the model", advice)
     if not result.calls or not found["followed"]:
         text = f"{result.calls} calls" + ", and another clock or none" * (not found["followed"])
         raise Missed(f"{function} to call the model, timed by time.perf_counter", text, "read it inside the function")
@@ -162,10 +154,8 @@ def milliseconds(found: Timed) -> str:
 
 def called(found: Timed) -> str:
     """Return evidence that the model was called as often as it was asked for."""
-    expected = found.warmup + found.iterations
-    if found.calls != expected:
-        text = f"{expected} calls with warmup={found.warmup} and {found.iterations} iterations"
-        raise Missed(text, f"{found.calls}", "warmup calls first, then one in each iteration")
+    what = f"the calls of the model with warmup={found.warmup} and {found.iterations} iterations"
+    agree(found.calls, found.warmup + found.iterations, what, "warmup calls first, then one in each iteration")
     return f"{found.calls} calls"
 
 
@@ -186,6 +176,9 @@ def warm_up_waited_for(found: Timed) -> str:
     """Return evidence that somebody waited between the warm-up and the first timed call."""
     before = found.calls - found.iterations
     if before < 1 or not {before, found.warmup} & set(found.log["waits"]):
-        expected = "a wait between the warm-up and the first timed call"
-        raise Missed(expected, "none: its work was still under way", "synchronize after the warm-up too")
+        raise Missed(
+            "a wait between the warm-up and the first timed call",
+            "none: its work was still under way",
+            "synchronize after the warm-up too",
+        )
     return f"a wait after call {before}"

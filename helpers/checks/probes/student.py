@@ -56,6 +56,11 @@ class Reply:
             "NotImplementedError": (f"{what} to be written", "the TODO is still there", f"fill in {what}"),
             "MissingNameError": (f"{what} as the task names it", message, f"run the cell of {what}, read its error"),
             "TimeLimitError": (f"an answer of {what}", f"{message} ({where})", "look for a loop without an end"),
+            "StillRunningError": (
+                f"{what} to return",
+                f"still running ({where})",
+                "let what was asked for end the loop",
+            ),
             "NotPlainData": (f"{what} to give numbers, text or arrays", message, "look at the type of what it returns"),
         }
         if kind in told:

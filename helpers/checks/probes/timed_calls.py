@@ -29,8 +29,9 @@ class ServedModel:
         limit_s: seconds of the model's clock after which it is stopped.
 
     Attributes:
+        log: TimedModel's.
         stopped: whether a call came after the limit, or more came than anybody needs.
-        strangers: calls whose input was not the object handed over, as the student's half says.
+        strangers: calls whose input was another object than the call's before, as the student's half says.
     """
 
     ASKED = ("call", "wait")
@@ -38,6 +39,7 @@ class ServedModel:
     def __init__(self, model: dict[str, Any], limit_s: float = math.inf) -> None:
         self._clock = SimulatedClock(limit_s)
         self._model = TimedModel(self._clock, **model)
+        self.log = self._model.log
         self.stopped, self.strangers, self._questions = False, 0, 0
 
     def call(self, now: float, shape: list[int], dtype: str, given: bool) -> dict[str, Any]:
@@ -49,10 +51,6 @@ class ServedModel:
     def wait(self, now: float) -> dict[str, Any]:
         """Wait for the work of every call so far."""
         return self._answer(now, self._model.synchronize)
-
-    def log(self) -> dict[str, Any]:
-        """Return TimedModel's log."""
-        return self._model.log()
 
     def _answer(self, now: float, act: Callable[[], Any]) -> dict[str, Any]:
         if not math.isfinite(now):
@@ -71,18 +69,17 @@ class ServedModel:
 class StandIn:
     """The student's half: a model that asks the judge for each call and wait, and moves a simulated clock as told.
 
-    `given` is the input that each call is to get; with `repeated`, the one of the call before.
+    `given` is the input that the first call is to get; each further one is to get the one of the call before.
     """
 
-    def __init__(self, notebook: Notebook, clock: SimulatedClock, given: Any = None, *, repeated: bool = False) -> None:
-        self._notebook, self._clock, self._given, self._repeated = notebook, clock, given, repeated
+    def __init__(self, notebook: Notebook, clock: SimulatedClock, given: Any = None) -> None:
+        self._notebook, self._clock, self._given = notebook, clock, given
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         """Return [N, 10] zeros for a batch [N, 3, H, W] after a time that the judge knows."""
-        shape = [int(size) for size in np.shape(batch)]
-        kind = str(getattr(batch, "dtype", type(batch).__name__))
+        shape, kind = [int(size) for size in np.shape(batch)], str(getattr(batch, "dtype", type(batch).__name__))
         self._ask("call", shape=shape, dtype=kind, given=batch is self._given)
-        self._given = batch if self._repeated else self._given
+        self._given = batch
         return np.zeros((shape[0] if shape else 0, _CLASSES), np.float32)
 
     def synchronize(self) -> None:

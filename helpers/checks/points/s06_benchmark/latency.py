@@ -28,10 +28,10 @@ from helpers.checks.probes.answer import Notebook, probe
 from helpers.toys.networks import EDGE
 
 FUNCTION = "benchmark_latency"
-ITERATIONS, WARM_UP = 1000, 10
+_ITERATIONS, _WARM_UP = 1000, 10
 STATISTICS = ("mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms")
 PROMISES = (
-    f"benchmark_latency(model, input_data, num_iterations={ITERATIONS}, warmup={WARM_UP})",
+    f"benchmark_latency(model, input_data, num_iterations={_ITERATIONS}, warmup={_WARM_UP})",
     ", ".join(f"`{name}`" for name in STATISTICS),
     "It must also work with `num_iterations=1`, with `warmup=0` and with `input_data=None`",
 )
@@ -46,16 +46,23 @@ _EVEN = {"durations_ms": [70.0]}
 
 
 @probe
-def time_latency(notebook: Notebook, *, batch: int, counts: dict[str, int]) -> Ran:
-    """Call benchmark_latency with the served model and `batch` images, or None for 0; `counts`: what is no default."""
+def time_latency(notebook: Notebook, *, batch: int, iterations: int, warmup: int) -> Ran:
+    """Call benchmark_latency with the served model and `batch` images, or None for 0."""
     function, given = notebook[FUNCTION], np.zeros((batch, *SHAPE), np.float32) if batch else None
-    return ran(notebook, function, lambda model: function(model, given, **counts), given=given)
+    return ran(notebook, function, lambda model: function(model, given, iterations, warmup), given=given)
 
 
 def _timed(case: Case, model: dict[str, Any], iterations: int, warmup: int = 0, batch: int = 2) -> Timed:
-    counts = {"num_iterations": iterations, "warmup": warmup}
-    given = counts if (iterations, warmup) != (ITERATIONS, WARM_UP) else {}
-    return timed(case, FUNCTION, time_latency, model, calls=(iterations, warmup), batch=batch, counts=given)
+    return timed(
+        case,
+        FUNCTION,
+        time_latency,
+        model,
+        calls=(iterations, warmup),
+        batch=batch,
+        iterations=iterations,
+        warmup=warmup,
+    )
 
 
 def _many(case: Case) -> Timed:
@@ -99,7 +106,7 @@ def _asked(case: Case) -> tuple[int, int]:
 
 @LATENCY.point("latency.calls", 1, "The model runs warmup + num_iterations times")
 def calls(case: Case) -> str:
-    found = [_timed(case, _EVEN, *counts) for counts in (_asked(case), (ITERATIONS, WARM_UP))]
+    found = [_timed(case, _EVEN, *counts) for counts in (_asked(case), (_ITERATIONS, _WARM_UP))]
     return ", ".join(map(called, [*found, _timed(case, _EVEN, 1, batch=0)]))
 
 
