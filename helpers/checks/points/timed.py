@@ -31,7 +31,7 @@ SLACK = 0.002
 BRIEF = {"durations_ms": [0.3337]}
 """A model whose median shows the unit, and whether it was rounded."""
 
-EARLY: dict[str, Any] = {"durations_ms": [2.5, 3.5, 3.0], "asynchronous": True, "in_call": [0.25, 1, 0], "queue": 40}
+EARLY: dict[str, Any] = {"durations_ms": [3.0, 3.5, 2.5], "asynchronous": True, "in_call": [0.25, 1, 0], "queue": 40}
 """A model whose calls return early, each with another share of its work done."""
 
 _EARLY_MS = 3.0
