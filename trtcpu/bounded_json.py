@@ -4,14 +4,22 @@ A parser makes what it reads: eight megabytes of `[]` become 267 MB of lists, an
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-_DIGITS = 400  # of one integer; Python turns long ones into numbers in quadratic time
+_DIGITS = 300  # of one integer: it fits into a float, and Python turns long ones into numbers in quadratic time
 
 
-def loads(data: bytes, *, largest: int, values: int = 1_000_000, depth: int = 100) -> Any:
+def loads(
+    data: bytes,
+    *,
+    largest: int,
+    values: int = 1_000_000,
+    depth: int = 100,
+    object_hook: Callable[[dict[str, Any]], Any] | None = None,
+) -> Any:
     """Return what a JSON text in UTF-8 holds, which a byte-order mark may begin.
 
     Args:
@@ -19,6 +27,7 @@ def loads(data: bytes, *, largest: int, values: int = 1_000_000, depth: int = 10
         largest: bytes that it may have.
         values: numbers, texts, lists and objects that it may hold, names counted.
         depth: lists and objects that may lie in each other.
+        object_hook: as json.loads has it.
 
     Raises:
         ValueError: it is none, or passes a limit; the message says what was found and the limit.
@@ -26,7 +35,7 @@ def loads(data: bytes, *, largest: int, values: int = 1_000_000, depth: int = 10
     if len(data) > largest:
         raise ValueError(f"{len(data):,} bytes, at most {largest:,} are read")
     _check_structure(data, values, depth)
-    return json.loads(data.decode("utf-8-sig"), parse_int=_integer)
+    return json.loads(data.decode("utf-8-sig"), parse_int=_integer, object_hook=object_hook)
 
 
 def _check_structure(data: bytes, values: int, depth: int) -> None:

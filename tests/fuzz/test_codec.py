@@ -20,7 +20,7 @@ DTYPES = st.sampled_from(
 )
 MARKS = st.fixed_dictionaries(
     {},
-    optional={"$array": NUMBERS, "$bytes": NUMBERS, "$dict": JSON, "dtype": DTYPES | JSON, "shape": st.lists(NUMBERS)},
+    optional={"$array": NUMBERS, "$bytes": NUMBERS, "dtype": DTYPES | JSON, "shape": st.lists(NUMBERS)},
 )
 
 

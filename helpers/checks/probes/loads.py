@@ -25,7 +25,7 @@ from typing import Any
 
 from helpers.checks.probes.channel import REPLY, REQUEST, ChannelError, read_message, write_message
 from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
-from helpers.checks.probes.schema import fitting
+from helpers.checks.probes.schema import fitting, schema_of
 from trtcpu.errors import LabError
 
 CALL_S = 120.0  # that one load or run of a student's file may take elsewhere, the child's start included
@@ -55,7 +55,7 @@ def loads(function: Any = None, *, seconds: float = CALL_S, repeatable: bool = T
             return function(*given)
         value = _place[-1](function.__module__, function.__name__, given, seconds, repeatable)
         try:
-            return fitting(value, function)
+            return fitting(value, schema_of(function))
         except NotPlainDataError as error:
             raise LoadError(str(error)) from error
 

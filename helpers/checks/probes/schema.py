@@ -13,8 +13,8 @@ def schema_of(function: Callable[..., Any]) -> Any:
     return get_type_hints(function).get("return", Any)
 
 
-def fitting(value: Any, function: Callable[..., Any]) -> Any:
-    """Return the value of a reply that has the function's schema in all its parts.
+def fitting(value: Any, schema: Any) -> Any:
+    """Return a value that has a schema, such as a function's, in all its parts.
 
     Raises:
         NotPlainDataError: it has not: somebody else answered.
@@ -22,7 +22,6 @@ def fitting(value: Any, function: Callable[..., Any]) -> Any:
     from typeguard import CollectionCheckStrategy, TypeCheckError, check_type  # a tenth of a second, on this side only
 
     try:
-        schema = schema_of(function)
         return check_type(_tuples(value, schema), schema, collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS)
     except TypeCheckError as error:
         raise NotPlainDataError(f"the reply is none of this lab's: {str(error)[:200]}") from error

@@ -28,40 +28,19 @@ def serve(path: str, namespace: Mapping[str, Any]) -> None:
         listener.settimeout(_JUDGE_S)
         channel = listener.accept()[0]
         os.unlink(path)
+    lock = threading.Lock()
+
+    def ask(question: bytes) -> bytes:
+        with _uninterrupted(), lock:
+            write_message(channel, QUESTION, question)
+            return read_message(channel, ANSWER)[1]
+
     with channel:
         while True:
             kind, request = read_message(channel, REQUEST + END)
             if kind == END:
                 return
-            questions = _Questions(channel)
-            reply = answer(namespace, request, questions.ask)
-            questions.end()
-            write_message(channel, REPLY, reply)
-
-
-class _Questions:
-    """Puts what the student's functions ask to the judge, one at a time, while one request is worked on."""
-
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel, self._lock = channel, threading.Lock()
-        self._process, self._open = os.getpid(), True
-
-    def ask(self, question: bytes) -> bytes:
-        """Return the judge's answer.
-
-        Raises:
-            RuntimeError: the request is answered already, or another process asks.
-        """
-        with _uninterrupted(), self._lock:
-            if not self._open or os.getpid() != self._process:
-                raise RuntimeError("this can be called while the check runs, in its own process")
-            write_message(self._channel, QUESTION, question)
-            return read_message(self._channel, ANSWER)[1]
-
-    def end(self) -> None:
-        """Take no more questions; one that is under way comes to its end first."""
-        with self._lock:
-            self._open = False
+            write_message(channel, REPLY, answer(namespace, request, ask))
 
 
 @contextmanager

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict
 
 from helpers.checks.missed import Missed
 from helpers.checks.probes.answer import MOST_CHARACTERS, Ask, Probe, answer, known_probe
-from helpers.checks.probes.capture import KEPT_BYTES
 from helpers.checks.probes.channel import ChannelError
 from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
-from helpers.checks.probes.schema import fitting
+from helpers.checks.probes.schema import fitting, schema_of
 from helpers.course.artifacts import artifacts_folder
 from helpers.tools.files import read_within
 from trtcpu.api_changes import replacement
@@ -31,7 +30,19 @@ Send = Callable[[bytes, Ask, float], bytes]
 """
 
 
-Answers = TypeVar("Answers", bound=Sequence[Any])
+class Error(TypedDict):
+    type: str
+    message: str
+    where: str
+
+
+class Replied(TypedDict):
+    value: Any
+    error: Error | None
+    output: str
+
+
+"""What an answer unpacks to (helpers.checks.probes.answer)."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +126,9 @@ class Student:
         """
         name, module = (probe, "") if isinstance(probe, str) else (probe.__name__, probe.__module__)
         request = pack({"probe": name, "module": module, "data": data, "limit_s": limit_s})
-        key = hashlib.sha256(request + _named(serves)).hexdigest()
+        key = hashlib.sha256(request + repr(serves).encode()).hexdigest()
         if fresh or key not in self._replies:
-            served = serves() if serves is not None else None
-            self._replies[key] = self._asked(probe, request, served, limit_s)
+            self._replies[key] = self._asked(probe, request, serves and serves(), limit_s)
         return self._replies[key]
 
     def _asked(self, probe: Probe | str, request: bytes, served: Any, limit_s: float) -> Reply:
@@ -127,29 +137,21 @@ class Student:
             self._received += len(packed)
             if self._received > _MOST_RECEIVED:
                 raise ChannelError(f"more than {_MOST_RECEIVED / 1e9:.1f} GB of answers to one cell")
-            reply = _checked(unpack(packed))
-            if reply["error"] is None:
-                fitting(reply["value"], known_probe(probe) if isinstance(probe, str) else probe)
-            return Reply(**reply, served=served)
+            reply = Reply(**fitting(unpack(packed), Replied), served=served)
+            if reply.error is None:
+                fitting(reply.value, schema_of(known_probe(probe) if isinstance(probe, str) else probe))
+            return reply
         except (ChannelError, NotPlainDataError) as error:
             advice = "restart the kernel and run all cells: does one end it, or never come to an end?"
             raise Missed("an answer of the notebook", str(error), advice) from error
 
 
-def one_each(answers: Answers, asked: Sequence[Any], what: str = "calls") -> Answers:
+def one_each(answers: list[Any], asked: Sequence[Any], what: str = "calls") -> list[Any]:
     """Return the answers; raise Missed where they are not one to each that was asked, as who forges them may send."""
     if len(answers) != len(asked):
         advice = "restart the kernel and run all cells"
         raise Missed(f"an answer to each of {len(asked)} {what}", f"{len(answers)}", advice)
     return answers
-
-
-def _named(serves: Callable[[], Any] | None) -> bytes:
-    """Return what tells one maker of answering objects from another."""
-    if serves is None:
-        return b""
-    made = serves if isinstance(serves, partial) else partial(serves)
-    return pack([f"{made.func.__module__}.{made.func.__qualname__}", list(made.args), made.keywords])
 
 
 def _answered(served: Any, question: bytes) -> bytes:
@@ -161,31 +163,6 @@ def _answered(served: Any, question: bytes) -> bytes:
         return pack({"value": getattr(served, asked["name"])(**asked["data"]), "error": None})
     except Exception as error:  # of the arguments, which are the student's
         return pack({"value": None, "error": f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]})
-
-
-def _checked(reply: Any) -> dict[str, Any]:
-    """Return a reply that has the form of one.
-
-    Raises:
-        NotPlainDataError: it has not.
-    """
-
-    def is_text(value: Any, most: int) -> bool:
-        return type(value) is str and len(value) <= most
-
-    if type(reply) is not dict or reply.keys() != {"value", "error", "output"}:
-        raise NotPlainDataError("the reply is none of this lab's")
-    error = reply["error"]
-    if error is not None and not (
-        type(error) is dict
-        and error.keys() == {"type", "message", "where"}
-        and all(is_text(text, MOST_CHARACTERS) for text in error.values())
-        and reply["value"] is None
-    ):
-        raise NotPlainDataError("the reply's error is none of this lab's")
-    if not is_text(reply["output"], 2 * KEPT_BYTES):
-        raise NotPlainDataError("the reply's output is none of this lab's")
-    return reply
 
 
 _LARGE, _SMALL_BYTES, _LARGE_BYTES = (".onnx", ".engine"), 16 << 20, 512 << 20
