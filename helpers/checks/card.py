@@ -7,17 +7,24 @@ from dataclasses import dataclass, field
 from helpers.checks.missed import Missed
 
 _NOTE = "opacity:.75"  # of the text's own colour, which the theme chooses
+_MARKS = {True: "✓", False: "✗", None: "○"}
+_COLOURS = {True: "var(--jp-success-color1, #388e3c)", False: "var(--jp-error-color1, #e53935)", None: "inherit"}
+"""JupyterLab's for what went well or did not, by its theme; elsewhere ones that light and dark pages show."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One verified (`ok`) or missed point. `note` is the evidence; `points` a text such as "1.5 of 2"."""
+    """One verified (`ok`) or missed point, or what is neither yet: None.
 
-    ok: bool
+    `note` is the evidence, `points` a text such as "1.5 of 2", `link` what the title leads to.
+    """
+
+    ok: bool | None
     title: str
     note: str = ""
     missed: Missed | None = None
     points: str = ""
+    link: str = ""
 
 
 @dataclass
@@ -29,16 +36,17 @@ class Card:
     footer: str = ""
 
     @property
-    def ok(self) -> bool:
-        """Whether there are lines and all of them are verified."""
-        return bool(self.lines) and all(line.ok for line in self.lines)
+    def ok(self) -> bool | None:
+        """Whether there are lines and all of them are verified; None where some are not decided."""
+        marks = {line.ok for line in self.lines}
+        return None if None in marks else marks == {True}
 
     def __str__(self) -> str:
-        rows = [f"{'✓' if self.ok else '✗'} {self.title}"]
+        rows = [f"{_MARKS[self.ok]} {self.title}"]
         for line in self.lines:
             points = f"  [{line.points}]" if line.points else ""
             note = f": {line.note}" if line.note else ""
-            rows.append(f"  {'✓' if line.ok else '✗'} {line.title}{note}{points}")
+            rows.append(f"  {_MARKS[line.ok]} {line.title}{note}{points}")
             rows += [f"      {name:<9} {text}" for name, text in _details(line)]
         return "\n".join([*rows, self.footer] if self.footer else rows)
 
@@ -46,7 +54,7 @@ class Card:
         rows = "".join(_html_line(line) for line in self.lines)
         footer = f'<div style="margin-top:4px;{_NOTE}">{html.escape(self.footer)}</div>' if self.footer else ""
         return (
-            f'<div style="border-left:4px solid {_colour(self.ok)};padding:6px 12px;margin:4px 0">'
+            f'<div style="border-left:4px solid {_COLOURS[self.ok]};padding:6px 12px;margin:4px 0">'
             f"<b>{html.escape(self.title)}</b>{rows}{footer}</div>"
         )
 
@@ -57,18 +65,15 @@ def _details(line: Line) -> list[tuple[str, str]]:
 
 
 def _html_line(line: Line) -> str:
-    mark = f'<b style="color:{_colour(line.ok)}">{"✓" if line.ok else "✗"}</b>'
+    mark = f'<b style="color:{_COLOURS[line.ok]}">{_MARKS[line.ok]}</b>'
+    title = html.escape(line.title)
+    linked = f'<a href="{html.escape(line.link)}">{title}</a>' if line.link else title
     note = f' <span style="{_NOTE}">{html.escape(line.note)}</span>' if line.note else ""
     points = f' <span style="{_NOTE}">[{html.escape(line.points)}]</span>' if line.points else ""
     details = "".join(
         f'<div style="margin-left:24px"><i>{name}</i> {html.escape(text)}</div>' for name, text in _details(line)
     )
-    return f"<div>{mark} {html.escape(line.title)}{note}{points}{details}</div>"
-
-
-def _colour(ok: bool) -> str:
-    """JupyterLab's colour for what went well or did not, by its theme; elsewhere one that light and dark pages show."""
-    return "var(--jp-success-color1, #388e3c)" if ok else "var(--jp-error-color1, #e53935)"
+    return f"<div>{mark} {linked}{note}{points}{details}</div>"
 
 
 def show(card: Card) -> None:

@@ -25,20 +25,20 @@ def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_check_counts_until_it_fails_again(labs: Path) -> None:
     (name,) = [name for name, check in CHECKS.items() if check.step == "02_fp16"]
     remember("02_fp16", name, True)
-    assert progress().rows[1].done and "✓ 02_fp16" in str(progress())
+    assert progress().lines[1].ok and "✓ Step 2 · About: 1 of 1 checks passed" in str(progress())
     remember("02_fp16", name, False)
-    assert not progress().rows[1].done
+    assert progress().lines[1].ok is None and "○ Step 2 · About" in str(progress())
 
 
 def test_a_note_of_progress_that_cannot_be_read_counts_as_none(labs: Path) -> None:
     (labs / "artifacts").mkdir()
     (labs / "artifacts" / ".progress.json").write_text("[garbage")
-    assert not any(row.passed for row in progress().rows)
+    assert not any(line.ok for line in progress().lines)
 
 
 def test_points_titles_and_links_are_those_of_the_notebooks_that_are_here(labs: Path) -> None:
     found = progress()
-    assert [row.points for row in found.rows[:3]] == [0, 11, 4]
+    assert [line.points for line in found.lines[:3]] == ["", "11 points", "4 points"]
     page = found._repr_html_()
-    assert "<a href='../03_dynamic/03_dynamic.ipynb'>Step 3 · About</a>" in page
-    assert "01_export</td>" in page and "01_export.ipynb" not in page
+    assert '<a href="../03_dynamic/03_dynamic.ipynb">Step 3 · About</a>' in page
+    assert "01_export" in page and "01_export.ipynb" not in page

@@ -1,6 +1,5 @@
 """check_speed: a ratio against PyTorch, measured in turns; a slow engine is shown as one, and no error."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,25 +10,12 @@ from helpers.toys.networks import tiny_onnx
 from trtcpu.errors import InputError
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """A clock that only runs of a known length move on: no test here depends on the machine's speed."""
-    now = [0.0]
-    monkeypatch.setattr(speed.time, "perf_counter", lambda: now[0])
-    yield now
-
-
-def taking(clock: list[float], seconds: float) -> Callable[[], None]:
-    def run() -> None:
-        clock[0] += seconds
-
-    return run
-
-
 @pytest.mark.parametrize(("engine_s", "said"), [(0.01, "✓"), (0.039, "✗")])
-def test_the_card_says_how_many_times_as_fast(clock, monkeypatch, capsys, engine_s: float, said: str) -> None:
-    monkeypatch.setattr(speed, "_engine", lambda path: (8, taking(clock, engine_s)))
-    monkeypatch.setattr(speed, "_pytorch", lambda batch: taking(clock, 0.04))
+def test_the_card_says_how_many_times_as_fast(monkeypatch, capsys, engine_s: float, said: str) -> None:
+    seconds = {int: engine_s, float: 0.04}  # by what runs
+    monkeypatch.setattr(speed, "_engine", lambda path: (8, int))
+    monkeypatch.setattr(speed, "_pytorch", lambda batch: float)
+    monkeypatch.setattr(speed, "_seconds", seconds.get)
     check_speed("some/resnet50_fp16.engine")
     printed = capsys.readouterr().out
     assert printed.startswith(f"{said} Speed of resnet50_fp16.engine")
