@@ -19,7 +19,7 @@ from helpers.checks.points.s03_dynamic import (
 from helpers.checks.points.task import Earned, shared
 from solutions.checks.trusted import builder
 from solutions.checks.trusted.engine_speed import against_reference
-from solutions.checks.trusted.plans import FP32_TOLERANCE, as_exact_as, check_outputs, same_network
+from solutions.checks.trusted.plans import FP32_TOLERANCE, as_exact_as, check_outputs
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
 from trtcpu.errors import LabError
@@ -32,7 +32,7 @@ MEASURED = (1, 4, 16, 32)
 _FACTOR = 10.0
 """How far a measured throughput may be from ours: a busy machine is slower, another unit or device is further off."""
 
-builder.ask(DYNAMIC, ENGINE, outputs=1.0, repeatable=0.25)
+builder.ask(DYNAMIC, ENGINE, outputs=1.25, repeatable=0.25)
 
 
 @fp32.in_grading
@@ -50,8 +50,6 @@ def speed(case: Case) -> Earned:
     )
     builders.facts_of(plan, ARTIFACT)
     builders.small_enough(plan, model, builders.HALF_SIZE)
-    if same_network(plan, reference().bytes(ARTIFACT)):
-        return Earned(1.0, "the same compiled network as the reference engine's")
     return shared([partial(_speed, plan, model, case, batch) for batch in SPEED_BATCHES])
 
 

@@ -81,7 +81,7 @@ def test_a_typed_rate_is_held_to_the_runs_that_the_judge_saw(monkeypatch: pytest
 @pytest.mark.parametrize("raised", ["ValueError: they differ", None])
 def test_who_refuses_all_or_nothing_does_not_compare(monkeypatch: pytest.MonkeyPatch, raised: str | None) -> None:
     def told(notebook: Any, data: dict[str, Any]) -> dict[str, Any]:
-        if raised and data.get("refusable"):
+        if raised and data.get("instead"):
             return {"files": {}, "raised": raised}
         return {"files": {simplifying.SIMPLIFIED: data.get("instead") or data["onnx"]}, "raised": None}
 

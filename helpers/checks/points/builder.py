@@ -15,7 +15,9 @@ from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
 from helpers.checks.points.task import Task
-from helpers.checks.probes.builds import FailedBuild, build_engine, failing_build
+from helpers.checks.probes.builds import build_engine, failing_build
+from helpers.checks.probes.onnx_files import unsupported_onnx
+from helpers.checks.probes.student import Reply
 from helpers.toys.networks import tiny_onnx
 from trtcpu.api_changes import replacement
 
@@ -100,26 +102,27 @@ class Builder:
         }
 
     def _parser_errors(self, case: Case) -> str:
-        self._failed(case, builders.NO_MODEL, "a file that is no ONNX model")
-        return builders.names_parser_errors(case, **self._arguments(case))
+        operator = "".join(case.random("operator").choice(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 12))
+        reply = self._failed(case, unsupported_onnx(operator), "an operator that TensorRT does not know")
+        return builders.repeats_parser(reply.value["raised"], reply.output, operator)
 
     def _failures(self, case: Case) -> str:
         what = "a build that gives None"
-        failed = self._failed(case, self.model(case), what, parsed=True)
+        failed = self._failed(case, self.model(case), what, parsed=True).value
         if not failed["kept"]:
             found = f"after {what} it was another or gone"
             raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
         return f"{what}: {failed['raised'][:120]}"
 
-    def _failed(self, case: Case, onnx: bytes, what: str, parsed: bool = False) -> FailedBuild:
+    def _failed(self, case: Case, onnx: bytes, what: str, parsed: bool = False) -> Reply:
         """Return how the function ends where it must fail; raise Missed where it raises no RuntimeError."""
-        asked = {"onnx": onnx, "parsed": parsed, **self._arguments(case)}
-        failed = case.call(failing_build, **asked).require(self.function)
+        reply = case.call(failing_build, onnx=onnx, parsed=parsed, **self._arguments(case))
+        failed = reply.require(self.function)
         if not failed["as_asked"]:
             found = failed["raised"] or "no exception"
             advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
             raise Missed(f"a RuntimeError that you raise for {what}", found, replacement(found) or advice)
-        return failed
+        return reply
 
     def _arguments(self, case: Case) -> dict[str, Any]:
         extra = f"{self.extra.__module__}:{self.extra.__name__}" if self.extra else ""

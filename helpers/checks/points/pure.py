@@ -135,10 +135,7 @@ def outputs_near(outputs: np.ndarray, expected: np.ndarray, tolerance: float, wh
     return f"relative error {error:.1g} at batch {len(expected)}"
 
 
-Difference = tuple[str, str, str]
-
-
-def _differences(found: Any, right: Any, place: str, rtol: float, atol: float) -> Iterator[Difference]:
+def _differences(found: Any, right: Any, place: str, rtol: float, atol: float) -> Iterator[tuple[str, str, str]]:
     """Yield (place, expected, found) of each part that differs."""
     if isinstance(right, Mapping) and isinstance(found, Mapping):
         for key, value in right.items():
