@@ -20,7 +20,7 @@ from helpers.toys.networks import tiny_onnx
 from solutions.checks.trusted.engine_speed import against_pytorch, against_reference
 from solutions.checks.trusted.plans import check_outputs, largest_batch, run_plan, small_on_a_gpu
 from solutions.checks.trusted.reference import reference
-from solutions.checks.trusted.reference_images import OUTPUTS, held_out_images
+from solutions.checks.trusted.reference_results import OUTPUTS, held_out_images
 from trtlab.building.calibration_data import CalibrationBatches
 from trtlab.engines.served import predicted
 from trtlab.images.preprocessing import Preprocessing

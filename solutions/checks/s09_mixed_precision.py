@@ -18,7 +18,7 @@ from helpers.engine.backend import ENGINE as BACKEND
 from helpers.tools.outputs import relative_error
 from solutions.checks.trusted.builder import images
 from solutions.checks.trusted.plans import drift_of, run_plan
-from solutions.checks.trusted.reference_images import held_out_images
+from solutions.checks.trusted.reference_results import held_out_images
 from trtlab.building import served
 from trtlab.images.preprocessing import load_batch
 

@@ -12,7 +12,7 @@ from helpers.engine.backend import ENGINE
 from helpers.tools.outputs import relative_error
 from solutions.checks.trusted import builder
 from solutions.checks.trusted.plans import drift_of, run_plan, same_network
-from solutions.checks.trusted.reference_images import held_out_images
+from solutions.checks.trusted.reference_results import held_out_images
 from trtcpu.errors import LabError
 from trtlab.building import served
 

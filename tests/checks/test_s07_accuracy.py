@@ -11,7 +11,7 @@ from helpers.checks.points import s07_accuracy as points
 from helpers.checks.points.case import Case
 from helpers.course.settings import VALIDATION_IMAGES
 from solutions.checks import s07_accuracy
-from solutions.checks.trusted.reference_accuracy import Evaluation
+from solutions.checks.trusted.reference_results import Evaluation
 
 
 def _evaluation(wrong: int) -> Evaluation:

@@ -25,7 +25,7 @@ from helpers.data.datasets import load_dataset
 from helpers.data.models import WEIGHTS, check_model, load_model
 from helpers.engine.backend import API, DEVICE, ENGINE, TIMINGS_VARIABLE
 from helpers.tools.files import atomic_write
-from solutions.checks.trusted import reference_accuracy, reference_images, reference_measurements
+from solutions.checks.trusted import reference_results
 from solutions.checks.trusted.solution_cells import solution_cell
 from solutions.checks.trusted.stages import Reference, Stage
 from trtlab.building.build import build_engine
@@ -38,20 +38,13 @@ OPSET = 18
 TIMING_CACHE = "timing.cache"
 
 MODEL_FILE, IMAGES = "resnet50.onnx", "calibration.npy"
+_CLASS, _CLASS_CELL = "inference.py", "tensorrt_inference"
 _PRECISIONS = {
     ENGINES["fp32"]: ("fp32", PROFILE_BATCHES),
     "resnet50_fp16.engine": ("fp16", (1, 8, 8)),
     ENGINES["fp16"]: ("fp16", PROFILE_BATCHES),
     PLAN: ("int8", PROFILE_BATCHES),
 }
-
-
-def _export(reference: Reference, folder: Path) -> None:
-    export_onnx(load_model(MODEL), folder / MODEL_FILE, opset=OPSET)
-
-
-def _simplify(reference: Reference, folder: Path) -> None:
-    simplify_onnx(reference.path(MODEL_FILE), folder / ONNX_FILE)
 
 
 def _calibration_images(reference: Reference, folder: Path) -> None:
@@ -70,20 +63,14 @@ def _engine(reference: Reference, folder: Path, *, name: str) -> None:
     build_engine(reference.path(ONNX_FILE), folder / name, BuildOptions(precision, **options))
 
 
-def _inference_class(reference: Reference, folder: Path) -> None:
-    atomic_write(folder / "inference.py", solution_cell("05_inference", "tensorrt_inference"))
-
-
 STAGES = (
-    Stage((MODEL_FILE,), (), _export),
-    Stage((ONNX_FILE,), (MODEL_FILE,), _simplify),
+    Stage((MODEL_FILE,), (), lambda _, folder: export_onnx(load_model(MODEL), folder / MODEL_FILE, opset=OPSET)),
+    Stage((ONNX_FILE,), (MODEL_FILE,), lambda our, folder: simplify_onnx(our.path(MODEL_FILE), folder / ONNX_FILE)),
     Stage((IMAGES,), (), _calibration_images),
     *(Stage((name,), (ONNX_FILE,), partial(_engine, name=name)) for name in _PRECISIONS if name != PLAN),
     Stage((PLAN, CACHE), (ONNX_FILE, IMAGES), partial(_engine, name=PLAN)),
-    Stage(("inference.py",), (), _inference_class),
-    *reference_images.STAGES,
-    *reference_measurements.STAGES,
-    *reference_accuracy.STAGES,
+    Stage((_CLASS,), (), lambda _, folder: atomic_write(folder / _CLASS, solution_cell("05_inference", _CLASS_CELL))),
+    *reference_results.STAGES,
 )
 
 
