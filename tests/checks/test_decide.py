@@ -9,6 +9,7 @@ from helpers.checks.missed import Missed
 from helpers.checks.points.task import Earned, Point
 from solutions.checks.core.decide import decide, run_points
 from solutions.checks.core.record import read_record, record_path
+from solutions.checks.core.record_schema import LONGEST_TEXT
 from solutions.checks.core.seed import SEED_VARIABLE, fresh_seed
 from trtcpu.errors import InputError
 
@@ -38,6 +39,12 @@ def _raises(error: BaseException):
 def test_a_point_is_kept_partial_lost_or_our_error(check, status: str, earned: float) -> None:
     result = decide(Point("made.up", 2, "Made up", check), None)
     assert (result.status, result.earned) == (status, earned)
+
+
+def test_long_texts_are_cut() -> None:
+    missed = Missed("a tick", "é" * 100_000, "again")
+    found = decide(Point("made.up", 2, "Made up", lambda case: Earned(0.5, "é" * 100_000, missed)), None)
+    assert len(found.evidence) == len(found.missed["found"]) == LONGEST_TEXT
 
 
 def test_a_full_disk_decides_no_point() -> None:

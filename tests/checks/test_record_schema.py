@@ -2,13 +2,12 @@
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from solutions.checks.core.record import ClaimResult, Record, read_record
-from solutions.checks.core.record_schema import LARGEST_BYTES, LONGEST_TEXT
+from solutions.checks.core.record import read_record
+from solutions.checks.core.record_schema import LARGEST_BYTES
 from trtcpu.errors import InputError
 
 CELL = "export_model"
@@ -26,26 +25,13 @@ def _with(**changes: object) -> str:
     return json.dumps({**RECORD, "results": [CLAIM], **changes})
 
 
-def test_what_is_written_is_read_again_and_long_texts_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRT_LAB_RECORDS", str(tmp_path))
-    missed = {"expected": "4", "found": "5" * 100_000, "try_this": "add"}
-    result = ClaimResult("a", "It adds", 2.0, 0.5, "partial", "é" * 100_000, missed, 0.25)
-    record = Record(CELL, "01_export", "correctness", "none", 3.0, [result], 11, "landlock")
-    record.write()
-    found = read_record(tmp_path / f"{CELL}.json")
-    assert len(found.results[0].evidence) == len(found.results[0].missed["found"]) == LONGEST_TEXT
-    assert {**asdict(found), "results": []} == {**asdict(record), "results": []} and found.earned == 0.5
-
-
 @pytest.mark.parametrize(
     "text, said",
     [
         (_with(results=[{**CLAIM, "earned": "lots"}]), "results.0.earned: 'lots' is not of type 'number'"),
-        (_with(results=[{**CLAIM, "earned": 2}]), "a earned 2 of 1.5 points"),
+        (_with(results=[CLAIM, {**CLAIM, "claim": "b", "earned": 2}]), "earned 3.5 of 3 points"),
         (_with(results=[{**CLAIM, "earned": -1}]), "less than the minimum"),
         (_with(results=[{**CLAIM, "earned": True}]), "True is not of type 'number'"),
-        (_with(results=[CLAIM, CLAIM]), "decides a claim twice"),
-        (_with(results=[CLAIM, {**CLAIM, "claim": "b", "points": 9}]), "worth 10.5 of 3 points"),
         (_with(results=[{**CLAIM, "status": "won"}]), "'won' is not one of"),
         (_with(results=[{**CLAIM, "missed": {"expected": 1}}]), "results.0.missed"),
         (_with(results=[{**CLAIM, "__class__": "x"}]), "Additional properties are not allowed"),

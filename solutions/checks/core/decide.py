@@ -17,6 +17,7 @@ from helpers.course.steps import CELLS
 from helpers.engine.backend import API, DEVICE
 from solutions.checks.core.asked import points_of
 from solutions.checks.core.record import NO_SANDBOX, ClaimResult, Record
+from solutions.checks.core.record_schema import LONGEST_TEXT
 from solutions.checks.core.seed import cell_seed
 
 
@@ -64,5 +65,7 @@ def decide(point: Point, case: Case) -> ClaimResult:
         fault, earned = "error", Earned(0.0, said)
     share, about = min(1.0, max(0.0, earned.share)), (point.name, point.title, point.worth)
     status = fault or ("kept" if share == 1 else "partial" if share > 0 else "lost")
-    missed, seconds = vars(earned.missed) if earned.missed else None, round(time.perf_counter() - started, 3)
-    return ClaimResult(*about, round(share * point.worth, 2), status, earned.evidence, missed, seconds)
+    told_of = vars(earned.missed).items() if earned.missed else ()
+    missed = {name: text[:LONGEST_TEXT] for name, text in told_of} or None
+    seconds, evidence = round(time.perf_counter() - started, 3), earned.evidence[:LONGEST_TEXT]
+    return ClaimResult(*about, round(share * point.worth, 2), status, evidence, missed, seconds)

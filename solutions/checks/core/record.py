@@ -3,14 +3,13 @@
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from helpers.checks.card import Card, Line
 from helpers.checks.missed import Missed
 from helpers.course.artifacts import artifacts_folder
 from helpers.course.steps import CELLS
 from helpers.tools.files import write_json
-from solutions.checks.core.record_schema import LONGEST_TEXT, read_checked
+from solutions.checks.core.record_schema import read_checked
 
 NO_SANDBOX = "none"
 FOLDER_VARIABLE = "TRT_LAB_RECORDS"
@@ -64,16 +63,8 @@ class Record:
         return Card(title, [result.line() for result in self.results])
 
     def write(self) -> None:
-        """Write the record to its place, in one step; texts that are longer than a record may hold are cut."""
-        write_json(record_path(self.cell), _cut({**asdict(self), "earned": self.earned}))
-
-
-def _cut(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _cut(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_cut(part) for part in value]
-    return f"{value[: LONGEST_TEXT - 1]}…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
+        """Write the record to its place, in one step."""
+        write_json(record_path(self.cell), {**asdict(self), "earned": self.earned})
 
 
 def record_path(cell: str, folder: str | Path | None = None) -> Path:

@@ -21,11 +21,9 @@ def fresh_seed() -> int:
         InputError: that is no whole number of 32 bits.
     """
     chosen = os.environ.get(SEED_VARIABLE, "").strip()
-    if not chosen:
-        return secrets.randbits(_SEED_BITS)
-    if not re.fullmatch(r"[0-9]{1,10}", chosen) or int(chosen) >> _SEED_BITS:
+    if chosen and not (re.fullmatch(r"[0-9]{1,10}", chosen) and int(chosen) < 1 << _SEED_BITS):
         raise InputError(f"{SEED_VARIABLE}={chosen[:40]!r} is no seed; give a whole number below 2^{_SEED_BITS}")
-    return int(chosen)
+    return int(chosen or secrets.randbits(_SEED_BITS))
 
 
 def cell_seed(cell: str) -> int:

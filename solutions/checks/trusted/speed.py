@@ -5,7 +5,6 @@ Never in milliseconds: a grade must not depend on the machine, nor on what else 
 
 import math
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,20 +36,6 @@ class Ratio:
         return f"{self.median:.2f} (95 % interval {self.low:.2f} to {self.high:.2f}, {self.pairs} pairs)"
 
 
-def timed(function: Callable[[], object]) -> Turn:
-    """Return the turns of a function that runs one execution and waits for its end."""
-
-    def turn(executions: int) -> float:
-        times = []
-        for _ in range(executions):
-            start = time.perf_counter()
-            function()
-            times.append(time.perf_counter() - start)
-        return statistics.median(times)
-
-    return turn
-
-
 def compare_speed(ours: Turn, other: Turn, bounds: tuple[float, ...] = (NONE, FULL)) -> Ratio:
     """Return how many times as fast `ours` is as `other`.
 
@@ -65,13 +50,12 @@ def compare_speed(ours: Turn, other: Turn, bounds: tuple[float, ...] = (NONE, FU
             first, second = (ours, other) if len(logs) % 2 else (other, ours)
             times = {id(turn): turn(executions) for turn in (first, second)}
             logs.append(math.log(times[id(other)] / times[id(ours)]))
-    mean, half = statistics.fmean(logs), _half_width(logs)
-    return Ratio(math.exp(statistics.median(logs)), math.exp(mean - half), math.exp(mean + half), len(logs))
+    return Ratio(*map(math.exp, (statistics.median(logs), *_interval(logs))), len(logs))
 
 
 def _settled(logs: list[float], bounds: tuple[float, ...]) -> bool:
-    mean, half = statistics.fmean(logs), _half_width(logs)
-    return half <= _NARROW or not any(mean - half <= math.log(bound) <= mean + half for bound in bounds)
+    low, high = _interval(logs)
+    return high - low <= 2 * _NARROW or not any(low <= math.log(bound) <= high for bound in bounds)
 
 
 def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:
@@ -92,6 +76,7 @@ def _executions(turn: Turn) -> int:
     return max(1, min(200, round(_PAIR_SECONDS / 2 / max(turn(1), 1e-5))))
 
 
-def _half_width(logs: list[float]) -> float:
-    spread = statistics.stdev(logs) / math.sqrt(len(logs))
-    return float(stats.t.ppf(0.975, len(logs) - 1)) * spread
+def _interval(logs: list[float]) -> tuple[float, float]:
+    mean, spread = statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    half = float(stats.t.ppf(0.975, len(logs) - 1)) * spread
+    return mean - half, mean + half

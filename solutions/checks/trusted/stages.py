@@ -7,8 +7,7 @@ Whatever of these changes, the artifact is made again under another name, and an
 import fcntl
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from modulefinder import ModuleFinder
@@ -16,7 +15,6 @@ from pathlib import Path
 
 from helpers.data.downloads import atomic_folder
 from helpers.engine.backend import ENGINE
-from trtcpu.errors import InputError
 
 _PROJECT = Path(__file__).resolve().parents[3]
 
@@ -48,15 +46,17 @@ class Reference:
         """Return the artifact's path, making it and what it needs first. Safe beside other processes.
 
         Raises:
-            ValueError: no stage makes it.
-            InputError: the folder cannot be made.
+            KeyError: no stage makes it.
+            OSError: the folder cannot be made; TRT_LAB_REFERENCE names another one.
         """
         folder = self._folder(name)
         if not folder.is_dir():
             stage = self._stages[name]
             for need in stage.needs:
                 self.path(need)
-            with self._locked(folder):
+            self.root.mkdir(parents=True, exist_ok=True)
+            with (self.root / f".{folder.name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
                 if not folder.is_dir():
                     with atomic_folder(folder) as making:
                         stage.make(self, making)
@@ -71,8 +71,6 @@ class Reference:
         return self._folder(name).is_dir()
 
     def _folder(self, name: str) -> Path:
-        if name not in self._stages:
-            raise ValueError(f"there is no reference {name!r}; there are {', '.join(self._stages)}")
         return self.root / f"{self._stages[name].makes[0]}-{self._fingerprint(name)[:16]}"
 
     def _fingerprint(self, name: str) -> str:
@@ -87,17 +85,6 @@ class Reference:
             ]
             self._fingerprints[name] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return self._fingerprints[name]
-
-    @contextmanager
-    def _locked(self, folder: Path) -> Iterator[None]:
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or error
-            raise InputError(f"cannot make {self.root}: {reason}; TRT_LAB_REFERENCE names another folder") from error
-        with (self.root / f".{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
 
 @cache

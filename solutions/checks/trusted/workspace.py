@@ -40,7 +40,7 @@ with load_definition("TensorRTInference", sys.argv[1])(sys.argv[2]) as engine:
 """
 
 
-def prepare(step: str, folder: str | Path, *, given: Collection[str] = (), sandbox: str = "") -> list[str]:
+def prepare(step: str, folder: Path, *, given: Collection[str] = (), sandbox: str = "") -> list[str]:
     """Make `folder` ready for `step` and return one line an artifact that says whose it is.
 
     The step's own deliverables are removed first: they must come from the run that follows. An earlier artifact that
@@ -48,37 +48,29 @@ def prepare(step: str, folder: str | Path, *, given: Collection[str] = (), sandb
     stay as they are. What a submission's class does is tried in the `sandbox` of that name; where none is named, the
     folder is that of our own notebooks, and it is tried without one.
     """
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, maker in ARTIFACTS.items():
-        if maker == step:
-            (folder / name).unlink(missing_ok=True)
-    borrowed = set(_borrowed(folder)) & {name for name, maker in ARTIFACTS.items() if maker != step}
-    ours, notes = reference(), []
+    own = {name for name, maker in ARTIFACTS.items() if maker == step}
+    for name in own:
+        (folder / name).unlink(missing_ok=True)
+    borrowed, ours, notes = _borrowed(folder) - own, reference(), []
     for name in BY_NAME[step].needs:
         if name in given:
             continue
         fault = "missing" if name in borrowed or not (folder / name).is_file() else _fault(folder, name, ours, sandbox)
         if fault:
-            _lend(ours, name, folder)
+            with atomic_path(folder / name) as temporary:
+                shutil.copyfile(ours.path(name), temporary)
             borrowed.add(name)
-        else:
-            borrowed.discard(name)
         notes.append(f"{name}: " + (f"the reference's, since {made_by(name)}'s is {fault}" if fault else "yours"))
     write_json(folder / _BORROWED, sorted(borrowed))
     return notes
 
 
-def _borrowed(folder: Path) -> list[str]:
+def _borrowed(folder: Path) -> set[str]:
     try:
-        return [str(name) for name in read_json(folder / _BORROWED)]
+        return set(map(str, read_json(folder / _BORROWED)))
     except (LabError, TypeError):
-        return []
-
-
-def _lend(ours: Reference, name: str, folder: Path) -> None:
-    with atomic_path(folder / name) as temporary:
-        shutil.copyfile(ours.path(name), temporary)
+        return set()
 
 
 def _fault(folder: Path, name: str, ours: Reference, sandbox: str) -> str | None:
@@ -101,10 +93,15 @@ def _images(number: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((number, 3, EDGE, EDGE)).astype(np.float32)
 
 
+def _differing(outputs: np.ndarray, images: np.ndarray, ours: Reference, most: float) -> str | None:
+    """Return by how much outputs differ from the FP32 model's, where that is more than it may be."""
+    error = relative_error(outputs, onnx_outputs(ours.bytes("resnet50.onnx"), images))
+    return None if error < most else f"wrong (its outputs differ by {shown_error(error)})"
+
+
 def _onnx_fault(path: Path, ours: Reference) -> str | None:
     images = _images(2)
-    error = relative_error(model_outputs(path.read_bytes(), images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
-    return None if error < 1e-3 else f"another model (its outputs differ by {shown_error(error)})"
+    return _differing(model_outputs(path.read_bytes(), images), images, ours, 1e-3)
 
 
 def _engine_fault(path: Path, ours: Reference) -> str | None:
@@ -112,8 +109,7 @@ def _engine_fault(path: Path, ours: Reference) -> str | None:
     least, _, largest = batches_of(plan)
     if least > PROFILE_BATCHES[0] or largest < PROFILE_BATCHES[-1]:
         return f"limited to batches {least} to {largest}"
-    error = relative_error(inferred(plan, images), onnx_outputs(ours.bytes("resnet50.onnx"), images))
-    return None if error < INT8_TOLERANCE else f"another model (its outputs differ by {shown_error(error)})"
+    return _differing(inferred(plan, images), images, ours, INT8_TOLERANCE)
 
 
 def _cache_fault(path: Path, ours: Reference) -> str | None:
@@ -130,32 +126,22 @@ def _inference_fault(path: Path, ours: Reference, sandbox: str) -> str | None:
         scratch = Path(name).resolve()
         shutil.copyfile(path, scratch / path.name)
         np.save(scratch / "images.npy", images)
-        files = [scratch, engine, scratch / "images.npy", scratch / "outputs.npy"]
-        if said := _tried([sys.executable, "-c", _TRY, *map(str, files)], scratch, engine, sandbox):
-            return said
+        files = map(str, (scratch, engine, scratch / "images.npy", scratch / "outputs.npy"))
+        room = Room(scratch, reads=(engine,), gpu=ENGINE == "tensorrt")
+        limits = Limits(seconds=_TRY_SECONDS)
+        done = run([sys.executable, "-c", _TRY, *files], room, limits, kind=sandbox or NO_SANDBOX)
+        if done.ended_by or done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines() or ["it crashed without a message"]
+            return f"not working ({(done.ended_by or said[-1])[:160]})"
         outputs = array_of(read_within(scratch, "outputs.npy", _MOST_OUTPUT_BYTES))
-    expected = onnx_outputs(ours.bytes("resnet50.onnx"), images)
-    error = relative_error(outputs, np.concatenate([expected[:1], expected]))
-    return None if error < 1e-2 else f"wrong (its outputs differ by {shown_error(error)})"
-
-
-def _tried(command: list[str], scratch: Path, engine: Path, sandbox: str) -> str:
-    """Run a command that may read an engine and write the scratch; return why it did not do its work, or nothing."""
-    room = Room(scratch, reads=(engine,), gpu=ENGINE == "tensorrt")
-    done = run(command, room, Limits(seconds=_TRY_SECONDS), kind=sandbox or NO_SANDBOX)
-    said = done.stderr.decode(errors="replace").strip().splitlines() or ["it crashed without a message"]
-    return f"not working ({(done.ended_by or said[-1])[:160]})" if done.ended_by or done.returncode else ""
+    return _differing(outputs, images[[0, 0, 1, 2]], ours, 1e-2)
 
 
 def _json_fault(path: Path, ours: Reference) -> str | None:
-    """Compare the rows with the reference's: the same names, batches and keys, all of them numbers."""
-    found, expected = parsed(path.read_bytes()), json.loads(ours.bytes(path.name))
-
-    def outline(content: dict) -> set[tuple]:
-        return {(row["name"], row.get("batch"), *sorted(row)) for row in content["rows"]}
-
-    lacking = {key[:2] for key in outline(expected)} - {key[:2] for key in outline(found)}
-    if lacking:
-        return f"incomplete (no row {sorted(map(str, lacking))[0]})"
-    values = [row[key] for row in found["rows"] for key in row if key != "name"]
+    """Compare the rows with the reference's: the same names and batches, with numbers."""
+    found, expected = parsed(path.read_bytes())["rows"], json.loads(ours.bytes(path.name))["rows"]
+    there, wanted = ({(row["name"], row.get("batch")) for row in rows} for rows in (found, expected))
+    if lacking := wanted - there:
+        return f"incomplete (no row {min(map(str, lacking))})"
+    values = [row[key] for row in found for key in row if key != "name"]
     return None if np.isfinite(np.array(values, dtype=float)).all() else "holding values that are not numbers"
