@@ -92,17 +92,6 @@ def test_an_endless_loop_ends_at_the_limit(call_it: str) -> None:
     assert reply.error["type"] == "TimeLimitError"
 
 
-def test_artifacts_are_read_as_bytes_and_links_are_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
-    (tmp_path / "latency.json").write_text("{}")
-    (tmp_path / "accuracy.json").symlink_to("/etc/hostname")
-    student = Student.in_process({})
-    assert student.artifact("latency.json") == b"{}"
-    assert student.artifact("accuracy.json") is None and student.artifact("report.json") is None
-
-
 def test_an_artifact_is_an_ordinary_file_of_the_folder_itself(tmp_path: Path) -> None:
     folder = tmp_path / "artifacts"
     folder.mkdir()
@@ -112,7 +101,8 @@ def test_an_artifact_is_an_ordinary_file_of_the_folder_itself(tmp_path: Path) ->
     (folder / "accuracy.json").mkdir()
     (tmp_path / "report.json").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path)
-    for name in ("latency.json", "throughput.json", "accuracy.json", "../report.json", "report.json"):
+    (folder / "inference.py").symlink_to("/etc/hostname")
+    for name in ("latency.json", "throughput.json", "accuracy.json", "inference.py", "../report.json", "report.json"):
         assert read_artifact(folder, name) is None
     assert read_artifact(tmp_path, "report.json") == b"{}" and read_artifact(tmp_path / "link", "report.json") is None
 
