@@ -93,9 +93,11 @@ def redundant_onnx(seed: int) -> bytes:
 ROUNDED = "weights that differ in float32's last digit"
 """The one fault of `spoiled_onnx` that is none."""
 
+_LAST_TWO = 0.05 * np.eye(10, dtype=np.float32)[-2:]
 _FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
     "red and blue exchanged": ("w0", lambda weights: weights[:, ::-1]),  # no other output for a black or grey image
-    "another bias of the last class": ("fc.b", lambda bias: bias + 0.05 * np.eye(10, dtype=np.float32)[-1]),
+    "another bias of the last class": ("fc.b", lambda bias: bias + _LAST_TWO[1]),  # no output is smaller
+    "other biases of the last two classes": ("fc.b", lambda bias: bias + _LAST_TWO[1] - _LAST_TWO[0]),  # the same mean
     ROUNDED: ("w0", lambda weights: np.nextafter(weights, np.float32(np.inf))),
 }
 """The initializer of `tiny_onnx` that a fault changes, and how."""
