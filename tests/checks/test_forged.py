@@ -3,7 +3,6 @@
 Each lie replaces a part of helpers/ in the student's process, as a submission can.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -94,9 +93,9 @@ def test_a_calibrator_is_judged_by_a_real_calibration_whatever_is_said_to_lie_at
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case = case_of()
-    images = calibrator._given_images(case)
+    images = random_images(case.number("calibrator.images"), 32)
     parts = [images[start : start + 5] for start in range(0, 30, 5)]
-    run = {"size": 5, "batches": parts, "ended": True, "raised": ""}
+    run = {"size": 5, "batches": parts, "ended": True}
     lies(monkeypatch, "calibrator_runs", lambda notebook, data: [run] * 3)
     lies(monkeypatch, "calibrate", lambda notebook, data: b"TRT-101600-EntropyCalibration2\ninput: 3a000000\n")
     assert calibrator.batches(case).startswith("6 batches")
@@ -125,7 +124,7 @@ def test_a_cache_is_what_the_engine_shows_whatever_was_noted(monkeypatch: pytest
             recorded_engine(data["models"][one["model"]], engine.BATCHES, ("INT8",), ranges[own(one["strength"])], {})
             for one in data["builds"]
         ]
-        return [asdict(calibrator.Notes(plan, plan, [], 2, b"%d" % index)) for index, plan in enumerate(plans)]
+        return [{"returned": plan, "returned_type": "", "file": plan, "builds": [], "given": 2} for plan in plans]
 
     lies(monkeypatch, "int8_builds", told)
     assert decide(claim_of("int8_engine", "int8.stale_cache"), case).status == "kept"

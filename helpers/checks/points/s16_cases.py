@@ -32,28 +32,22 @@ PROMISES = (
     "within 3 %",
     "half a point for the causes, 0.3 points for the proofs, 0.2 points for the innocent",
     "for a case without a mistake, return `Finding(NOTHING)`",
+    "four of each cause",
+    "eight that are healthy",
     "`case.scores`",
     "`case.labels`",
 )
 """What the notebook's text says in figures, and what it has the student write."""
 
 SEALED_FILE = CASES_FOLDER / "sealed.json"
-_ROUNDS = 20_000
 _STEP = math.log1p(TOLERANCE / 2)
 
 
 @probe
 def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> tuple[str, float]:
-    """Call `function(CaseFile(**case))`; return its cause and evidence, or what else it gave as the cause.
-
-    A cause alone is as good as Finding(cause), which has NaN for its evidence.
-    """
-    found = notebook[function](CaseFile(**case))
-    try:
-        cause, evidence = Finding(found) if isinstance(found, str) else found
-        return str(cause), math.nan if evidence is None else float(evidence)
-    except (TypeError, ValueError):
-        return f"{type(found).__name__} {str(found)[:80]}", math.nan
+    """Return the cause and the evidence of `function(CaseFile(**case))`."""
+    cause, evidence = notebook[function](CaseFile(**case))
+    return str(cause), float(evidence)
 
 
 def finding(case: Case, department: str, file: dict[str, Any]) -> Finding:
@@ -63,16 +57,16 @@ def finding(case: Case, department: str, file: dict[str, Any]) -> Finding:
         Missed: it raises, gives no finding, or names no cause of its department.
     """
     function, known = FUNCTIONS[department], OneOf((*CAUSES[department], NOTHING))
-    found = case.call(examine, function=function, case=file).require(function)
+    found = Finding(*case.call(examine, function=function, case=file).require(function))
     advice = "take the names from CAUSES; for a case without a mistake, return Finding(NOTHING)"
-    agree(found[0], known, f"a Finding from {function}", advice)
-    return Finding(*found)
+    agree(found.cause, known, f"a Finding from {function}", advice)
+    return found
 
 
 def seal(*parts: object) -> str:
     """Return the digest of a case's number and cause, and of its evidence where that is given."""
     text = "|".join(map(str, parts)).encode()
-    return hashlib.pbkdf2_hmac("sha256", text, b"trt-lab cases", _ROUNDS).hex()[:24]
+    return hashlib.pbkdf2_hmac("sha256", text, b"trt-lab cases", 20_000).hex()[:24]
 
 
 def evidence_seals(number: str, cause: str, evidence: float) -> list[str]:
@@ -89,7 +83,7 @@ def _findings(case: Case, department: str) -> dict[str, Finding]:
 def _causes(department: str, case: Case) -> str:
     found, seals = _findings(case, department), read_json(SEALED_FILE, "list of sealed solutions")
     wrong = [
-        f"case {name}: {said.cause}" for name, said in found.items() if seal(name, said.cause) != seals[name]["cause"]
+        f"case {name}: {one.cause}" for name, one in found.items() if seal(name, one.cause) != seals[name]["cause"]
     ]
     agree(wrong, [], f"the findings that are not it, of {len(found)} cases", ADVICE[department])
     return f"{len(found)} of {len(found)}"
@@ -98,12 +92,9 @@ def _causes(department: str, case: Case) -> str:
 def _proofs(department: str, case: Case) -> str:
     seals = read_json(SEALED_FILE, "list of sealed solutions")
     named = {name: said for name, said in _findings(case, department).items() if said.cause != NOTHING}
-    wrong = {
-        name: said for name, said in named.items() if seals[name].get("evidence") not in evidence_seals(name, *said)
-    }
-    found = [f"case {name}: {said.evidence:g} for {said.cause}" for name, said in wrong.items()]
-    asked = {said.cause: CAUSES[department][said.cause] for said in wrong.values()}
-    agree(found, [], "the proofs that are not the number of CAUSES", f"read what CAUSES asks for: {asked}")
+    wrong = [name for name, said in named.items() if seals[name].get("evidence") not in evidence_seals(name, *said)]
+    found = [f"case {name}: {named[name].evidence:g} for {named[name].cause}" for name in wrong]
+    agree(found, [], "the proofs that are not it", f'read which number CAUSES["{department}"] asks for')
     return ", ".join(f"{said.cause} by {said.evidence:.4g}" for said in named.values())
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solutions.checks.s16_cases.networks import Fault, Material
+from solutions.checks.s16_cases.networks import Material
 
 _LEVEL, _LONG = 5, 6
 
@@ -18,8 +18,8 @@ def healthy(random: np.random.Generator, number: int) -> Material:
 
 def _case(random: np.random.Generator, warmup: int, batch: int, number: int = 0) -> Material:
     calls = _log(random, warmup, number)
-    latency = _latency((calls[:, 2] - calls[:, 0])[warmup:])
-    report = {"batch": batch, "warmup": warmup, **latency, "images_per_second": _rate(calls[warmup:], batch)}
+    counted = calls[warmup:]
+    report = {"batch": batch, "warmup": warmup, **_figures(counted, counted[:, 2] - counted[:, 0], batch)}
     return {"department": "clock", "calls": calls, "report": report}
 
 
@@ -40,52 +40,35 @@ def _log(random: np.random.Generator, warmup: int, number: int) -> np.ndarray:
     return np.round(np.stack([started, launched, started + took], axis=1), 6)
 
 
-def _latency(took: np.ndarray) -> dict[str, float]:
+def _figures(counted: np.ndarray, took: np.ndarray, batch: int) -> dict[str, float]:
+    """Return a report's figures of latencies in ms, and of the throughput of the counted calls [calls, 3]."""
     p95, p99 = np.percentile(took, (95, 99))
     found = {"mean_ms": took.mean(), "median_ms": np.median(took), "p95_ms": p95, "p99_ms": p99}
-    return {name: _rounded(value) for name, value in found.items()}
+    found["images_per_second"] = 1e3 * batch * len(counted) / (counted[-1, 2] - counted[0, 0])
+    return {name: float(f"{value:.5g}") for name, value in found.items()}
 
 
-def _rate(counted: np.ndarray, batch: int) -> float:
-    return _rounded(1e3 * batch * len(counted) / (counted[-1, 2] - counted[0, 0]))
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.5g}")
-
-
-def _launch_time(random: np.random.Generator, case: Material, other: bool) -> float:
-    calls, report = case["calls"], case["report"]
-    right = report["mean_ms"]
-    report |= _latency((calls[:, 1] - calls[:, 0])[report["warmup"] :])
-    return right
-
-
-def _warmup_counted(random: np.random.Generator, case: Material, other: bool) -> float:
-    case |= _case(random, int(random.choice((10, 20, 40))), case["report"]["batch"])
-    right = case["report"]["mean_ms"]
-    case["report"] |= _latency(case["calls"][:, 2] - case["calls"][:, 0])
-    return right
-
-
-def _batches_counted(random: np.random.Generator, case: Material, other: bool) -> float:
-    case |= _case(random, case["report"]["warmup"], int(random.choice((2, 4, 8, 16, 32))))
-    report = case["report"]
-    right = report["images_per_second"]
-    report["images_per_second"] = _rate(case["calls"][report["warmup"] :], 1)
-    return right
-
-
-def _p95_for_p99(random: np.random.Generator, case: Material, other: bool) -> float:
-    report = case["report"]
-    right = report["p99_ms"]
-    report |= {"p99_ms": report["p95_ms"], "p95_ms": right if other else report["p95_ms"]}
-    return right
-
-
-FAULTS: dict[str, Fault] = {
-    "launch_time": _launch_time,
-    "warmup_counted": _warmup_counted,
-    "batches_counted": _batches_counted,
-    "p95_for_p99": _p95_for_p99,
+# the figure that each mistake falsifies
+_PROOFS = {
+    "launch_time": "mean_ms",
+    "warmup_counted": "mean_ms",
+    "batches_counted": "images_per_second",
+    "p95_for_p99": "p99_ms",
 }
+
+
+def faulty(random: np.random.Generator, case: Material, cause: str, other: bool) -> tuple[Material, float]:
+    """Return a case with this mistake in its report, and the figure that should stand there."""
+    if cause == "warmup_counted":
+        case = _case(random, int(random.choice((10, 20, 40))), case["report"]["batch"])
+    if cause == "batches_counted":
+        case = _case(random, case["report"]["warmup"], int(random.choice((2, 4, 8, 16, 32))))
+    calls, report = case["calls"], case["report"]
+    counted, batch = calls[report["warmup"] :], report["batch"]
+    reported = {
+        "launch_time": _figures(counted, counted[:, 1] - counted[:, 0], batch),
+        "warmup_counted": _figures(counted, calls[:, 2] - calls[:, 0], batch),
+        "batches_counted": _figures(counted, counted[:, 2] - counted[:, 0], 1),
+        "p95_for_p99": {"p99_ms": report["p95_ms"], "p95_ms": report["p99_ms"] if other else report["p95_ms"]},
+    }
+    return case | {"report": report | reported[cause]}, report[_PROOFS[cause]]

@@ -1,6 +1,5 @@
 """What cases are made of: pictures, and networks of three or four convolutions whose ten scores differ by picture."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,6 @@ from helpers.toys.casefiles import EDGE, pictures, prepared
 Material = dict[str, Any]
 """The fields of a CaseFile, by name; `pictures` as {"seed", "number"}."""
 
-Fault = Callable[[np.random.Generator, Material, bool], float]
-"""Puts one mistake into healthy material, in place, in one way or the other; returns the number that proves it."""
-
 CLASSES = 10
 _KEPT = 4  # directions in which the pooled features differ most; the others are little more than rounding
 _STYLES = ("conv{}", "stage{}.conv", "backbone_{}", "features.{}.block")
@@ -26,15 +22,12 @@ def camera(random: np.random.Generator, number: int) -> dict[str, int]:
     return {"seed": int(random.integers(2**31)), "number": number}
 
 
-def case_network(random: np.random.Generator, depth: int | None = None) -> bytes:
-    """Return a serialized ONNX classifier of pictures, with weights and names of its own.
-
-    `depth` is how many convolutions it has; None draws three or four.
+def case_network(random: np.random.Generator) -> bytes:
+    """Return a serialized ONNX classifier of pictures: three or four convolutions, weights and names of its own.
 
     Its classifier is fitted to the features of many pictures, so that each class is some pictures' best.
     """
-    drawn = int(random.integers(3, 5))
-    depth = depth or drawn
+    depth = int(random.integers(3, 5))
     widths = [int(random.choice((8, 12))) for _ in range(depth - 1)] + [16]
     style = str(random.choice(_STYLES))
     nodes, weights = _features(random, [style.format(index) for index in range(depth)], widths)

@@ -7,16 +7,14 @@ Another SEED gives other cases, for another year's class.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from helpers.checks.points.s16_cases import SEALED_FILE, evidence_seals, seal
 from helpers.tools.files import write_json
 from helpers.toys.casefiles import CASES_FOLDER, NOTHING
 from solutions.checks.s16_cases.made import made
-from solutions.checks.s16_cases.networks import Material
 
 SEED = 1616
 
@@ -106,41 +104,34 @@ DOCKET = (
 )
 """Department, cause, which case of that cause, and story of each, in the order of their numbers."""
 
+# how the parts of a case are written that have files of their own; the others stand in case.json
 _FILES: dict[str, Callable[[Path, Any], object]] = {
     "onnx": lambda place, model: (place / "model.onnx").write_bytes(model),
     "cache": lambda place, lines: (place / "calibration.cache").write_bytes(lines),
-    "calls": lambda place, calls: np.savetxt(place / "calls.csv", calls, "%.6f", ",", header=_HEADER, comments=""),
+    "calls": lambda place, calls: np.savetxt(
+        place / "calls.csv", calls, "%.6f", ",", header="start_ms,enqueued_ms,finished_ms", comments=""
+    ),
     "fed": lambda place, fed: np.save(place / "fed.npy", fed.astype(np.float16)),
     "scores": lambda place, scores: np.save(place / "scores.npy", scores.astype(np.float32)),
 }
-"""How the parts of a case are written that have files of their own; the others stand in case.json."""
-
-_HEADER = "start_ms,enqueued_ms,finished_ms"
 
 
-def write_cases(
-    out: Annotated[Path, typer.Option(help="The folder of the cases.")] = CASES_FOLDER,
-) -> None:
+def write_cases(out: Path = CASES_FOLDER) -> None:
     """Write each visible case into a folder of its number, and beside them the sealed solutions."""
     seals = {}
     for index, (department, cause, variant, story) in enumerate(DOCKET, 1):
-        sealed, number = made(department, cause, SEED, variant), f"{index:02d}"
-        _write(out / number, sealed.material, story)
-        proof = {"evidence": evidence_seals(number, cause, sealed.evidence)[0]} if cause != NOTHING else {}
-        seals[number] = {"cause": seal(number, cause), **proof}
+        (material, proof), number = made(department, cause, SEED, variant), f"{index:02d}"
+        (out / number).mkdir(parents=True, exist_ok=True)
+        for name in _FILES.keys() & material:
+            _FILES[name](out / number, material[name])
+        rest = {name: value for name, value in material.items() if name not in _FILES}
+        rest |= {"labels": rest["labels"].tolist()} if "labels" in rest else {}
+        write_json(out / number / "case.json", {"story": story, **rest})
+        evidence = {"evidence": evidence_seals(number, cause, proof)[0]} if cause != NOTHING else {}
+        seals[number] = {"cause": seal(number, cause), **evidence}
     write_json(out / SEALED_FILE.name, seals)
     print(f"{len(DOCKET)} cases in {out}")
 
 
-def _write(place: Path, material: Material, story: str) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    for name in _FILES.keys() & material:
-        _FILES[name](place, material[name])
-    rest = {name: value for name, value in material.items() if name not in _FILES}
-    if "labels" in rest:
-        rest["labels"] = rest["labels"].tolist()
-    write_json(place / "case.json", {"story": story, **rest})
-
-
 if __name__ == "__main__":
-    typer.run(write_cases)
+    write_cases()

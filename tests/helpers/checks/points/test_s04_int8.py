@@ -1,4 +1,4 @@
-"""Step 4: the part of TensorRT that a probe plays, and the fingerprints of images."""
+"""Step 4: the part of TensorRT that a probe plays."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.checks.missed import Missed
-from helpers.checks.points.s04_int8 import calibration
 from helpers.checks.points.s04_int8.calibrator import Run, all_batches
 from helpers.engine.backend import cuda
 from helpers.toys.networks import EDGE
@@ -23,26 +21,11 @@ def test_each_batch_is_read_where_it_lies_until_none_comes() -> None:
     host = np.random.default_rng(0).random((2, 3, EDGE, EDGE), dtype=np.float32)
     memory = cuda.to_device(host)
     run = _played([int(memory)], [memory])
-    assert run["ended"] and not run["raised"] and run["size"] == 2
-    assert np.array_equal(run["batches"], [host, host])
+    assert run["ended"] and run["size"] == 2 and np.array_equal(run["batches"], [host, host])
     assert not _played(*[[memory]] * 9)["ended"]
 
 
 @pytest.mark.parametrize("given", [7, ["address"], [1]])
-def test_what_tensorrt_cannot_use_does_not_end_the_run(given: Any) -> None:
+def test_what_tensorrt_cannot_use_is_a_batch_of_zeros(given: Any) -> None:
     run = _played(given)
-    assert run["raised"] and run["ended"] and not np.any(run["batches"])
-
-
-def test_fingerprints_tell_images_apart() -> None:
-    images = np.random.default_rng(0).standard_normal((calibration.CALIBRATION_IMAGES + 1, 3, EDGE, EDGE), np.float32)
-    prints = np.stack([calibration.print_of(image * 40) for image in images])
-
-    def judged(own: np.ndarray, split: np.ndarray) -> str:
-        replies = {"loader": ["8", own], "CalibrationDataset": split}
-        return calibration.images(SimpleNamespace(call=lambda probe: SimpleNamespace(require=replies.get)))
-
-    assert "all of the calibration split" in judged(prints[:-1] + 0.1, prints)
-    for own, split in ((prints, prints[:-1]), (prints[:8], prints), (prints[:0], prints)):
-        with pytest.raises(Missed, match="from elsewhere|different images"):
-            judged(own, split)
+    assert run["ended"] and not np.any(run["batches"])
