@@ -71,10 +71,6 @@ def images_of(seed: int = 0, shape: Sequence[int] = (), **how: Any) -> np.ndarra
     return varied_images(seed, shape[0], shape[1:]) if len(shape) == 4 else np.ones(shape, np.float32)
 
 
-class _LeftEarlyError(Exception):
-    """Raised inside a `with` block."""
-
-
 @dataclass
 class _Player:
     """Does the steps of a script. `of` is an instance's number."""
@@ -105,7 +101,7 @@ class _Player:
         """Use an instance in a `with` block that raises."""
         with self.models[of] as model:
             model.infer(images_of(**images))
-            raise _LeftEarlyError
+            raise RuntimeError("left early")
 
     def close(self, of: int = 0) -> None:
         """Close an instance."""
@@ -201,9 +197,8 @@ def outputs(case: Case) -> str:
 
 @TASK.point("inference.inputs", 1, "Arrays that are not contiguous, or float64, give the same, and stay as they were")
 def inputs(case: Case) -> str:
-    small = usual(case)
-    steps = [small.batch(case, form, 5, form=form, times=2) for form in FORMS]
-    _right(case, "each array twice", [small], *steps)
+    steps = [usual(case).batch(case, form, 5, form=form, times=2) for form in FORMS]
+    _right(case, "each array twice", [usual(case)], *steps)
     return ", ".join(FORMS)
 
 
@@ -236,8 +231,7 @@ def synchronised(case: Case) -> str:
 def two_instances(case: Case) -> str:
     pair = usual(case), usual(case, "second")
     turns = [pair[of].batch(case, f"two.{number}", number, of=of) for of, number in ((0, 3), (1, 4), (0, 5), (1, 6))]
-    last = pair[0].batch(case, "two.7", 7)
-    steps = [{"do": "new", "of": 1}, *turns, {"do": "close", "of": 1}, last]
+    steps = [{"do": "new", "of": 1}, *turns, {"do": "close", "of": 1}, pair[0].batch(case, "two.7", 7)]
     _right(case, "two instances in turn", pair, *steps)
     return "two engines called in turn; one closed, the other still works"
 
@@ -266,8 +260,8 @@ def _refused(case: Case, small: Small, figure: int, *tries: Sequence[int]) -> st
 @TASK.point("inference.shapes", 0.5, "Images of another shape give an exception that names it")
 def shapes(case: Case) -> str:
     edge = int(case.random("inference.edge").integers(150, 220))
-    others = ((2, EDGE, EDGE, 3), (3, EDGE, EDGE), (2, 1, EDGE, EDGE), (2, 3, 1, 1))
-    return _refused(case, usual(case), edge, (2, 3, edge, edge), *others)
+    tries = ((2, 3, edge, edge), (2, EDGE, EDGE, 3), (3, EDGE, EDGE), (2, 1, EDGE, EDGE), (2, 3, 1, 1))
+    return _refused(case, usual(case), edge, *tries)
 
 
 @TASK.point("inference.batches", 0.5, f"So does a batch outside the profile, such as {MOST + 1}")
@@ -281,8 +275,11 @@ def loading(case: Case) -> str:
     small, new = usual(case), {"do": "new", "alone": True}
     loaded = case.call(play, plans=[small.plan], steps=[new, small.batch(case, "loading", 3)])
     if loaded.error and loaded.error["type"] == "NameError":
-        advice = "steps 6 and 7 load the text of this cell alone: put its imports and helpers into it"
-        raise Missed("the class to run with what its own cell defines", loaded.error["message"], advice)
+        raise Missed(
+            "the class to run with what its own cell defines",
+            loaded.error["message"],
+            "steps 6 and 7 load the text of this cell alone: put its imports and helpers into it",
+        )
     loaded.require(CLASS)
     said = []
     for what, plans in {
@@ -299,10 +296,10 @@ def interface(case: Case) -> str:
     one = usual(case).batch(case, "interface", 1)
     steps = [one, one | {"called": True}, one | {"do": "block", "raises": True}, one | {"raises": True}]
     given, called, block, after = played(case, usual(case), *steps)
-    found = {"model(images)": called["value"], "a with block": block["raised"], "infer raises": after["raised"] > ""}
-    right = {"model(images)": given["value"], "a with block": f"{_LeftEarlyError.__name__}: ", "infer raises": True}
+    found = {"returned": called["value"], "left the block": block["raised"], "infer then raises": after["raised"] > ""}
+    right = {"returned": given["value"], "left the block": "RuntimeError: left early", "infer then raises": True}
     advice = "return infer(images) in __call__; call close() in __exit__, always, and return nothing there"
-    agree(found, right, "model(images), a with block that raises this, and infer after it", advice, rtol=1e-4)
+    agree(found, right, "model(images), and a with block that raises", advice, rtol=1e-4)
     return "called, and closed by a with block that raised"
 
 

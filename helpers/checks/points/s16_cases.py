@@ -47,7 +47,7 @@ _STEP = math.log1p(TOLERANCE / 2)
 def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> tuple[str, float]:
     """Return the cause and the evidence of `function(CaseFile(**case))`."""
     cause, evidence = notebook[function](CaseFile(**case))
-    return str(cause), float(evidence)
+    return str(cause), float(evidence or 0.0)
 
 
 def finding(case: Case, department: str, file: dict[str, Any]) -> Finding:
@@ -92,9 +92,12 @@ def _causes(department: str, case: Case) -> str:
 def _proofs(department: str, case: Case) -> str:
     seals = read_json(SEALED_FILE, "list of sealed solutions")
     named = {name: said for name, said in _findings(case, department).items() if said.cause != NOTHING}
-    wrong = [name for name, said in named.items() if seals[name].get("evidence") not in evidence_seals(name, *said)]
-    found = [f"case {name}: {named[name].evidence:g} for {named[name].cause}" for name in wrong]
-    agree(found, [], "the proofs that are not it", f'read which number CAUSES["{department}"] asks for')
+    wrong = [
+        f"case {name}: {said.evidence:g} for {said.cause}"
+        for name, said in named.items()
+        if seals[name].get("evidence") not in evidence_seals(name, *said)
+    ]
+    agree(wrong, [], "the proofs that are not it", f'read which number CAUSES["{department}"] asks for')
     return ", ".join(f"{said.cause} by {said.evidence:.4g}" for said in named.values())
 
 

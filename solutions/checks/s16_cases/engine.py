@@ -21,7 +21,6 @@ def healthy(random: np.random.Generator, number: int) -> Material:
     lines |= {f"(Unnamed Layer* {3 + 2 * k}) [Constant]_output": 0.004 + 0.001 * k for k in range(number % 3)}
     most, names = int(random.choice((4, 8, 16, 32))), convolutions(model)
     kept = [("fc",), names[:1], (), names[-1:]][number % 4]
-    profile = [1, int(random.integers(1, most + 1)), most]
     return {
         "department": "engine",
         "onnx": model,
@@ -30,7 +29,7 @@ def healthy(random: np.random.Generator, number: int) -> Material:
         "build": {
             "flags": ["INT8", "FP16"] if number % 2 else ["INT8"],
             "layers": dict.fromkeys(kept, "fp32"),
-            "profile": profile,
+            "profile": [1, int(random.integers(1, most + 1)), most],
         },
         "report": {"precision": "int8", "batch": int(random.integers(1, most + 1)) if number % 2 else most},
     }

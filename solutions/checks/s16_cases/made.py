@@ -25,5 +25,4 @@ def made(department: str, cause: str, seed: int, number: int = 0) -> tuple[Mater
 
 def file_of(material: Material) -> Material:
     """Return the fields of a CaseFile as plain data, with the pictures drawn."""
-    drawn = {"pictures": pictures(**material["pictures"])} if "pictures" in material else {}
-    return {**material, **drawn}
+    return material | ({"pictures": pictures(**material["pictures"])} if "pictures" in material else {})

@@ -174,8 +174,8 @@ def _cached(case: Case) -> tuple[bytes, dict[str, bytes | None]]:
 @CALIBRATOR.point("calibrator.cache_written", 0.25, "The cache on disk is what TensorRT gave", reported=_PLAYED)
 def cache_written(case: Case) -> str:
     cache, found = _cached(case)
-    advice = "write the bytes in binary mode, in the place of what is there"
-    agree(found["written"], cache, "cache_file after write_calibration_cache", advice)
+    what = "cache_file after write_calibration_cache"
+    agree(found["written"], cache, what, "write the bytes in binary mode, in the place of what is there")
     return f"{len(cache)} bytes in the place of another cache"
 
 
