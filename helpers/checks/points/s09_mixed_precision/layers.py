@@ -6,13 +6,7 @@ from typing import Any
 
 from helpers.checks.points.case import Case
 from helpers.checks.points.pure import Answered, OneOf, compare, results_of
-from helpers.checks.points.s09_mixed_precision.networks import (
-    ACTIVATIONS,
-    CONVOLUTIONS,
-    LAST,
-    chosen_layers,
-    mixed_onnx,
-)
+from helpers.checks.points.s09_mixed_precision.networks import ACTIVATIONS, CONVOLUTIONS, KEPT, LAST, mixed_onnx
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.engine.backend import network_flags, trt
@@ -20,6 +14,7 @@ from helpers.engine.backend import network_flags, trt
 _SET = "what is set on a network before it is built: it lives in the student's process"
 _FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
 _UNSET = "nothing set"
+_NAMES = [*KEPT, LAST]
 _OUTPUTS = ("conv0", "relu0", "conv1", "relu1", "conv2", "relu2", "conv3", "relu3", "output")
 
 FUNCTION = "keep_in_half"
@@ -64,34 +59,29 @@ def _sets(case: Case, pairs: list[tuple[list[str], dict[str, Any]]], advice: str
     return compare(case, FUNCTION, calls, advice, through=kept_layers, given=given)
 
 
-def _names(case: Case) -> list[str]:
-    return [*chosen_layers(case.number("mixed.layers")), LAST]
-
-
 @LAYERS.point("mixed.precisions", 0.25, "Named layers are asked to run in FP16, other convolutions in INT8", _SET)
 def precisions(case: Case) -> str:
-    names, others = _names(case), dict.fromkeys(ACTIVATIONS, _UNSET) | dict.fromkeys(CONVOLUTIONS, "INT8")
+    others = dict.fromkeys(ACTIVATIONS, _UNSET) | dict.fromkeys(CONVOLUTIONS, "INT8")
     advice = "HALF on the layers in `names`, INT8 on all other convolutions, nothing on other layers"
-    return _sets(case, [(names, {"precisions": others | dict.fromkeys(names, "HALF")})], advice)
+    return _sets(case, [(_NAMES, {"precisions": others | dict.fromkeys(_NAMES, "HALF")})], advice)
 
 
 @LAYERS.point("mixed.types", 0.2, "Their outputs are FP16, except those of the network", _SET)
 def types(case: Case) -> str:
-    names = _names(case)
-    right = dict.fromkeys(_OUTPUTS, _UNSET) | dict.fromkeys(names[:-1], "HALF") | {"output": OneOf((_UNSET, "FLOAT"))}
+    right = dict.fromkeys(_OUTPUTS, _UNSET) | dict.fromkeys(KEPT, "HALF") | {"output": OneOf((_UNSET, "FLOAT"))}
     advice = "set_output_type on each output of the named layers, but not on an output of the network"
-    return _sets(case, [(names, {"types": right})], advice)
+    return _sets(case, [(_NAMES, {"types": right})], advice)
 
 
 @LAYERS.point("mixed.flags", 0.15, "INT8 and FP16 are allowed, and precisions obeyed", _SET)
 def flags(case: Case) -> str:
     right = {"flags": dict.fromkeys(_FLAGS, True)}
-    return _sets(case, [(_names(case), right), ([], right)], "set three flags, whatever the names")
+    return _sets(case, [(_NAMES, right), ([], right)], "set three flags, whatever the names")
 
 
 @LAYERS.point("mixed.unknown", 0.15, "A name that no layer has is an error, and nothing is set", _SET)
 def unknown(case: Case) -> str:
-    wrong, names = f"conv{case.number('mixed.typing') % 900 + 100}", _names(case)
+    wrong = f"conv{case.number('mixed.typing') % 900 + 100}"
     nothing = dict.fromkeys((*CONVOLUTIONS, *ACTIVATIONS), _UNSET)
     right = {"raised": "ValueError", "flags": dict.fromkeys(_FLAGS, False), "precisions": nothing}
-    return _sets(case, [([*names, wrong], right), ([wrong, *names], right)], "look at all names before you use one")
+    return _sets(case, [([*_NAMES, wrong], right), ([wrong, *_NAMES], right)], "look at all names before you use one")

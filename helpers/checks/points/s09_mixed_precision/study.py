@@ -122,7 +122,9 @@ def none_needed(case: Case) -> str:
 @CHOOSE.point("mixed.unreachable", 0.15, "ValueError where no set of groups gets there")
 def unreachable(case: Case) -> str:
     given = _drawn(case, "mixed.unreachable")
-    size = parts(*given)
-    best = math.sqrt(given[2] ** 2 - sum(size.values()))
-    pairs = [((*given, 0.97 * best), Raises("ValueError")), ((*given, 1.001 * best), list(size))]
+    least = math.sqrt(given[2] ** 2 - sum(parts(*given).values()))
+    pairs = [
+        ((*given, 0.97 * least), Raises("ValueError")),
+        ((*given, 1.001 * least), chosen_of(*given, 1.001 * least)),
+    ]
     return compare(case, CHOICE, pairs, "is the target reached once every group is taken?")

@@ -31,18 +31,21 @@ def calibrator_run(notebook: Notebook, *, batches: list[Text], cache: bytes) -> 
 
     The cache is read without a file, written over an older one, and read by the next calibrator.
     """
-    make = notebook[FUNCTION]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.cache"
-        calibrator = make(batches, path)
-        found: dict[str, Any] = {"get_batch_size": plain(calibrator.get_batch_size())}
-        found["read without a file"] = as_bytes(calibrator.read_calibration_cache())
-        found["given"] = [_given(calibrator.get_batch(names), names) for names in _ORDERS]
-        found["get_batch after the last batch"] = calibrator.get_batch(_ORDERS[0]) or None
+        calibrator = notebook[FUNCTION](batches, path)
+        unread = as_bytes(calibrator.read_calibration_cache())
         path.write_bytes(2 * cache)
         calibrator.write_calibration_cache(memoryview(cache))
-        found["written"], found["read"] = path.read_bytes(), as_bytes(make(batches[:1], path).read_calibration_cache())
-        return found | {"a trt.IInt8MinMaxCalibrator": isinstance(calibrator, trt.IInt8MinMaxCalibrator)}
+        return {
+            "get_batch_size": plain(calibrator.get_batch_size()),
+            "given": [_given(calibrator.get_batch(names), names) for names in _ORDERS],
+            "get_batch after the last batch": calibrator.get_batch(_ORDERS[0]) or None,
+            "read without a file": unread,
+            "written": path.read_bytes(),
+            "read": as_bytes(notebook[FUNCTION](batches, path).read_calibration_cache()),
+            "a trt.IInt8MinMaxCalibrator": isinstance(calibrator, trt.IInt8MinMaxCalibrator),
+        }
 
 
 def _given(addresses: list[Any] | None, names: list[str]) -> dict[str, list[list[int]]]:
@@ -53,7 +56,8 @@ def _given(addresses: list[Any] | None, names: list[str]) -> dict[str, list[list
 
 
 def _texts(case: Case) -> list[Text]:
-    return [text_of(case.random(f"bert.calibration.{number}"), _ROWS, _LENGTH) for number in range(len(_ORDERS))]
+    texts = [text_of(case.random(f"bert.calibration.{number}"), _ROWS, _LENGTH) for number in range(len(_ORDERS))]
+    return [{name: values.astype(np.int64) for name, values in text.items()} for text in texts]
 
 
 def _cache(case: Case) -> bytes:
@@ -61,8 +65,7 @@ def _cache(case: Case) -> bytes:
 
 
 def _run(case: Case) -> dict[str, Any]:
-    texts = [{name: values.astype(np.int64) for name, values in text.items()} for text in _texts(case)]
-    return case.call(calibrator_run, batches=texts, cache=_cache(case)).require(FUNCTION)
+    return case.call(calibrator_run, batches=_texts(case), cache=_cache(case)).require(FUNCTION)
 
 
 @CALIBRATE.point("bert.calibration", 0.5, "Three inputs reach the device as int32, in the order of the names", _PLAYED)

@@ -12,7 +12,8 @@ DEPTH = 2
 LINEAR_LAYERS = 6 * DEPTH + 1
 """Products with weights: six a block, and the pooler's."""
 
-_WORDS, _LONGEST, _WIDTH = 100, 128, 32
+WIDTH = 32
+_WORDS, _LONGEST = 100, 128
 _TABLES = ("words", "positions", "types")
 
 _BEGIN = """
@@ -90,7 +91,7 @@ def small_encoder(seed: int) -> BertEncoder:
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        encoder = BertEncoder(words=_WORDS, positions=_LONGEST, width=_WIDTH, heads=4, depth=DEPTH)
+        encoder = BertEncoder(words=_WORDS, positions=_LONGEST, width=WIDTH, heads=4, depth=DEPTH)
         for name, weights in encoder.named_parameters():
             if "norm" in name:
                 torch.nn.init.normal_(weights, float(name.endswith("weight")), 0.1)

@@ -9,12 +9,11 @@ from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.builder import Builder
 from helpers.checks.points.case import Case
-from helpers.checks.points.pure import agree
+from helpers.checks.points.pure import Raises, agree, compare
 from helpers.checks.points.s11_bert import calibrator
 from helpers.checks.points.s11_bert.encoders import DEPTH, LINEAR_LAYERS, encoder_onnx, text_of
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
-from helpers.checks.probes.builds import failing_build
 from helpers.engine.backend import ENGINE as BACKEND
 from helpers.toys.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
 
@@ -83,10 +82,5 @@ HALF.ask(ENGINE, parser_errors=0.1, failures=0.05)
 
 @ENGINE.point("bert.refused", 0.1, "ValueError for int8 without a calibrator and for an unknown precision", _FAILED)
 def refused(case: Case) -> str:
-    for precision in ("int8", "int4"):
-        asked = {"function": FUNCTION, "onnx": HALF.model(case), "parsed": False, "options": {"precision": precision}}
-        raised = case.call(failing_build, **asked).require(FUNCTION)["raised"] or "no exception"
-        if not raised.startswith("ValueError"):
-            expected = f'a ValueError for precision="{precision}" without a calibrator'
-            raise Missed(expected, raised[:120], "look at the arguments first")
-    return raised[:80]
+    calls = [(("bert.onnx", "bert.engine", precision), Raises("ValueError")) for precision in ("int8", "int4")]
+    return compare(case, FUNCTION, calls, "look at the arguments before you read the file")

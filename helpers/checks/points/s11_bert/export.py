@@ -2,7 +2,6 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ import torch
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.points.pure import agree
-from helpers.checks.points.s11_bert.encoders import Text, small_encoder, text_of
+from helpers.checks.points.s11_bert.encoders import WIDTH, Text, small_encoder, text_of
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.loads import loads
@@ -22,11 +21,7 @@ FUNCTION = "export_bert"
 OPSET, _OTHER_OPSETS = 17, (14, 15, 16)
 _SIZES = ((1, 1), (3, 17), (2, 128))
 _TOLERANCE = 5e-5
-_AXES = {
-    **dict.fromkeys(INPUTS, ["first name", "second name"]),
-    "hidden": ["first name", "second name", "number"],
-    "pooled": ["first name", "number"],
-}
+_AXES = dict.fromkeys(INPUTS, ["batch", "length"]) | {"hidden": ["batch", "length", WIDTH], "pooled": ["batch", WIDTH]}
 
 EXPORT = Task("bert_export", check="check_bert_export", takes=(FUNCTION,))
 
@@ -64,16 +59,10 @@ def names(case: Case) -> str:
 @EXPORT.point("bert.axes", 0.25, "Batch and length are symbolic, in every input and output that has them")
 def axes(case: Case) -> str:
     facts = _exported(case)[1]
-    found = {name: _axes(about["shape"]) for name, about in (facts["inputs"] | facts["outputs"]).items()}
+    found = {name: about["shape"] for name, about in (facts["inputs"] | facts["outputs"]).items()}
     right = {name: axes for name, axes in _AXES.items() if name in found}  # that one lacks is a point of its own
-    agree(found, right, "the file's axes", "declare both axes as dynamic, of each input by its name")
-    return ", ".join(f"{name}: {' × '.join(axes)}" for name, axes in right.items())
-
-
-def _axes(shape: list[Any]) -> list[str]:
-    """Return for each axis whether it is a number, or the first or second name."""
-    known = list(dict.fromkeys(axis for axis in shape if isinstance(axis, str)))
-    return [f"{('first', 'second', 'third')[known.index(axis)]} name" if axis in known else "number" for axis in shape]
+    agree(found, right, "the file's axes", 'declare "batch" and "length" as dynamic, of each input by its name')
+    return ", ".join(f"{name}: {axes}" for name, axes in right.items())
 
 
 @EXPORT.point("bert.opset", 0.25, "The opset is 17, or the one asked for")
@@ -101,9 +90,7 @@ def outputs(case: Case) -> str:
 
 @loads
 def _outputs(model: bytes, text: Text) -> list[np.ndarray]:
-    session = onnx_session(model)
-    types = {given.name: np.int64 if "int64" in given.type else np.int32 for given in session.get_inputs()}
-    return session.run(None, {name: text.get(name, text[INPUTS[0]]).astype(kind) for name, kind in types.items()})
+    return onnx_session(model).run(None, text)
 
 
 def _run(model: bytes, text: Text) -> list[np.ndarray]:
@@ -112,5 +99,7 @@ def _run(model: bytes, text: Text) -> list[np.ndarray]:
         return _outputs(model, dict(text))
     except Exception as error:  # ONNX Runtime's classes have no common base
         size = " × ".join(map(str, text[INPUTS[0]].shape))
-        advice = "look at the axes that the file declares; run it yourself at another size than the example's"
+        advice = (
+            "look at the inputs and axes that the file declares; run it yourself at another size than the example's"
+        )
         raise Missed(f"the file to run {size} tokens in ONNX Runtime", str(error)[:300], advice) from error

@@ -4,6 +4,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from helpers.toys.networks import tiny_onnx
+from trtcpu.builder.quantization import explicit
+
 _RESIDUAL = """
 <ir_version: 8, opset_import: ["" : 17]>
 residual (float[batch, 3, 8, 8] input) => (float[batch, 3] output) {
@@ -38,64 +41,29 @@ residual (float[batch, 3, 8, 8] input) => (float[batch, 3] output) {
   output = Gemm(gemm0, w10, b10)
 }
 """
-_SHAPES = {"w0": (4, 3, 1, 1), "offset": (1, 4, 1, 1), "w8": (4, 6), "b8": (6,), "w9": (5, 6), "b9": (5,)}
-_SHAPES |= {"w10": (5, 3), "b10": (3,)}
-
-SINGLE = ("conv3", "conv4", "conv7", "matmul")
-"""Weighted layers of the residual network that can stay in float beside layers that read the same tensors."""
-
-_EXPLICIT = """
-<ir_version: 8, opset_import: ["" : 17]>
-explicit (float[batch, 3, 224, 224] input) => (float[batch, 10] output) {
-  i0 = QuantizeLinear(input, s, z)      x0 = DequantizeLinear(i0, s, z)
-  j0 = QuantizeLinear<axis = 0>(w0, v0, zs)    y0 = DequantizeLinear<axis = 0>(j0, v0, zs)
-  m0 = Conv<kernel_shape = [7, 7], strides = [4, 4], pads = [3, 3, 3, 3]>(x0, y0, b0)
-  a0 = Relu(m0)
-  i1 = QuantizeLinear(a0, s, z)         x1 = DequantizeLinear(i1, s, z)
-  j1 = QuantizeLinear<axis = 0>(w1, v1, zs)    y1 = DequantizeLinear<axis = 0>(j1, v1, zs)
-  m1 = Conv<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x1, y1, b1)
-  a1 = Relu(m1)
-  pooled = GlobalAveragePool(a1)
-  flat = Flatten<axis = 1>(pooled)
-  output = Gemm(flat, w2, b2)
+_SHAPES = {
+    **{"w0": (4, 3, 1, 1), "offset": (1, 4, 1, 1), "w8": (4, 6), "b8": (6,), "w9": (5, 6), "b9": (5,)},
+    **{"w10": (5, 3), "b10": (3,), "b0": (4,), "b1": (4,), "b3": (4,), "b7": (4,)},
 }
-"""
-CONVOLUTIONS = ("m0/Conv", "m1/Conv")
-"""The nodes of the network that is quantised already."""
 
-_EXPLICIT_SHAPES = {"w0": (32, 3, 7, 7), "w1": (32, 32, 3, 3), "w2": (32, 10), "b0": (32,), "b1": (32,), "b2": (10,)}
+LEFT_IN_FLOAT = ("conv4", "matmul")  # layers of the residual network, beside other readers of the same tensors
+CONVOLUTIONS = ("conv0", "conv1")  # in front of which the other network has its pairs
 
 
 def residual(random: np.random.Generator) -> tuple[bytes, dict[str, float], dict[str, str]]:
     """Return a network, a scale for each of its activations, and its nodes' names by what they write; all drawn."""
     model, mark = onnx.parser.parse_model(_RESIDUAL), random.integers(10, 100)
     names = {node.output[0]: f"/block{mark}/{node.output[0]}/{node.op_type}" for node in model.graph.node}
-    read = {name for node in model.graph.node for name in node.input}
-    kinds = {"w": (4, 4, 1, 1), "s": (4, 4, 1, 1), "b": (4,)}
-    shapes = {name: _SHAPES.get(name) or kinds[name[0]] for name in sorted(read - names.keys() - {"input"})}
-    _finish(model, names, {name: random.standard_normal(shape) for name, shape in shapes.items()})
+    for name in sorted({name for node in model.graph.node for name in node.input} - names.keys() - {"input"}):
+        values = random.standard_normal(_SHAPES.get(name, (4, 4, 1, 1))).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    for node in model.graph.node:
+        node.name = names[node.output[0]]
     scales = {name: float(random.uniform(0.01, 0.1)) for name in ("input", *names)}
     return model.SerializeToString(), scales, names
 
 
 def explicit_network(seed: int) -> bytes:
-    """Return a small classifier that has its Q/DQ nodes in front of both convolutions, with weights of the seed's."""
-    random, model = np.random.default_rng(seed), onnx.parser.parse_model(_EXPLICIT)
-    stored = {
-        name: random.normal(0, np.sqrt(2 / np.prod(shape[1:])) if len(shape) > 2 else 0.1, shape)
-        for name, shape in _EXPLICIT_SHAPES.items()
-    }
-    scales = {f"v{index}": np.abs(stored[f"w{index}"]).max(axis=(1, 2, 3)) / 127 for index in (0, 1)}
-    zeros = {"z": np.zeros((), np.int8), "zs": np.zeros(32, np.int8)}
-    model.graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in zeros.items())
-    names = {node.output[0]: f"{node.output[0]}/{node.op_type}" for node in model.graph.node}
-    _finish(model, names, {**stored, **scales, "s": random.uniform(0.03, 0.04)})
-    return model.SerializeToString()
-
-
-def _finish(model: onnx.ModelProto, names: dict[str, str], stored: dict[str, np.ndarray]) -> None:
-    """Give nodes their names, by what they write, and store float32 numbers."""
-    tensors = [numpy_helper.from_array(np.asarray(values, np.float32), name) for name, values in stored.items()]
-    model.graph.initializer.extend(tensors)
-    for node in model.graph.node:
-        node.name = names[node.output[0]]
+    """Return a small classifier that has its Q/DQ nodes in front of CONVOLUTIONS."""
+    model = onnx.load_from_string(tiny_onnx(seed))
+    return explicit(model, {"input": 0.03, "relu0": 0.04}, fused=False)[0].SerializeToString()

@@ -1,20 +1,18 @@
 """Reads an ONNX model with Q/DQ pairs: which inputs come through a pair, and what the model is without them.
 
-Also what is right: the layers with stored weights, the skip branches, and a pair's scale.
+Also what is right: the layers with stored weights, the skip branches, and the pairs at given places.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from helpers.checks.missed import Missed
-from helpers.checks.points.pure import agree
+from helpers.checks.points.pure import OneOf, agree
 from helpers.checks.probes.loads import loads
 
 Place = tuple[str, int]  # a node's name, and the index of one of its inputs
@@ -22,25 +20,18 @@ Place = tuple[str, int]  # a node's name, and the index of one of its inputs
 _Q, _DQ = "QuantizeLinear", "DequantizeLinear"
 
 
-SYMMETRIC = "both with this float32 scale, and zeros as int8 of its shape"
+class Reading(TypedDict):
+    """A model without its pairs: nodes by name as [operator, inputs, outputs, attributes]; the pairs by node and input.
 
-
-@dataclass(frozen=True)
-class Reading:
-    """A model without its pairs: nodes by name as [operator, inputs, outputs, attributes]; and the pairs by place.
-
-    A pair is a QuantizeLinear and the DequantizeLinear behind it: the `tensor` that they round, the first one's `scale`
-    as a list and `axis`, and whether they are SYMMETRIC. `rounding` names all nodes of these two operators.
+    A pair is a QuantizeLinear and the DequantizeLinear behind it: the `tensor` that they round, and each one's numbers.
+    `rounded` are the inputs of each node that are read through one; `rounding_nodes` counts these nodes by their names.
     """
 
     nodes: dict[str, list[Any]]
-    pairs: dict[Place, dict[str, Any]]
-    rounding: list[str]
+    pairs: dict[str, dict[str, Any]]
+    rounded: dict[str, list[int]]
+    rounding_nodes: int
     stored: dict[str, np.ndarray]
-
-    def by_node(self, places: Iterable[Place]) -> dict[str, list[int]]:
-        """Return for each node the inputs among `places`."""
-        return {name: sorted({index for node, index in places if node == name}) for name in self.nodes}
 
 
 def read_quantised(content: bytes) -> Reading:
@@ -53,91 +44,92 @@ def read_quantised(content: bytes) -> Reading:
         raise Missed("an ONNX model that onnx.checker accepts", found, advice) from error
 
 
+@loads
 def read_model(content: bytes) -> Reading:
     """Return a reading of a sound model."""
-    nodes, pairs, *rest = _pieces(content)
-    return Reading(nodes, {(node, index): pair for node, index, pair in pairs}, *rest)
-
-
-@loads
-def _pieces(content: bytes) -> list[Any]:
-    """Return what a reading is made of, as plain data."""
     model = onnx.load_from_string(content)
     onnx.checker.check_model(model)
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     rounding = {node.output[0]: node for node in model.graph.node if node.op_type in (_Q, _DQ)}
-    pairs, nodes = [], {}
+    pairs, nodes = {}, {}
     for node in model.graph.node:
         if node.output[0] not in rounding:
-            through = {index: _pair(rounding, stored, name) for index, name in enumerate(node.input)}
-            pairs += [[node.name, index, pair] for index, pair in through.items() if pair]
-            inputs = [pair["tensor"] if (pair := through[index]) else name for index, name in enumerate(node.input)]
+            through = [_pair(rounding, stored, name) for name in node.input]
+            pairs[node.name] = {str(index): pair for index, pair in enumerate(through) if pair}
+            inputs = [pair["tensor"] if pair else name for pair, name in zip(through, node.input, strict=True)]
             attributes = {about.name: repr(onnx.helper.get_attribute_value(about)) for about in node.attribute}
             nodes[node.name] = [node.op_type, inputs, list(node.output), attributes]
-    return [nodes, pairs, [node.name for node in rounding.values()], stored]
+    rounded = {name: [*map(int, found)] for name, found in pairs.items()}
+    names = {node.name for node in rounding.values()}
+    return {"nodes": nodes, "pairs": pairs, "rounded": rounded, "rounding_nodes": len(names), "stored": stored}
 
 
 def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarray], name: str) -> dict[str, Any] | None:
     """Return the pair that makes a tensor; None where none does."""
     after = rounding.get(name)
     before = rounding.get(after.input[0]) if after is not None else None
-    if before is None or (before.op_type, after.op_type) != (_Q, _DQ):
+    if before is None:
         return None
-    (scale, zero, axis), other = (_numbers(node, stored) for node in (before, after))
-    same = all(map(np.array_equal, (scale, zero, axis), other))
-    kinds = (scale.dtype, zero.dtype, zero.shape) == (np.float32, np.int8, scale.shape)
-    told = {"tensor": before.input[0], "scale": scale.ravel().tolist(), "axis": axis}
-    return told | {SYMMETRIC: bool(same and kinds and not zero.any())}
+    return {"tensor": before.input[0], before.op_type: _numbers(before, stored), after.op_type: _numbers(after, stored)}
 
 
-def _numbers(node: onnx.NodeProto, stored: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return scale, zero point and axis of a node. Without a zero point its codes are uint8."""
-    scale, zero = (stored.get(name, np.uint8(0)) for name in (*node.input, "")[1:3])
-    return np.asarray(scale), np.asarray(zero), next((about.i for about in node.attribute if about.name == "axis"), 1)
+def _numbers(node: onnx.NodeProto, stored: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return what a node rounds by. Without a zero point its codes are uint8, without an axis the axis is 1."""
+    scale, zero = (np.asarray(stored.get(name, np.uint8(0))) for name in (*node.input, "")[1:3])
+    axis = next((about.i for about in node.attribute if about.name == "axis"), 1)
+    numbers = {"scale": scale.ravel().tolist(), "zero point": zero.ravel().tolist()}
+    return numbers | {"types": [scale.dtype.name, zero.dtype.name], "axis": axis}
+
+
+def pair_of(tensor: str, scale: Any, axis: int | None = None) -> dict[str, Any]:
+    """Return the right pair for a tensor: both nodes with this scale and zeros, and with the axis if there is one."""
+    scales, along = np.ravel(scale).tolist(), {} if axis is None else {"axis": axis}
+    numbers = {"scale": scales, "zero point": [0] * len(scales), "types": ["float32", "int8"]} | along
+    return {"tensor": tensor, _Q: numbers, _DQ: numbers}
+
+
+def pairs_at(model: Reading, places: Iterable[Place], scales: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Return the right pairs, by node and input: weights have a scale a channel, others that of `scales`."""
+    right, axes = dict[str, dict[str, Any]](), weighted_layers(model)
+    for name, index in places:
+        tensor = model["nodes"][name][1][index]
+        scale, axis = scales.get(tensor), None
+        if (weights := model["stored"].get(tensor)) is not None:
+            axis = axes[name]
+            largest = np.abs(weights).max(axis=tuple(other for other in range(weights.ndim) if other != axis))
+            scale = np.where(largest > 0, largest / 127, 1)
+        right.setdefault(name, {})[str(index)] = pair_of(tensor, scale, axis)
+    return right
+
+
+def by_node(model: Reading, places: Iterable[Place]) -> dict[str, list[int]]:
+    """Return for each node the inputs among `places`."""
+    return {name: sorted({index for node, index in places if node == name}) for name in model["nodes"]}
 
 
 def same_without_pairs(original: Reading, found: Reading) -> None:
     """Raise Missed where the quantised model without its pairs is another than the original."""
-    advice = "change a node's inputs alone: each reads its tensor as it is, or through one pair"
-    agree(found.nodes, original.nodes, "the model without its pairs", advice)
-    stored = {name: found.stored.get(name) for name in original.stored}
-    agree(stored, original.stored, "the stored tensors", "Q reads the float weights, which stay as they are", rtol=0)
+    advice = "change a node's inputs alone: each reads its tensor as it is, or through one pair; stored tensors stay"
+    agree(found, {"nodes": original["nodes"], "stored": original["stored"]}, "the model without pairs", advice, rtol=0)
 
 
 def weighted_layers(model: Reading) -> dict[str, int]:
     """Return the layers with stored weights, and the axis of each one's output channels."""
     return {
         name: 0 if kind == "Conv" or attributes.get("transB") == "1" else 1
-        for name, (kind, inputs, _, attributes) in model.nodes.items()
-        if kind in ("Conv", "Gemm", "MatMul") and inputs[1] in model.stored
+        for name, (kind, inputs, _, attributes) in model["nodes"].items()
+        if kind in ("Conv", "Gemm", "MatMul") and inputs[1] in model["stored"]
     }
 
 
-def skip_branches(model: Reading) -> dict[str, set[int]]:
-    """Return the additions that a convolution's kernel can take in, and which inputs may be called the skip branch."""
-    made_by = {node[2][0]: node[0] for node in model.nodes.values()}
-    readers = Counter(name for node in model.nodes.values() for name in node[1])
+def skip_branches(model: Reading) -> dict[str, OneOf]:
+    """Return for each node which lists of inputs are right as its skip branch: none, one, or either."""
+    made_by = {node[2][0]: node[0] for node in model["nodes"].values()}
+    readers = Counter(name for node in model["nodes"].values() for name in node[1])
     absorbed = {name for name, kind in made_by.items() if kind == "Conv" and readers[name] == 1}
-    return {
-        name: {index for index in (0, 1) if inputs[1 - index] in absorbed}
-        for name, (kind, inputs, _, _) in model.nodes.items()
-        if kind == "Add" and absorbed & {*inputs} and not model.stored.keys() & {*inputs}
+    sums = {
+        name: [[index] for index in (0, 1) if inputs[1 - index] in absorbed]
+        for name, (kind, inputs, *_) in model["nodes"].items()
+        if kind == "Add" and not model["stored"].keys() & {*inputs}
     }
-
-
-def scale_is_right(found: Reading, place: Place, axes: Mapping[str, int], scales: Mapping[str, float]) -> None:
-    """Raise Missed where a pair has another scale: weights per channel along `axes`, activations from `scales`."""
-    tensor, axis = found.pairs[place]["tensor"], axes.get(place[0])
-    if (values := found.stored.get(tensor)) is None:
-        right = scales.get(tensor, math.nan)
-        return pair_is(found, place, right, None, "the given scale, neither times 127 nor over it")
-    largest = np.abs(values).max(axis=tuple(one for one in range(values.ndim) if one != axis))
-    own = dict(enumerate(found.pairs[place]["scale"]))
-    right = [most / 127 or own.get(channel) for channel, most in enumerate(largest.tolist())]  # of zeros any is right
-    return pair_is(found, place, right, axis, "quantize_weights along channel_axis(node), in both nodes")
-
-
-def pair_is(found: Reading, place: Place, scale: Any, axis: int | None, advice: str) -> None:
-    """Raise Missed where a place has no pair, or one with another scale or axis."""
-    right = {SYMMETRIC: True, "scale": np.ravel(scale).tolist()} | ({} if axis is None else {"axis": axis})
-    agree(found.pairs.get(place), right, f"the pair at input {place[1]} of {place[0]}", advice, rtol=1e-4)
+    return {name: OneOf(tuple(sums.get(name) or [[]])) for name in model["nodes"]}
