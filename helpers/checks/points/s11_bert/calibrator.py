@@ -43,7 +43,7 @@ def calibrator_run(notebook: Notebook, *, batches: list[Text], cache: bytes) -> 
             "get_batch after the last batch": calibrator.get_batch(_ORDERS[0]) or None,
             "read without a file": unread,
             "written": path.read_bytes(),
-            "read": as_bytes(notebook[FUNCTION](batches, path).read_calibration_cache()),
+            "read": as_bytes(notebook[FUNCTION](batches[:1], path).read_calibration_cache()),
             "a trt.IInt8MinMaxCalibrator": isinstance(calibrator, trt.IInt8MinMaxCalibrator),
         }
 
