@@ -8,6 +8,7 @@ import pytest
 
 from solutions.checks.trusted import stages
 from solutions.checks.trusted.stages import Reference, Stage
+from trtcpu.errors import InputError
 
 
 def _first(reference: Reference, folder: Path) -> None:
@@ -34,6 +35,12 @@ def test_an_artifact_is_made_with_what_it_needs_and_then_kept(tmp_path: Path) ->
     assert reference.bytes("second.txt") == b"12" and reference.bytes("beside.txt") == b"3"
     assert _reference(tmp_path).is_made("beside.txt") and _reference(tmp_path).path("first.txt").is_file()
     assert (tmp_path / "made.txt").read_text() == "first\n"
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "root").write_text("a file")
+    with pytest.raises(InputError, match=r"cannot make .*root: File exists; TRT_LAB_REFERENCE names another folder"):
+        _reference(tmp_path).path("first.txt")
 
 
 def _ask(folder: Path) -> None:

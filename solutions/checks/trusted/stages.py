@@ -15,6 +15,7 @@ from pathlib import Path
 
 from helpers.data.downloads import atomic_folder
 from helpers.engine.backend import ENGINE
+from trtcpu.errors import InputError
 
 _PROJECT = Path(__file__).resolve().parents[3]
 
@@ -47,14 +48,18 @@ class Reference:
 
         Raises:
             KeyError: no stage makes it.
-            OSError: the folder cannot be made; TRT_LAB_REFERENCE names another one.
+            InputError: the folder cannot be made.
         """
         folder = self._folder(name)
         if not folder.is_dir():
             stage = self._stages[name]
             for need in stage.needs:
                 self.path(need)
-            self.root.mkdir(parents=True, exist_ok=True)
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                reason = error.strerror or error
+                raise InputError(f"cannot make {self.root}: {reason}; TRT_LAB_REFERENCE names another folder") from None
             with (self.root / f".{folder.name}.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not folder.is_dir():
