@@ -38,7 +38,7 @@ def rows_of(
     """Return a JSON artifact {"rows": [...]}, and its rows by name (by several keys: a tuple), each with its `numbers`.
 
     Raises:
-        Missed: there is no such file, or a row lacks a key, or has something else than a finite number there.
+        Missed: there is no such file, or a row lacks a key, or its value there is no finite number.
     """
     content = json_of(case, name, try_this)
     try:

@@ -20,7 +20,7 @@ from helpers.course.settings import NAMES, QUICK, VALIDATION_IMAGES
 FUNCTION, ARTIFACT = "evaluate_accuracy", "accuracy.json"
 
 LOSS = {"fp16": 0.5, "int8": 1.5}
-"""Points of top-1 that an engine may lose less than, against the FP32 engine."""
+"""An engine loses fewer points of top-1 than this against the FP32 engine."""
 
 PROMISES = (
     "(model, val_loader, num_samples=1000)",
@@ -75,7 +75,7 @@ def evaluate_known(
     loader = DataLoader(TensorDataset(images, torch.from_numpy(labels)), batch_size=_BATCH)
     model = _KnownModel(scores.astype(np.float32), as_tensor)
     returned = notebook[FUNCTION](model, list(loader) if as_list else loader, num_samples)
-    rates = [float(plain(rate) + 0.0) for rate in returned]  # text is no number
+    rates = [float(plain(rate) + 0.0) for rate in returned]  # a string raises here
     return {"returned": rates, "inputs": sorted(model.inputs)}
 
 
@@ -92,7 +92,7 @@ def known(case: Case, purpose: str, ranks: Mapping[int, int]) -> dict[str, np.nd
 
 
 def pair(reply: Reply) -> list[float]:
-    """Return [top-1, top-5] as the function gave them; raise Missed where it gave no pair of numbers."""
+    """Return [top-1, top-5] as the function gave them; raise Missed where it returned something else."""
     found = reply.require(FUNCTION)["returned"]
     if len(found) != 2:
         raise Missed("a pair of numbers, (top-1, top-5)", f"{len(found)} numbers", "return both, top-1 first")
@@ -100,7 +100,7 @@ def pair(reply: Reply) -> list[float]:
 
 
 def in_percent(rates: Sequence[float]) -> list[float]:
-    """Return rates in percent: that fractions came is a point of its own."""
+    """Return rates in percent. Fractions are converted: `accuracy.percent` is the point that they lose."""
     return [rate if max(rates) > 1 else 100 * rate for rate in rates]
 
 

@@ -10,8 +10,8 @@ What only the grader can know is declared in solutions/checks, in the same form:
     @RESULTS.hidden("accuracy.figures", 3, "Its figures are those of these engines")
     def figures(case: Case) -> Earned: ...
 
-    @fp16_loss.in_grading                            # asked in place of the visible predicate
-    def measured_loss(case: Case) -> str: ...
+    @top1.in_grading                                 # the grader asks this in place of the visible predicate
+    def measured(case: Case) -> str: ...
 """
 
 from collections.abc import Callable, Sequence

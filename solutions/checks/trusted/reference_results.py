@@ -69,7 +69,7 @@ class Evaluation:
 def evaluated(name: str, plan: bytes, reference: Reference) -> Evaluation:
     """Return a plan's evaluation, by its name in `ENGINES`; the reference's own network is not run again.
 
-    A reference that costs more than an evaluation is not made for that.
+    The reference is made for this comparison only where that is quicker than to evaluate the plan.
 
     Raises:
         LabError: the plan cannot be loaded or run.
