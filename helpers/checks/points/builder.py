@@ -108,20 +108,19 @@ class Builder:
 
     def _failures(self, case: Case) -> str:
         what = "a build that gives None"
-        failed = self._failed(case, self.model(case), what, parsed=True).value
-        if not failed["kept"]:
-            found = f"after {what} it was another or gone"
-            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
-        return f"{what}: {failed['raised'][:120]}"
+        return f"{what}: {self._failed(case, self.model(case), what, parsed=True).value['raised'][:120]}"
 
     def _failed(self, case: Case, onnx: bytes, what: str, parsed: bool = False) -> Reply:
-        """Return how the function ends where it must fail; raise Missed where it raises no RuntimeError."""
+        """Return how the function ends where it must fail: with a RuntimeError, and an earlier engine where it was."""
         reply = case.call(failing_build, onnx=onnx, parsed=parsed, **self._arguments(case))
         failed = reply.require(self.function)
         if not failed["as_asked"]:
             found = failed["raised"] or "no exception"
             advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
             raise Missed(f"a RuntimeError that you raise for {what}", found, replacement(found) or advice)
+        if not failed["kept"]:
+            found = f"after {what} it was another or gone"
+            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
         return reply
 
     def _arguments(self, case: Case) -> dict[str, Any]:

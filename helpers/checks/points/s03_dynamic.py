@@ -58,7 +58,8 @@ def fp32(case: Case) -> str:
     lower = [name for name in ("FP16", "BF16", "INT8") if flags[name] or name.lower() in runs]
     agree(lower, [], "what fp16=False allows below FP32", "set the flag only if fp16")
     builders.profile_is(plan, PROFILE_BATCHES)
-    return f"layers by precision: {runs}; profile as with FP16"
+    builders.workspace_limited(built)
+    return f"layers by precision: {runs}; profile and workspace as with FP16"
 
 
 DYNAMIC.ask(ENGINE, parser_errors=0.25, failures=0.25)

@@ -117,7 +117,7 @@ class BuiltEngine(TypedDict):
 
 
 class FailedBuild(TypedDict):
-    """What `failed_build` answers."""
+    """What `failing_build` answers."""
 
     raised: str | None
     as_asked: bool
@@ -172,18 +172,13 @@ def build_engine(
 
 @probe
 def failing_build(notebook: Notebook, *, onnx: bytes, parsed: bool, **called: Any) -> FailedBuild:
-    """Call a builder as `build_engine` does, where it must fail; the result is `failed_build`'s."""
-    return failed_build(_builder(notebook, **called), onnx, parsed=parsed)
-
-
-def failed_build(build: Callable[[Path, Path], Any], onnx: bytes, *, parsed: bool) -> FailedBuild:
-    """Call `build(onnx_path, engine_path)` where it must fail, over an older engine file.
+    """Call a builder as `build_engine` does, where it must fail, over an older engine file.
 
     `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
     message, None without one), `as_asked` (whether it is the RuntimeError that the task asks for) and `kept`: whether
     the older file is still there as it was.
     """
-    raised, as_asked = None, False
+    build, raised, as_asked = _builder(notebook, **called), None, False
     with tempfile.TemporaryDirectory() as folder, recorded_builds(failing=parsed):
         source, target = Path(folder) / "model.onnx", Path(folder) / _ENGINE_FILE
         source.write_bytes(onnx)
