@@ -39,9 +39,10 @@ STALE = {
 
 
 class Noted(BuiltEngine):
-    """What came of a build; `given` counts the calibrator's batches."""
+    """What came of a build; `given` counts the calibrator's batches, `noted` says whether the digest is in its file."""
 
     given: int
+    noted: bool
 
 
 @probe
@@ -61,17 +62,18 @@ def int8_builds(notebook: Notebook, *, models: list[bytes], builds: list[dict[st
     build, found = notebook[INT8.function], list[Noted]()
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as asked:
         target, cache = Path(folder) / "model.engine", Path(folder) / "own.cache"
+        digest = Path(f"{cache}.sha256")
         for number, wanted in enumerate(builds):
             source, model = Path(folder) / wanted["path"], models[wanted["model"]]
             if file_bytes(source) != model:
                 source.write_bytes(model)
             if "unnoted" in wanted:
-                Path(f"{cache}.sha256").unlink(missing_ok=True)
+                digest.unlink(missing_ok=True)
             asked.clear()
             images = random_images(seed + number, IMAGES, wanted["strength"])
             calibrator, given = noting(notebook, images, BATCH, cache)
             returned = build(source, target, calibrator)
-            left = {"file": file_bytes(target), "builds": list(asked), "given": len(given)}
+            left = {"file": file_bytes(target), "builds": list(asked), "given": len(given), "noted": digest.is_file()}
             found.append({"returned": as_bytes(returned), "returned_type": type(returned).__name__, **left})
     return found
 
@@ -133,6 +135,7 @@ def cache_reused(case: Case) -> str:
 @ENGINE.point("int8.stale_cache", 0.5, "Another model's cache is not used")
 def stale_cache(case: Case) -> str:
     found = built(case)
+    agree(found[0]["noted"], True, "whether <cache_file>.sha256 is there after a build", "write the digest into it")
     calibrated_anew = {whose: found[index]["given"] > 0 for index, whose in STALE.items()}
     advice = "remove a cache unless the digest of this ONNX file's content lies beside it"
     what = "the builds beside a stale cache: do they calibrate anew?"
