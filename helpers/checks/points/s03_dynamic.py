@@ -90,13 +90,14 @@ def _check_rate(case: Case, model: dict[str, Any], batch: int, seconds: float) -
     if not rates:
         raise Missed(f"{call} to call run() before the clock starts, then until then", "1 call", "call run() once more")
     said = number(found.returned, call, found.returned, "return images per second")
-    warm = next((warm for warm, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)), 1)
+    warm = [warm for warm, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)] or [1]
     advice = "divide the images of the runs that count by the seconds that really passed for them"
-    agree(said, float(rates[warm]), call, advice, rtol=_CLOSE)
-    began = ends[warm - 1]
-    if ends[-1] - began < seconds * (1 - _CLOSE) or starts[-1] - began > _LATEST * seconds:
-        took = f"{ends[-1] - began:.2f} s, {found.calls - warm} runs"
-        raise Missed(f"{call} to run until {seconds:g} s have passed", took, "repeat while less time has passed")
+    agree(said, float(rates[warm[0]]), call, advice, rtol=_CLOSE)
+    # Two numbers of runs to warm up may lead to nearly one rate: any of them may be what the function did.
+    took = {ends[-1] - ends[one - 1]: starts[-1] - ends[one - 1] for one in warm}
+    if not any(all_s >= seconds * (1 - _CLOSE) and last_s <= _LATEST * seconds for all_s, last_s in took.items()):
+        text = f"{max(took):.2f} s, {found.calls - warm[0]} runs"
+        raise Missed(f"{call} to run until {seconds:g} s have passed", text, "repeat while less time has passed")
 
 
 @probe
