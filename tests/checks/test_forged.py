@@ -124,7 +124,10 @@ def test_a_cache_is_what_the_engine_shows_whatever_was_noted(monkeypatch: pytest
             recorded_engine(data["models"][one["model"]], engine.BATCHES, ("INT8",), ranges[own(one["strength"])], {})
             for one in data["builds"]
         ]
-        return [{"returned": plan, "returned_type": "", "file": plan, "builds": [], "given": 2} for plan in plans]
+        return [
+            {"returned": plan, "returned_type": "", "file": plan, "builds": [], "given": 2, "noted": True}
+            for plan in plans
+        ]
 
     lies(monkeypatch, "int8_builds", told)
     assert decide(claim_of("int8_engine", "int8.stale_cache"), case).status == "kept"

@@ -136,8 +136,8 @@ def cache_reused(case: Case) -> str:
 def stale_cache(case: Case) -> str:
     found = built(case)
     agree(found[0]["noted"], True, "whether <cache_file>.sha256 is there after a build", "write the digest into it")
-    calibrated_anew = {whose: found[index]["given"] > 0 for index, whose in STALE.items()}
+    calibrated_again = {whose: found[index]["given"] > 0 for index, whose in STALE.items()}
     advice = "remove a cache unless the digest of this ONNX file's content lies beside it"
-    what = "the builds beside a stale cache: do they calibrate anew?"
-    agree(calibrated_anew, dict.fromkeys(calibrated_anew, True), what, advice)
+    what = "the builds beside a stale cache: do they calibrate again?"
+    agree(calibrated_again, dict.fromkeys(calibrated_again, True), what, advice)
     return f"{len(STALE)} caches of other files not used"
