@@ -93,10 +93,12 @@ def _check_rate(case: Case, model: dict[str, Any], batch: int, seconds: float) -
     warm = [warm for warm, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)] or [1]
     advice = "divide the images of the runs that count by the seconds that really passed for them"
     agree(said, float(rates[warm[0]]), call, advice, rtol=_CLOSE)
-    # Two numbers of runs to warm up may lead to nearly one rate: any of them may be what the function did.
-    took = {ends[-1] - ends[one - 1]: starts[-1] - ends[one - 1] for one in warm}
-    if not any(all_s >= seconds * (1 - _CLOSE) and last_s <= _LATEST * seconds for all_s, last_s in took.items()):
-        text = f"{max(took):.2f} s, {found.calls - warm[0]} runs"
+    # Several lengths of the warm-up may give the same rate: the function may have used any of them.
+    timed_s = [
+        (ends[-1] - ends[one - 1], starts[-1] - ends[one - 1]) for one in warm
+    ]  # until the last run ends, starts
+    if not any(end >= seconds * (1 - _CLOSE) and start <= _LATEST * seconds for end, start in timed_s):
+        text = f"{timed_s[0][0]:.2f} s, {found.calls - warm[0]} runs"
         raise Missed(f"{call} to run until {seconds:g} s have passed", text, "repeat while less time has passed")
 
 

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.builder import Builder
 from helpers.checks.points.case import Case
@@ -135,9 +136,10 @@ def cache_reused(case: Case) -> str:
 @ENGINE.point("int8.stale_cache", 0.5, "Another model's cache is not used")
 def stale_cache(case: Case) -> str:
     found = built(case)
-    agree(found[0]["noted"], True, "whether <cache_file>.sha256 is there after a build", "write the digest into it")
+    if not found[0]["noted"]:
+        raise Missed("the digest in <cache_file>.sha256 after a build", "no such file", "write it to that path")
     calibrated_again = {whose: found[index]["given"] > 0 for index, whose in STALE.items()}
     advice = "remove a cache unless the digest of this ONNX file's content lies beside it"
-    what = "the builds beside a stale cache: do they calibrate again?"
+    what = "the builds that calibrate again"
     agree(calibrated_again, dict.fromkeys(calibrated_again, True), what, advice)
     return f"{len(STALE)} caches of other files not used"
