@@ -90,16 +90,15 @@ def _check_rate(case: Case, model: dict[str, Any], batch: int, seconds: float) -
     if not rates:
         raise Missed(f"{call} to call run() before the clock starts, then until then", "1 call", "call run() once more")
     said = number(found.returned, call, found.returned, "return images per second")
-    warm = [warm for warm, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)] or [1]
+    warm = [runs for runs, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)] or [1]
     advice = "divide the images of the runs that count by the seconds that really passed for them"
     agree(said, float(rates[warm[0]]), call, advice, rtol=_CLOSE)
     # Several lengths of the warm-up may give the same rate: the function may have used any of them.
-    timed_s = [
-        (ends[-1] - ends[one - 1], starts[-1] - ends[one - 1]) for one in warm
-    ]  # until the last run ends, starts
-    if not any(end >= seconds * (1 - _CLOSE) and start <= _LATEST * seconds for end, start in timed_s):
-        text = f"{timed_s[0][0]:.2f} s, {found.calls - warm[0]} runs"
-        raise Missed(f"{call} to run until {seconds:g} s have passed", text, "repeat while less time has passed")
+    begins = [ends[runs - 1] for runs in warm]
+    least, latest = seconds * (1 - _CLOSE), seconds * _LATEST
+    if not any(ends[-1] - begin >= least and starts[-1] - begin <= latest for begin in begins):
+        took = f"{ends[-1] - begins[0]:.2f} s, {found.calls - warm[0]} runs"
+        raise Missed(f"{call} to run until {seconds:g} s have passed", took, "repeat while less time has passed")
 
 
 @probe
