@@ -1,4 +1,4 @@
-"""The one file that imports openvino: reads ONNX, compiles, exports, imports, infers and lists what will run.
+"""The door to OpenVINO: reads ONNX, compiles, exports, imports, infers and lists what will run.
 
 Everything above it speaks ONNX, NumPy and TensorRT's terms. OpenVINO is imported when it is first used: the package can
 be imported beside real TensorRT without it.
@@ -7,14 +7,16 @@ be imported beside real TensorRT without it.
 import io
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from trtcpu._repairs import SINK, bounds_of, check_shapes, repair
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -94,19 +96,44 @@ def _cpu_flags() -> frozenset[str]:
         return frozenset()
 
 
-def read_model_error(model: bytes) -> str | None:
+@dataclass(frozen=True)
+class Unread:
+    """Why a model cannot be read, with the operator that is to blame and one of its outputs, where they are known."""
+
+    reason: str
+    operator: str = ""
+    output: str = ""
+
+
+_NO_RULE = re.compile(r"No conversion rule found for operations: ([\w.:]+?)(?:-\d+)?[,\s]")
+_AT_NODE = re.compile(r"<Node\((\w+)\): (.*?)>")
+
+
+def reason(error: RuntimeError) -> str:
+    """Return what OpenVINO says in the end, in one line."""
+    return str(error).strip().splitlines()[-1].strip()[:300]
+
+
+def read_model_error(model: bytes) -> Unread | None:
     """Return why OpenVINO cannot read the ONNX model, or None when it can."""
     try:
         _core().read_model(model)
     except RuntimeError as error:
-        return _first_sentence(str(error))
+        text = str(error)
+        if found := _NO_RULE.search(text + "\n"):
+            return Unread(f"OpenVINO has no rule for {found[1]}", found[1])
+        at = _AT_NODE.search(text)
+        return Unread(_first_sentence(text), *(at[1], at[2].split(",")[0]) if at else ())
     return None
 
 
 def _first_sentence(text: str) -> str:
     """Keep what says what is wrong in an OpenVINO message, without its source lines and paths."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    lines = [line for line in lines if not re.match(r"(Exception from|Check '.*' failed at|While validating)", line)]
+    noise = (
+        r"(Exception from|Check '.*' failed at|While validating|FrontEnd API failed|Model wasn't fully|Failed oper|-- )"
+    )
+    lines = [line for line in lines if not re.match(noise, line)]
     return "; ".join(lines[:3]) or text.strip()
 
 
@@ -132,12 +159,12 @@ class Port:
     """An input or output of a compiled model.
 
     Attributes:
-        names: all that it is called.
+        name: the input's or output's name in the ONNX model.
         element: OpenVINO's name of its type, such as `f32` or `boolean`.
         bounds: smallest and largest size of each dimension, -1 where there is no largest; empty for an unknown rank.
     """
 
-    names: frozenset[str]
+    name: str
     is_input: bool
     element: str
     bounds: list[tuple[int, int]]
@@ -148,7 +175,8 @@ class Request:
 
     def __init__(self, compiled: "ov.CompiledModel") -> None:
         self._request = compiled.create_infer_request()
-        self._ports = {name: port for port in (*compiled.inputs, *compiled.outputs) for name in port.get_names()}
+        # An input that is an output too has one name for both; outputs come last, and are what is read.
+        self._inputs, self._outputs = _by_name(compiled.inputs), _by_name(compiled.outputs)
         self._bound: dict[str, ov.Tensor] = {}
         self.start: Callable[[], None] = self._request.start_async
         self.wait: Callable[[], None] = self._request.wait
@@ -166,14 +194,16 @@ class Request:
             return True
 
     def bind(self, name: str, array: np.ndarray) -> None:
-        """Let tensor `name` live in `array` (contiguous, of the tensor's exact shape and dtype)."""
-        tensor = _openvino().Tensor(array, shared_memory=True)
+        """Let tensor `name` live in `array` (contiguous, of the tensor's exact shape and dtype; BF16 as uint16)."""
+        port = self._inputs.get(name) or self._outputs[name]
+        of_kind = (array.shape, port.element_type) if array.dtype == np.uint16 else ()
+        tensor = _openvino().Tensor(array, *of_kind, **{} if of_kind else {"shared_memory": True})
         self._bound[name] = tensor
-        self._request.set_tensor(self._ports[name], tensor)
+        self._request.set_tensor(port, tensor)
 
     def output(self, name: str) -> np.ndarray:
         """Return a view of an output that is not bound; valid until the next inference."""
-        return self._request.get_tensor(self._ports[name]).data
+        return self._request.get_tensor(self._outputs[name]).data
 
     def node_times_ms(self) -> dict[str, float]:
         """Return milliseconds by executed node's name; needs a model imported with `profiling=True`."""
@@ -198,31 +228,35 @@ class Compiled:
         """The number of threads that its inferences share."""
         return int(self._compiled.get_property("INFERENCE_NUM_THREADS"))
 
+    def sample(self) -> list[np.ndarray]:
+        """Return the outputs for one input of the smallest sizes: floats are drawn, always the same, all else is 1.
+
+        Raises:
+            RuntimeError: the network cannot run on it.
+        """
+        request, random = self._compiled.create_infer_request(), np.random.default_rng(0)
+        for port in self._compiled.inputs:
+            tensor = _openvino().Tensor(
+                port.element_type, [max(1, low) for low, _ in bounds_of(port.get_partial_shape())]
+            )
+            values = tensor.data
+            values[...] = random.standard_normal(values.shape) if values.dtype.kind == "f" else 1
+            request.set_tensor(port, tensor)
+        request.infer()
+        return [request.get_tensor(port).data.copy() for port in self._compiled.outputs]
+
     def export(self) -> bytes:
         """Return the compiled model as bytes that `import_model` takes on the same kind of processor."""
         stream = self._compiled.export_model()
         return stream.getvalue() if isinstance(stream, io.BytesIO) else bytes(stream)
 
     @property
-    def output_shapes(self) -> dict[str, list[int]]:
-        """Shape of each output by name; -1 where it depends on the inputs, an empty list for an unknown rank."""
-        return {
-            name: [d.get_length() if d.is_static else -1 for d in port.partial_shape]
-            if port.partial_shape.rank.is_static
-            else []
-            for port in self._compiled.outputs
-            for name in port.get_names()
-        }
-
-    @property
     def ports(self) -> list[Port]:
         """The inputs, then the outputs."""
-        inputs = [(True, port) for port in self._compiled.inputs]
         return [
-            Port(
-                frozenset(port.get_names()), is_input, port.element_type.get_type_name(), _bounds_of(port.partial_shape)
-            )
-            for is_input, port in [*inputs, *((False, port) for port in self._compiled.outputs)]
+            Port(name, is_input, port.element_type.get_type_name(), bounds_of(port.partial_shape))
+            for is_input, ports in ((True, self._compiled.inputs), (False, self._compiled.outputs))
+            for name, port in _by_name(ports).items()
         ]
 
     def nodes(self) -> list[ExecutedNode]:
@@ -249,23 +283,30 @@ def compile_model(
     bounds: Bounds | None = None,
     half_weights: bool = False,
     keep_float: Iterable[str] = (),
+    known: Mapping[str, list[Any]] | None = None,
 ) -> Compiled:
     """Compile an ONNX model for this CPU.
 
     Args:
         model: serialized ONNX with its weights inside.
         hint: precision of the layers that are free to choose: "f32", "f16" or "bf16".
-        bounds: smallest and largest value of each dimension, by input name.
+        bounds: smallest and largest value of each dimension, by input name, for all inputs that are read, in order.
         half_weights: store the float weights as FP16.
         keep_float: friendly names of nodes that must compute in FP32 whatever the hint says, and of their weights.
+        known: shapes that tensors must have; what is no size may be any.
 
     Raises:
-        RuntimeError: OpenVINO cannot read or compile the model.
+        RuntimeError: OpenVINO cannot read or compile the model, or gives a tensor another shape.
     """
     loaded = _core().read_model(model)
     if bounds:
         shape, size = _openvino().PartialShape, _openvino().Dimension
-        loaded.reshape({name: shape([size(*pair) for pair in pairs]) for name, pairs in bounds.items()})
+        names = _names_of(loaded.inputs, bounds)
+        for port, name in zip(loaded.inputs, names, strict=True):
+            port.get_node().set_friendly_name(name)  # what only passes it on may have given it its own
+        loaded.reshape({index: shape([size(*pair) for pair in bounds[name]]) for index, name in enumerate(names)})
+    repair(loaded)
+    check_shapes(loaded, known or {})
     keep = set(keep_float)
     if keep:
         loaded = _marked_precise(loaded, keep)
@@ -274,6 +315,27 @@ def compile_model(
 
         compress_model_transformation(loaded)
     return Compiled(_core().compile_model(loaded, "CPU", _config(hint)))
+
+
+def inputs_read(model: bytes, names: Iterable[str]) -> list[str]:
+    """Return which of an ONNX model's inputs something reads: OpenVINO leaves the others out."""
+    return _names_of(_core().read_model(model).inputs, names)
+
+
+def _names_of(ports: "Sequence[ov.Output]", names: Iterable[str]) -> list[str]:
+    """Return which of `names` each port has: a tensor that is handed on has several, or only the last one's."""
+    names = list(names)
+    known = [next((name for name in names if name in port.get_names()), "") for port in ports]
+    lost = iter([name for name in names if name not in known])
+    return [name or next(lost) for name in known]
+
+
+def shaped_by_values(model: bytes, bounds: Bounds) -> list[str]:
+    """Return the outputs that have no fixed shape where all inputs have one: the inputs' values decide it."""
+    loaded = _core().read_model(model)
+    names = _names_of(loaded.inputs, bounds)
+    loaded.reshape({index: [max(1, low) for low, _ in bounds[name]] for index, name in enumerate(names)})
+    return [name for name, port in _by_name(loaded.outputs).items() if port.partial_shape.is_dynamic]
 
 
 def import_model(blob: bytes, hint: str, at_once: int = 1, profiling: bool = False) -> Compiled:
@@ -338,7 +400,7 @@ def _executed_nodes(model: "ov.Model") -> list[ExecutedNode]:
             primitive=_text(info, "primitiveType"),
             originals=[part for part in _text(info, "originalLayersNames").split(",") if part],
             inputs=sources,
-            output_shapes=[_bounds_of(value.partial_shape) for value in op.outputs()],
+            output_shapes=[bounds_of(value.partial_shape) for value in op.outputs()],
             output_types=_text(info, "outputPrecisions").split(","),
             layouts=_text(info, "outputLayouts"),
         )
@@ -352,7 +414,6 @@ def _executed_nodes(model: "ov.Model") -> list[ExecutedNode]:
     return nodes
 
 
-def _bounds_of(shape: "ov.PartialShape") -> list[tuple[int, int]]:
-    if shape.rank.is_dynamic:
-        return []
-    return [(d.get_min_length(), d.get_max_length()) for d in shape]
+def _by_name(ports: "Sequence[ov.ConstOutput]") -> "dict[str, ov.ConstOutput]":
+    """Return inputs or outputs by their names in the ONNX model: a tensor that is both has all names, a node one."""
+    return {port.get_node().get_friendly_name().removesuffix(SINK): port for port in ports}

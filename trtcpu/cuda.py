@@ -104,7 +104,7 @@ class DeviceAllocation:
 
     def __del__(self) -> None:
         if getattr(self, "_live", False):
-            memory.drop(self._address)
+            memory.release(self._address)
 
 
 Pointer = DeviceAllocation | int
@@ -144,15 +144,11 @@ class Device:
 class Context:
     """The driver's context: kept for its calls, without effect except `synchronize`."""
 
-    def push(self) -> None:
-        """Accepted; there is nothing to make current."""
-
     @staticmethod
     def pop() -> None:
-        """Accepted; there is nothing to take away."""
+        """Accepted; there is nothing to make current, to take away or to release."""
 
-    def detach(self) -> None:
-        """Accepted; there is nothing to release."""
+    push = detach = pop
 
     @staticmethod
     def get_device() -> Device:
@@ -197,28 +193,24 @@ def _host_bytes(array: Any, writable: bool) -> np.ndarray:
     return host.reshape(-1).view(np.uint8)
 
 
-def _copy(dest: np.ndarray, src: np.ndarray) -> None:
-    np.copyto(dest, src)
-
-
 def memcpy_htod(dest: Pointer, src: Any) -> None:
     """Copy the host array `src` to device memory, after all enqueued work."""
     host = _host_bytes(src, writable=False)
     synchronize_all(blocking_only=True)
-    _copy(memory.view(dest, host.nbytes), host)
+    np.copyto(memory.view(dest, host.nbytes), host)
 
 
 def memcpy_dtoh(dest: Any, src: Pointer) -> None:
     """Fill the host array `dest` from device memory, after all enqueued work."""
     host = _host_bytes(dest, writable=True)
     synchronize_all(blocking_only=True)
-    _copy(host, memory.view(src, host.nbytes))
+    np.copyto(host, memory.view(src, host.nbytes))
 
 
 def memcpy_dtod(dest: Pointer, src: Pointer, size: int) -> None:
     """Copy `size` bytes within device memory, after all enqueued work."""
     synchronize_all(blocking_only=True)
-    _copy(memory.view(dest, size), memory.view(src, size))
+    np.copyto(memory.view(dest, size), memory.view(src, size))
 
 
 def memset_d8(dest: Pointer, data: int, size: int) -> None:
@@ -236,12 +228,12 @@ def memcpy_htod_async(dest: Pointer, src: Any, stream: Stream | None = None) -> 
     stream, host = stream or DEFAULT_STREAM, _host_bytes(src, writable=False)
     device = memory.view(dest, host.nbytes)
     if memory.is_pagelocked(host.ctypes.data):
-        stream.submit(lambda: _copy(device, host))
-    elif stream.try_now(lambda: _copy(device, host)):
+        stream.submit(lambda: np.copyto(device, host))
+    elif stream.try_now(lambda: np.copyto(device, host)):
         return
     else:
         staged = host.copy()
-        stream.submit(lambda: _copy(device, staged))
+        stream.submit(lambda: np.copyto(device, staged))
 
 
 def memcpy_dtoh_async(dest: Any, src: Pointer, stream: Stream | None = None) -> None:
@@ -252,16 +244,16 @@ def memcpy_dtoh_async(dest: Any, src: Pointer, stream: Stream | None = None) -> 
     stream, host = stream or DEFAULT_STREAM, _host_bytes(dest, writable=True)
     device = memory.view(src, host.nbytes)
     if memory.is_pagelocked(host.ctypes.data):
-        stream.submit(lambda: _copy(host, device))
-    elif not stream.try_now(lambda: _copy(host, device)):
-        stream.submit(lambda: _copy(host, device))
+        stream.submit(lambda: np.copyto(host, device))
+    elif not stream.try_now(lambda: np.copyto(host, device)):
+        stream.submit(lambda: np.copyto(host, device))
         stream.finish()
 
 
 def memcpy_dtod_async(dest: Pointer, src: Pointer, size: int, stream: Stream | None = None) -> None:
     """Copy `size` bytes within device memory in the stream's order."""
     target, source = memory.view(dest, size), memory.view(src, size)
-    (stream or DEFAULT_STREAM).submit(lambda: _copy(target, source))
+    (stream or DEFAULT_STREAM).submit(lambda: np.copyto(target, source))
 
 
 def memset_d8_async(dest: Pointer, data: int, size: int, stream: Stream | None = None) -> None:

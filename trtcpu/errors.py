@@ -6,7 +6,8 @@
         ├── EngineError           an engine could not be built or run
         │   └── EngineUnavailableError   the engine asked for cannot run on this machine
         ├── DataError             a data set or weights could not be rendered, downloaded or verified
-        └── UnsupportedError      a TensorRT feature that the CPU engine does not have (also a NotImplementedError)
+        └── UnsupportedError      a TensorRT feature that the CPU engine does not have; a NotImplementedError too, and
+                                  an AttributeError, so that `hasattr` and a caller's own fallback work
 
 Anything else that escapes is a bug of this project and keeps its traceback.
 """
@@ -32,5 +33,5 @@ class DataError(LabError):
     """A data set or weights could not be rendered, downloaded or verified."""
 
 
-class UnsupportedError(LabError, NotImplementedError):
+class UnsupportedError(LabError, NotImplementedError, AttributeError):
     """A TensorRT feature that the CPU engine does not have."""

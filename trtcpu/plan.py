@@ -12,7 +12,7 @@ from trtcpu.api.enums import DataType
 from trtcpu.api.pybind import Scoped
 from trtcpu.api.version import API, API_VARIABLE, VERSIONS
 from trtcpu.bounded_json import loads
-from trtcpu.plan_header import check_header, is_map, is_text
+from trtcpu.plan_header import check_header
 
 VERSION = API.engine
 _MAGIC = b"TRTCPUPL"
@@ -58,7 +58,9 @@ class Plan:
 
     `profiles` maps, per profile, an input's name to its [min, opt, max] shapes. `operators` gives each layer's ONNX
     operator; `layer_of` the layer that makes a tensor; `products` the matrix product that a layer adds the bias to;
-    `asked` the layer precisions that were set; `attributes` what is known of a layer, its weights for example.
+    `asked` the layer precisions that were set; `attributes` what is known of a layer, its weights for example; `unused`
+    the inputs that nothing reads, which the compiled model does not have; `by_values` the outputs whose shapes only a
+    run tells; `shape_inputs` the inputs whose values tell the other outputs' shapes.
     """
 
     network: str
@@ -74,6 +76,9 @@ class Plan:
     products: dict[str, str] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
+    by_values: list[str] = field(default_factory=list)
+    shape_inputs: list[str] = field(default_factory=list)
 
     def serialize(self) -> bytes:
         header = {**asdict(self), "platform": platform()}
@@ -161,7 +166,7 @@ def _foreign(data: bytes) -> str:
 
 
 def _check_platform(built: Any) -> None:
-    if not is_map(built, is_text):
+    if not isinstance(built, dict):
         raise PlanError("the plan does not say which engine it was built by; build it again")
     here = platform()
     for key, what in (("engine", "engine version"), ("openvino", "OpenVINO version"), ("cpu", "processor features")):

@@ -2,7 +2,8 @@
 
 # ruff: noqa: F822 - the builder's names are imported when they are first used
 
-from typing import Any
+import functools
+from typing import Any, ClassVar
 
 from trtcpu import _openvino
 from trtcpu.api.enums import (
@@ -29,8 +30,9 @@ from trtcpu.api.enums import (
     TensorLocation,
 )
 from trtcpu.api.logger import ILogger, Logger
-from trtcpu.api.manifest import complete, missing_name
-from trtcpu.api.types import Dims, Dims2, Dims3, Dims4, nptype, volume
+from trtcpu.api.manifest import complete, load_manifest, missing_name
+from trtcpu.api.pybind import Declared, Overridable, to_override
+from trtcpu.api.types import Dims, Dims2, Dims3, Dims4, Permutation, Weights, nptype, volume
 from trtcpu.api.version import API
 from trtcpu.calibration.calibrators import (
     IInt8Calibrator,
@@ -44,6 +46,7 @@ from trtcpu.plan import IHostMemory
 from trtcpu.runtime.context import IExecutionContext
 from trtcpu.runtime.engine import ICudaEngine
 from trtcpu.runtime.inspector import EngineInspector
+from trtcpu.runtime.outputs import IOutputAllocator
 from trtcpu.runtime.profiler import IProfiler, Profiler
 from trtcpu.runtime.runtime import Runtime
 
@@ -75,8 +78,11 @@ __all__ = [
     "ILogger",
     "INetworkDefinition",
     "IOptimizationProfile",
+    "IOutputAllocator",
+    "IPluginRegistry",
     "IProfiler",
     "IProgressMonitor",
+    "IStreamWriter",
     "ITensor",
     "ITimingCache",
     "LayerInformationFormat",
@@ -87,6 +93,7 @@ __all__ = [
     "OnnxParser",
     "OnnxParserFlag",
     "ParserError",
+    "Permutation",
     "PreviewFeature",
     "Profiler",
     "ProfilingVerbosity",
@@ -97,6 +104,7 @@ __all__ = [
     "TensorFormat",
     "TensorIOMode",
     "TensorLocation",
+    "Weights",
     "__version__",
     "bfloat16",
     "device_description",
@@ -106,6 +114,7 @@ __all__ = [
     "fp4",
     "fp8",
     "get_nv_onnx_parser_version",
+    "get_plugin_registry",
     "half_precision",
     "init_libnvinfer_plugins",
     "int4",
@@ -127,6 +136,35 @@ def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
     return True
 
 
+class IPluginRegistry(Declared):
+    """The plugins that are known: none."""
+
+    __slots__ = ()
+    all_creators: ClassVar[list[object]] = []
+
+    def get_creator(self, type: str, version: str, plugin_namespace: str = "") -> None:
+        return None
+
+
+if not API.strongly_typed:  # names that TensorRT 11 lacks
+    IPluginRegistry.plugin_creator_list, IPluginRegistry.get_plugin_creator = [], IPluginRegistry.get_creator
+
+
+def get_plugin_registry() -> IPluginRegistry:
+    """Return an empty registry: the CPU engine has no plugins."""
+    return IPluginRegistry()
+
+
+class IStreamWriter(Overridable):
+    """Base of what an engine is written to, piece by piece."""
+
+    __slots__ = ()
+
+    @to_override
+    def write(self, data: bytes) -> int:
+        """Return how many bytes were written."""
+
+
 def get_nv_onnx_parser_version() -> int:
     """Return the version of the parser whose behaviour is followed, as TensorRT counts: 101600 for 10.16."""
     return API.parser
@@ -142,9 +180,19 @@ def half_precision(asked: str = "FP16") -> str:
     return _openvino.half_precision(asked)
 
 
+@functools.cache
+def _kind_of_layer(name: str) -> type:
+    """Return the class of one kind of layer; `layer.__class__ = trt.IConvolutionLayer` is how code asks for it."""
+    from trtcpu.builder import ILayer
+
+    return type(name, (ILayer,), {"__slots__": ()})
+
+
 def __getattr__(name: str) -> Any:
     if name == "bool":
         return DataType.BOOL
+    if name.endswith("Layer") and name in load_manifest()["outside"]:
+        return _kind_of_layer(name)
     if name not in __all__:
         raise missing_name(name)
     from trtcpu import builder  # not before it is used: it brings onnx along

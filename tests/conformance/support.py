@@ -149,6 +149,7 @@ class Buffers:
     def __init__(self, engine: Any, profile: int = 0) -> None:
         self.engine, self.stream, self.memory = engine, cuda.Stream(), {}
         self.context = engine.create_execution_context()
+        assert self.context is not None, LOG.messages[-5:]
         if profile:
             assert self.context.set_optimization_profile_async(profile, self.stream.handle)
             self.stream.synchronize()

@@ -89,7 +89,7 @@ def test_it_builds_and_runs_an_engine_in_an_environment_of_its_own(tmp_path: Pat
 def test_its_project_file_says_what_the_lab_s_says() -> None:
     lab = (ROOT / "pyproject.toml").read_text()
     own = (ROOT / "trtcpu" / "pyproject.toml").read_text()
-    assert len(_dependencies()) == 5 and all(f'"{line}"' in lab for line in _dependencies())
+    assert len(_dependencies()) == 6 and all(f'"{line}"' in lab for line in _dependencies())
     for key in ("version", "requires-python"):
         assert re.search(rf"^{key} = .*$", own, re.M)[0] in lab
     packages = set(re.findall(r'"(trtcpu[\w.]*)"', re.search(r"^packages = .*$", own, re.M)[0]))

@@ -4,7 +4,7 @@ import enum
 import sys
 import time
 
-from trtcpu.api.pybind import Overridable, Scoped
+from trtcpu.api.pybind import Overridable, Scoped, to_override
 
 
 class Severity(enum.IntEnum):
@@ -40,8 +40,9 @@ class ILogger(Scoped, Overridable):
     INFO = Severity.INFO
     VERBOSE = Severity.VERBOSE
 
+    @to_override
     def log(self, severity: Severity, msg: str) -> None:
-        raise NotImplementedError("a logger derived from trt.ILogger must override log(severity, msg)")
+        """Take a message."""
 
 
 class Logger(ILogger):

@@ -4,7 +4,9 @@ They take weak references, but no attribute that they don't have: `config.max_wo
 as it does there. A user's own subclass is open, as in TensorRT.
 """
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 
@@ -12,6 +14,27 @@ class Declared:
     """Base of the API's classes; each names its own attributes in `__slots__`."""
 
     __slots__ = ("__weakref__",)
+
+
+def keep(owner: Declared, **values: Any) -> None:
+    """Give an object the attributes that can be set and read and have no effect on a CPU, with TensorRT's defaults."""
+    for name, value in values.items():
+        setattr(owner, name, value)
+
+
+class Flagged(Declared):
+    """What holds a bit mask of an enumeration's members in `flags`."""
+
+    __slots__ = ("flags",)
+
+    def set_flag(self, flag: Any) -> None:
+        self.flags |= 1 << int(flag)
+
+    def clear_flag(self, flag: Any) -> None:
+        self.flags &= ~(1 << int(flag))
+
+    def get_flag(self, flag: Any) -> bool:
+        return bool(self.flags >> int(flag) & 1)
 
 
 class _ChecksBaseInit(type):
@@ -35,6 +58,16 @@ class Overridable(Declared, metaclass=_ChecksBaseInit):
 
     def __init__(self) -> None:
         self._base_initialised = True
+
+
+def to_override(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that a subclass must override: called as it is, it raises NotImplementedError."""
+
+    @functools.wraps(method)
+    def missing(self: Any, *arguments: Any, **named: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must override {method.__name__}()")
+
+    return missing
 
 
 class Scoped(Declared):

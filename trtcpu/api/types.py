@@ -1,5 +1,6 @@
 """Shapes and small functions on types, as in TensorRT's Python bindings."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -63,10 +64,7 @@ class Dims(Declared):
 
 def volume(iterable: Iterable[int]) -> int:
     """Return the number of elements of a shape (the product of its dimensions; 1 for an empty one)."""
-    product = 1
-    for dimension in iterable:
-        product *= dimension
-    return product
+    return math.prod(iterable)
 
 
 def nptype(trt_type: DataType) -> type:
@@ -80,36 +78,46 @@ def nptype(trt_type: DataType) -> type:
     return _NUMPY[trt_type]
 
 
-class _FixedDims(Dims):
-    """A shape of `RANK` dimensions, given one by one or as a sequence; none gives zeros."""
+def storage_type(trt_type: DataType) -> type:
+    """Return a NumPy type of the same size: BF16, which NumPy lacks, lies in 16 bits of its own."""
+    return np.uint16 if trt_type == DataType.BF16 else nptype(trt_type)
+
+
+class Weights(Declared):
+    """Values for a layer: a host array, or a type alone with nothing in it."""
+
+    __slots__ = ("_array", "dtype", "nbytes", "size")
+
+    def __init__(self, type: np.ndarray | DataType = DataType.FLOAT) -> None:
+        array = np.empty(0, nptype(type)) if isinstance(type, DataType) else np.ascontiguousarray(type)
+        self.dtype = next(kind for kind, known in _NUMPY.items() if array.dtype == known)
+        self._array, self.size, self.nbytes = array, array.size, array.nbytes
+
+    def numpy(self) -> np.ndarray:
+        return self._array
+
+
+class Permutation(Dims):
+    """An order of dimensions; the first ones count, as many as the tensor has."""
 
     __slots__ = ()
-    RANK = 0
 
-    def __init__(self, *shape: Iterable[int] | int) -> None:
+    def __init__(self, shape: Iterable[int] = ()) -> None:
+        given = list(shape)
+        super().__init__([*given, *[0] * (self.MAX_DIMS - len(given))])
+
+
+def _of_rank(rank: int) -> type[Dims]:
+    """Return the class of shapes of `rank` dimensions, given one by one or as a sequence; none gives zeros."""
+
+    def take(self: Dims, *shape: Iterable[int] | int) -> None:
         given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        values = list(given) if shape else [0] * self.RANK
-        if len(values) != self.RANK:
-            raise ValueError(f"{type(self).__name__} needs {self.RANK} dimensions, found {len(values)}")
-        super().__init__(values)
+        values = list(given) if shape else [0] * rank
+        if len(values) != rank:
+            raise ValueError(f"Dims{rank} needs {rank} dimensions, found {len(values)}")
+        Dims.__init__(self, values)
+
+    return type(f"Dims{rank}", (Dims,), {"__slots__": (), "__init__": take, "__module__": __name__})
 
 
-class Dims2(_FixedDims):
-    """A shape of two dimensions."""
-
-    __slots__ = ()
-    RANK = 2
-
-
-class Dims3(_FixedDims):
-    """A shape of three dimensions."""
-
-    __slots__ = ()
-    RANK = 3
-
-
-class Dims4(_FixedDims):
-    """A shape of four dimensions."""
-
-    __slots__ = ()
-    RANK = 4
+Dims2, Dims3, Dims4 = map(_of_rank, (2, 3, 4))

@@ -3,19 +3,22 @@
 import hashlib
 import os
 import time
+from collections.abc import Container
 
+import numpy as np
 import onnx
 
 from trtcpu import _openvino
 from trtcpu.api.enums import BuilderFlag, DataType, MemoryPoolType
 from trtcpu.api.logger import ILogger
-from trtcpu.api.pybind import Scoped
+from trtcpu.api.pybind import Scoped, keep
 from trtcpu.api.types import nptype
 from trtcpu.builder import lowering, quantization
 from trtcpu.builder.checks import BuildError, check
 from trtcpu.builder.config import IBuilderConfig, IOptimizationProfile, ITimingCache
 from trtcpu.builder.layer_facts import biased_products, layer_attributes
 from trtcpu.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
+from trtcpu.builder.operators import names_read
 from trtcpu.builder.strong_types import float_layers, half_types, without_halves
 from trtcpu.calibration.calibrators import algorithm_of
 from trtcpu.calibration.probe import runner
@@ -25,34 +28,27 @@ from trtcpu.plan import Binding, IHostMemory, Plan
 from trtcpu.runtime.engine import ICudaEngine
 from trtcpu.runtime.runtime import Runtime
 
+_RANDOM = frozenset("Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split())
+_SHAPED_BY_DATA = frozenset("Compress If Loop NonMaxSuppression NonZero Scan Unique".split())
+_POOLS = ("MaxPool", "AveragePool", "LpPool")  # whose sizes OpenVINO may round otherwise
+_EXPORT_ERROR = 1e-3
+"""How far the plan's outputs may be from the compiled network's, of the largest."""
+
 
 class Builder(Scoped):
     """Makes networks, configs and profiles, and builds serialized engines."""
 
     __slots__ = ("error_recorder", "logger", "max_DLA_batch_size", "max_threads", "num_DLA_cores")
+    # As on every GPU of TensorRT's: code that asks before it sets the flag must build here what it builds there.
+    # What the layers ran in, the inspector says.
+    platform_has_fast_fp16 = platform_has_fast_int8 = True
+    platform_has_tf32 = False
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
             raise TypeError(f"Builder needs a trt.ILogger, found {type(logger).__name__}")
         self.logger = logger
-        self.error_recorder = None
-        self.max_threads = os.cpu_count() or 1
-        self.max_DLA_batch_size = 0
-        self.num_DLA_cores = 0
-
-    @property
-    def platform_has_fast_fp16(self) -> bool:
-        # As on every GPU of TensorRT's: code that asks before it sets the flag must build here what it builds there.
-        # What the layers ran in, the inspector says.
-        return True
-
-    @property
-    def platform_has_fast_int8(self) -> bool:
-        return True
-
-    @property
-    def platform_has_tf32(self) -> bool:
-        return False
+        keep(self, error_recorder=None, max_threads=os.cpu_count() or 1, max_DLA_batch_size=0, num_DLA_cores=0)
 
     def create_network(self, flags: int = 0) -> INetworkDefinition:
         return INetworkDefinition(int(flags), self.logger)
@@ -103,7 +99,10 @@ class _Build:
             monitor.phase_start("Building Engine", None, len(self.STEPS))
         try:
             for index, step in enumerate(self.STEPS):
-                getattr(self, f"_{step}")()
+                try:
+                    getattr(self, f"_{step}")()
+                except RuntimeError as error:
+                    raise BuildError(f"Could not build the engine: {_openvino.reason(error)}") from error
                 if monitor is not None and not monitor.step_complete("Building Engine", index):
                     raise BuildError("the build was cancelled by the progress monitor")
         finally:
@@ -114,9 +113,19 @@ class _Build:
     def _lower(self) -> None:
         self.model = lowering.lowered(self.network)
         self.hint, self.stores_half, self.floats = self._precision()
-        if self.strongly and self.stores_half:
+        if self.stores_half if self.strongly else self.config.asks_for("INT8") and half_types(self.model):
             self.model = without_halves(self.model)
-        self.source = self.model
+        self.source, inputs = self.model, inputs_of(self.network)
+        read: Container[str] = names_read(self.model.graph)
+        if any(len(tensor.shape) < 2 for tensor in inputs):  # OpenVINO leaves out lists that are empty
+            read = _openvino.inputs_read(self.model.SerializeToString(), [tensor.name for tensor in inputs])
+        self.unused = [tensor.name for tensor in inputs if tensor.name not in read]
+        self.shapes = lowering.inferred_shapes(self.source)
+        for name in self.unused:
+            self.logger.log(
+                ILogger.WARNING,
+                f"Input Tensor {name} is unused or used only at compile-time, but is not being removed.",
+            )
         self.bounds = self._bounds()
         constrained = self.config.asks_for("OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
         self.asked = {x.name: x.precision for x in self.network if x.precision_is_set} if constrained else {}
@@ -147,9 +156,11 @@ class _Build:
         return {"FP16": "f16", "BF16": "bf16", "FP32": "f32"}[precision]
 
     def _bounds(self) -> dict[str, list[tuple[int, int]]]:
-        """Smallest and largest size of each dimension over all profiles, by input."""
+        """Smallest and largest size of each dimension over all profiles, by input that something reads."""
         bounds = {}
         for tensor in inputs_of(self.network):
+            if tensor.name in self.unused:
+                continue
             shapes = [shape for p in self.config.profiles for shape in p.get_shape(tensor.name)] or [tensor.shape]
             bounds[tensor.name] = [(min(sizes), max(sizes)) for sizes in zip(*map(list, shapes), strict=True)]
         return bounds
@@ -157,6 +168,8 @@ class _Build:
     def _quantize(self) -> None:
         if quantization.has_qdq(self.model):
             self.model = quantization.fit_weights(self.model)
+            if self.config.calibrator is not None:
+                self.logger.log(ILogger.WARNING, "Calibrator won't be used: the model's Q/DQ nodes give the scales")
             return
         if not self.config.asks_for("INT8"):
             return
@@ -175,7 +188,7 @@ class _Build:
 
     def _scales(self) -> dict[str, float]:
         scales: dict[str, float] = {}
-        if self.config.int8_calibrator is not None:
+        if self.config.calibrator is not None:
             scales.update(self._calibrated())
         for tensor in self._tensors():
             if tensor.dynamic_range is not None:
@@ -190,7 +203,7 @@ class _Build:
 
     def _calibrated(self) -> dict[str, float]:
         """Scales from the calibrator; batches have the OPT shapes of the calibration profile, else of the first."""
-        calibrator = self.config.int8_calibrator
+        calibrator = self.config.calibrator
         plan = calibration_plan(self.model, algorithm_of(calibrator))
         profile = self.config.get_calibration_profile() or next(iter(self.config.profiles), None)
         inputs = {}
@@ -223,13 +236,33 @@ class _Build:
         self.blob = self._from_cache(cache, key)
         if self.blob is None:
             started = time.perf_counter()
-            try:
-                self.blob = _openvino.compile_model(data, self.hint, self.bounds, self.stores_half, keep).export()
-            except RuntimeError as error:
-                raise BuildError(f"Could not build the engine: {error}") from error
+            pools = {name for node in self.source.graph.node if node.op_type in _POOLS for name in node.output}
+            known = {name: shape for name, shape in self.shapes.items() if name in pools}
+            compiled = _openvino.compile_model(data, self.hint, self.bounds, self.stores_half, keep, known)
+            self.blob = compiled.export()
+            self._check_export(compiled)
             self.logger.log(ILogger.INFO, f"Compiled in {time.perf_counter() - started:.3f} seconds.")
             if cache is not None:
                 cache.store(key, self.blob)
+
+    def _check_export(self, compiled: _openvino.Compiled) -> None:
+        """Compare the plan, loaded again, with what was compiled: OpenVINO writes some operators wrongly."""
+        loaded = _openvino.import_model(self.blob, self.hint)
+        if {port.name for port in loaded.ports if port.is_input} != self.bounds.keys():
+            raise BuildError("an input is an output too once OpenVINO has simplified the network")
+        if any(node.op_type in _RANDOM for node in self.model.graph.node):
+            return
+        try:
+            pairs = zip(compiled.sample(), loaded.sample(), strict=True)
+        except RuntimeError:  # whether it runs depends on the values, which a caller knows
+            return
+        for made, read in pairs:
+            most = _EXPORT_ERROR * np.abs(made[np.isfinite(made)], dtype=np.float32).max(initial=0)
+            if not np.allclose(made, read, rtol=0, atol=most, equal_nan=made.dtype.kind == "f"):
+                raise BuildError(
+                    "the plan, loaded again, computes something else than the network that was compiled: OpenVINO "
+                    f"{_openvino.version()} writes one of its operators wrongly"
+                )
 
     def _from_cache(self, cache: ITimingCache | None, key: str) -> bytes | None:
         blob = cache.find(key) if cache is not None else None
@@ -254,12 +287,23 @@ class _Build:
             products=biased_products(self.source),
             asked={name: precision.name for name, precision in self.asked.items()},
             attributes=layer_attributes(self.source, self.model, self._keep_float() if self.stores_half else None),
+            unused=self.unused,
+            **self._by_values(),
         )
 
+    def _by_values(self) -> dict[str, list[str]]:
+        """Return the outputs whose shapes only a run tells, or the inputs whose values tell them before."""
+        shapes = [self.shapes[tensor.name] for tensor in outputs_of(self.network)]
+        if all(shape and -1 not in shape for shape in shapes):
+            return {}
+        outputs = _openvino.shaped_by_values(self.source.SerializeToString(), self.bounds)
+        lists = [x.name for x in inputs_of(self.network) if x.name in self.bounds and len(x.shape) <= 1]
+        by_data = any(node.op_type in _SHAPED_BY_DATA for node in lowering.all_nodes(self.source))
+        return {"by_values": outputs, "shape_inputs": lists if outputs and not by_data else []}
+
     def _bindings(self) -> list[Binding]:
-        shapes = lowering.output_shapes(self.source)
         inputs = [Binding(t.name, t.dtype.name, list(t.shape), True) for t in inputs_of(self.network)]
-        return inputs + [Binding(t.name, t.dtype.name, shapes[t.name], False) for t in outputs_of(self.network)]
+        return inputs + [Binding(t.name, t.dtype.name, self.shapes[t.name], False) for t in outputs_of(self.network)]
 
     def _profiles(self) -> list[dict[str, list[list[int]]]]:
         profiles = []

@@ -47,18 +47,14 @@ def _check_flags(network: INetworkDefinition, config: IBuilderConfig) -> None:
                 )
 
 
-def _dynamic_inputs(network: INetworkDefinition) -> list[str]:
-    return [tensor.name for tensor in inputs_of(network) if -1 in list(tensor.shape)]
-
-
 def _check_profiles(network: INetworkDefinition, config: IBuilderConfig) -> None:
-    dynamic = _dynamic_inputs(network)
+    shapes = {tensor.name: list(tensor.shape) for tensor in inputs_of(network)}
+    dynamic = [name for name, shape in shapes.items() if -1 in shape]
     if dynamic and not config.profiles:
         raise BuildError(
             "Network has dynamic or shape inputs, but no optimization profile has been defined. "
             f"Dynamic inputs: {', '.join(dynamic)}"
         )
-    shapes = {tensor.name: list(tensor.shape) for tensor in inputs_of(network)}
     for index, profile in enumerate(config.profiles):
         for name in dynamic:
             if not profile.get_shape(name):

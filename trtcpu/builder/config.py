@@ -1,6 +1,8 @@
 """How a network is built: `IBuilderConfig`, `IOptimizationProfile` and `ITimingCache`."""
 
+import io
 from collections.abc import Sequence
+from operator import attrgetter
 
 from trtcpu import _openvino
 from trtcpu.api.enums import (
@@ -11,14 +13,14 @@ from trtcpu.api.enums import (
     MemoryPoolType,
     PreviewFeature,
     ProfilingVerbosity,
+    QuantizationFlag,
     TacticSource,
 )
 from trtcpu.api.logger import ILogger
 from trtcpu.api.manifest import unsupported
-from trtcpu.api.pybind import Declared, Overridable, Scoped
+from trtcpu.api.pybind import Declared, Flagged, Overridable, Scoped, keep, to_override
 from trtcpu.api.types import Dims
-from trtcpu.plan import seal, unseal
-from trtcpu.plan_header import is_count, is_map, is_text
+from trtcpu.plan import IHostMemory, seal, unseal
 
 _UNSUPPORTED_FLAGS = frozenset(
     "FP8 INT4 FP4 REFIT REFIT_IDENTICAL REFIT_INDIVIDUAL STRIP_PLAN WEIGHTLESS WEIGHT_STREAMING VERSION_COMPATIBLE "
@@ -33,14 +35,17 @@ class IProgressMonitor(Overridable):
 
     __slots__ = ()
 
+    @to_override
     def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-        raise NotImplementedError("a progress monitor must override phase_start")
+        """Learn that a phase of `num_steps` steps begins."""
 
+    @to_override
     def step_complete(self, phase_name: str, step: int) -> bool:
-        raise NotImplementedError("a progress monitor must override step_complete")
+        """Return whether to go on after a step."""
 
+    @to_override
     def phase_finish(self, phase_name: str) -> None:
-        raise NotImplementedError("a progress monitor must override phase_finish")
+        """Learn that a phase is over."""
 
 
 class IOptimizationProfile(Declared):
@@ -96,10 +101,10 @@ class ITimingCache(Declared):
         self._blobs = dict(blobs or {})
         self._platform = platform or _platform()
 
-    def serialize(self) -> bytes:
+    def serialize(self) -> IHostMemory:
         """Return the cache as bytes for `IBuilderConfig.create_timing_cache`."""
         index = {"platform": _platform(), "sizes": {key: len(blob) for key, blob in self._blobs.items()}}
-        return seal(_CACHE_MAGIC, index, b"".join(self._blobs.values()))
+        return IHostMemory(seal(_CACHE_MAGIC, index, b"".join(self._blobs.values())))
 
     def combine(self, input_cache: "ITimingCache", ignore_mismatch: bool) -> bool:
         self._blobs.update(input_cache._blobs)
@@ -122,23 +127,25 @@ class ITimingCache(Declared):
         """Return the cache that `serialize` wrote, or None for anything else (not part of TensorRT's API)."""
         try:
             index, stored = unseal(_CACHE_MAGIC, data)
-        except ValueError:
+            sizes, reader = index["sizes"], io.BytesIO(stored)
+            cache = ITimingCache({key: reader.read(size) for key, size in sizes.items()}, index["platform"])
+            fits = [len(blob) for blob in cache._blobs.values()] == [*sizes.values()] and not reader.read()
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+        ):  # not sealed by a cache, or around nonsense
             return None
-        fits = set(index) == {"platform", "sizes"} and is_text(index["platform"]) and is_map(index["sizes"], is_count)
-        if not fits or sum(index["sizes"].values()) != len(stored):
-            return None
-        blobs, start = {}, 0
-        for key, size in index["sizes"].items():
-            blobs[key] = stored[start : start + size]
-            start += size
-        return ITimingCache(blobs, index["platform"])
+        return cache if fits and isinstance(cache._platform, str) else None
 
 
 def _platform() -> str:
     return f"OpenVINO {_openvino.version()} {','.join(_openvino.cpu_capabilities())}"
 
 
-class IBuilderConfig(Scoped):
+class IBuilderConfig(Scoped, Flagged):
     """Options of a build.
 
     Kept and readable, but without effect on a CPU: workspace and other memory pools, tactic sources, averaging and
@@ -148,18 +155,18 @@ class IBuilderConfig(Scoped):
     __slots__ = (
         "DLA_core",
         "_calibration_profile",
-        "_calibrator",
         "_level",
         "_logger",
         "_pools",
         "_preview",
         "_profiles",
+        "_quantization",
         "_tactic_sources",
         "_timing_cache",
         "avg_timing_iterations",
+        "calibrator",
         "default_device_type",
         "engine_capability",
-        "flags",
         "hardware_compatibility_level",
         "max_aux_streams",
         "plugins_to_serialize",
@@ -171,17 +178,21 @@ class IBuilderConfig(Scoped):
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
         self.flags = 1 << int(BuilderFlag.TF32)
-        self._calibrator: object | None = None
+        self._quantization = 0
+        self.calibrator: object | None = None
         self.profiling_verbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
-        self.avg_timing_iterations = 1
-        self.max_aux_streams = -1
-        self.default_device_type = DeviceType.GPU
-        self.engine_capability = EngineCapability.STANDARD
-        self.hardware_compatibility_level = HardwareCompatibilityLevel.NONE
         self.progress_monitor: IProgressMonitor | None = None
-        self.profile_stream = 0
-        self.DLA_core = -1
-        self.plugins_to_serialize: list[str] = []
+        keep(
+            self,
+            avg_timing_iterations=1,
+            max_aux_streams=-1,
+            default_device_type=DeviceType.GPU,
+            engine_capability=EngineCapability.STANDARD,
+            hardware_compatibility_level=HardwareCompatibilityLevel.NONE,
+            profile_stream=0,
+            DLA_core=-1,
+            plugins_to_serialize=[],
+        )
         self._level = 3
         self._pools: dict[MemoryPoolType, int] = {}
         self._profiles: list[IOptimizationProfile] = []
@@ -192,30 +203,30 @@ class IBuilderConfig(Scoped):
         )
         self._preview: dict[PreviewFeature, bool] = {}
 
+    # TensorRT's names, which version 11 lacks, for what is kept here.
+    int8_calibrator = property(attrgetter("calibrator"), lambda self, given: setattr(self, "calibrator", given))
+    quantization_flags = property(
+        attrgetter("_quantization"), lambda self, given: setattr(self, "_quantization", given)
+    )
+
     def set_flag(self, flag: BuilderFlag) -> None:
         if flag.name in _UNSUPPORTED_FLAGS:
             raise unsupported(f"BuilderFlag.{flag.name}")
-        self.flags |= 1 << int(flag)
+        super().set_flag(flag)
 
-    def clear_flag(self, flag: BuilderFlag) -> None:
-        self.flags &= ~(1 << int(flag))
+    def set_quantization_flag(self, flag: QuantizationFlag) -> None:
+        self._quantization |= 1 << int(flag)
 
-    def get_flag(self, flag: BuilderFlag) -> bool:
-        return bool(self.flags >> int(flag) & 1)
+    def clear_quantization_flag(self, flag: QuantizationFlag) -> None:
+        self._quantization &= ~(1 << int(flag))
+
+    def get_quantization_flag(self, flag: QuantizationFlag) -> bool:
+        return bool(self._quantization >> int(flag) & 1)
 
     def asks_for(self, *names: str) -> bool:
         """Say whether a flag of these names is set that this version has (not part of TensorRT's API)."""
         known = BuilderFlag.__members__
         return any(self.get_flag(known[name]) for name in names if name in known)
-
-    @property
-    def int8_calibrator(self) -> object | None:
-        """The calibrator of an INT8 build, or None."""
-        return self._calibrator
-
-    @int8_calibrator.setter
-    def int8_calibrator(self, calibrator: object | None) -> None:
-        self._calibrator = calibrator
 
     @property
     def builder_optimization_level(self) -> int:
@@ -272,8 +283,7 @@ class IBuilderConfig(Scoped):
             self._logger.log(
                 ILogger.WARNING, f"The {len(data)} bytes given are no timing cache; starting with an empty one."
             )
-            return ITimingCache()
-        return parsed
+        return parsed or ITimingCache()
 
     def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool:
         """Use a cache; one of another platform is refused unless `ignore_mismatch`, which drops its entries."""

@@ -1,5 +1,6 @@
 """From a network to the ONNX model that is compiled: inputs, outputs, names, weights and symbolic shapes."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,12 +9,14 @@ import onnx
 from onnx import numpy_helper
 
 from trtcpu.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
+from trtcpu.builder.operators import expanded, keep_read, nodes_within
+
+_LEAST_OVERLAP = np.float32([2.0**-24])
 
 
 def lowered(network: INetworkDefinition) -> onnx.ModelProto:
     """Return a copy of the network's model with the marked outputs, the tensors' names and the inputs' shapes."""
-    model = onnx.ModelProto()
-    model.CopyFrom(network.model)
+    model = copy.deepcopy(expanded(network.model))
     graph = model.graph
     inputs, outputs = inputs_of(network), outputs_of(network)
     _set_outputs(graph, outputs)
@@ -22,6 +25,7 @@ def lowered(network: INetworkDefinition) -> onnx.ModelProto:
     if names:
         _rename(graph, names)
     _fold_weights(graph)
+    _keep_boxes_at_the_threshold(graph)
     return model
 
 
@@ -71,11 +75,19 @@ def _fold_weights(graph: onnx.GraphProto) -> None:
             weights[folded.name] = folded
     if len(nodes) == len(graph.node):
         return
-    read = {name for node in nodes for name in node.input} | outputs
-    kept = [tensor for tensor in weights.values() if tensor.name in read]
-    del graph.node[:], graph.initializer[:]
+    del graph.node[:]
     graph.node.extend(nodes)
-    graph.initializer.extend(kept)
+    keep_read(graph, weights.values())
+
+
+def _keep_boxes_at_the_threshold(graph: onnx.GraphProto) -> None:
+    """Raise each NonMaxSuppression's threshold a little: boxes that overlap by exactly it stay in ONNX."""
+    for index, node in reversed(list(enumerate(graph.node))):
+        if node.op_type == "NonMaxSuppression" and len(node.input) > 3 and node.input[3]:
+            names = [node.input[3], f"{node.name}/a_little", f"{node.name}/threshold"]
+            graph.initializer.append(numpy_helper.from_array(_LEAST_OVERLAP, names[1]))
+            graph.node.insert(index, onnx.helper.make_node("Add", names[:2], names[2:], names[2]))
+            node.input[3] = names[2]
 
 
 def _folded(node: onnx.NodeProto, weights: Mapping[str, onnx.TensorProto]) -> onnx.TensorProto | None:
@@ -86,18 +98,20 @@ def _folded(node: onnx.NodeProto, weights: Mapping[str, onnx.TensorProto]) -> on
         return None
     if node.op_type == "Transpose":
         return numpy_helper.from_array(np.transpose(numpy_helper.to_array(tensor), attributes.get("perm")))
-    copy = onnx.TensorProto()
-    copy.CopyFrom(tensor)
-    return copy
+    return copy.deepcopy(tensor)
 
 
-def output_shapes(model: onnx.ModelProto) -> dict[str, list[Any]]:
-    """Return each output's shape: a size, ["input", axis] where it follows an input's, or -1 where it is not known so.
+def all_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """Return the nodes of the graph and of what lies inside of them."""
+    return [inner for node in model.graph.node for inner in (node, *nodes_within(node))]
 
-    An empty list is returned for an output of unknown rank.
+
+def inferred_shapes(model: onnx.ModelProto) -> dict[str, list[Any]]:
+    """Return tensors' shapes: a size, ["input", axis] where it follows an input's, or -1 where it is not known so.
+
+    An empty list is returned for a tensor of unknown rank.
     """
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
+    probe = copy.deepcopy(model)
     origin = _name_dynamic_dimensions(probe.graph)
     for value in (*probe.graph.output, *probe.graph.value_info):
         value.type.tensor_type.ClearField("shape")
@@ -105,7 +119,8 @@ def output_shapes(model: onnx.ModelProto) -> dict[str, list[Any]]:
         probe = onnx.shape_inference.infer_shapes(probe)
     except Exception:  # the shapes are then found by running the engine
         return {value.name: [] for value in model.graph.output}
-    return {value.name: [_size(d, origin) for d in value.type.tensor_type.shape.dim] for value in probe.graph.output}
+    values = (*probe.graph.value_info, *probe.graph.output)
+    return {value.name: [_size(d, origin) for d in value.type.tensor_type.shape.dim] for value in values}
 
 
 def _name_dynamic_dimensions(graph: onnx.GraphProto) -> dict[str, list[Any]]:

@@ -72,21 +72,25 @@ _LAYER_TYPES = {
 _TYPE_OF = {operator: kind for kind, operators in _LAYER_TYPES.items() for operator in operators.split()}
 
 
+_LINEAR = 1 << int(TensorFormat.LINEAR)
+
+
 class ITensor(Declared):
     """A tensor of a network: an input, an output or a value between layers."""
 
     __slots__ = (
+        "_allowed_formats",
         "_dtype",
         "_is_input",
         "_is_output",
         "_name",
         "_range",
         "_shape",
-        "allowed_formats",
         "broadcast_across_batch",
         "location",
         "onnx_name",
     )
+    is_execution_tensor, is_shape_tensor = True, False
 
     def __init__(self, name: str, shape: Sequence[int] | None, dtype: DataType, is_input: bool) -> None:
         self._name = self.onnx_name = name
@@ -96,7 +100,7 @@ class ITensor(Declared):
         self._is_input = is_input
         self._is_output = False
         self.location = TensorLocation.DEVICE
-        self.allowed_formats = 1 << int(TensorFormat.LINEAR)
+        self._allowed_formats = _LINEAR
         self.broadcast_across_batch = False
 
     @property
@@ -129,6 +133,17 @@ class ITensor(Declared):
             raise unsupported("changing a tensor's dtype (export the model with that type)")
 
     @property
+    def allowed_formats(self) -> int:
+        """The formats that the engine may choose from, as a bit mask; it always takes LINEAR."""
+        return self._allowed_formats
+
+    @allowed_formats.setter
+    def allowed_formats(self, formats: int) -> None:
+        if not int(formats) & _LINEAR:
+            raise unsupported("tensor formats besides LINEAR (ITensor.allowed_formats)")
+        self._allowed_formats = int(formats)
+
+    @property
     def dynamic_range(self) -> tuple[float, float] | None:
         """Smallest and largest value for INT8, or None."""
         return self._range
@@ -155,31 +170,11 @@ class ITensor(Declared):
     def is_network_output(self) -> bool:
         return self._is_output
 
-    @property
-    def is_execution_tensor(self) -> bool:
-        return True
 
-    @property
-    def is_shape_tensor(self) -> bool:
-        return False
+class _WithTensors(Declared):
+    """What has inputs and outputs: a layer, a network."""
 
-
-class ILayer(Declared):
-    """A layer: one ONNX node. Its precision and output types count under OBEY_ or PREFER_PRECISION_CONSTRAINTS."""
-
-    __slots__ = ("_inputs", "_output_types", "_outputs", "_precision", "metadata", "name", "node")
-
-    def __init__(self, node: onnx.NodeProto, name: str, inputs: list[ITensor], outputs: list[ITensor]) -> None:
-        self.node = node
-        self.name = name
-        self.metadata = f"[ONNX Layer: {node.name or name}]"
-        self._inputs, self._outputs = inputs, outputs
-        self._precision: DataType | None = None
-        self._output_types: dict[int, DataType] = {}
-
-    @property
-    def type(self) -> LayerType:
-        return _TYPE_OF.get(self.node.op_type, LayerType.PLUGIN_V3)
+    __slots__ = ("_inputs", "_outputs")
 
     @property
     def num_inputs(self) -> int:
@@ -194,6 +189,24 @@ class ILayer(Declared):
 
     def get_output(self, index: int) -> ITensor | None:
         return self._outputs[index] if 0 <= index < len(self._outputs) else None
+
+
+class ILayer(_WithTensors):
+    """A layer: one ONNX node. Its precision and output types count under OBEY_ or PREFER_PRECISION_CONSTRAINTS."""
+
+    __slots__ = ("_output_types", "_precision", "metadata", "name", "node")
+
+    def __init__(self, node: onnx.NodeProto, name: str, inputs: list[ITensor], outputs: list[ITensor]) -> None:
+        self.node = node
+        self.name = name
+        self.metadata = f"[ONNX Layer: {node.name or name}]"
+        self._inputs, self._outputs = inputs, outputs
+        self._precision: DataType | None = None
+        self._output_types: dict[int, DataType] = {}
+
+    @property
+    def type(self) -> LayerType:
+        return _TYPE_OF.get(self.node.op_type, LayerType.PLUGIN_V3)
 
     @property
     def precision(self) -> DataType:
@@ -228,10 +241,11 @@ class ILayer(Declared):
         self._output_types.pop(index, None)
 
 
-class INetworkDefinition(Scoped):
+class INetworkDefinition(Scoped, _WithTensors):
     """A network; `create_network` makes it empty and `OnnxParser` fills it."""
 
-    __slots__ = ("_inputs", "_layers", "_outputs", "flags", "logger", "model", "name")
+    __slots__ = ("_layers", "flags", "logger", "model", "name")
+    has_implicit_batch_dimension = False
 
     def __init__(self, flags: int, logger: ILogger) -> None:
         self.name = "Unnamed Network 0"
@@ -251,18 +265,6 @@ class INetworkDefinition(Scoped):
         return self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
     @property
-    def has_implicit_batch_dimension(self) -> bool:
-        return False
-
-    @property
-    def num_inputs(self) -> int:
-        return len(self._inputs)
-
-    @property
-    def num_outputs(self) -> int:
-        return len(self._outputs)
-
-    @property
     def num_layers(self) -> int:
         return len(self._layers)
 
@@ -271,12 +273,6 @@ class INetworkDefinition(Scoped):
 
     def __getitem__(self, index: int) -> ILayer:
         return self._layers[index]
-
-    def get_input(self, index: int) -> ITensor | None:
-        return self._inputs[index] if 0 <= index < len(self._inputs) else None
-
-    def get_output(self, index: int) -> ITensor | None:
-        return self._outputs[index] if 0 <= index < len(self._outputs) else None
 
     def get_layer(self, index: int) -> ILayer | None:
         return self._layers[index] if 0 <= index < len(self._layers) else None

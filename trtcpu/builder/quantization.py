@@ -8,6 +8,7 @@ add gets its skip branch quantised too, so that convolution + add + ReLU still r
 weights are in [-64, 64], since 2 × 255 × 64 is the most that fits there (NNCF calls it the overflow fix).
 """
 
+import copy
 from collections import Counter
 from collections.abc import Container, Mapping
 
@@ -16,6 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from trtcpu import _openvino
+from trtcpu.builder.operators import keep_read
 
 WEIGHTED = ("Conv", "Gemm", "MatMul")
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
@@ -35,13 +37,12 @@ def fit_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     Where pairs of products are added in 16 bits, codes of more than seven bits are halved, and their scales doubled.
     Weights that are given as floats are rounded once, to the halved codes: as good as seven bits can be.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    unrounded = _store_codes(copy.graph)
+    copied = copy.deepcopy(model)
+    unrounded = _store_codes(copied.graph)
     if _openvino.saturates_int8():
-        _halve_codes(copy.graph, unrounded)
-    _drop_unused(copy.graph)
-    return copy
+        _halve_codes(copied.graph, unrounded)
+    keep_read(copied.graph, copied.graph.initializer)
+    return copied
 
 
 def _halve_codes(graph: onnx.GraphProto, unrounded: Mapping[str, np.ndarray]) -> None:
@@ -77,13 +78,6 @@ def _store_codes(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
         graph.initializer.append(numpy_helper.from_array(np.rint(exact).astype(np.int8), node.output[0]))
         graph.node.remove(node)
     return unrounded
-
-
-def _drop_unused(graph: onnx.GraphProto) -> None:
-    used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
-    kept = [tensor for tensor in graph.initializer if tensor.name in used]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
 
 
 def quantize(
@@ -133,13 +127,11 @@ def _placed(placement: "_Placement", float_layers: Container[str]) -> tuple[onnx
 
 
 def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    opset = next((o.version for o in copy.opset_import if o.domain in ("", "ai.onnx")), 0)
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if opset >= _FIRST_PER_CHANNEL_OPSET:
-        return copy
+        return copy.deepcopy(model)
     try:
-        return onnx.version_converter.convert_version(copy, _FIRST_PER_CHANNEL_OPSET)
+        return onnx.version_converter.convert_version(model, _FIRST_PER_CHANNEL_OPSET)
     except Exception as error:  # the converter's C++ errors have no class of their own
         raise ValueError(
             f"opset {opset} has no per-channel scales; export at opset {_FIRST_PER_CHANNEL_OPSET} or later"
@@ -181,8 +173,7 @@ class _Placement:
         graph = self.model.graph
         del graph.node[:]
         graph.node.extend(self.nodes)
-        graph.initializer.extend(self._added)
-        _drop_unused(graph)
+        keep_read(graph, [*graph.initializer, *self._added])
         return self.model
 
     def _weighted(self, node: onnx.NodeProto) -> None:

@@ -6,14 +6,17 @@ FP32, casts between float types go, the layers that were FP32 are marked, and th
 precision. What a cast to FP16 and back would have rounded is not.
 """
 
+import copy
 from collections.abc import Iterator
 
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from trtcpu.builder.narrowed import as_float
+from trtcpu.builder.operators import TYPE_ATTRIBUTES
 
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _FLOATS = (TensorProto.FLOAT, *_HALVES)
-_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 
 
 def half_types(model: onnx.ModelProto) -> set[int]:
@@ -34,9 +37,8 @@ def without_halves(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     if any(attribute.HasField("g") or attribute.graphs for node in model.graph.node for attribute in node.attribute):
         return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    graph, types = copy.graph, _types(copy.graph)
+    copied = copy.deepcopy(model)
+    graph, types = copied.graph, _types(copied.graph)
     names = _names(graph, types)
     ends = [_cast(value.name, names[value.name], TensorProto.FLOAT) for value in _of_half(graph.input)]
     nodes = ends + list(_kept(graph, names))
@@ -45,7 +47,7 @@ def without_halves(model: onnx.ModelProto) -> onnx.ModelProto:
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(nodes)
     graph.initializer.extend(weights)
-    return copy
+    return copied
 
 
 def _type(value: onnx.ValueInfoProto) -> int:
@@ -92,7 +94,7 @@ def _kept(graph: onnx.GraphProto, names: dict[str, str]) -> Iterator[onnx.NodePr
         if node.op_type == "Cast" and node.input[0] == node.output[0]:
             continue
         for attribute in node.attribute:
-            if attribute.name in _TYPE_ATTRIBUTES and attribute.i in _HALVES:
+            if attribute.name in TYPE_ATTRIBUTES and attribute.i in _HALVES:
                 attribute.i = TensorProto.FLOAT
             elif attribute.HasField("t"):
                 attribute.t.CopyFrom(_widened(attribute.t))
@@ -106,4 +108,4 @@ def _cast(source: str, dest: str, to: int) -> onnx.NodeProto:
 def _widened(tensor: onnx.TensorProto) -> onnx.TensorProto:
     if tensor.data_type not in _HALVES:
         return tensor
-    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float32"), tensor.name)
+    return as_float(tensor)

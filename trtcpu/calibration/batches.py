@@ -69,8 +69,8 @@ def _count_first(statistics: TensorStatistics, parts: list[Tensors], values_of: 
 
 def _parts(batch: Tensors, image_bytes: int | None) -> list[Tensors]:
     """Split a batch where the plan says how much memory an image takes; else it is one part."""
-    sizes = {len(array) for array in batch.values()}
-    if image_bytes is None or len(sizes) != 1:
+    sizes = {len(array) for array in batch.values()} if image_bytes is not None else set()
+    if len(sizes) != 1:
         return [_writeable(batch)]
     size = sizes.pop()
     step = part_size(size, image_bytes)

@@ -6,7 +6,7 @@ float.
 """
 
 from trtcpu.api.enums import CalibrationAlgoType
-from trtcpu.api.pybind import Overridable
+from trtcpu.api.pybind import Overridable, to_override
 from trtcpu.errors import InputError
 
 
@@ -15,28 +15,25 @@ class IInt8Calibrator(Overridable):
 
     __slots__ = ()
 
+    @to_override
     def get_batch_size(self) -> int:
         """Return the number of samples a batch; it should equal the batch of the calibration profile's OPT shape."""
-        raise self._missing("get_batch_size")
 
+    @to_override
     def get_batch(self, names: list[str]) -> list[int] | None:
         """Return the device address of a batch of each of the inputs `names`, in that order; None or [] at the end."""
-        raise self._missing("get_batch")
 
+    @to_override
     def read_calibration_cache(self) -> bytes | None:
         """Return the bytes of a calibration cache, or None to calibrate from batches."""
-        raise self._missing("read_calibration_cache")
 
+    @to_override
     def write_calibration_cache(self, cache: memoryview) -> None:
         """Keep the calibration cache; `cache` is a memoryview of bytes."""
-        raise self._missing("write_calibration_cache")
 
+    @to_override
     def get_algorithm(self) -> CalibrationAlgoType:
         """Return the algorithm that chooses the scales."""
-        raise self._missing("get_algorithm")
-
-    def _missing(self, method: str) -> NotImplementedError:
-        return NotImplementedError(f"{type(self).__name__} must override {method}()")
 
 
 class IInt8EntropyCalibrator2(IInt8Calibrator):
@@ -80,17 +77,16 @@ class IInt8LegacyCalibrator(IInt8Calibrator):
     def get_algorithm(self) -> CalibrationAlgoType:
         return CalibrationAlgoType.LEGACY_CALIBRATION
 
+    @to_override
     def get_quantile(self) -> float:
         """Return the share, over 0 and up to 1, of magnitudes that the range must hold."""
-        raise self._missing("get_quantile")
 
+    @to_override
     def get_regression_cutoff(self) -> float:
         """Return the fraction, from 0 to 1, of the largest magnitude beyond which values are left out."""
-        raise self._missing("get_regression_cutoff")
 
     def read_histogram_cache(self, length: int) -> bytes | None:
         """Return None: histogram caches are not used."""
-        return None
 
     def write_histogram_cache(self, ptr: object, length: int) -> None:
         """Keep nothing: histogram caches are not used."""

@@ -23,8 +23,7 @@ class TensorStatistics:
     """
 
     def __init__(self, names: list[str], rectified: Collection[str] = ()) -> None:
-        self._threads = max(1, len(os.sched_getaffinity(0)))
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="calibration")
+        self._pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="calibration")
         self._rectified = frozenset(rectified)
         self.counts = {name: np.zeros(BINS, np.int64) for name in names}
         self._limits = {name: np.zeros(2, np.float32) for name in names}
@@ -40,6 +39,11 @@ class TensorStatistics:
     def range(self, name: str) -> float:
         """Return the upper edge of the last bin of the histogram of tensor `name`."""
         return float(self._limits[name][0])
+
+    def beyond(self, name: str, limit: float) -> float:
+        """Return the share of the values of tensor `name` that lie beyond `limit`; 0 where none were counted."""
+        counts = self.counts[name]
+        return float(counts[int(np.ceil(limit / (self.range(name) or 1) * BINS)) :].sum() / max(1, counts.sum()))
 
     def measure(self, values: Mapping[str, np.ndarray]) -> None:
         """Raise the largest magnitudes to those of `values`, float32 arrays of any shape by tensor name.
@@ -78,21 +82,13 @@ class TensorStatistics:
         return dict(zip(self.counts, self._pool.map(scale_of, self.counts), strict=True))
 
     def _map(self, function: Callable, values: Mapping[str, np.ndarray]) -> list[tuple[str, object]]:
-        """Call `function(array, name, scratch)` for every tensor, spread evenly over the threads by size."""
+        """Call `function(array, name, scratch)` for every tensor on all threads, the largest first."""
         from trtcpu.calibration._kernels import new_scratch
 
-        shares: list[list[str]] = [[] for _ in range(self._threads)]
-        loads = [0] * self._threads
-        for name in sorted((name for name in self.counts if name in values), key=lambda name: -values[name].size):
-            lightest = loads.index(min(loads))
-            shares[lightest].append(name)
-            loads[lightest] += values[name].size
-
-        def work(share: list[str]) -> list[tuple[str, object]]:
-            scratch = new_scratch()
-            return [(name, function(values[name], name, scratch)) for name in share]
-
-        return [result for results in self._pool.map(work, shares) for result in results]
+        names = sorted(self.counts.keys() & values.keys(), key=lambda name: -values[name].size)
+        return list(
+            zip(names, self._pool.map(lambda name: function(values[name], name, new_scratch()), names), strict=True)
+        )
 
 
 def _largest_magnitude(array: np.ndarray, rectified: bool = False) -> np.float32:

@@ -23,9 +23,9 @@ from trtcpu.calibration.histogram import BINS, TensorStatistics
 from trtcpu.calibration.tensors import CalibratedTensor, CalibrationPlan
 from trtcpu.errors import InputError
 
-_INT8_MAX = 127
+INT8_MAX = 127
 # A tensor that was zero throughout has no range to keep; any positive scale quantises it without error.
-_ZERO_TENSOR_SCALE = 1 / _INT8_MAX
+_ZERO_TENSOR_SCALE = 1 / INT8_MAX
 # The inverse of a smaller scale is infinite where the processor flushes such numbers to zero.
 _LEAST_SCALE = float(np.finfo(np.float32).tiny)
 _Rule = Callable[[TensorStatistics, str], float]
@@ -96,7 +96,7 @@ def entropy_scale(counts: np.ndarray, limit: float) -> float:
     if limit == 0:
         return _ZERO_TENSOR_SCALE
     bins = least_divergence(np.ascontiguousarray(counts, np.int64))
-    return float((bins + 0.5) * (limit / BINS) / _INT8_MAX)
+    return float((bins + 0.5) * (limit / BINS) / INT8_MAX)
 
 
 def quantile_scale(counts: np.ndarray, limit: float, largest: float, quantile: float, cutoff: float = 1.0) -> float:
@@ -113,9 +113,9 @@ def quantile_scale(counts: np.ndarray, limit: float, largest: float, quantile: f
     wanted = quantile * below[-1]
     upper = max(1, int(np.searchsorted(below, wanted)))
     share = (wanted - below[upper - 1]) / max(1, below[upper] - below[upper - 1])
-    return float(min(max(upper - 1 + share, 1) * width, largest) / _INT8_MAX)
+    return float(min(max(upper - 1 + share, 1) * width, largest) / INT8_MAX)
 
 
 def largest_scale(largest: float) -> float:
     """Return the scale whose range is the largest magnitude."""
-    return largest / _INT8_MAX if largest > 0 else _ZERO_TENSOR_SCALE
+    return largest / INT8_MAX if largest > 0 else _ZERO_TENSOR_SCALE

@@ -20,7 +20,8 @@ from trtcpu.api.enums import CalibrationAlgoType
 from trtcpu.api.logger import ILogger
 from trtcpu.calibration.batches import Run, Tensors, observe_batches
 from trtcpu.calibration.calibrators import IInt8Calibrator
-from trtcpu.calibration.scales import scales_from
+from trtcpu.calibration.histogram import TensorStatistics
+from trtcpu.calibration.scales import INT8_MAX, scales_from
 from trtcpu.calibration.tensors import CalibrationPlan
 from trtcpu.calibration_cache import CalibrationCache, format_cache, parse_cache
 from trtcpu.device.memory import LogicError, view
@@ -120,10 +121,23 @@ class _Session:
             )
         collected = time.perf_counter()
         scales = scales_from(statistics, self.plan, self.calibrator)
+        self._warn(statistics, scales)
         done = time.perf_counter()
         self.logger.log(ILogger.INFO, f"  Post Processing Calibration data in {done - collected:.3g} seconds.")
         self.logger.log(ILogger.INFO, f"Calibration completed in {done - started:.3g} seconds ({batches} batches).")
         return scales
+
+    def _warn(self, statistics: TensorStatistics, scales: Mapping[str, float]) -> None:
+        """Tell of tensors whose scale is of no use."""
+        for name in statistics.counts:
+            beyond = statistics.beyond(name, scales[name] * INT8_MAX)
+            if statistics.largest(name) == 0:
+                self.logger.log(
+                    ILogger.WARNING, f"Tensor {name} is uniformly zero: its scale says nothing of other data"
+                )
+            elif beyond > 1 / 2:
+                text = f"{beyond:.0%} of the values of tensor {name} lie beyond its range, and are clipped"
+                self.logger.log(ILogger.WARNING, text)
 
     def _batches(self) -> Iterator[Tensors]:
         names = list(self.inputs)

@@ -23,6 +23,8 @@ class ICudaEngine(Scoped):
     """A deserialized engine. It may serve several contexts."""
 
     __slots__ = ("_data", "_loaded", "error_recorder", "logger")
+    has_implicit_batch_dimension = refittable = False
+    num_aux_streams = 0
 
     def __init__(self, plan: Plan, data: bytes, logger: ILogger) -> None:
         self._data, self.logger = data, logger
@@ -44,18 +46,6 @@ class ICudaEngine(Scoped):
     @property
     def num_optimization_profiles(self) -> int:
         return len(self._loaded.plan.profiles)
-
-    @property
-    def has_implicit_batch_dimension(self) -> bool:
-        return False
-
-    @property
-    def refittable(self) -> bool:
-        return False
-
-    @property
-    def num_aux_streams(self) -> int:
-        return 0
 
     @property
     def profiling_verbosity(self) -> ProfilingVerbosity:
@@ -112,7 +102,7 @@ class ICudaEngine(Scoped):
         return -1
 
     def is_shape_inference_io(self, name: str) -> bool:
-        return False
+        return name in self._loaded.plan.shape_inputs
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
         """Return an input's [min, opt, max] shapes; empty for an output or a profile that does not exist."""

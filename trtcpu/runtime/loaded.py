@@ -28,6 +28,8 @@ class LoadedPlan:
 
     Attributes:
         bindings: its inputs and outputs by name.
+        inputs, read, outputs: its inputs, those of them that something reads, and its outputs, in order.
+        by_values: the outputs whose shapes depend on the inputs' values.
         requests: what its contexts run on.
     """
 
@@ -44,10 +46,13 @@ class LoadedPlan:
         check_ports(plan, self.compiled.ports)
         self.bindings = {binding.name: binding for binding in plan.bindings}
         self.inputs = [binding for binding in plan.bindings if binding.is_input]
+        self.read = [binding for binding in self.inputs if binding.name not in plan.unused]
         self.outputs = [binding for binding in plan.bindings if not binding.is_input]
-        for name, shape in self.compiled.output_shapes.items():
-            if name in self.bindings:
-                self.bindings[name].shape = _merged(self.bindings[name].shape, shape)
+        self.by_values = [binding for binding in self.outputs if binding.name in plan.by_values]
+        for port in self.compiled.ports:
+            if not port.is_input:
+                binding = self.bindings[port.name]
+                binding.shape = _merged(binding.shape, [low if low == high else -1 for low, high in port.bounds])
 
     @cached_property
     def profiling(self) -> _openvino.Compiled:
@@ -81,14 +86,13 @@ def check_ports(plan: Plan, ports: Sequence[_openvino.Port]) -> None:
     Raises:
         PlanError: a name, a type, a number of dimensions or a profile does not fit the compiled model.
     """
-    for port in (port for port in ports if port.is_input):
-        if not any(binding.is_input and binding.name in port.names for binding in plan.bindings):
-            raise PlanError(
-                f"the plan's header does not name the compiled model's input {sorted(port.names)}; build it again"
-            )
-    for binding in plan.bindings:
-        of_kind = (port for port in ports if port.is_input == binding.is_input)
-        port = next((port for port in of_kind if binding.name in port.names), None)
+    by_name = {(port.is_input, port.name): port for port in ports}
+    bindings = [binding for binding in plan.bindings if binding.name not in plan.unused]
+    for name in (port.name for port in ports if port.is_input):
+        if not any(binding.is_input and binding.name == name for binding in bindings):
+            raise PlanError(f"the plan's header does not name the compiled model's input {name!r}; build it again")
+    for binding in bindings:
+        port = by_name.get((binding.is_input, binding.name))
         problem = "it has none of that name" if port is None else _mismatch(binding, port, plan.profiles)
         if problem:
             kind = "input" if binding.is_input else "output"

@@ -1,6 +1,6 @@
 """Profilers: they are told the time of each fused layer after every inference."""
 
-from trtcpu.api.pybind import Overridable
+from trtcpu.api.pybind import Overridable, to_override
 
 
 class IProfiler(Overridable):
@@ -8,10 +8,9 @@ class IProfiler(Overridable):
 
     __slots__ = ()
 
+    @to_override
     def report_layer_time(self, layer_name: str, ms: float) -> None:
-        raise NotImplementedError(
-            "a profiler derived from trt.IProfiler must override report_layer_time(layer_name, ms)"
-        )
+        """Take the milliseconds of one layer."""
 
 
 class Profiler(IProfiler):

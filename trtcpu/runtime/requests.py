@@ -9,7 +9,9 @@ import threading
 import weakref
 from collections.abc import Callable
 
-from trtcpu._openvino import Compiled, Request
+import numpy as np
+
+from trtcpu._openvino import Compiled, Request, reason
 from trtcpu.device import memory
 from trtcpu.errors import EngineError
 
@@ -62,10 +64,9 @@ class Requests:
             try:
                 self._shared, self._parts = self._load(parts), parts
             except RuntimeError as error:
-                reason = str(error).strip().splitlines()[-1].strip()
                 raise EngineError(
-                    f"the engine cannot be loaded again for {parts} contexts at once ({reason}); synchronise one "
-                    "context before you enqueue the next"
+                    f"the engine cannot be loaded again for {parts} contexts at once ({reason(error)}); synchronise "
+                    "one context before you enqueue the next"
                 ) from error
         return self._shared
 
@@ -77,11 +78,12 @@ class Execution:
         overlapped: whether an inference of another context ran beside the last one.
     """
 
-    __slots__ = ("__weakref__", "_alone", "_requests", "_running", "_shared", "overlapped")
+    __slots__ = ("__weakref__", "_alone", "_bound", "_requests", "_running", "overlapped")
 
     def __init__(self, requests: Requests, alone: Compiled) -> None:
-        self._requests = requests
-        self._alone, self._shared = _Bound(alone), None
+        self._requests, self._alone = requests, alone
+        # By copy of the model: the request, and the tensors that it reads and writes.
+        self._bound: dict[Compiled, tuple[Request, Tensors | None]] = {alone: (alone.create_request(), None)}
         self._running: Request | None = None
         self.overlapped = False
 
@@ -92,49 +94,36 @@ class Execution:
             DeviceMemoryError: an address is in no live allocation.
             EngineError: the model does not take a tensor of that shape, or no second copy of it fits.
         """
-        bound = self._on(self._requests.for_start(self))
-        bound.bind(tensors)
-        self._running = bound.request
-        bound.request.start()
+        copy = self._requests.for_start(self)
+        if copy not in self._bound:  # in place of an earlier copy for fewer contexts
+            self._bound = {self._alone: self._bound[self._alone], copy: (copy.create_request(), None)}
+        request, bound = self._bound[copy]
+        views = [memory.view(address, nbytes) for _, address, nbytes, _, _ in tensors]
+        if tensors is not bound:
+            _bind(request, tensors, views)
+            self._bound[copy] = request, tensors
+        self._running = request
+        request.start()
 
-    def wait(self) -> None:
-        """Wait for the inference that was started; raise its error."""
-        if self._running is not None:
+    def wait(self) -> Request | None:
+        """Wait for the inference that was started, if there is one, and return what it ran on; raise its error."""
+        request = self._running
+        if request is not None:
             try:
-                self._running.wait()
+                request.wait()
             finally:
                 self._running = None
+        return request
 
     def running(self) -> bool:
         """Tell, from any thread and without waiting, whether an inference is running."""
         request = self._running
         return request is not None and not request.done()
 
-    def _on(self, compiled: Compiled) -> "_Bound":
-        if compiled is self._alone.compiled:
-            return self._alone
-        if self._shared is None or self._shared.compiled is not compiled:
-            self._shared = _Bound(compiled)
-        return self._shared
 
-
-class _Bound:
-    """A request of one copy, and the tensors that it reads and writes."""
-
-    __slots__ = ("_tensors", "compiled", "request")
-
-    def __init__(self, compiled: Compiled) -> None:
-        self.compiled, self.request = compiled, compiled.create_request()
-        self._tensors: Tensors | None = None
-
-    def bind(self, tensors: Tensors) -> None:
-        """Check every address, then let the request read and write there."""
-        views = [memory.view(address, nbytes) for _, address, nbytes, _, _ in tensors]
-        if tensors is self._tensors:
-            return
-        for (name, _, _, shape, kind), view in zip(tensors, views, strict=True):
-            try:
-                self.request.bind(name, view.view(kind).reshape(shape))
-            except RuntimeError as error:  # the plan tells an output's shape, only OpenVINO knows it
-                raise EngineError(f"the plan says {shape} for tensor {name}, its model differs; rebuild it") from error
-        self._tensors = tensors
+def _bind(request: Request, tensors: Tensors, views: list[np.ndarray]) -> None:
+    for (name, _, _, shape, kind), view in zip(tensors, views, strict=True):
+        try:
+            request.bind(name, view.view(kind).reshape(shape))
+        except RuntimeError as error:  # the plan tells an output's shape, only OpenVINO knows it
+            raise EngineError(f"the plan says {shape} for tensor {name}, its model differs; rebuild it") from error

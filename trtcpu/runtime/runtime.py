@@ -1,7 +1,7 @@
 """The runtime: serialized engines in, engines out."""
 
 from trtcpu.api.logger import ILogger
-from trtcpu.api.pybind import Scoped
+from trtcpu.api.pybind import Scoped, keep
 from trtcpu.plan import Plan, PlanError
 from trtcpu.runtime.engine import ICudaEngine
 
@@ -22,11 +22,7 @@ class Runtime(Scoped):
         if not isinstance(logger, ILogger):
             raise TypeError(f"Runtime needs a trt.ILogger, found {type(logger).__name__}")
         self.logger = logger
-        self.error_recorder = None
-        self.max_threads = 1
-        self.DLA_core = -1
-        self.num_DLA_cores = 0
-        self.engine_host_code_allowed = False
+        keep(self, error_recorder=None, max_threads=1, DLA_core=-1, num_DLA_cores=0, engine_host_code_allowed=False)
 
     def deserialize_cuda_engine(self, serialized_engine: bytes) -> ICudaEngine | None:
         data = bytes(serialized_engine)

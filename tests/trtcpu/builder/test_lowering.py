@@ -68,8 +68,8 @@ FLATTEN = _model(
 
 def test_a_batch_that_passes_through_is_known_before_running() -> None:
     model = onnx.load_from_string(FLATTEN)
-    assert lowering.output_shapes(model)["y"][0] == ["x", 0]
-    assert lowering.output_shapes(model)["y"][1] == -1
+    assert lowering.inferred_shapes(model)["y"][0] == ["x", 0]
+    assert lowering.inferred_shapes(model)["y"][1] == -1
 
 
 def test_a_shape_that_the_graph_does_not_tell_is_found_by_running() -> None:

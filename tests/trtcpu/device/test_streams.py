@@ -237,7 +237,7 @@ def test_event_times_are_those_of_the_work_between(stream: cuda.Stream) -> None:
     end = cuda.Event().record(stream)
     end.synchronize()
     assert 50 <= start.time_till(end) <= _ms_since(begun)
-    assert end.time_since(start) == start.time_till(end) == start.elapsed(end)
+    assert end.time_since(start) == start.time_till(end)
 
 
 def test_event_after_external_work_is_timed_when_that_is_done(stream: cuda.Stream) -> None:
@@ -296,7 +296,7 @@ def test_handle_zero_is_the_default_stream() -> None:
 
 
 def workers_of(*handles: int) -> list[threading.Thread]:
-    names = {f"cpu-engine-stream-{handle}" for handle in handles}
+    names = {f"cpu-engine-stream-{handle}_0" for handle in handles}
     return [thread for thread in threading.enumerate() if thread.name in names]
 
 
@@ -313,7 +313,7 @@ def test_worker_ends_with_its_stream_after_its_work() -> None:
 def test_stream_that_never_worked_starts_no_thread() -> None:
     streams = [cuda.Stream() for _ in range(100)]
     for stream in streams:
-        stream.submit_external(lambda: None, lambda: None)
+        assert stream.try_now(lambda: None)
         stream.synchronize()
     assert workers_of(*(stream.handle for stream in streams)) == []
 

@@ -103,8 +103,8 @@ def test_a_header_without_a_field_is_refused(field: str) -> None:
 @pytest.mark.parametrize(
     "path, value, reason",
     [
-        (("hint",), "f64", "hint of the header: found 'f64', expected f32, f16 or bf16"),
-        (("bindings", 0, "dtype"), "DOUBLE", "dtype of bindings[0]: found 'DOUBLE', expected a data type"),
+        (("hint",), "f64", "hint must be one of ['f32', 'f16', 'bf16'], found 'f64'"),
+        (("bindings", 0, "dtype"), "DOUBLE", "bindings[0].dtype must be one of ['FLOAT', "),
         (("profiles", 0), {}, "expected the shapes of ['input']"),
         (("bindings", 0, "dtype"), "HALF", "input 'input': HALF in the header, f32 in the model"),
         (("bindings", 1, "name"), "other", "output 'other': it has none of that name"),

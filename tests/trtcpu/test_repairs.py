@@ -1,0 +1,68 @@
+"""What OpenVINO would get wrong; NumPy is the oracle."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.others.engine import RefusedError
+from tests.trtcpu.graphs import FLOAT, INT64, model, results
+from trtcpu import _openvino
+
+
+@pytest.mark.parametrize("operator, infinity", [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_row_of_infinities_has_an_infinite_extreme(operator: str, infinity: float) -> None:
+    nodes = [
+        helper.make_node("Where", ["m", "x", "out"], ["w"]),
+        helper.make_node(operator, ["w"], ["y"], axes=[1], keepdims=0),
+    ]
+    inputs = {"m": (TensorProto.BOOL, [2, 3]), "x": (FLOAT, [2, 3])}
+    data = model(nodes, inputs, {"y": (FLOAT, [2])}, {"out": np.float32(infinity)})
+    mask, x = np.array([[True, True, False], [False] * 3]), np.float32([[1, 1, 1], [2, 2, 2]])
+    np.testing.assert_array_equal(results(data, m=mask, x=x)["y"], [1, infinity])
+
+
+def test_equal_values_keep_their_order_in_topk() -> None:
+    node = helper.make_node("TopK", ["x", "k"], ["v", "i"])
+    data = model([node], {"x": (FLOAT, [1, 6])}, {"v": (FLOAT, [1, 4]), "i": (INT64, [1, 4])}, {"k": np.array([4])})
+    x = np.float32([[2, 3, 3, 1, 3, 2]])
+    np.testing.assert_array_equal(results(data, x=x)["i"], np.argsort(-x, kind="stable")[:, :4])
+
+
+@pytest.mark.parametrize("operator", ["Identity", "Sum", "Max", "Dropout"])
+def test_input_that_is_handed_on_keeps_its_values_for_every_output(operator: str) -> None:
+    nodes = [helper.make_node(operator, ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
+    x = np.float32([[3, 2, 1]])
+    found = results(model(nodes, {"x": (FLOAT, [1, 3])}, {"y": (FLOAT, [1, 3]), "z": (FLOAT, [1, 3])}), x=x)
+    np.testing.assert_array_equal(found["y"], x)
+    np.testing.assert_array_equal(found["z"], -x)
+
+
+def test_boxes_that_overlap_by_exactly_the_threshold_both_stay() -> None:
+    weights = {"most": np.array([3]), "iou": np.float32([0.5]), "score": np.float32([0])}
+    node = helper.make_node("NonMaxSuppression", ["boxes", "scores", *weights], ["y"])
+    inputs = {"boxes": (FLOAT, [1, 2, 4]), "scores": (FLOAT, [1, 1, 2])}
+    data = model([node], inputs, {"y": (INT64, ["n", 3])}, weights)
+    boxes = np.float32([[[0, 0, 1, 1], [0, 0, 1, 0.5]]])  # the second is half of the first
+    found = results(data, boxes=boxes, scores=np.float32([[[0.9, 0.8]]]))["y"]
+    np.testing.assert_array_equal(found, [[0, 0, 0], [0, 0, 1]])
+
+
+def test_pool_whose_size_is_rounded_otherwise_is_not_built() -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1)
+    data = model([node], {"x": (FLOAT, [1, 1, 2, 2])}, {"y": (FLOAT, [1, 1, 1, 1])}, opset=22)
+    with pytest.raises(RefusedError, match=r"OpenVINO gives tensor y the shape \[1,1,2,2\], ONNX \[1, 1, 1, 1\]"):
+        results(data, x=np.ones((1, 1, 2, 2), np.float32))
+
+
+def test_plan_that_computes_something_else_once_loaded_is_not_built() -> None:
+    data = model([helper.make_node("Exp", ["x"], ["y"])], {"x": (FLOAT, [4])}, {"y": (FLOAT, [4])})
+    other = _openvino.compile_model(
+        model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [4])}, {"y": (FLOAT, [4])}), "f32", {"x": [(4, 4)]}
+    )
+    with (
+        mock.patch.object(_openvino, "import_model", return_value=other),
+        pytest.raises(RefusedError, match="computes something else"),
+    ):
+        results(data, x=np.ones(4, np.float32))

@@ -1,0 +1,94 @@
+"""What OpenVINO gets wrong of an ONNX model, repaired in its own model before that is compiled."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+SINK = "/sink_port_0"  # what OpenVINO adds to an output's name
+
+
+def repair(model: "ov.Model") -> None:
+    """Change the model in place."""
+    _copy_inputs_handed_on(model)
+    _keep_infinities(model)
+    _keep_order_of_ties(model)
+
+
+def check_shapes(model: "ov.Model", known: Mapping[str, list[Any]]) -> None:
+    """Raise RuntimeError where OpenVINO gives a tensor another shape than ONNX does."""
+    ports = {name: port for node in model.get_ops() for port in node.outputs() for name in port.get_names()}
+    for name in ports.keys() & known.keys():
+        port = ports[name]
+        pairs = zip(known[name], bounds_of(port.get_partial_shape()), strict=False)
+        if any(isinstance(wanted, int) and wanted >= 0 and not low <= wanted <= high for wanted, (low, high) in pairs):
+            raise RuntimeError(f"OpenVINO gives tensor {name} the shape {port.get_partial_shape()}, ONNX {known[name]}")
+
+
+def _copy_inputs_handed_on(model: "ov.Model") -> None:
+    """Put an operator between an input and an output that is the same tensor: the plugin would fill both with zeros.
+
+    Rolling by nothing copies, and no pass of OpenVINO's takes it out.
+    """
+    import openvino.opset7 as operators
+
+    for result in model.get_results():
+        source = result.input_value(0)
+        if source.get_node().get_type_name() == "Parameter":
+            rows = operators.unsqueeze(source, np.int64(0))
+            copied = operators.squeeze(operators.roll(rows, np.int64(0), np.int64(0)), np.int64(0))
+            copied.set_friendly_name(result.get_friendly_name().removesuffix(SINK))
+            result.input(0).replace_source_output(copied.output(0))
+    model.validate_nodes_and_infer_types()
+
+
+def _keep_infinities(model: "ov.Model") -> None:
+    """Let ReduceMax and ReduceMin give infinity where all values are, or where there are none.
+
+    OpenVINO gives the largest finite number. A network that holds no infinity is left as it is: in others softmax is
+    found in its parts.
+    """
+    import openvino.opset7 as operators
+
+    nodes = [node for node in model.get_ops() if node.get_type_name() in ("ReduceMax", "ReduceMin")]
+    infinite = nodes and any(np.isinf(node.data).any() for node in model.get_ops() if _is_float_constant(node))
+    for node in nodes:
+        source, axes = node.input_value(0), node.input_value(1)
+        if source.get_element_type().is_real() and (infinite or 0 in source.get_partial_shape()):
+            infinity = np.float32(-np.inf if node.get_type_name() == "ReduceMax" else np.inf)
+            infinity = operators.convert(operators.constant(infinity), source.get_element_type().get_type_name())
+            readers = list(node.output(0).get_target_inputs())
+            other = operators.not_equal(source, infinity)
+            any_other = operators.reduce_logical_or(other, axes, node.get_attributes()["keep_dims"])
+            fixed = operators.select(any_other, node.output(0), infinity)
+            for reader in readers:
+                reader.replace_source_output(fixed.output(0))
+
+
+def _keep_order_of_ties(model: "ov.Model") -> None:
+    """Let TopK give the lower index first where values are equal, as ONNX has it."""
+    import openvino.opset11 as operators
+
+    for node in [node for node in model.get_ops() if node.get_type_name() == "TopK"]:
+        how = {name: node.get_attributes()[name] for name in ("axis", "mode", "sort", "index_element_type")}
+        stable = operators.topk(node.input_value(0), node.input_value(1), **how, stable=how["sort"] != "none")
+        stable.set_friendly_name(node.get_friendly_name())
+        for index in range(2):
+            names = node.output(index).get_names()
+            for reader in list(node.output(index).get_target_inputs()):
+                reader.replace_source_output(stable.output(index))
+            stable.output(index).set_names(names)
+
+
+def _is_float_constant(node: "ov.Node") -> bool:
+    return node.get_type_name() == "Constant" and node.get_element_type().is_real()
+
+
+def bounds_of(shape: "ov.PartialShape") -> list[tuple[int, int]]:
+    """Return the smallest and largest size of each dimension, -1 for no largest; empty for an unknown rank."""
+    if shape.rank.is_dynamic:
+        return []
+    return [(d.get_min_length(), d.get_max_length()) for d in shape]
