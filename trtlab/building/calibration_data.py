@@ -9,7 +9,7 @@ import numpy as np
 from helpers.tools.files import atomic_path
 from trtcpu.calibration_cache import parse_cache
 from trtcpu.errors import InputError
-from trtlab.engines.tensors import InputSpec, Shape
+from trtlab.engines.tensors import InputSpec, Shape, batched, count, taken
 from trtlab.images.preprocessing import IMAGENET, Preprocessing, find_images
 from trtlab.images.preprocessing_record import write_beside
 
@@ -35,7 +35,7 @@ class CalibrationBatches:
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         for batch in self._batches:
-            if all(len(array) == self.batch_size for array in batch.values()):
+            if all(len(batch[name]) == self.batch_size for name in self.sample_shapes):
                 yield {name: _checked(array, self.source) for name, array in batch.items()}
 
 
@@ -92,17 +92,21 @@ def tensor_batches(path: str | Path, inputs: Mapping[str, InputSpec], fixed_batc
         InputError: as `open_inputs`, or too few samples.
     """
     arrays = open_inputs(path, inputs)
-    number = len(next(iter(arrays.values())))
+    number = count(arrays, inputs)
     size = _batch_size(str(path), number, fixed_batch)
     slices = (
-        {name: np.asarray(array[start : start + size], inputs[name].dtype) for name, array in arrays.items()}
+        {name: np.asarray(a, inputs[name].dtype) for name, a in taken(arrays, inputs, start, start + size).items()}
         for start in range(0, number, size)
     )
-    return CalibrationBatches(str(path), size, number, {name: a.shape[1:] for name, a in arrays.items()}, slices)
+    return CalibrationBatches(
+        str(path), size, number, {name: arrays[name].shape[1:] for name in batched(inputs)}, slices
+    )
 
 
 def open_inputs(path: str | Path, inputs: Mapping[str, InputSpec]) -> dict[str, np.ndarray]:
     """Return [n, …] for every input: from an .npz of named arrays, or for a single input from a .npy, which is mapped.
+
+    An input that has no batch, such as a scalar, is given once, in its own shape.
 
     Raises:
         InputError: missing, truncated, neither, without one of the inputs, or of another shape or type.
@@ -112,9 +116,13 @@ def open_inputs(path: str | Path, inputs: Mapping[str, InputSpec]) -> dict[str, 
         if len(inputs) > 1:
             raise InputError(f"{path} holds one tensor, needed are {', '.join(inputs)}; give an .npz of named inputs")
         return {name: _fitting(path, "", loaded, spec) for name, spec in inputs.items()}
-    arrays = {name: _fitting(path, f" {name}", _member(loaded, path, name), spec) for name, spec in inputs.items()}
-    if len({len(array) for array in arrays.values()}) > 1:
-        counts = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+    cut = batched(inputs)
+    arrays = {
+        name: _fitting(path, f" {name}", _member(loaded, path, name), spec, name in cut)
+        for name, spec in inputs.items()
+    }
+    if len({len(arrays[name]) for name in cut}) > 1:
+        counts = ", ".join(f"{name} {len(arrays[name])}" for name in cut)
         raise InputError(f"{path} has another number of samples for each input ({counts}); make them equal")
     return arrays
 
@@ -137,17 +145,17 @@ def _member(archive: "np.lib.npyio.NpzFile", path: str | Path, name: str) -> np.
         raise InputError(f"{name} in {path} cannot be read ({error}); write the file again with numpy.savez") from error
 
 
-def _fitting(path: str | Path, name: str, tensor: np.ndarray, spec: InputSpec) -> np.ndarray:
-    """Return the tensor where it fits the input, whose batch it need not keep to."""
-    sizes = tensor.shape[1:]
+def _fitting(path: str | Path, name: str, tensor: np.ndarray, spec: InputSpec, has_batch: bool = True) -> np.ndarray:
+    """Return the tensor where it fits the input, whose batch, if it has one, it need not keep to."""
     kinds = "f" if spec.dtype.kind == "f" else "b" if spec.dtype.kind == "b" else "iu"
-    fits = tensor.dtype.kind in kinds and len(sizes) == len(spec.best) - 1
-    if not (fits and tensor.ndim and spec.takes((spec.best[0], *sizes))):
+    sizes = (*spec.best[:1], *tensor.shape[1:]) if has_batch and tensor.ndim else tensor.shape
+    if not (tensor.dtype.kind in kinds and spec.takes(sizes)):
         wanted = spec.described().removeprefix(f"{spec.name} ")
         dtype, _, axes = wanted.partition(" [")
-        axes = ", ".join(["n", *axes.rstrip("]").split(", ")[1:]])
+        axes = ", ".join([*(["n"] if has_batch else []), *axes.rstrip("]").split(", ")[has_batch:]])
+        how = "as trtlab calib-data writes it" if has_batch else "the same for all samples: it has no batch"
         found = f"{tensor.dtype} {list(tensor.shape)}"
-        raise InputError(f"{path} holds{name} {found}; needed is {dtype} [{axes}], as trtlab calib-data writes it")
+        raise InputError(f"{path} holds{name} {found}; needed is {dtype} [{axes}], {how}")
     if spec.limit is not None and tensor.size and not (-spec.limit <= tensor.min() <= tensor.max() < spec.limit):
         raise InputError(
             f"{path} holds{name or ' indices'} up to {tensor.max()}; the model's table has {spec.limit} rows"

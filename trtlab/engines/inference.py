@@ -13,7 +13,18 @@ from helpers.engine.backend import DEVICE, cuda, trt
 from helpers.tools.files import read_json
 from trtcpu.errors import EngineError, InputError
 from trtlab.engines.engine_log import LOG
-from trtlab.engines.tensors import InputSpec, Shape, batch_range, examples, numpy_type, tensor_names, volume
+from trtlab.engines.tensors import (
+    InputSpec,
+    Shape,
+    batch_range,
+    batched,
+    count,
+    examples,
+    numpy_type,
+    taken,
+    tensor_names,
+    volume,
+)
 
 
 class InferenceEngine:
@@ -144,16 +155,18 @@ class InferenceEngine:
 
     def predict_all(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run any number of samples of every input [N, …], as `predict` does; returns every output [N, …]."""
-        number = len(next(iter(feeds.values())))
-        parts = [self._padded(feeds, start) for start in range(0, number, self.max_batch)]
+        parts = [self._padded(feeds, start) for start in range(0, count(feeds, self.inputs), self.max_batch)]
         return {name: np.concatenate([part[name] for part in parts]) for name in self.output_names}
 
     def _padded(self, feeds: Mapping[str, np.ndarray], start: int) -> dict[str, np.ndarray]:
-        chunks = {name: array[start : start + self.max_batch] for name, array in feeds.items()}
-        found = len(next(iter(chunks.values())))
-        missing = max(0, self.min_batch - found)
-        padded = {name: np.concatenate([a, np.repeat(a[-1:], missing, axis=0)]) for name, a in chunks.items()}
-        return {name: output[:found] for name, output in self.run(padded if missing else chunks).items()}
+        chunks = taken(feeds, self.inputs, start, start + self.max_batch)
+        found = count(chunks, self.inputs)
+        missing = self.min_batch - found
+        if missing <= 0:
+            return self.run(chunks)
+        padded = {name: [chunks[name], np.repeat(chunks[name][-1:], missing, axis=0)] for name in batched(self.inputs)}
+        outputs = self.run(chunks | {name: np.concatenate(parts) for name, parts in padded.items()})
+        return {name: output[:found] for name, output in outputs.items()}
 
     def bind(self, batch_size: int, data: np.ndarray | Mapping[str, np.ndarray] | None = None) -> None:
         """Make the engine ready to be timed at `batch_size`: shapes set and `data` (default: seeded noise) uploaded.

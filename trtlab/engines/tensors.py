@@ -55,8 +55,28 @@ class InputSpec:
 
 
 def batch_range(inputs: Mapping[str, InputSpec]) -> tuple[int, int, int]:
-    """Return the smallest, the best and the largest batch of a network: axis 0 of its first input."""
-    return next(iter(inputs.values())).batches
+    """Return the smallest, the best and the largest batch of a network: axis 0 of its first input that is no scalar."""
+    specs = [*inputs.values()]
+    return next((spec for spec in specs if spec.best), specs[0]).batches
+
+
+def batched(inputs: Mapping[str, InputSpec]) -> list[str]:
+    """Return the names of the inputs whose axis 0 is the batch; the others are the same for every batch."""
+    batches = batch_range(inputs)
+    return [spec.name for spec in inputs.values() if spec.best and spec.batches == batches]
+
+
+def count(samples: Mapping[str, np.ndarray], inputs: Mapping[str, InputSpec]) -> int:
+    """Return how many samples there are; one where no input has a batch."""
+    return min((len(samples[name]) for name in batched(inputs)), default=1)
+
+
+def taken(
+    samples: Mapping[str, np.ndarray], inputs: Mapping[str, InputSpec], start: int, stop: int
+) -> dict[str, np.ndarray]:
+    """Return samples [start:stop] of the inputs that have a batch, and the others whole."""
+    cut = batched(inputs)
+    return {name: array[start:stop] if name in cut else array for name, array in samples.items()}
 
 
 def shape_text(shape: Shape) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from trtcpu.errors import InputError
 from trtlab.building.calibration_data import open_inputs
 from trtlab.engines.inference import InferenceEngine
-from trtlab.engines.tensors import check_finite, examples, volume
+from trtlab.engines.tensors import check_finite, count, examples, taken, volume
 
 _MOST_NOISE = 2**30
 """Elements of the noise that engines are compared on where there are no data."""
@@ -80,8 +80,8 @@ def compare_engines(
     Raises:
         InputError: the engines or the data do not fit each other.
     """
-    taken = [{name: (spec.dtype, spec.best[1:]) for name, spec in engine.inputs.items()} for engine in (a, b)]
-    if taken[0] != taken[1]:
+    shapes = [{name: (spec.dtype, spec.best[1:]) for name, spec in engine.inputs.items()} for engine in (a, b)]
+    if shapes[0] != shapes[1]:
         raise InputError(f"the engines take {_inputs(a)} and {_inputs(b)}; compare the same model")
     if a.output_names != b.output_names:
         raise InputError(f"the engines give {a.output_names} and {b.output_names}; compare the same model")
@@ -90,8 +90,8 @@ def compare_engines(
     if data is None:
         _check_noise(a, num_samples)
     samples = examples(a.inputs, num_samples) if data is None else open_inputs(data, a.inputs)
-    samples = {name: array[:num_samples] for name, array in samples.items()}
-    if not all(len(array) for array in samples.values()):
+    samples = taken(samples, a.inputs, 0, num_samples)
+    if not count(samples, a.inputs):
         raise InputError(f"{data} holds no images; make it with trtlab calib-data")
     for name, array in samples.items():
         check_finite(array, f"{name} of {data}", "make it again with trtlab calib-data")
@@ -115,10 +115,9 @@ def _inputs(engine: InferenceEngine) -> str:
 
 
 def _outputs(engine: InferenceEngine, samples: Mapping[str, np.ndarray], batch_size: int) -> dict[str, np.ndarray]:
-    number = len(next(iter(samples.values())))
     parts = [
-        engine.predict_all({name: np.asarray(array[start : start + batch_size]) for name, array in samples.items()})
-        for start in range(0, number, batch_size)
+        engine.predict_all(taken(samples, engine.inputs, start, start + batch_size))
+        for start in range(0, count(samples, engine.inputs), batch_size)
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in engine.output_names}
 

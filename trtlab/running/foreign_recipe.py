@@ -17,7 +17,7 @@ import numpy as np
 from helpers.tools.files import atomic_path, sha256
 from trtcpu.errors import InputError
 from trtlab.building.build_options import BuildOptions
-from trtlab.engines.tensors import InputSpec, batch_range, examples
+from trtlab.engines.tensors import InputSpec, batch_range, batched, count, examples, taken
 from trtlab.images.preprocessing_record import NOTHING, of_build, read_beside, write_beside
 from trtlab.models.class_names import ClassNames, number_of_classes, read_classes
 from trtlab.report.results import ONNX_RUNTIME, CheckRow
@@ -162,9 +162,10 @@ class ForeignRecipe(Recipe):
             from helpers.tools.outputs import onnx_session
             from trtlab.building.calibration_data import open_inputs
 
+            given = open_inputs(self._path(self.calibration), self.inputs)
             samples = {
-                name: np.asarray(array[:SAMPLES]).astype(self.inputs[name].dtype)
-                for name, array in open_inputs(self._path(self.calibration), self.inputs).items()
+                name: np.asarray(array).astype(self.inputs[name].dtype)
+                for name, array in taken(given, self.inputs, 0, SAMPLES).items()
             }
             outputs = {}
             for spec in self.engines:
@@ -189,14 +190,15 @@ class ForeignRecipe(Recipe):
     ) -> dict[str, np.ndarray]:
         """Return ONNX Runtime's outputs, in batches as the model takes them, the last of a fixed model padded."""
         names = [output.name for output in session.get_outputs()]
-        number, size = len(next(iter(samples.values()))), batch_range(self.inputs)[2]
+        number, size, cut = count(samples, self.inputs), batch_range(self.inputs)[2], batched(self.inputs)
         parts = []
         for start in range(0, number, size):
-            batch = {name: array[start : start + size] for name, array in samples.items()}
+            batch = taken(samples, self.inputs, start, start + size)
             found = min(size, number - start)
             if self._fixed and found < size:
-                batch = {name: np.resize(array, (size, *array.shape[1:])) for name, array in batch.items()}
-            parts.append([output[:found] for output in session.run(names, batch)])
+                batch |= {name: np.resize(batch[name], (size, *batch[name].shape[1:])) for name in cut}
+            outputs = session.run(names, batch)
+            parts.append([output[:found] for output in outputs] if found < size else outputs)
         return {name: np.concatenate([part[place] for part in parts]) for place, name in enumerate(names)}
 
     def _runner_specs(self) -> list["RunnerSpec"]:
