@@ -27,7 +27,9 @@ help:
 	@echo "make check     lint and unit tests only"
 	@echo "make slow-test  the longest unit tests: classes graded, whole runs, Dask, a part of the bank, full-size networks"
 	@echo "make conformance  the behavioural suite of both engines only"
-	@echo "make models    a dozen models of many kinds through every stage → the table of docs/models.md"
+	@echo "make models    models of many kinds through every stage → docs/models.md; models of other packages → docs/real-models.md (needs a package index)"
+	@echo "make onnx-tests  onnx's own tests of operators on the CPU engine → docs/onnx-operators.md"
+	@echo "make polygraphy  NVIDIA's Polygraphy on the CPU engine → docs/polygraphy.md (needs a package index)"
 	@echo "make bench     API overhead, calibration speed and fidelity → docs/results/bench.json (idle machine)"
 	@echo "make offline   images/s of ResNet-50 by batch, streams and CUDA graphs → docs/results/*/offline.json (idle machine)"
 	@echo "make explicit  explicit, implicit and naive INT8: accuracy and speed → docs/results/*/explicit.json (idle machine)"
@@ -199,6 +201,16 @@ explicit: $(STAMP)
 models: $(STAMP)
 	@echo "A dozen models of many kinds through every stage; the table of docs/models.md comes from this"
 	@$(BIN)/python -m tests.tools.model_table >/dev/null
+	@echo "Models that packages of the index carry; the table of docs/real-models.md comes from this"
+	@$(BIN)/python -m tests.others.real_models --folder $(OUT)/real_models --page docs/real-models.md $(if $(ONLY),--only $(ONLY))
+
+onnx-tests: $(STAMP)
+	@echo "onnx's own tests of operators on the CPU engine, each in a process of its own"
+	@$(BIN)/python -W ignore -m tests.others.onnx_nodes --page docs/onnx-operators.md $(if $(ONLY),--only $(ONLY))
+
+polygraphy: $(STAMP)
+	@echo "NVIDIA's Polygraphy, two releases as they are on the package index, on the CPU engine"
+	@$(BIN)/python -m tests.others.polygraphy --page docs/polygraphy.md
 
 # ONLY=files: one group of attacks, or one attack; it needs a machine on which user namespaces can be made.
 hostile: $(STAMP)

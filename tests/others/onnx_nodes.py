@@ -1,0 +1,156 @@
+"""onnx's own tests of single operators on the CPU engine: each is right, refused with a reason, or a fault.
+
+python -m tests.others.onnx_nodes --page docs/onnx-operators.md
+
+The tests come with the package onnx. Each runs in a process of its own, so that one that ends its process is counted
+and the next one runs. A test that needs what TensorRT has no type for (text, sequences, FP8) is refused too.
+"""
+
+import argparse
+import multiprocessing.connection
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+from tqdm import tqdm
+
+from tests.others.engine import RefusedError, built, run, shapes_of
+
+EXCEPTIONS = {
+    "bernoulli": "random: the specification fixes no values",
+    "multinomial": "random: the specification fixes no values",
+    "scales_linear_align_corners": "the corner of an output whose size is not whole: ONNX Runtime differs from it too",
+    "scales_cubic_align_corners": "the corner of an output whose size is not whole: ONNX Runtime differs from it too",
+}
+"""Tests by a part of their names that nothing can pass or fail, and why."""
+FAULTS = ("wrong", "not loaded", "failed", "crashed")
+_BFLOAT16_ERROR = 2**-6  # two units in the last place
+_SECONDS = 120
+
+
+class Outcome(NamedTuple):
+    """How one test ended."""
+
+    name: str
+    operator: str
+    kind: str
+    reason: str = ""
+
+
+def outcome(case: TestCase) -> tuple[str, str]:
+    """Return how a test ends here, and why."""
+    if reason := next((why for part, why in EXCEPTIONS.items() if part in case.name), ""):
+        return "exempt", reason
+    try:
+        engine = None
+        for feeds, expected in case.data_sets:
+            if any(not hasattr(one, "dtype") or one.dtype.kind in "OU" for one in (*feeds, *expected)):
+                return (
+                    "refused",
+                    "an input or output that is no array: text, a sequence, an optional, a type that NumPy has not",
+                )
+            shapes = shapes_of(case.model, feeds)
+            engine = engine or built(case.model.SerializeToString(), shapes)
+            if engine is None:
+                return "not loaded", "the plan cannot be deserialized"
+            found = run(engine, dict(zip(shapes, feeds, strict=False)))
+            for value, wanted in zip(case.model.graph.output, expected, strict=True):
+                if difference := _difference(found[value.name], wanted, case):
+                    return "wrong", f"{value.name}: {difference}"
+    except RefusedError as error:
+        return "refused", str(error)
+    except Exception as error:  # what a caller would see as a traceback
+        return "failed", f"{type(error).__name__}: {error}"
+    return "right", ""
+
+
+def _difference(found: np.ndarray, wanted: np.ndarray, case: TestCase) -> str:
+    if found.shape != wanted.shape:
+        return f"shape {found.shape}, expected {wanted.shape}"
+    brain = wanted.dtype.name == "bfloat16"
+    rtol = max(case.rtol, _BFLOAT16_ERROR) if brain else case.rtol
+    wanted = wanted.astype(np.float32) if brain or wanted.dtype == np.float64 else wanted
+    if np.allclose(found, wanted, rtol=rtol, atol=case.atol, equal_nan=wanted.dtype.kind in "fc"):
+        return ""
+    both = np.stack([found, wanted]).astype(np.float64).reshape(2, -1)
+    return f"found {both[0, :4].tolist()}, expected {both[1, :4].tolist()}"
+
+
+def _report(case: TestCase, pipe: multiprocessing.connection.Connection) -> None:
+    pipe.send(outcome(case))
+
+
+def in_a_process(case: TestCase) -> Outcome:
+    """Run a test where the end of its process is only its own."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_report, args=(case, theirs))
+    process.start()
+    theirs.close()
+    try:
+        found = ours.recv() if ours.poll(_SECONDS) else ("failed", f"no end after {_SECONDS} s")
+    except EOFError:
+        process.join()
+        found = "crashed", f"the process ended with {process.exitcode}"
+    process.kill()
+    process.join()
+    return Outcome(case.name, _operator(case), *found)
+
+
+def _operator(case: TestCase) -> str:
+    """Return the operator that a test is about: the first of its model, or of the one that it writes out."""
+    nodes = case.model.graph.node
+    return (
+        nodes[0].op_type if len(nodes) == 1 else f"{nodes[0].op_type} and others" if len(nodes) < 4 else "written out"
+    )
+
+
+def page(outcomes: list[Outcome]) -> Iterator[str]:
+    """Give the lines of the table."""
+    counts = Counter(one.kind for one in outcomes)
+    yield "# onnx's operator tests on the CPU engine"
+    yield ""
+    yield f"<!-- made by make onnx-tests --> The {len(outcomes):,} tests of onnx {onnx.__version__}, one process each:"
+    yield f"{', '.join(f'{counts[kind]:,} {kind}' for kind in ('right', 'refused', *FAULTS, 'exempt'))}."
+    yield ""
+    yield "| operator | right | refused | why refused, or what went wrong |"
+    yield "|---|---|---|---|"
+    by_operator = defaultdict(list)
+    for one in outcomes:
+        by_operator[one.operator].append(one)
+    for operator, ended in sorted(by_operator.items()):
+        kinds = Counter(one.kind for one in ended)
+        reasons = {
+            one.reason if one.kind in ("refused", "exempt") else f"**{one.kind}**: {one.reason}" for one in ended
+        }
+        text = "; ".join(sorted(reasons - {"**right**: "})).replace("|", "\\|").replace("\n", " ")
+        yield f"| {operator} | {kinds['right'] or ''} | {kinds['refused'] or ''} | {text[:300]} |"
+
+
+def main() -> int:
+    """Run all tests, or those whose names hold a text; write the page. Exit with 1 where there are faults."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--page", type=Path)
+    options.add_argument("--only", default="", help="a part of the tests' names")
+    arguments = options.parse_args()
+    cases = [case for case in load_model_tests(kind="node") if arguments.only in case.name]
+    with ThreadPoolExecutor(2) as threads:
+        outcomes = list(tqdm(threads.map(in_a_process, cases), total=len(cases), disable=None))
+    faults = [one for one in outcomes if one.kind in FAULTS]
+    for one in faults:
+        print(f"{one.kind}: {one.name} ({one.operator}): {one.reason[:300]}")
+    lines = list(page(outcomes))
+    print(lines[3])
+    if arguments.page and not arguments.only:
+        arguments.page.write_text("\n".join(lines) + "\n")
+    return 1 if faults or not outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
