@@ -131,7 +131,7 @@ def _first_sentence(text: str) -> str:
     """Keep what says what is wrong in an OpenVINO message, without its source lines and paths."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     noise = (
-        r"(Exception from|Check '.*' failed at|While validating|FrontEnd API failed|Model wasn't fully|Failed oper|-- )"
+        r"(Exception from|Check '.*' failed at|While validating|FrontEnd API failed|Model wasn't fully|Summary:|-- )"
     )
     lines = [line for line in lines if not re.match(noise, line)]
     return "; ".join(lines[:3]) or text.strip()

@@ -40,9 +40,9 @@ def measure(rounds: int = 200) -> dict[str, Any]:
 def _stream_cost(rounds: int) -> dict[str, float]:
     """Return what empty work on a stream costs, as a ratio to a round trip through two queues and a thread.
 
-    `on_the_caller` is an inference's way (no thread switch: far below 1), `on_the_worker` a copy's: about 1.5 where
-    both threads run on one core (`taskset -c 0`), and up to 9 on a virtual machine that wakes another core for it
-    (about 40 µs), since the caller still runs then; in a round trip it sleeps at once, and both stay on one core.
+    `on_the_caller` is an inference's way: it starts on the calling thread, and the worker waits for its end.
+    `on_the_worker` is a copy's. Both hand a future to the worker and back, and on a virtual machine that costs more
+    than a round trip, in which the caller sleeps at once and both threads stay on one core.
     """
     stream = cuda.Stream()
     there: queue.SimpleQueue[bool] = queue.SimpleQueue()
