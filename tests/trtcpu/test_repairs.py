@@ -39,6 +39,13 @@ def test_input_that_is_handed_on_keeps_its_values_for_every_output(operator: str
     np.testing.assert_array_equal(found["z"], -x)
 
 
+def test_scalar_that_an_allocator_takes_stays_a_scalar() -> None:
+    node = helper.make_node("MatMul", ["x", "y"], ["z"])
+    data = model([node], {"x": (FLOAT, [3]), "y": (FLOAT, [3])}, {"z": (FLOAT, [])})
+    found = results(data, x=np.float32([1, 2, 3]), y=np.float32([1, 1, 1]))["z"]
+    assert found.shape == () and found == 6
+
+
 def test_boxes_that_overlap_by_exactly_the_threshold_both_stay() -> None:
     weights = {"most": np.array([3]), "iou": np.float32([0.5]), "score": np.float32([0])}
     node = helper.make_node("NonMaxSuppression", ["boxes", "scores", *weights], ["y"])

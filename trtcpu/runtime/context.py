@@ -231,13 +231,13 @@ class IExecutionContext(Scoped):
     def _hand_out(self, request: _openvino.Request, stream: int) -> bool:
         """Copy the outputs of late to where the caller wants them; False where an allocator gives no memory."""
         for binding in self._late:
-            found = np.ascontiguousarray(request.output(binding.name))
+            found = request.output(binding.name)
             if binding in self._loaded.by_values and not self._loaded.plan.shape_inputs:
                 self._found[binding.name] = found.shape
             if binding.name in self._allocators and not self._given(binding.name, found.shape, stream):
                 return False
             target = memory.view(self._addresses[binding.name], found.nbytes)
-            target[:] = found.reshape(-1).view(np.uint8)
+            target[:] = np.ascontiguousarray(found).reshape(-1).view(np.uint8)
         return True
 
     def _ready(self, stream: int = 0) -> Tensors | None:
