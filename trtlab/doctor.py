@@ -70,7 +70,7 @@ def _gpus(diagnosis: Diagnosis) -> bool:
 
         driver, cuda = cuda_driver().values()
     except Exception as error:  # no package, no driver library, or no permission: all mean that there is none to use
-        diagnosis.add("NVIDIA GPU", f"none ({_short(error)}); the lab runs on the CPU engine", ok=False)
+        diagnosis.add("NVIDIA GPU", f"none ({_short(error)})", ok=False)
         return False
     handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     for handle in handles:

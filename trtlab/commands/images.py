@@ -139,14 +139,21 @@ def compare(
         of = f", output {name}" if len(found) > 1 else ""
         what = f"{drift.num_samples} {'images' if calib_npy else 'samples of seeded noise'}"
         print_table(f"{b.name} against {a.name}{of}, {what}", ("drift", ">value"), _drift_rows(drift), DEVICE)
+        if drift.relative > _MUCH:
+            print_line(f"note: {b.name} is {drift.relative:.0%} off {a.name}{of}: find out why before you use it")
+
+
+_MUCH = 0.1
+"""A relative difference that no precision explains."""
 
 
 def _drift_rows(found: "Drift") -> list[tuple[str, str]]:
     agreement = found.top1_agreement_percent
     return [
+        ("relative difference (norm)", f"{found.relative:.2%}"),
+        ("saturated values", f"{found.saturated_percent:.2f} %"),
         ("max absolute difference", f"{found.max_absolute:.3e}"),
         ("mean absolute difference", f"{found.mean_absolute:.3e}"),
-        ("relative difference (norm)", f"{found.relative:.3e}"),
         ("cosine (mean, least)", f"{found.cosine:.6f}, {found.min_cosine:.6f}"),
         ("top-1 agreement", "– (no classes)" if agreement is None else f"{agreement:.2f} %"),
     ]

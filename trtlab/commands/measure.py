@@ -221,13 +221,15 @@ def parse_log(
 ) -> None:
     """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU."""
     from helpers.tools.files import write_json
+    from trtlab.stats import least_calls
     from trtlab.trtexec.parse import parse_file
 
     found = parse_file(log, model, precision, batch, run)
     write_json(out, found)
     if "latency" in found:
         middle = "mean" if found["latency"]["median_ms"] is None else "median"
-        shown = [(name, found["latency"][f"{name}_ms"]) for name in (middle, "p99")]
+        few = 0 < (found["queries"] or 0) < least_calls(99)  # then trtexec's p99 is the largest
+        shown = [(name, found["latency"].get(f"{name}_ms")) for name in (middle, "max" if few else "p99")]
         figures = ", ".join(f"{name} {value:g} ms" for name, value in shown if value is not None)
         rate = found["images_per_s"]
         speed = f"{found['throughput_qps']:,.1f} queries/s" if rate is None else f"{rate:,.1f} images/s"

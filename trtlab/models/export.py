@@ -156,6 +156,7 @@ class _Traced:
         self.model, self.inputs = model, inputs
         self.sizes = test_sizes(inputs)[0][0] | {k: v for each in inputs for k, v in each.traced.items()}
         outputs = _outputs(model, self.example())
+        _check_repeats(outputs, _outputs(model, self.example()))
         names = [f"{OUTPUT_NAME}_{index}" for index in range(len(outputs))] if len(outputs) > 1 else [OUTPUT_NAME]
         self.outputs: dict[str, dict[int, str]] = {name: {} for name in names}
         for axis in self._names():
@@ -212,11 +213,24 @@ def _outputs(model: torch.nn.Module, values: tuple[torch.Tensor, ...]) -> list[t
         what = f"images of shape {shapes}" if len(values) == 1 and values[0].ndim == 4 else f"inputs of shape {shapes}"
         raise InputError(f"the model cannot run on {what}: {_first_line(error)}") from error
     parts = list(found.values()) if isinstance(found, Mapping) else found
-    outputs = list(parts) if isinstance(parts, (list, tuple)) else [parts]
-    wrong = next((part for part in outputs if not isinstance(part, torch.Tensor)), None)
-    if wrong is not None or not outputs:
-        raise InputError(f"the model gives {type(wrong).__name__}; only tensors, and lists of them, can be exported")
+    outputs = [part for part in (parts if isinstance(parts, (list, tuple)) else [parts]) if part is not None]
+    wrong = [type(part).__name__ for part in outputs if not isinstance(part, torch.Tensor)]
+    if wrong or not outputs:
+        raise InputError(f"the model gives {(wrong or ['nothing'])[0]}; only tensors and lists of them can be exported")
     return outputs
+
+
+def _check_repeats(outputs: list[torch.Tensor], again: list[torch.Tensor]) -> None:
+    """Raise InputError where two runs on one input differ: no export can agree with such a model."""
+    alike = [(one.shape, other.shape) for one, other in zip(outputs, again, strict=True)]
+    if any(before != after for before, after in alike) or not all(
+        torch.allclose(one.double(), other.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
+        for one, other in zip(outputs, again, strict=True)
+    ):
+        raise InputError(
+            "the model gives two answers for one input: it draws random numbers, or keeps something from call to call; "
+            "make forward depend on its inputs only"
+        )
 
 
 def _first_line(error: Exception) -> str:

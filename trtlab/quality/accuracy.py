@@ -1,6 +1,7 @@
 """Top-1 and top-5 on a validation split, and what a faster engine loses, with how sure that is."""
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,11 +65,13 @@ def evaluate_all(
     batch_size: int = 8,
     preprocessing: Preprocessing = IMAGENET,
     progress: Callable[[int], None] = lambda done: None,
+    limit_s: float | None = None,
 ) -> dict[str, Accuracy]:
     """Return each predictor's accuracy on the same validation images, which are read and preprocessed once.
 
     Args:
         progress: called with the number of images done, after each batch.
+        limit_s: seconds after which no batch is begun; the images are in an order that mixes the classes.
 
     Raises:
         InputError: bad numbers, no images, or an engine with fewer outputs than the data has classes.
@@ -80,7 +83,10 @@ def evaluate_all(
         raise InputError(f"data set {data.name} has no validation images")
     labels = np.array([label for _, label in images])
     ranks: dict[str, list[np.ndarray]] = {name: [] for name in predictors}
+    began = time.perf_counter()
     for start in range(0, len(images), batch_size):
+        if start and limit_s is not None and time.perf_counter() - began > limit_s:
+            break
         batch = preprocessing.load_batch([path for path, _ in images[start : start + batch_size]])
         for name, predict in predictors.items():
             ranks[name].append(_ranks(name, predict(batch), labels[start : start + batch_size]))

@@ -20,15 +20,17 @@ _MOST_NOISE = 2**30
 class Drift:
     """Differences of outputs `b` against outputs `a`.
 
-    `relative` is the norm of the difference over the norm of `a`; `cosine` the mean over the images of the cosine
+    `relative` is the norm of the difference over the norm of `a`; `saturated_percent` the share of values where `b` is at
+    its largest or smallest and `a` lies beyond that, as where INT8 clips; `cosine` the mean over the images of the cosine
     between the two output vectors; `top1_agreement_percent` the share of images with the same first class, None where
     the outputs are not [N, C] with C above 1.
     """
 
     num_samples: int
+    relative: float
+    saturated_percent: float
     max_absolute: float
     mean_absolute: float
-    relative: float
     cosine: float
     min_cosine: float
     top1_agreement_percent: float | None
@@ -56,9 +58,10 @@ def drift(a: np.ndarray, b: np.ndarray, names: tuple[str, str] = ("the output of
     cosine = _cosine(a, b)
     return Drift(
         num_samples=len(a),
+        relative=float(np.linalg.norm(difference) / max(np.linalg.norm(a), np.finfo(np.float64).tiny)),
+        saturated_percent=float((((b == b.max()) & (a > b)) | ((b == b.min()) & (a < b))).mean() * 100),
         max_absolute=float(difference.max()),
         mean_absolute=float(difference.mean()),
-        relative=float(np.linalg.norm(difference) / max(np.linalg.norm(a), np.finfo(np.float64).tiny)),
         cosine=float(cosine.mean()),
         min_cosine=float(cosine.min()),
         top1_agreement_percent=float((a.argmax(axis=1) == b.argmax(axis=1)).mean() * 100) if classes else None,

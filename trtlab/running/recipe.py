@@ -271,7 +271,7 @@ class Recipe:
         return self._stage("throughput", title, action, ("throughput.json",), inputs=inputs, options=settings)
 
     def _accuracy(self) -> Stage:
-        number, evaluated = self.options.accuracy_images, self._evaluated()
+        number, evaluated, limit = self.options.accuracy_images, self._evaluated(), self.options.accuracy_seconds
 
         def action(report: Report) -> None:
             from trtlab.engines.inference import InferenceEngine
@@ -285,13 +285,13 @@ class Recipe:
                     predictors[spec.name] = engine.predict
                 scores = evaluate_all(
                     predictors, self.data, number, EVALUATION_BATCH, self.preprocessing,
-                    progress=lambda done: report(f"{done} of {number} images on every engine"),
+                    progress=lambda done: report(f"{done} of {number} images on every engine"), limit_s=limit,
                 )  # fmt: skip
             self._write("accuracy.json", [asdict(row) for row in accuracy_rows(scores)])
 
         inputs = (self.onnx, *(self.engine_path(spec) for spec in evaluated))
-        title = f"Evaluate accuracy on {number:,} images"
-        options = {"images": number}
+        title = f"Evaluate accuracy on {'up to ' if limit else ''}{number:,} images"
+        options = {"images": number, "seconds": limit}
         return self._stage("accuracy", title, action, ("accuracy.json",), inputs=inputs, options=options)
 
     def _baseline(self) -> tuple[str, Predict]:

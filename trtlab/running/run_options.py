@@ -24,7 +24,8 @@ class RunOptions:
     """What to run and how long to measure, for each engine and batch.
 
     A latency is measured for `bench_calls` calls and `bench_seconds`, but calls missing after `bench_limit` seconds
-    are left out; throughput for `throughput_seconds`. `onnx` is somebody else's model in place of `model`, with its
+    are left out; throughput for `throughput_seconds`; accuracy on `accuracy_images`, or as many of them as
+    `accuracy_seconds` allow. `onnx` is somebody else's model in place of `model`, with its
     `samples` (.npz of named inputs, .npy of the only one), or with a data set that has `labels` for it and a file of
     its `classes` and what is asked of its `preprocessing`, and the `shapes` of its profile in trtexec's spelling.
     """
@@ -36,6 +37,7 @@ class RunOptions:
     batches: tuple[int, ...] = (1, 4, 8, 16, 32)
     calibration_images: int = 256
     accuracy_images: int = 1000
+    accuracy_seconds: float | None = None
     bench_seconds: float = 1.5
     bench_calls: int = 100
     bench_limit: float = 20.0
@@ -51,14 +53,16 @@ class RunOptions:
     @classmethod
     def quickly(cls, **chosen: Any) -> "RunOptions":
         """Return the options of a quick run: two batch sizes, fewer images, shorter measurements; the same code."""
-        short = {"batches": (1, 8), "calibration_images": 64, "bench_limit": 5.0}
+        short = {"batches": (1, 8), "calibration_images": 64, "bench_limit": 4.0, "accuracy_seconds": 60.0}
         return cls(**{"quick": True, **short, **chosen})
 
     def described(self) -> dict[str, Any]:
         """Return what the report says of how it was made."""
         images = {
             "calibration_images": self.calibration_images,
-            "accuracy_images": self.accuracy_images,
+            "accuracy_images": f"up to {self.accuracy_images}, as many as {self.accuracy_seconds:g} s allow"
+            if self.accuracy_seconds
+            else self.accuracy_images,
         }
         return {
             "run": "quick" if self.quick else "full",

@@ -1,6 +1,7 @@
 """Reading what trtexec exports as JSON: `--exportTimes` (one entry a query) and `--exportProfile` (one a layer)."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,14 +59,32 @@ def _times(entries: Sequence[dict[str, Any]], source: str) -> dict[str, Any]:
     walltime_ms = max(ends) - min(_number(entry, "startH2dMs", source) for entry in entries)
     if walltime_ms <= 0:
         raise InputError(f"{source}: the last query ends before the first starts; let trtexec write the file again")
+    durations = {name: _durations(entries, name, source) for name in ("latency", "h2d", "compute", "d2h")}
+    found = {name: _statistics(times) for name, times in durations.items()}
+    enqueue = _durations(entries, "enqueue", source) if "startEnqMs" in entries[0] else []
+    step = _step_ms(ends)
+    told = bool(enqueue) and statistics.median(enqueue) >= _STEPS * step
     return {
         "format": "trtexec exportTimes",
         "queries": len(entries),
         "throughput_qps": len(entries) * 1000 / walltime_ms,
         "walltime_s": walltime_ms / 1000,
-        **{name: _statistics(_durations(entries, name, source)) for name in ("latency", *_SPANS) if name != "enqueue"},
-        "enqueue": _statistics(_durations(entries, "enqueue", source)) if "startEnqMs" in entries[0] else None,
+        **found,
+        "enqueue": _statistics(enqueue) if told else None,
+        "notes": [_TOO_COARSE.format(step)] if enqueue and not told else [],
     }
+
+
+_DIGITS = 6
+_STEPS = 10
+_TOO_COARSE = "enqueue times are left out: the file has them in steps of {:g} ms only"
+
+
+def _step_ms(times_ms: list[float]) -> float:
+    """Return how far apart the last of the times can be told: trtexec prints six digits; 0 where there are more."""
+    if any(float(f"{time:.{_DIGITS}g}") != time for time in times_ms):
+        return 0.0
+    return 10.0 ** (math.floor(math.log10(max(1e-9, *times_ms))) + 1 - _DIGITS)
 
 
 def _durations(entries: Sequence[dict[str, Any]], name: str, source: str) -> list[float]:
@@ -100,6 +119,7 @@ def _profile(entries: Sequence[dict[str, Any]], source: str) -> dict[str, Any]:
         "total_ms": sum(layer["time_ms"] for layer in layers),
         "average_ms": sum(layer["average_ms"] for layer in layers),
         "layers": layers,
+        "notes": [],
     }
 
 

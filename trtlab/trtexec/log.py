@@ -22,7 +22,7 @@ from pathlib import Path
 
 from trtcpu.errors import InputError
 from trtlab.trtexec.older import OlderSummary, begins_older_summary
-from trtlab.trtexec.run import STATISTICS, LogRun
+from trtlab.trtexec.run import STATISTICS, LogRun, sizes
 
 SUMMARY = "=== Performance summary ==="
 METRICS = {
@@ -43,13 +43,13 @@ _BANNER = re.compile(r"&&&& (RUNNING|PASSED|FAILED) (\S+)(?: \[TensorRT v([^\]]+
 _COMMAND = re.compile(r"^(?:[$#>] ?)?((?:\S*/)?trtexec -.*)$")
 _TRACED = re.compile(r"^Timing trace has (\d+) queries over ")
 _SHAPE = re.compile(
-    r"^(?:Input inference shapes? ?: ?.+?=|Input binding for .+ with dimensions |Set shape of input tensor .+ to: )"
-    r"(\d+)(?:x\d+)*(?: is created\.?)?\s*$"
+    r"^(?:Input inference shapes? ?: ?(.+?)=|Input binding for (.+) with dimensions |Set shape of input tensor (.+) to: )"
+    r"(\d+(?:x\d+)*)(?: and type \w+)?(?: is created\.?)?\s*$"
 )
 _WORKSPACE = re.compile(r"^(?:Memory Pools: )?[Ww]orkspace: ([\d.]+) ?Mi?B")
 _STREAMS = re.compile(r"^(?:Inference )?Streams: (\d+)\s*$")
 _WHOLE = {
-    "Throughput": lambda run: run.throughput_qps > 0,
+    "Throughput": lambda run: run.throughput_qps is not None,
     "Latency": lambda run: _has(run, "latency", STATISTICS[:4]),
     "GPU Compute Time": lambda run: _has(run, "compute", STATISTICS[:4]),
     "Total Host Walltime": lambda run: run.total_host_walltime_s is not None,
@@ -153,7 +153,7 @@ def _take_banner(run: LogRun, banner: re.Match[str]) -> None:
     if banner[1] == "RUNNING":
         run.command = banner[4]
     else:
-        run.passed = banner[1] == "PASSED"
+        run.command, run.passed = run.command or banner[4], banner[1] == "PASSED"
 
 
 def _take_warning(run: LogRun, line: str) -> None:
@@ -171,9 +171,9 @@ def _take_description(run: LogRun, line: str) -> None:
     elif streams := _STREAMS.match(line):
         run.logged_streams = int(streams[1][:9])
     elif shape := _SHAPE.match(line):
-        run.shape_batch = run.shape_batch or int(shape[1][:9])
+        run.logged_shapes.setdefault(shape[1] or shape[2] or shape[3], sizes(shape[4]))
     elif traced := _TRACED.match(line):
-        run.queries = int(traced[1][:9])
+        run.logged_queries = int(traced[1][:9])
     elif workspace := _WORKSPACE.match(line):
         run.workspace_mb = _finite(float(workspace[1]), line) if workspace[1].count(".") < 2 else None
     elif key == "Selected Device" and value:
@@ -211,6 +211,11 @@ def _checked(runs: list[LogRun], source: str, first_error: str) -> list[LogRun]:
             raise InputError(
                 f"the performance summary in {source} is cut off: no complete {missing!r} line was found after "
                 f"{SUMMARY!r}; let trtexec finish and save its whole output"
+            )
+        if not run.qps:
+            raise InputError(
+                f"{source}: trtexec printed a throughput of 0 queries/s, as 7.x does for an explicit batch, and not how "
+                "many queries ran; give its whole output"
             )
     return runs
 

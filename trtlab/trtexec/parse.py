@@ -38,25 +38,44 @@ def parse_file(
     if batch is not None and batch < 1:
         raise InputError(f"--batch must be 1 or more, not {batch}")
     text = read_text(path)
-    exported = _as_json(text)
-    if exported is None:
+    exports = _exports(text, str(path))
+    if not exports:
         runs = parse_log_text(text, str(path))
         return {"source": str(path), **_from_log(runs, str(path), model, precision, batch, number)}
-    if number is not None:
-        raise InputError(f"{path} is JSON of one run; leave out --run")
-    summary = summarise_export(exported, str(path))
+    summary = summarise_export(_numbered(exports, number, str(path)), str(path))
+    notes = summary.pop("notes")
+    if len(exports) > 1:
+        notes.append(_one_of(exports, number or len(exports)))
     if "throughput_qps" in summary:
         summary["images_per_s"] = None if batch is None else summary["throughput_qps"] * batch
-        summary["notes"] = [] if batch else [_NO_BATCH]
-    return {"source": str(path), "model": model, "precision": precision, "batch": batch, **summary}
+        notes += [] if batch else [_NO_BATCH]
+    return {"source": str(path), "model": model, "precision": precision, "batch": batch, **summary, "notes": notes}
 
 
-def _as_json(text: str) -> Any:
-    """Return the parsed text, or None when it is no JSON (a log's lines start with `[` as well)."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+def _exports(text: str, source: str) -> list[Any]:
+    """Return the JSON of each run in the text; none when it is no JSON (a log's lines start with `[` as well)."""
+    found, place = [], 0
+    while rest := text[place:].lstrip():
+        try:
+            value, length = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError) as error:
+            if not found:
+                return []
+            raise InputError(f"{source}: JSON of {len(found)} runs, and then {rest[:40]!r}; export it again") from error
+        found.append(value)
+        place = len(text) - len(rest) + length
+    return found
+
+
+def _numbered(runs: list[Any], number: int | None, source: str) -> Any:
+    """Return the run with this number, counted from 1; else the last."""
+    if number is not None and not 1 <= number <= len(runs):
+        raise InputError(f"--run {number}: {source} holds {len(runs)} runs; give 1 to {len(runs)}")
+    return runs[(number or len(runs)) - 1]
+
+
+def _one_of(runs: list[Any], number: int, what: str = "") -> str:
+    return f"the file holds {len(runs)} runs; this is number {number}{what} (--run takes another)"
 
 
 def _chosen(
@@ -64,9 +83,7 @@ def _chosen(
 ) -> LogRun:
     """Return the run with this number, else the last one that agrees with what was given, as far as any does."""
     if number is not None:
-        if not 1 <= number <= len(runs):
-            raise InputError(f"--run {number}: {source} holds {len(runs)} runs; give 1 to {len(runs)}")
-        return runs[number - 1]
+        return _numbered(runs, number, source)
     model, precision, batch = given
     agree = (
         lambda run: batch is None or run.batch in (None, batch),
@@ -87,11 +104,11 @@ def _from_log(
     if len(runs) > 1:
         found = [run.model, run.precision, f"batch {run.batch}" if run.batch else None]
         what = ", ".join(part for part in found if part) or "no model, precision or batch is logged"
-        place = runs.index(run) + 1
-        notes.append(f"the log holds {len(runs)} summaries; this is number {place}: {what} (--run takes another)")
-    taken = run.batch or batch
-    if taken is None:
-        notes.append(_NO_BATCH)
+        notes.append(_one_of(runs, runs.index(run) + 1, f": {what}"))
+    if run.throughput_qps == 0:
+        notes.append(f"trtexec printed 0 qps: the throughput is {run.logged_queries:,} queries by their time")
+    taken = batch or run.batch
+    notes += _about_the_batch(run, batch)
     return {
         "model": model or _model(run),
         "precision": precision or _as_precision(_allowed(run)),
@@ -105,7 +122,7 @@ def _from_log(
         "passed": run.passed,
         "queries": run.queries,
         "streams": run.streams,
-        "throughput_qps": run.throughput_qps,
+        "throughput_qps": run.qps,
         "images_per_s": None if taken is None else run.images_per_s(taken),
         **dict.fromkeys(_ALWAYS),
         **run.metrics,
@@ -115,9 +132,19 @@ def _from_log(
     }
 
 
+def _about_the_batch(run: LogRun, given: int | None) -> list[str]:
+    """Say what was taken as the batch where a first dimension may not be one."""
+    first = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in run.shapes.items())
+    if given is None and run.batch is None:
+        return [f"{_NO_BATCH} (inputs: {first})" if first else _NO_BATCH]
+    if run.counts_images or run.is_sure_of_its_batch or run.batch == given:
+        return []
+    return [f"batch {given or run.batch} {'was given' if given else 'is the first dimension'}; inputs: {first}"]
+
+
 def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -> None:
     """Raise InputError where the batch or the precision that was given is not the log's."""
-    if batch is not None and run.batch not in (None, batch):
+    if batch is not None and run.batch not in (None, batch) and (run.counts_images or run.is_sure_of_its_batch):
         raise InputError(f"--batch {batch} contradicts {source}: batch {run.batch} ran there; leave out --batch")
     logged = _allowed(run)
     if precision is None or logged is None:

@@ -68,6 +68,26 @@ class _ReturnsNoTensor(nn.Module):
         return "images"
 
 
+class _DrawsNumbers(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean(dim=(2, 3)) + torch.randn(len(images), 3)
+
+
+class _ReturnsNoneToo(nn.Module):
+    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return images.mean(dim=(2, 3)), None
+
+
+def test_what_is_none_of_several_outputs_is_left_out(tmp_path: Path) -> None:
+    record = export_onnx(_ReturnsNoneToo(), tmp_path / "m.onnx", input_size=SIZE)
+    assert list(record.outputs) == ["output"] and record.relative_error < 1e-4
+
+
+def test_random_numbers_are_named_as_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="two answers for one input: it draws random numbers"):
+        export_onnx(_DrawsNumbers(), tmp_path / "m.onnx", input_size=SIZE)
+
+
 @pytest.mark.parametrize("model", [_DependsOnData(), _FixesTheBatch(), _ReturnsNoTensor()])
 def test_a_model_that_tracing_cannot_capture_leaves_no_file(tmp_path: Path, model: nn.Module) -> None:
     with pytest.raises(InputError):

@@ -103,6 +103,11 @@ def test_engines_are_scored_apart_on_the_same_images(data: SimpleNamespace) -> N
     assert found["good"].top1 == 100 and found["bad"].top1 == 0 and done == [4, 8, 10]
 
 
+def test_an_evaluation_ends_at_its_limit_with_every_class_seen_as_often(data: SimpleNamespace) -> None:
+    found = evaluate_all({"good": _red, "bad": lambda batch: -_red(batch)}, data, 10, 4, TINY, limit_s=0)
+    assert found["good"].num_samples == found["bad"].num_samples == 4
+
+
 @pytest.mark.parametrize("outputs", [np.zeros((4, 3)), np.zeros((4, 10, 1)), np.full((4, 10), np.nan)])
 def test_outputs_that_do_not_fit_the_labels_are_an_error(data: SimpleNamespace, outputs: np.ndarray) -> None:
     with pytest.raises(InputError, match="model"):

@@ -26,6 +26,13 @@ def test_drift_is_what_torch_measures() -> None:
     assert found.top1_agreement_percent == pytest.approx(100 * float((a.argmax(1) == b.argmax(1)).float().mean()))
 
 
+def test_saturated_values_are_those_that_stop_at_the_range() -> None:
+    a = np.linspace(-2, 2, 1000).reshape(100, 10)
+    found = drift(a, a.clip(-1, 1.5))
+    assert found.saturated_percent == pytest.approx(100 * ((a < -1) | (a > 1.5)).mean())
+    assert drift(a, a * 0.9).saturated_percent == pytest.approx(0.2), "the largest and the smallest alone"
+
+
 @pytest.mark.parametrize("b", [np.zeros((4, 5)), np.zeros((5, 4)), np.full((4, 4), np.nan), np.full((4, 4), np.inf)])
 def test_outputs_that_cannot_be_compared_are_an_error(b: np.ndarray) -> None:
     with pytest.raises(InputError):

@@ -29,7 +29,7 @@ def test_the_log_reads_back_to_the_measured_figures() -> None:
     assert run.metrics["enqueue"]["mean_ms"] == pytest.approx(0.1)
     assert run.throughput_qps == pytest.approx(205 / sum(TIMES) * 1e3, rel=1e-5)
     assert run.images_per_s(8) == 8 * run.throughput_qps
-    assert (run.device, run.shape_batch, run.tensorrt_version) == ("CPU engine, test", 8, "10.16.1.11+cpu")
+    assert (run.device, run.batch, run.tensorrt_version) == ("CPU engine, test", 8, "10.16.1.11+cpu")
     assert run.passed and run.precision == "INT8"
 
 
@@ -45,7 +45,7 @@ def test_a_baseline_claims_no_tensorrt() -> None:
 
 def test_each_engine_and_batch_has_a_section() -> None:
     runs = parse_log_text(format_log([_run(), _run(batch=1), _run(times_ms=[1.0], enqueue_ms=[0.5])]))
-    assert [run.shape_batch for run in runs] == [8, 1, 8]
+    assert [run.batch for run in runs] == [8, 1, 8]
 
 
 def test_unstable_times_are_warned_about_as_trtexec_does() -> None:

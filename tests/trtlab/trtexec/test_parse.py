@@ -128,6 +128,7 @@ def test_a_summary_of_7_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     ("before", "batch", "images"),
     [
         ("[I] Input binding for x with dimensions 8x3x28x28 is created.\n", 8, 8),
+        ("[I] Input binding for x with dimensions 8x3x28x28 and type fp32 is created.\n", 8, 8),
         ("[I] Set shape of input tensor x to: 8x3x28x28\n", 8, 8),
         ("[I] Input inference shape : x=8x3x28x28\n", 8, 8),
         ("trtexec --loadEngine=e --shapes=x:8x3x28x28\n", 8, 8),
@@ -198,3 +199,63 @@ def test_times_that_7_exported_are_summarised_like_todays(tmp_path: Path) -> Non
     assert found["enqueue"] is None and expected["enqueue"]["mean_ms"] > 0
     for key in ("latency", "h2d", "compute", "d2h", "throughput_qps", "images_per_s"):
         assert found[key] == expected[key]
+
+
+@pytest.mark.parametrize("given", [None, 16])
+def test_the_command_of_an_excerpt_may_stand_in_its_last_line_alone(given: int | None, tmp_path: Path) -> None:
+    banner = "&&&& PASSED TensorRT.trtexec [TensorRT v8400] # trtexec --loadEngine=net16.trt --batch=16\n"
+    run = parse_file(_file(tmp_path, SHORT + banner), batch=given)
+    assert (run["batch"], run["images_per_s"], run["tensorrt_version"]) == (16, 500.5, "8.4.0")
+
+
+@pytest.mark.parametrize("shapes", ["voxels:40000x32x10", "voxels:40000x32x10,places:40000x4"])
+def test_a_first_dimension_that_may_be_no_batch_is_named(shapes: str, tmp_path: Path) -> None:
+    path = _file(tmp_path, f"trtexec --loadEngine=e --shapes={shapes}\n{SHORT}")
+    found, given = parse_file(path), parse_file(path, batch=1)
+    assert found["batch"] == 40000 and "batch 40000 is the first dimension; inputs: voxels 40000x32x10" in found["notes"][-1]
+    assert given["images_per_s"] == 500.5 and "batch 1 was given; inputs: voxels" in given["notes"][-1]
+    assert parse_file(path, batch=40000)["notes"] == []
+
+
+def test_inputs_of_several_first_dimensions_leave_the_batch_open(tmp_path: Path) -> None:
+    lines = "[I] Input inference shape : voxels=40000x32x10\n[I] Input inference shape : number=1\n"
+    path = _file(tmp_path, lines + SHORT)
+    assert parse_file(path)["images_per_s"] is None and "voxels 40000x32x10, number 1" in parse_file(path)["notes"][-1]
+    assert parse_file(path, batch=1)["images_per_s"] == 500.5
+
+
+def test_executions_of_an_implicit_batch_are_counted_and_not_their_images(tmp_path: Path) -> None:
+    traced = "trtexec --deploy=n --batch=128\n[I] Timing trace has 1792 queries over 3.0 s\n"
+    assert parse_file(_file(tmp_path, traced + SHORT))["queries"] == 14
+
+
+def test_the_0_qps_of_7_are_its_queries_by_their_time(tmp_path: Path) -> None:
+    zero = OLDER.replace("39.87", "0")
+    run = parse_file(_file(tmp_path, zero))
+    assert run["throughput_qps"] == pytest.approx(60 / 3.01) and "printed 0 qps" in run["notes"][-1]
+    with pytest.raises(InputError, match="printed a throughput of 0 queries/s"):
+        parse_file(_file(tmp_path, zero[zero.index("[02/03/2020-10:00:05] [I] Host Latency") :]))
+
+
+def test_exports_one_after_the_other_are_runs(tmp_path: Path) -> None:
+    first = (FIXTURES / "times.json").read_text()
+    second = json.dumps(json.loads(first)[:2])
+    path = _file(tmp_path, f"{first}\n{second}\n")
+    last, named = parse_file(path, batch=1), parse_file(path, batch=1, number=1)
+    assert (last["queries"], named["queries"]) == (2, 3) and "holds 2 runs; this is number 2" in last["notes"][0]
+    with pytest.raises(InputError, match=r"--run 3: .*some.log holds 2 runs; give 1 to 2"):
+        parse_file(path, number=3)
+    with pytest.raises(InputError, match="some.log: JSON of 1 runs, and then"):
+        parse_file(_file(tmp_path, first + second[:40]))
+
+
+def test_enqueue_times_below_what_six_digits_can_tell_are_left_out(tmp_path: Path) -> None:
+    def entry(start: float) -> dict[str, float]:
+        end, enqueued = float(f"{start + 0.5:.6g}"), float(f"{start + 0.0015:.6g}")
+        stamps = {"startEnqMs": start, "endEnqMs": enqueued, "startH2dMs": start, "endH2dMs": start}
+        return {**stamps, "startComputeMs": start, "endComputeMs": end, "startD2hMs": end, "endD2hMs": end}
+
+    late, early = ([entry(first + i / 2) for i in range(10)] for first in (1000.0, 0.0))
+    run = parse_file(_file(tmp_path, json.dumps(late)), batch=1)
+    assert run["enqueue"] is None and "in steps of 0.01 ms" in run["notes"][0]
+    assert parse_file(_file(tmp_path, json.dumps(early)), batch=1)["enqueue"]["median_ms"] == pytest.approx(0.0015)
