@@ -6,30 +6,44 @@ Exit codes: 0 done, 1 a bug of ours (with its traceback), 2 wrong input (one lin
 
 import re
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import typer
+from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from helpers.tools.signals import clean_ends
 from trtcpu.errors import LabError
 from trtlab.commands import budget, course, images, measure, migrate, models, report, sensitivity
-from trtlab.commands.numbers import BoundedCommand
+from trtlab.commands.spellings import our_spelling
 
-app = typer.Typer(
+
+def _shown(default: Any) -> str | None:
+    """Return a default as the help shows it; None where there is nothing to show."""
+    if default in (None, (), False):
+        return None
+    if isinstance(default, tuple):
+        return " ".join(map(str, default))
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+app = App(
+    name="trtlab",
     help="Take a PyTorch classifier to optimised TensorRT engines: export, build, measure, compare, report.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    default_parameter=Parameter(consume_multiple=True, negative=(), show_default=_shown),
+    version_flags=(),
+    help_flags=("--help",),
 )
-for _module in (models, images, measure, sensitivity, budget, report, migrate, course):
-    _module.register(app)
-for _command in app.registered_commands:
-    if not issubclass(_command.cls or object, BoundedCommand):
-        _command.cls = BoundedCommand
-
-_UsageError = typer.BadParameter.__mro__[1]  # click's, or the copy of it that newer versions of typer bring
+_COMMANDS = (
+    *(models.doctor, models.export, models.build),
+    *(images.calib_data, images.infer, images.compare, images.evaluate),
+    *(measure.bench, measure.trtexec, measure.parse_log, measure.profile),
+    *(sensitivity.sensitivity, budget.latency_budget, report.report, report.visualize, report.run, migrate.migrate),
+)
+for _place, _command in enumerate(_COMMANDS):
+    app.command(_command, sort_key=_place)
+for _command in (course.grade, course.regrade):
+    app.command(_command, help_flags=(), sort_key=len(_COMMANDS))
+_PASSED_ON = ("trtexec", "grade", "regrade")
 _LONGEST = 40
 """Digits of a number that a message shows whole."""
 
@@ -38,11 +52,13 @@ def main() -> None:
     """Run the command line; turn the user's errors into one line and exit code 2, signals into clean ends."""
     with clean_ends():
         try:
-            sys.exit(app(standalone_mode=False))
+            app(_ours(sys.argv[1:]), exit_on_error=False, print_error=False)
         except LabError as error:
             _fail(str(error))
-        except _UsageError as error:
-            _misused(error)
+        except CycloptsError as error:
+            command = " ".join(("trtlab", *(error.command_chain or ())))
+            message = str(error).rstrip(".")
+            _fail(f"{message[:1].lower()}{message[1:]}; see {command} --help")
         except MemoryError as error:
             _too_large(error)
         except RuntimeError as error:
@@ -51,14 +67,12 @@ def main() -> None:
             _too_large(error)
 
 
-def _misused(error: Exception) -> NoReturn:
-    """Fail for an option or a command that is unknown, missing or no number."""
-    context = error.ctx
-    message = error.format_message().rstrip(".")
-    if not message:  # trtlab alone, which shows its help
-        error.show()
-        sys.exit(2)
-    _fail(f"{message[:1].lower()}{message[1:]}; see {context.command_path if context else 'trtlab'} --help")
+def _ours(words: list[str]) -> list[str]:
+    """Spell a command's options as ours, unless they are another program's."""
+    if not words or words[0].startswith("-") or words[0] not in app or words[0] in _PASSED_ON:
+        return words
+    arguments = app[words[0]].assemble_argument_collection()
+    return [words[0], *our_spelling(words[1:], {name for argument in arguments for name in argument.names})]
 
 
 def _too_large(error: Exception) -> NoReturn:

@@ -1,43 +1,36 @@
 """Do all ways of giving several values mean the same?"""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from trtcpu.errors import InputError
-from trtlab.commands.multivalue import expanded, integers, split_values
+from trtlab.cli import app
+from trtlab.timing.options import BenchOptions
+
+
+def read(command: str, *words: str) -> dict:
+    """Return what a command would be called with."""
+    _, bound, _ = app.parse_args([command, *words], exit_on_error=False, print_error=False)
+    return bound.arguments
 
 
 @pytest.mark.parametrize(
-    ("args", "out"),
+    "words",
     [
-        (["--b", "1", "2", "--x", "y"], ["--b", "1", "--b", "2", "--x", "y"]),
-        (["--b", "1", "--b", "2"], ["--b", "1", "--b", "2"]),
-        (["--b=1", "2"], ["--b=1", "--b", "2"]),
-        (["--b", "1", "-2"], ["--b", "1", "--b", "-2"]),
-        (["--x", "y", "z"], ["--x", "y", "z"]),
-        (["--b"], ["--b"]),
-        ([], []),
+        ("--batch-sizes", "1", "4", "8"),
+        ("--batch-sizes", "1,4", "8"),
+        ("--batch-sizes", " 1 , 4,8,"),
+        ("--batch-sizes=1", "--batch-sizes=4", "--batch-sizes", "8"),
+        ("--batch_sizes", "1", "4", "8", "--limit", "60"),
     ],
 )
-def test_a_flag_is_repeated_before_each_further_value(args: list[str], out: list[str]) -> None:
-    assert expanded(args, {"--b"}) == out
+def test_several_values_are_read_in_order(words: tuple[str, ...]) -> None:
+    assert read("bench", *words)["options"] == BenchOptions((1, 4, 8), limit_s=60.0)
 
 
-@given(st.lists(st.sampled_from(["--b", "--c", "--x", "1", "-5", "file", "--b=3"])))
-def test_no_value_is_lost_or_reordered(args: list[str]) -> None:
-    def values(arguments: list[str]) -> list[str]:
-        return [argument for argument in arguments if argument not in ("--b", "--c")]
-
-    assert values(expanded(args, {"--b", "--c"})) == values(args)
-
-
-def test_commas_split_values() -> None:
-    assert split_values(["1,4", "8", " 16 , 32,"]) == ["1", "4", "8", "16", "32"]
-    assert integers(["1,4", "8"], "--b") == [1, 4, 8]
+def test_values_may_begin_with_a_minus_and_paths_are_not_split() -> None:
+    asked = read("infer", "--engine", "e", "--input", "a,b", "--mean", "-0.5", "0.5,1", "--crop", "224x160")
+    assert (asked["asked"].mean, asked["asked"].crop, str(asked["input"])) == ((-0.5, 0.5, 1.0), (224, 160), "a,b")
 
 
 @pytest.mark.parametrize("wrong", ["x", "1.5", "1;2", "0x4"])
-def test_what_is_no_whole_number_names_the_option(wrong: str) -> None:
-    with pytest.raises(InputError, match="--batch-sizes takes whole numbers"):
-        integers([wrong], "--batch-sizes")
+def test_what_is_no_whole_number_names_the_option(trtlab, wrong: str) -> None:
+    assert f"--batch-sizes takes whole numbers, found '{wrong}'" in trtlab("bench", "--batch-sizes", wrong)[2]

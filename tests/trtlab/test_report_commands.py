@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from tests.trtlab.report.test_files import PARSED, ROW, bench, write
 from tests.trtlab.sample_results import ENGINE, write_folder
@@ -17,58 +15,53 @@ from trtlab.commands import report
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def app() -> typer.Typer:
-    app = typer.Typer(pretty_exceptions_enable=False)
-    report.register(app)
-    return app
-
-
-def call(app: typer.Typer, *arguments: object) -> str:
+def call(trtlab, *arguments: object) -> str:
     """Run a command that must succeed, and return what it printed."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+    code, out, err = trtlab(*arguments)
+    assert code == 0, err
+    return out
 
 
-def test_report_prints_the_headline_the_device_and_where_it_lies(app, tmp_path):
-    output = call(app, "report", "--results", write_folder(tmp_path))
+def test_report_prints_the_headline_the_device_and_where_it_lies(trtlab, tmp_path):
+    output = call(trtlab, "report", "--results", write_folder(tmp_path))
     assert "5.0×  the throughput of PyTorch FP32" in output
     assert f"measured on {ENGINE['device']}" in output and str(tmp_path / "report.html") in output
 
 
-def test_visualize_draws_only_charts(app, tmp_path):
+def test_visualize_draws_only_charts(trtlab, tmp_path):
     folder = write_folder(tmp_path / "results")
-    output = call(app, "visualize", "--results", folder, "--out", tmp_path / "charts")
+    output = call(trtlab, "visualize", "--results", folder, "--out", tmp_path / "charts")
     assert len(output.splitlines()) == len(list((tmp_path / "charts").glob("*.png"))) == 5
     assert not (folder / "report.html").exists()
 
 
-def test_visualize_draws_into_the_results_unless_told_otherwise(app, tmp_path):
-    call(app, "visualize", "--results", write_folder(tmp_path))
+def test_visualize_draws_into_the_results_unless_told_otherwise(trtlab, tmp_path):
+    call(trtlab, "visualize", "--results", write_folder(tmp_path))
     assert len(list((tmp_path / "charts").glob("*.png"))) == 5
 
 
-def test_report_takes_several_results_after_one_flag(app, tmp_path):
+def test_report_takes_several_results_after_one_flag(trtlab, tmp_path):
     home, away = write(tmp_path / "a.json", bench(ROW)), write(tmp_path / "b.json", {**PARSED, "gpu": None})
-    output = call(app, "report", "--results", home, away, "--device", "TensorRT 10, A100", "--out", tmp_path / "both")
+    output = call(
+        trtlab, "report", "--results", home, away, "--device", "TensorRT 10, A100", "--out", tmp_path / "both"
+    )
     assert "3,900  images/s (FP16, batch 8)" in output and f"measured on {ENGINE['device']}" in output
     assert "beside it, on axes of its own: A100 (TensorRT 10, A100)" in output
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
         "charts", "report.html", "report.md", "summary.json",
     ]  # fmt: skip
-    call(app, "report", "--results", home, "--results", away)
+    call(trtlab, "report", "--results", home, "--results", away)
     assert (tmp_path / "report" / "report.html").is_file()
 
 
-def test_report_says_what_contradicts_itself(app, tmp_path):
-    output = call(app, "report", "--results", write(tmp_path / "a.json", bench({**ROW, "images_per_s": 39.0})))
+def test_report_says_what_contradicts_itself(trtlab, tmp_path):
+    output = call(trtlab, "report", "--results", write(tmp_path / "a.json", bench({**ROW, "images_per_s": 39.0})))
     assert "note: Throughput and latency contradict each other: FP16 at batch 8 (102.6 times apart)" in output
     assert "images/s (" not in output and "median latency (" not in output
 
 
-def test_visualize_draws_a_file_beside_it_as_png_and_svg(app, tmp_path):
-    output = call(app, "visualize", "--results", write(tmp_path / "a.json", bench(ROW)))
+def test_visualize_draws_a_file_beside_it_as_png_and_svg(trtlab, tmp_path):
+    output = call(trtlab, "visualize", "--results", write(tmp_path / "a.json", bench(ROW)))
     names = {path.name for path in (tmp_path / "charts").iterdir()}
     assert names == {
         f"{name}.{kind}" for name in ("latency_by_precision", "throughput_by_batch") for kind in ("png", "svg")
@@ -86,22 +79,23 @@ def test_a_number_with_400_digits_is_one_line_and_leaves_nothing(tmp_path, comma
 
 
 @pytest.mark.parametrize("command", ["report", "visualize"])
-def test_a_folder_without_results_is_one_clear_error(app, tmp_path, command):
-    with pytest.raises(InputError, match="measure first: trtlab run"):
-        call(app, command, "--results", tmp_path / "nothing")
+def test_a_folder_without_results_is_one_clear_error(trtlab, tmp_path, command):
+    code, _, err = trtlab(command, "--results", tmp_path / "nothing")
+    assert code == 2 and "measure first: trtlab run" in err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_engine_that_does_not_exist_is_refused_before_anything_runs(app, tmp_path):
-    with pytest.raises(InputError, match="--engine 'gpu' is unknown; choose one of auto, tensorrt, cpu"):
-        call(app, "run", "--engine", "gpu", "--out", tmp_path / "results")
+def test_an_engine_that_does_not_exist_is_refused_before_anything_runs(trtlab, tmp_path):
+    code, _, err = trtlab("run", "--engine", "gpu", "--out", tmp_path / "results")
+    assert code == 2 and "--engine 'gpu' is unknown; choose one of auto, tensorrt, cpu" in err
     assert not (tmp_path / "results").exists()
 
 
 def test_the_engine_is_chosen_before_the_backend_is_imported():
     code = (
-        "import sys; from trtlab.commands import report; assert 'helpers.engine.backend' not in sys.modules;"
-        "report._choose_engine('cpu'); import helpers.engine.backend; print(helpers.engine.backend.ENGINE)"
+        "import sys, trtlab.cli; from trtlab.commands import report;"
+        "assert 'helpers.engine.backend' not in sys.modules; report._choose_engine('cpu');"
+        "import helpers.engine.backend; print(helpers.engine.backend.ENGINE)"
     )
     environment = {**os.environ, "TRT_LAB_ENGINE": "tensorrt", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

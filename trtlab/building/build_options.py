@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from helpers.engine.backend import DEVICE, trt
+from cyclopts import Parameter
+
 from trtcpu.errors import InputError
-from trtlab.building.layer_precisions import check_asked
-from trtlab.building.typed import always_typed, check_typed
 from trtlab.engines.shapes import Range, complete_ranges, merge_shapes
 from trtlab.images.preprocessing_record import NOTHING, Asked
+from trtlab.options import Count, Level, Texts
 
 if TYPE_CHECKING:
     from trtlab.engines.network import ParsedModel
@@ -19,51 +19,67 @@ _KINDS = ("entropy", "minmax", "percentile")
 _DEFAULT_OPT_BATCH, _DEFAULT_MAX_BATCH = 8, 32
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
 class BuildOptions:
     """Options of one build; batches left at None become 1, 8 and 32 where the model's batch is dynamic.
 
-    `shapes` and its three companions are the profile in trtexec's spelling, one text an input.
-
-    Calibration of an INT8 build: `calib_images` (a folder) or `calib_npy` (a tensor, or an .npz of named inputs), and
-    then `calib_cache` is where the cache is written (default: beside the engine); or `calib_cache` alone, whose scales
-    are used without any image. `calib_count` takes so many of the folder's images; `preprocessing` is what the options
-    say of it.
-
-    Mixed precision: `keep_fp16` names groups, `layer_precisions` single layers (NAME:PRECISION), and
-    `precision_constraints` is obey or prefer (layer_precisions.py).
-
-    `explicit` writes the precision into the model (typed.py), as TensorRT 11 does always. `strict` refuses an engine
-    in which nothing runs as asked (what_ran.py); else the record warns of it.
+    The profile's shapes are texts in trtexec's spelling, one an input. Calibration takes images or a tensor, and writes
+    the cache (default: beside the engine); or the cache alone. layer_precisions.py tells of the layers' precisions,
+    typed.py of `explicit`, and what_ran.py of `strict`. The text below an option is its help.
     """
 
     precision: str = "fp32"
-    workspace_mb: int = 2048
-    min_batch: int | None = None
-    opt_batch: int | None = None
-    max_batch: int | None = None
+    """fp32, tf32, fp16, bf16, int8 or int8+fp16."""
+    workspace_mb: Count = 2048
+    """Memory that tactics may use, in MiB."""
+    min_batch: Count | None = None
+    """Smallest batch of a dynamic model's profile, in images (1)."""
+    opt_batch: Count | None = None
+    """Batch to tune for, in images (8)."""
+    max_batch: Count | None = None
+    """Largest batch, in images (32)."""
+    shapes: Texts = ()
+    """Profile of an input as trtexec spells it: NAME:MIN:OPT:MAX such as tokens:1x8:4x64:8x128, or one shape; once for
+    each input, or with commas."""
+    min_shapes: Texts = ()
+    """Smallest shapes alone: tokens:1x8."""
+    opt_shapes: Texts = ()
+    """Shapes to tune for: tokens:4x64."""
+    max_shapes: Texts = ()
+    """Largest shapes: tokens:8x128."""
+    calib_images: Path | None = None
+    """INT8: calibrate with a folder of images."""
+    calib_count: Count | None = None
+    """INT8: images of the folder to take, spread evenly; all if left out."""
+    calib_npy: Path | None = None
+    """INT8: calibrate with a tensor of calib-data, or an .npz of named inputs."""
+    calib_cache: Path | None = None
+    """INT8: take the scales from this cache; with calibration data, write it."""
     calibrator: str | None = None
-    calib_npy: str | Path | None = None
-    calib_images: str | Path | None = None
-    calib_cache: str | Path | None = None
-    timing_cache: str | Path | None = None
-    opt_level: int | None = None
-    detailed: bool = True
-    calib_count: int | None = None
-    preprocessing: Asked = NOTHING
-    shapes: tuple[str, ...] = ()
-    min_shapes: tuple[str, ...] = ()
-    opt_shapes: tuple[str, ...] = ()
-    max_shapes: tuple[str, ...] = ()
-    keep_fp16: tuple[str, ...] = ()
-    layer_precisions: tuple[str, ...] = ()
+    """INT8: entropy, minmax or percentile (entropy, or the cache's own)."""
+    keep_fp16: Texts = ()
+    """int8+fp16: groups of layers that stay in FP16, and with them the first and the last layer."""
+    layer_precisions: Texts = ()
+    """Precision of single layers as trtexec spells it: NAME:fp16, * for any."""
     precision_constraints: str = "obey"
+    """obey, or prefer where a kernel may be lacking."""
     explicit: bool = False
+    """Write the precision into the model, Q/DQ and casts, and build that (ENGINE.onnx); TensorRT 11 does it always."""
     strict: bool = False
+    """Refuse an engine in which nothing runs in the precision asked for."""
+    timing_cache: Path | None = None
+    """Cache of tactic timings to use and write."""
+    opt_level: Level | None = None
+    """Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3."""
+    preprocessing: Asked = NOTHING
+    detailed: Annotated[bool, Parameter(parse=False)] = True
 
     @property
     def typed(self) -> bool:
         """Whether the precision is written into the model, and no flag asks for it."""
+        from trtlab.building.typed import always_typed
+
         return (self.explicit or always_typed()) and self.precision not in ("fp32", "tf32")
 
     @property
@@ -79,6 +95,10 @@ class BuildOptions:
 
     def check(self) -> None:
         """Raise InputError for options that are wrong on their own or contradict each other."""
+        from helpers.engine.backend import DEVICE, trt
+        from trtlab.building.layer_precisions import check_asked
+        from trtlab.building.typed import check_typed
+
         if self.precision not in PRECISIONS:
             raise InputError(f"precision {self.precision!r} is unknown; choose one of {', '.join(PRECISIONS)}")
         if self.precision == "bf16" and not hasattr(trt, "bfloat16"):

@@ -5,41 +5,42 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from trtcpu.errors import InputError
 from trtlab.commands.console import print_line, print_note, print_table, working
-
-if TYPE_CHECKING:
-    from trtlab.images.preprocessing_record import Asked
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command(
-        "latency-budget",
-        epilog="Example: trtlab latency-budget --pre-ms 4 --h2d-ms 0.5 --infer-ms 2 --d2h-ms 0.1 --post-ms 1 "
-        "--transfer-bytes 602112 --link-mbps 1000",
-    )(latency_budget)
+from trtlab.images.preprocessing_record import Asked
+from trtlab.options import Amount, Bytes
+from trtlab.timing.options import BenchOptions
 
 
 def latency_budget(
-    measured: Annotated[
-        Path | None, typer.Option("--from", help="JSON of bench --end-to-end; in place of the five times.")
-    ] = None,
-    pre_ms: Annotated[float | None, typer.Option(help="Preprocessing, milliseconds per batch.")] = None,
-    h2d_ms: Annotated[float | None, typer.Option(help="Upload to the device, milliseconds per batch.")] = None,
-    infer_ms: Annotated[float | None, typer.Option(help="Inference, milliseconds per batch.")] = None,
-    d2h_ms: Annotated[float | None, typer.Option(help="Download from the device, milliseconds per batch.")] = None,
-    post_ms: Annotated[float | None, typer.Option(help="Postprocessing, milliseconds per batch.")] = None,
-    transfer_bytes: Annotated[int | None, typer.Option(help="Bytes that a batch moves over the link.")] = None,
-    link_mbps: Annotated[
-        float | None, typer.Option(help="The link's rate in megabits per second (10^6 bit/s; 1 MB/s is 8).")
-    ] = None,
+    *,
+    measured: Annotated[Path | None, Parameter(name="--from")] = None,
+    pre_ms: Amount | None = None,
+    h2d_ms: Amount | None = None,
+    infer_ms: Amount | None = None,
+    d2h_ms: Amount | None = None,
+    post_ms: Amount | None = None,
+    transfer_bytes: Bytes | None = None,
+    link_mbps: Amount | None = None,
 ) -> None:
-    """Split an end-to-end latency into its stages and give the bounds on throughput, overlapped or not."""
+    """Split an end-to-end latency into its stages and give the bounds on throughput, overlapped or not.
+
+    Example: trtlab latency-budget --pre-ms 4 --h2d-ms 0.5 --infer-ms 2 --d2h-ms 0.1 --post-ms 1
+
+    Args:
+        measured: JSON of bench --end-to-end; in place of the five times.
+        pre_ms: Preprocessing, milliseconds per batch.
+        h2d_ms: Upload to the device, milliseconds per batch.
+        infer_ms: Inference, milliseconds per batch.
+        d2h_ms: Download from the device, milliseconds per batch.
+        post_ms: Postprocessing, milliseconds per batch.
+        transfer_bytes: Bytes that a batch moves over the link.
+        link_mbps: The link's rate in megabits per second (10^6 bit/s; 1 MB/s is 8).
+    """
     from trtlab.timing.latency_budget import STAGES, LatencyBudget
 
     times = dict(zip(STAGES, (pre_ms, h2d_ms, infer_ms, d2h_ms, post_ms), strict=True))
@@ -63,16 +64,15 @@ def latency_budget(
 
 
 def bench_end_to_end(
-    engines: Sequence[str],
+    engines: Sequence[Path],
     images: Path,
-    batches: Sequence[int],
-    iterations: int,
-    limit_s: float,
+    options: BenchOptions,
     output: Path | None,
     beside: Mapping[str, object],
-    asked: "Asked",
+    asked: Asked,
 ) -> None:
     """Measure one engine at one batch size from files to classes; the chart is written beside `output`."""
+    batches = (1,) if options.batch_sizes == BenchOptions().batch_sizes else options.batch_sizes
     if named := [option for option, value in beside.items() if value]:
         raise InputError(f"--end-to-end times one engine alone; leave out {', '.join(named)}")
     if len(engines) != 1 or len(batches) != 1:
@@ -88,7 +88,7 @@ def bench_end_to_end(
         paths = find_images(images)
         with InferenceEngine(engines[0]) as engine:
             preprocessing, note = of_engine(engine, asked)
-            how = (preprocessing, iterations, limit_s)
+            how = (preprocessing, options.calls, options.limit_s)
             found = measure_end_to_end(
                 engine, paths, batches[0], *how, lambda n, planned: report(f"{n} of {planned} batches")
             )

@@ -8,9 +8,6 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-DATA_HELP = "digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class)."
-CLASSES_HELP = "Names of the outputs: one a line, a JSON list, or JSON of index and name."
-
 _PIPE_WIDTH = 160
 
 

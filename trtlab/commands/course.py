@@ -2,16 +2,11 @@
 
 import os
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
-import typer
+from cyclopts import Parameter
 
-
-def register(app: typer.Typer) -> None:
-    """Add `grade` and `regrade` to the command line; their options are the grading's own."""
-    passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command("grade", context_settings=passed_on, add_help_option=False)(_grade)
-    app.command("regrade", context_settings=passed_on, add_help_option=False)(_regrade)
+_Rest = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
 def instead(module: str, *arguments: str) -> NoReturn:
@@ -20,11 +15,11 @@ def instead(module: str, *arguments: str) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
 
-def _grade(context: typer.Context) -> None:
+def grade(*options: _Rest) -> None:
     """Grade a class's submissions; --rebuild writes grades.csv again from the records alone."""
-    instead("solutions.grading", *context.args)
+    instead("solutions.grading", *options)
 
 
-def _regrade(context: typer.Context) -> None:
+def regrade(*options: _Rest) -> None:
     """After a check was changed: whose points would move (--diff), then take that over (--publish)."""
-    instead("solutions.grading.regrade", *context.args)
+    instead("solutions.grading.regrade", *options)

@@ -3,15 +3,14 @@
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from trtcpu.errors import InputError
-from trtlab.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_note, print_table, working
-from trtlab.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
-from trtlab.commands.spellings import LenientCommand
+from trtlab.commands.console import print_line, print_note, print_table, working
+from trtlab.images.preprocessing_record import NOTHING, Asked
+from trtlab.options import BatchSize, Count, Pixels
 
 if TYPE_CHECKING:
     from trtlab.engines.inference import InferenceEngine
@@ -21,40 +20,33 @@ if TYPE_CHECKING:
 _MEGABYTE = 1e6
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    examples = {
-        calib_data: "calib-data --out calib.npy --n 256",
-        infer: "infer --engine fp16.engine --input photos/ --topk 3",
-        compare: "compare --a fp32.engine --b int8.engine --calib-npy calib.npy",
-        evaluate: "evaluate --engine fp32.engine int8.engine --num-samples 1000",
-    }
-    for command, example in examples.items():
-        app.command(example.split()[0], cls=LenientCommand, epilog=f"Example: trtlab {example}")(command)
-
-
 def calib_data(
-    out: Annotated[
-        Path, typer.Option(help=".npy file to write: float32, n × channels × height × width; OUT.json says how.")
-    ],
-    n: Annotated[int, typer.Option(help="Number of images.")] = 256,
-    batch: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
-    input_size: Annotated[
-        int | None, typer.Option(help="Height and width of the images: a square --crop.", show_default="224")
-    ] = None,
-    data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
-    onnx: Annotated[Path | None, typer.Option(help="Take size and preprocessing from this model.")] = None,
-    mean: Mean = None,
-    std: Std = None,
-    resize: Resize = None,
-    crop: Crop = None,
-    channels: Channels = None,
+    *,
+    out: Path,
+    n: Count = 256,
+    batch: BatchSize = 16,
+    input_size: Pixels | None = None,
+    data: str = "digits",
+    onnx: Path | None = None,
+    asked: Asked = NOTHING,
 ) -> None:
-    """Write a calibration tensor from the calibration split."""
-    if input_size is not None and crop is not None:
-        raise InputError(f"--input-size {input_size} and --crop {crop} say the same; give one")
-    size = str(input_size) if input_size is not None else crop
-    asked = asked_of(mean, std, resize, size, channels)
+    """Write a calibration tensor from the calibration split.
+
+    Example: trtlab calib-data --out calib.npy --n 256
+
+    Args:
+        out: .npy file to write: float32, n × channels × height × width; OUT.json says how.
+        n: Number of images.
+        batch: Images preprocessed at a time.
+        input_size: Height and width of the images: a square --crop; 224 if left out.
+        data: Data set: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class).
+        onnx: Take size and preprocessing from this model.
+    """
+    if input_size is not None:
+        if asked.crop is not None:
+            crop = "x".join(map(str, asked.crop))
+            raise InputError(f"--input-size {input_size} and --crop {crop} say the same; give one")
+        asked = replace(asked, crop=(input_size, input_size))
     from helpers.data.datasets import load_dataset
     from trtlab.building.calibration_data import write_calibration_tensor
     from trtlab.images.preprocessing import IMAGENET
@@ -73,22 +65,27 @@ def calib_data(
 
 
 def infer(
-    engine: Annotated[Path, typer.Option(help="Engine file.")],
-    input: Annotated[Path, typer.Option(help="An image or a folder of images.")],
-    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 8,
-    topk: Annotated[int, typer.Option(help="Classes to show for each image.")] = 5,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Name images that cannot be decoded and go on without them.")
-    ] = False,
-    mean: Mean = None,
-    std: Std = None,
-    resize: Resize = None,
-    crop: Crop = None,
-    channels: Channels = None,
-    classes: Annotated[Path | None, typer.Option(help=CLASSES_HELP)] = None,
+    *,
+    engine: Path,
+    input: Path,
+    batch_size: BatchSize = 8,
+    topk: Count = 5,
+    skip_unreadable: bool = False,
+    asked: Asked = NOTHING,
+    classes: Path | None = None,
 ) -> None:
-    """Classify images and print the most probable classes."""
-    asked = asked_of(mean, std, resize, crop, channels)
+    """Classify images and print the most probable classes.
+
+    Example: trtlab infer --engine fp16.engine --input photos/ --topk 3
+
+    Args:
+        engine: Engine file.
+        input: An image or a folder of images.
+        batch_size: Images per batch.
+        topk: Classes to show for each image.
+        skip_unreadable: Name images that cannot be decoded and go on without them.
+        classes: Names of the outputs: one a line, a JSON list, or JSON of index and name.
+    """
     with working("classifying"):
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
@@ -111,17 +108,18 @@ def infer(
         print_line(f"skipped: {message}")
 
 
-def compare(
-    a: Annotated[Path, typer.Option("--a", help="Reference engine.")],
-    b: Annotated[Path, typer.Option("--b", help="Engine to compare with it.")],
-    calib_npy: Annotated[
-        Path | None,
-        typer.Option(help="Tensor of calib-data, or an .npz of named inputs.", show_default="seeded noise"),
-    ] = None,
-    n: Annotated[int, typer.Option(help="Number of images, from the first on.")] = 128,
-    batch: Annotated[int | None, typer.Option(help="Images per batch (16, or the engines' largest).")] = None,
-) -> None:
-    """Show how far the outputs of two engines are apart."""
+def compare(*, a: Path, b: Path, calib_npy: Path | None = None, n: Count = 128, batch: BatchSize | None = None) -> None:
+    """Show how far the outputs of two engines are apart.
+
+    Example: trtlab compare --a fp32.engine --b int8.engine --calib-npy calib.npy
+
+    Args:
+        a: Reference engine.
+        b: Engine to compare with it.
+        calib_npy: Tensor of calib-data, or an .npz of named inputs; seeded noise if left out.
+        n: Number of images, from the first on.
+        batch: Images per batch (16, or the engines' largest).
+    """
     with working("comparing"):
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
@@ -160,22 +158,28 @@ def _drift_rows(found: "Drift") -> list[tuple[str, str]]:
 
 
 def evaluate(
-    engine: Annotated[list[Path], typer.Option(help="Engine files, one or more.")],
-    data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
-    num_samples: Annotated[int, typer.Option(help="Validation images.")] = 1000,
-    batch_size: Annotated[int, typer.Option(help="Images preprocessed at a time.")] = 16,
-    mean: Mean = None,
-    std: Std = None,
-    resize: Resize = None,
-    crop: Crop = None,
-    channels: Channels = None,
-    output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
-    classes: Annotated[
-        Path | None, typer.Option(help=f"{CLASSES_HELP} The data's classes are matched with them by name.")
-    ] = None,
+    *,
+    engine: tuple[Path, ...],
+    data: str = "digits",
+    num_samples: Count = 1000,
+    batch_size: BatchSize = 16,
+    asked: Asked = NOTHING,
+    output: Path | None = None,
+    classes: Path | None = None,
 ) -> None:
-    """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval)."""
-    asked = asked_of(mean, std, resize, crop, channels)
+    """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval).
+
+    Example: trtlab evaluate --engine fp32.engine int8.engine --num-samples 1000
+
+    Args:
+        engine: Engine files, one or more.
+        data: Data set: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class).
+        num_samples: Validation images.
+        batch_size: Images preprocessed at a time.
+        output: JSON file to write.
+        classes: Names of the outputs: one a line, a JSON list, or JSON of index and name. The data's classes are
+            matched with them by name.
+    """
     from helpers.data.datasets import load_dataset
     from helpers.engine.backend import DEVICE, describe
     from helpers.tools.files import write_json

@@ -9,121 +9,81 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from trtcpu.errors import InputError
+from trtlab.commands.budget import bench_end_to_end
 from trtlab.commands.console import print_line, print_table
-from trtlab.commands.multivalue import integers, split_values
-from trtlab.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
-from trtlab.commands.spellings import LenientCommand
-from trtlab.commands.streams import print_streams, run_in_streams, stream_options
+from trtlab.commands.streams import print_streams
+from trtlab.images.preprocessing_record import NOTHING, Asked
+from trtlab.options import Amount, BatchSize, Count, Files, Texts
+from trtlab.timing.options import Baselines, BenchOptions, StreamOptions
 
 if TYPE_CHECKING:
     from trtlab.profiling.profile import EngineProfile
     from trtlab.timing.bench import BenchResult
 
-BATCH_SIZES = ["1", "4", "8", "16", "32"]
-ITERATIONS, DURATION_ITERATIONS = 1000, 100
-_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command(
-        cls=LenientCommand,
-        epilog="Example: trtlab bench --engines results/engines --pytorch resnet50 --batch-sizes 1 8 32 --duration 3",
-    )(bench)
-    app.command(
-        context_settings=_PASS_ON,
-        epilog="Example: trtlab trtexec --onnx model.onnx --engine fp16.engine --log fp16.log --fp16",
-    )(trtexec)
-    app.command(
-        "parse-log",
-        epilog="Example: trtlab parse-log --log fp16.log --out fp16.json",
-    )(parse_log)
-    app.command(cls=LenientCommand, epilog="Example: trtlab profile --engine fp16.engine --top 3")(profile)
+_USUAL, _ALONE, _NO_STREAMS = BenchOptions(), Baselines(), StreamOptions()
+_ONE_STREAM_SECONDS = 1.0
 
 
 def bench(
-    engine: Annotated[list[str] | None, typer.Option(help="Engine files; several after one flag.")] = None,
-    engines: Annotated[Path | None, typer.Option(help="Folder; every engine in it is measured.")] = None,
-    pytorch: Annotated[
-        str | None, typer.Option(help="Baseline: this model in PyTorch eager, float32; all that export --model takes.")
-    ] = None,
-    arch: Annotated[str | None, typer.Option(help="What a state dict of --pytorch belongs to.")] = None,
-    torch_compile: Annotated[bool, typer.Option("--torch-compile", help="Baseline: torch.compile too.")] = False,
-    ort: Annotated[Path | None, typer.Option(help="Baseline: this ONNX file in ONNX Runtime.")] = None,
-    data: Annotated[str, typer.Option(help="Data set whose weights the PyTorch model has.")] = "digits",
-    batch_sizes: Annotated[
-        list[str] | None, typer.Option(help="Images per batch; several after one flag.", show_default="1 4 8 16 32")
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME:SHAPE that engines run at, once for each input.", show_default="their profile's best"),
-    ] = None,
-    iterations: Annotated[
-        int | None,
-        typer.Option(help="At least so many executions of each.", show_default="1000; 100 where --duration is given"),
-    ] = None,
-    warmup: Annotated[float, typer.Option(help="Milliseconds of warm-up of each, not counted (as trtexec's).")] = 200.0,
-    duration: Annotated[float, typer.Option(help="At least so many seconds of timing of each (as trtexec's).")] = 0.0,
-    limit: Annotated[float, typer.Option(help="Seconds from which on missing executions are left out.")] = 60.0,
-    streams: Annotated[
-        list[str] | None,
-        typer.Option(help="Engines' throughput in so many streams at once; several numbers after one flag."),
-    ] = None,
-    cuda_graphs: Annotated[bool, typer.Option("--cuda-graphs", help="In streams: with CUDA graphs besides.")] = False,
-    with_copies: Annotated[
-        bool, typer.Option("--with-copies", help="In streams: copy inputs in and outputs out each time.")
-    ] = False,
-    end_to_end: Annotated[
-        Path | None, typer.Option(help="Images: time one engine from files to classes, stage by stage.")
-    ] = None,
-    mean: Mean = None,
-    std: Std = None,
-    resize: Resize = None,
-    crop: Crop = None,
-    channels: Channels = None,
-    output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
-    log: Annotated[Path | None, typer.Option(help="Log to write, in trtexec's format.")] = None,
+    *,
+    engine: Files = (),
+    engines: Path | None = None,
+    beside: Baselines = _ALONE,
+    shapes: Texts = (),
+    options: BenchOptions = _USUAL,
+    streams: StreamOptions = _NO_STREAMS,
+    end_to_end: Path | None = None,
+    asked: Asked = NOTHING,
+    output: Path | None = None,
+    log: Path | None = None,
 ) -> None:
-    """Measure latency (ms), throughput (images/s) and memory of engines and baselines, taking turns in one run."""
-    from trtlab.timing.bench import BenchOptions, write_bench_json, write_bench_log
-    from trtlab.timing.bench import bench as measure
-    from trtlab.timing.bench_plan import check_writable, engine_files, load_runners
-    from trtlab.timing.memory_probe import peak_memory
+    """Measure latency (ms), throughput (images/s) and memory of engines and baselines, taking turns in one run.
 
-    if iterations is None:
-        iterations = DURATION_ITERATIONS if duration > 0 else ITERATIONS
-    asked = asked_of(mean, std, resize, crop, channels)
+    Example: trtlab bench --engines results/engines --pytorch resnet50 --batch-sizes 1 8 32 --duration 3
+
+    Args:
+        engine: Engine files; several after one flag.
+        engines: Folder; every engine in it is measured.
+        shapes: NAME:SHAPE that engines run at, once for each input; their profile's best if left out.
+        end_to_end: Images: time one engine from files to classes, stage by stage; at batch 1 if nothing else is said.
+        output: JSON file to write.
+        log: Log to write, in trtexec's format.
+    """
     if end_to_end is not None:
-        from trtlab.commands.budget import bench_end_to_end
-
-        beside = {"--engines": engines, "--pytorch": pytorch, "--torch-compile": torch_compile}
-        beside |= {"--ort": ort, "--log": log, "--streams": streams, "--cuda-graphs": cuda_graphs}
-        beside |= {"--with-copies": with_copies, "--shapes": shapes, "--arch": arch}
-        batches = integers(batch_sizes or ["1"], "--batch-sizes")
-        bench_end_to_end(split_values(engine), end_to_end, batches, iterations, limit, output, beside, asked)
+        alone = {"--engines": engines, "--log": log, "--shapes": shapes, "--streams": streams}
+        alone |= {f"--{name.replace('_', '-')}": value for name, value in vars(beside).items() if name != "data"}
+        bench_end_to_end(engine, end_to_end, options, output, alone, asked)
         return
-    if shapes and (batch_sizes or streams or cuda_graphs):
+    if shapes and (options.batch_sizes != _USUAL.batch_sizes or streams):
         raise InputError("--shapes sets the batch, and is not for streams; drop --batch-sizes and --streams")
     if asked:
         raise InputError("--mean, --std, --resize, --crop and --channels are for --end-to-end; noise needs none")
-    sizes = integers(BATCH_SIZES if batch_sizes is None else batch_sizes, "--batch-sizes")
-    options = BenchOptions(tuple(sizes), iterations, warmup, duration, limit)
-    files = engine_files(split_values(engine), engines)
-    in_streams = stream_options(streams, cuda_graphs, with_copies, min(duration, limit), files)
+    from trtlab.timing.bench import bench as measure
+    from trtlab.timing.bench import write_bench_json, write_bench_log
+    from trtlab.timing.bench_plan import check_writable, engine_files, load_runners
+    from trtlab.timing.memory_probe import peak_memory
+    from trtlab.timing.streams import measure_streams
+
+    files = engine_files(engine, engines)
+    if streams and not files:
+        raise InputError("--streams measures engines, and none was given; add --engine or --engines")
     check_writable(output, log)
     notes: list[str] = []
-    baselines = {"pytorch": pytorch, "arch": arch, "torch_compile": torch_compile, "ort": ort, "data": data}
-    runners = load_runners(files, **baselines, shapes=shapes or (), note=notes.append)
+    runners = load_runners(files, beside, shapes, notes.append)
     if shapes:
         options = replace(options, batch_sizes=(runners[0].best_batch,))
     try:
         with _bar() as report:
             results = measure(runners, options, memory=peak_memory, progress=report, note=notes.append)
-            alone = list(zip(dict.fromkeys(files), runners, strict=False))
-            shared = run_in_streams(alone, sizes, in_streams, lambda text: report(text, 0, 1), notes.append)
+            shared = []
+            if streams:
+                each = min(options.duration_s, options.limit_s) or _ONE_STREAM_SECONDS
+                alone = list(zip(dict.fromkeys(files), runners, strict=False))
+                how = {"progress": lambda text: report(text, 0, 1), "note": notes.append}
+                shared = measure_streams(alone, options.batch_sizes, replace(streams, seconds=each), **how)
     finally:
         for runner in runners:
             runner.close()
@@ -172,23 +132,32 @@ def _print_results(results: "list[BenchResult]") -> None:
 
 
 def trtexec(
-    context: typer.Context,
-    onnx: Annotated[str | None, typer.Option(help="ONNX file to build from.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Engine to load; with --onnx, where to save it.")] = None,
-    warmup: Annotated[int, typer.Option(help="Milliseconds of warm-up.")] = 200,
-    iterations: Annotated[int, typer.Option(help="At least so many executions.")] = 10,
-    duration: Annotated[float, typer.Option(help="At least so many seconds of timing.")] = 3.0,
-    log: Annotated[Path | None, typer.Option(help="Where to keep trtexec's output, for trtlab parse-log.")] = None,
-    only_print: Annotated[
-        bool, typer.Option("--print", help="Print the command, to be run elsewhere, and run nothing.")
-    ] = False,
+    *rest: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    onnx: str | None = None,
+    engine: str | None = None,
+    warmup: Count = 200,
+    iterations: Count = 10,
+    duration: Amount = 3.0,
+    log: Path | None = None,
+    only_print: Annotated[bool, Parameter(name="--print")] = False,
 ) -> None:
-    """Run NVIDIA's trtexec where it is installed; every other option is passed on to it (--fp16, --shapes=…)."""
+    """Run NVIDIA's trtexec where it is installed; every other option is passed on to it (--fp16, --shapes=…).
+
+    Example: trtlab trtexec --onnx model.onnx --engine fp16.engine --log fp16.log --fp16
+
+    Args:
+        onnx: ONNX file to build from.
+        engine: Engine to load; with --onnx, where to save it.
+        warmup: Milliseconds of warm-up.
+        iterations: At least so many executions.
+        duration: At least so many seconds of timing.
+        log: Where to keep trtexec's output, for trtlab parse-log.
+        only_print: Print the command, to be run elsewhere, and run nothing.
+    """
     import shlex
 
     from trtlab.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
 
-    extra = [argument for argument in context.args if argument != "--"]
     if not only_print:
         find_trtexec()
     arguments = trtexec_arguments(
@@ -197,7 +166,7 @@ def trtexec(
         warmup_ms=warmup,
         iterations=iterations,
         duration_s=duration,
-        extra=extra,
+        extra=list(rest),
         must_exist=not only_print,
     )
     if only_print:
@@ -210,16 +179,26 @@ def trtexec(
 
 
 def parse_log(
-    log: Annotated[Path, typer.Option(help="Log of trtexec 7 to 11 or of trtlab bench; or its exported JSON.")],
-    out: Annotated[Path, typer.Option(help="JSON file to write.")],
-    model: Annotated[str | None, typer.Option(help="Name of the model.", show_default="as logged")] = None,
-    precision: Annotated[str | None, typer.Option(help="Precision of the engine.", show_default="as logged")] = None,
-    batch: Annotated[int | None, typer.Option(help="Images per query.", show_default="as logged")] = None,
-    run: Annotated[
-        int | None, typer.Option(help="Which of several runs in the log, from 1.", show_default="the last that fits")
-    ] = None,
+    *,
+    log: Path,
+    out: Path,
+    model: str | None = None,
+    precision: str | None = None,
+    batch: Count | None = None,
+    run: Count | None = None,
 ) -> None:
-    """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU."""
+    """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU.
+
+    Example: trtlab parse-log --log fp16.log --out fp16.json
+
+    Args:
+        log: Log of trtexec 7 to 11 or of trtlab bench; or its exported JSON.
+        out: JSON file to write.
+        model: Name of the model, where it is not the logged one.
+        precision: Precision of the engine, where it is not the logged one.
+        batch: Images per query; as logged if left out.
+        run: Which of several runs in the log, from 1; the last that fits if left out.
+    """
     from helpers.tools.files import write_json
     from trtlab.stats import least_calls
     from trtlab.trtexec.parse import parse_file
@@ -243,26 +222,33 @@ def parse_log(
 
 
 def profile(
-    engine: Annotated[Path, typer.Option(help="Engine file.")],
-    top: Annotated[int, typer.Option(help="How many of the slowest layers to explain.")] = 3,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Images per batch.", show_default="the engine's optimum")
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME:SHAPE to run at, once for each input.", show_default="the profile's best"),
-    ] = None,
-    iterations: Annotated[int, typer.Option(help="Executions; each layer's median counts.")] = 50,
-    output: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+    *,
+    engine: Path,
+    top: Count = 3,
+    batch_size: BatchSize | None = None,
+    shapes: Texts = (),
+    iterations: Count = 50,
+    output: Path | None = None,
 ) -> None:
-    """Show where an engine's time goes, layer by layer, and whether arithmetic or memory bounds each layer."""
+    """Show where an engine's time goes, layer by layer, and whether arithmetic or memory bounds each layer.
+
+    Example: trtlab profile --engine fp16.engine --top 3
+
+    Args:
+        engine: Engine file.
+        top: How many of the slowest layers to explain.
+        batch_size: Images per batch; the engine's optimum if left out.
+        shapes: NAME:SHAPE to run at, once for each input; the profile's best if left out.
+        iterations: Executions; each layer's median counts.
+        output: JSON file to write.
+    """
     from helpers.tools.files import write_json
     from trtlab.commands.console import working
 
     with working(f"profiling {engine}"):
         from trtlab.profiling.profile import profile_engine
 
-        found = profile_engine(engine, batch_size, iterations, shapes or ())
+        found = profile_engine(engine, batch_size, iterations, shapes)
     if output is not None:
         write_json(output, found.to_dict())
     _print_profile(found)

@@ -7,28 +7,36 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from trtcpu.errors import InputError
 from trtlab.commands.console import print_line
+from trtlab.options import Count
 
 if TYPE_CHECKING:
     from trtlab.migrate.migration import Migration, Row
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command(epilog="Example: trtlab migrate old_build.py --to 11 --out new_build.py")(migrate)
-
-
 def migrate(
-    file: Annotated[Path, typer.Argument(help="A Python script or a notebook, written for TensorRT 7, 8 or 10.")],
-    to: Annotated[int, typer.Option(help="TensorRT's version that the code is to run on: 10 or 11.")] = 11,
-    write: Annotated[bool, typer.Option("--write", help="Rewrite what is mechanical in the file itself.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the file with what is mechanical rewritten here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    file: Path,
+    /,
+    *,
+    to: Count = 11,
+    write: bool = False,
+    out: Path | None = None,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
-    """List which names of TensorRT's Python API a file uses that are gone, and rewrite what is mechanical."""
+    """List which names of TensorRT's Python API a file uses that are gone, and rewrite what is mechanical.
+
+    Example: trtlab migrate old_build.py --to 11 --out new_build.py
+
+    Args:
+        file: A Python script or a notebook, written for TensorRT 7, 8 or 10.
+        to: TensorRT's version that the code is to run on: 10 or 11.
+        write: Rewrite what is mechanical in the file itself.
+        out: Write the file with what is mechanical rewritten here.
+        as_json: Print the findings as JSON.
+    """
     from trtlab.migrate.migration import VERSIONS
     from trtlab.migrate.migration import migrate as migrate_file
 

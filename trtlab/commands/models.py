@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from trtcpu.errors import EngineUnavailableError, InputError
-from trtlab.commands.console import CLASSES_HELP, DATA_HELP, print_line, print_note, print_table, working
+from trtlab.building.build_options import BuildOptions
+from trtlab.commands.console import print_line, print_note, print_table, working
 from trtlab.commands.course import instead
-from trtlab.commands.multivalue import split_values
-from trtlab.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
-from trtlab.commands.spellings import LenientCommand
+from trtlab.images.preprocessing_record import NOTHING, Asked
+from trtlab.options import BatchSize, Opset, Pixels
 
 if TYPE_CHECKING:
     from trtlab.building.build import BuildRecord
@@ -22,25 +22,17 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1e6
 _SHOWN_WARNINGS = 3
+_USUAL = BuildOptions()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command(epilog="Example: trtlab doctor")(doctor)
-    examples = {
-        export: "export --model resnet50 --out model.onnx --simplify",
-        build: "build --onnx model.onnx --engine int8.engine --precision int8 --calib-npy calib.npy",
-    }
-    for command, example in examples.items():
-        app.command(example.split()[0], cls=LenientCommand, epilog=f"Example: trtlab {example}")(command)
+def doctor(*, sandbox: bool = False) -> None:
+    """Say which engines this machine can run, what is missing, and the command that installs it.
 
+    Example: trtlab doctor
 
-def doctor(
-    sandbox: Annotated[
-        bool, typer.Option("--sandbox", help="Attack the sandboxes that run submissions, and say what held.")
-    ] = False,
-) -> None:
-    """Say which engines this machine can run, what is missing, and the command that installs it."""
+    Args:
+        sandbox: Attack the sandboxes that run submissions, and say what held.
+    """
     from trtlab.doctor import diagnose
 
     if sandbox:
@@ -56,54 +48,48 @@ def doctor(
 
 
 def export(
-    out: Annotated[Path, typer.Option(help="ONNX file to write.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            help="resnet18, resnet50, or with ImageNet's data any torchvision classifier; module.py:factory, a state "
-            "dict (.pth, with --arch), a scripted module (.pt) or an exported program (.pt2)."
-        ),
-    ] = "resnet50",
-    arch: Annotated[
-        str | None, typer.Option(help="What a state dict belongs to: a torchvision name or module.py:factory.")
-    ] = None,
-    weights: Annotated[
-        str, typer.Option(help="auto: the lab's or ImageNet's; none: seeded random ones, and nothing is downloaded.")
-    ] = "auto",
-    input: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An input as name:shape:dtype, such as tokens:batch,sequence:int64; a name is a dynamic axis, name=64 "
-            "traces it with that size. Once for each input.",
-            show_default="input:batch,CHANNELS,SIZE,SIZE:float32",
-        ),
-    ] = None,
-    batch_size: Annotated[int, typer.Option(help="Images per batch; only what is traced with --dynamic-batch.")] = 1,
-    dynamic_batch: Annotated[
-        bool, typer.Option("--dynamic-batch/--static-batch", help="Leave the batch axis open, or fix it.")
-    ] = True,
-    opset: Annotated[int, typer.Option(help="ONNX operator set, 11 to 23; TensorRT 8.6 parses up to 17.")] = 17,
-    input_size: Annotated[
-        int | None, typer.Option(help="Height and width of the images, in pixels.", show_default="--crop, else 224")
-    ] = None,
-    channels: Annotated[
-        int | None, typer.Option(help="Channels of the images: 3 for RGB, 1 for grey.", show_default="3")
-    ] = None,
-    mean: Mean = None,
-    std: Std = None,
-    resize: Resize = None,
-    crop: Crop = None,
-    simplify: Annotated[bool, typer.Option("--simplify", help="Fold constants with onnxsim.")] = False,
-    data: Annotated[str, typer.Option(help=f"The data whose weights to export: {DATA_HELP}")] = "digits",
-    classes: Annotated[Path | None, typer.Option(help=f"{CLASSES_HELP} The file and its engines keep them.")] = None,
+    *,
+    out: Path,
+    model: str = "resnet50",
+    arch: str | None = None,
+    weights: str = "auto",
+    input: tuple[str, ...] = (),
+    batch_size: BatchSize = 1,
+    dynamic_batch: Annotated[bool, Parameter(negative="--static-batch")] = True,
+    opset: Opset = 17,
+    input_size: Pixels | None = None,
+    asked: Asked = NOTHING,
+    simplify: bool = False,
+    data: str = "digits",
+    classes: Path | None = None,
 ) -> None:
-    """Export a PyTorch model to ONNX and check it against PyTorch through ONNX Runtime."""
+    """Export a PyTorch model to ONNX and check it against PyTorch through ONNX Runtime.
+
+    Example: trtlab export --model resnet50 --out model.onnx --simplify
+
+    Args:
+        out: ONNX file to write.
+        model: resnet18, resnet50, or with ImageNet's data any torchvision classifier; module.py:factory, a state dict
+            (.pth, with --arch), a scripted module (.pt) or an exported program (.pt2).
+        arch: What a state dict belongs to: a torchvision name or module.py:factory.
+        weights: auto: the lab's or ImageNet's; none: seeded random ones, and nothing is downloaded.
+        input: An input as name:shape:dtype, such as tokens:batch,sequence:int64; a name is a dynamic axis, name=64
+            traces it with that size. Once for each input; input:batch,CHANNELS,SIZE,SIZE:float32 if left out.
+        batch_size: Images per batch; only what is traced with --dynamic-batch.
+        dynamic_batch: Leave the batch axis open, or fix it.
+        opset: ONNX operator set, 11 to 23; TensorRT 8.6 parses up to 17.
+        input_size: Height and width of the images, in pixels: --crop's, else 224, if left out.
+        simplify: Fold constants with onnxsim.
+        data: The data whose weights to export: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER
+            (one folder a class).
+        classes: Names of the outputs: one a line, a JSON list, or JSON of index and name. The file and its engines keep
+            them.
+    """
     if weights not in ("auto", "none"):
         raise InputError(f"--weights {weights!r} is unknown; choose auto or none")
-    asked = asked_of(mean, std, resize, crop, channels)
     with working(f"loading {model}") as report:
         from helpers.data.models import load_model
-        from trtlab.images.preprocessing_record import NOTHING, encoded, of_export
+        from trtlab.images.preprocessing_record import encoded, of_export
         from trtlab.models.class_names import read_classes
         from trtlab.models.export import INPUT_NAME, check_options, export_onnx
         from trtlab.models.model_inputs import image_input, parse_inputs
@@ -111,9 +97,9 @@ def export(
 
         names = read_classes(classes) if classes else None
         height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)
-        number = 3 if channels is None else channels
+        number = asked.channels or 3
         check_options(opset, batch_size, min(height, width), number)
-        inputs = parse_inputs(input, batch_size, height) if input else program_inputs(model)
+        inputs = parse_inputs(list(input), batch_size, height) if input else program_inputs(model)
         inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, number, height, width)]
         own = is_own(model, weights)
         # --channels alone is the model's shape, and says nothing of its images
@@ -145,100 +131,20 @@ def _print_export(out: Path, record: "ExportRecord") -> None:
     )
 
 
-def build(
-    onnx: Annotated[Path, typer.Option(help="ONNX model.")],
-    engine: Annotated[Path, typer.Option(help="Engine file to write; ENGINE.json says how it was built.")],
-    precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, int8 or int8+fp16.")] = "fp32",
-    workspace_mb: Annotated[int, typer.Option(help="Memory that tactics may use, in MiB.")] = 2048,
-    min_batch: Annotated[
-        int | None, typer.Option(help="Smallest batch of a dynamic model's profile, in images (1).")
-    ] = None,
-    opt_batch: Annotated[int | None, typer.Option(help="Batch to tune for, in images (8).")] = None,
-    max_batch: Annotated[int | None, typer.Option(help="Largest batch, in images (32).")] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Profile of an input as trtexec spells it: NAME:MIN:OPT:MAX such as "
-            "tokens:1x8:4x64:8x128, or one shape; once for each input, or with commas."
-        ),
-    ] = None,
-    min_shapes: Annotated[list[str] | None, typer.Option(help="Smallest shapes alone: tokens:1x8.")] = None,
-    opt_shapes: Annotated[list[str] | None, typer.Option(help="Shapes to tune for: tokens:4x64.")] = None,
-    max_shapes: Annotated[list[str] | None, typer.Option(help="Largest shapes: tokens:8x128.")] = None,
-    calib_images: Annotated[Path | None, typer.Option(help="INT8: calibrate with a folder of images.")] = None,
-    calib_count: Annotated[
-        int | None, typer.Option(help="INT8: images of the folder to take, spread evenly.", show_default="all")
-    ] = None,
-    calib_npy: Annotated[
-        Path | None, typer.Option(help="INT8: calibrate with a tensor of calib-data, or an .npz of named inputs.")
-    ] = None,
-    calib_cache: Annotated[
-        Path | None, typer.Option(help="INT8: take the scales from this cache; with calibration data, write it.")
-    ] = None,
-    calibrator: Annotated[
-        str | None, typer.Option(help="INT8: entropy, minmax or percentile (entropy, or the cache's own).")
-    ] = None,
-    keep_fp16: Annotated[
-        list[str] | None,
-        typer.Option(help="int8+fp16: groups of layers that stay in FP16, and with them the first and the last layer."),
-    ] = None,
-    layer_precisions: Annotated[
-        list[str] | None, typer.Option(help="Precision of single layers as trtexec spells it: NAME:fp16, * for any.")
-    ] = None,
-    precision_constraints: Annotated[str, typer.Option(help="obey, or prefer where a kernel may be lacking.")] = "obey",
-    explicit: Annotated[
-        bool,
-        typer.Option(
-            "--explicit",
-            help="Write the precision into the model, Q/DQ and casts, and build that (ENGINE.onnx); TensorRT 11 has no "
-            "other way.",
-        ),
-    ] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Refuse an engine in which nothing runs in the precision asked for."),
-    ] = False,
-    timing_cache: Annotated[Path | None, typer.Option(help="Cache of tactic timings to use and write.")] = None,
-    opt_level: Annotated[
-        int | None, typer.Option(help="Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.")
-    ] = None,
-    mean: Mean = None,
-    std: Std = None,
-    resize: Resize = None,
-    crop: Crop = None,
-    channels: Channels = None,
-) -> None:
-    """Build an engine from an ONNX model."""
-    asked = asked_of(mean, std, resize, crop, channels)
+def build(*, onnx: Path, engine: Path, options: BuildOptions = _USUAL) -> None:
+    """Build an engine from an ONNX model.
+
+    Example: trtlab build --onnx model.onnx --engine int8.engine --precision int8 --calib-npy calib.npy
+
+    Args:
+        onnx: ONNX model.
+        engine: Engine file to write; ENGINE.json says how it was built.
+    """
     notes: list[str] = []
     with working("starting the builder") as report:
-        from trtlab.building.build import BuildOptions, build_engine
+        from trtlab.building.build import build_engine
         from trtlab.images.preprocessing import Preprocessing
 
-        options = BuildOptions(
-            precision=precision,
-            workspace_mb=workspace_mb,
-            min_batch=min_batch,
-            opt_batch=opt_batch,
-            max_batch=max_batch,
-            calibrator=calibrator,
-            calib_npy=calib_npy,
-            calib_images=calib_images,
-            calib_cache=calib_cache,
-            timing_cache=timing_cache,
-            opt_level=opt_level,
-            calib_count=calib_count,
-            preprocessing=asked,
-            shapes=tuple(shapes or ()),
-            min_shapes=tuple(min_shapes or ()),
-            opt_shapes=tuple(opt_shapes or ()),
-            max_shapes=tuple(max_shapes or ()),
-            keep_fp16=tuple(split_values(keep_fp16)),
-            layer_precisions=tuple(split_values(layer_precisions)),
-            precision_constraints=precision_constraints,
-            explicit=explicit,
-            strict=strict,
-        )
         record = build_engine(onnx, engine, options, progress=report, note=notes.append)
     for note in notes:
         print_note(note)

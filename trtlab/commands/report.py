@@ -7,52 +7,30 @@ before helpers.engine.backend is imported.
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from trtcpu.errors import InputError
-from trtlab.commands.console import CLASSES_HELP, DATA_HELP, print_line
-from trtlab.commands.multivalue import MultiValueCommand
-from trtlab.commands.preprocessing_options import Channels, Crop, Mean, Resize, Std, asked_of
-from trtlab.commands.spellings import LenientCommand
+from trtlab.commands.console import print_line
+from trtlab.images.preprocessing_record import NOTHING, Asked
+from trtlab.options import Texts
 
 _ENGINES = ("auto", "tensorrt", "cpu")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command(cls=MultiValueCommand, epilog="Example: trtlab report --results results")(report)
-    app.command(cls=MultiValueCommand, epilog="Example: trtlab visualize --results fp16.json int8.json --out charts")(
-        visualize
-    )
-    app.command(cls=LenientCommand, epilog="Example: trtlab run --quick --engine cpu --out results")(run)
-
-
-_Sources = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="A run's folder, a JSON of bench --output or of parse-log; several after one flag, the first is at home.",
-        show_default="results",
-    ),
-]
-_Device = Annotated[str | None, typer.Option(help="What logs ran on that do not name their GPU.")]
 DEFAULT = Path("results")
 
 
-def report(
-    results: _Sources = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the report.", show_default="the one run's folder, else report beside the first"),
-    ] = None,
-    device: _Device = None,
-) -> None:
-    """Make report.html, report.md, summary.json and the charts (PNG, SVG) from what was measured, side by side."""
+def report(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None, device: str | None = None) -> None:
+    """Make report.html, report.md, summary.json and the charts (PNG, SVG) from what was measured, side by side.
+
+    Example: trtlab report --results results
+
+    Args:
+        results: A run's folder, a JSON of bench --output or of parse-log; several after one flag, the first is at home.
+        out: Folder for the report; the one run's folder, else report beside the first, if left out.
+        device: What logs ran on that do not name their GPU.
+    """
     from trtlab.report.findings import contradiction
     from trtlab.report.pages import make_report
 
-    made = make_report(results or [DEFAULT], out, device)
+    made = make_report(list(results), out, device)
     for number, what, where in made.headline:
         print_line(f"{number:>8}  {what} ({where})")
     print_line(f"measured on {made.results.device}")
@@ -63,18 +41,20 @@ def report(
     print_line(f"report: {made.html.resolve()}")
 
 
-def visualize(
-    results: _Sources = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the charts.", show_default="charts in or beside the first")
-    ] = None,
-    device: _Device = None,
-) -> None:
-    """Draw the charts of what was measured, as PNG and SVG files."""
+def visualize(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None, device: str | None = None) -> None:
+    """Draw the charts of what was measured, as PNG and SVG files.
+
+    Example: trtlab visualize --results fp16.json int8.json --out charts
+
+    Args:
+        results: A run's folder, a JSON of bench --output or of parse-log; several after one flag, the first is at home.
+        out: Folder for the charts; charts in or beside the first if left out.
+        device: What logs ran on that do not name their GPU.
+    """
     from trtlab.report.charts import draw_charts
     from trtlab.report.sources import load_sources
 
-    paths = results or [DEFAULT]
+    paths = list(results)
     first = paths[0] if paths[0].is_dir() else paths[0].parent
     drawn = draw_charts(load_sources(paths, device), out or first / "charts")
     if not drawn:
@@ -84,42 +64,34 @@ def visualize(
 
 
 def run(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Batches 1 and 8, fewer calibration images, shorter measurements.")
-    ] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="auto, tensorrt or cpu.", show_default="$TRT_LAB_ENGINE, else auto")
-    ] = None,
-    model: Annotated[
-        str, typer.Option(help="resnet18, resnet50, or with ImageNet's data any torchvision classifier.")
-    ] = "resnet50",
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{DATA_HELP} With --onnx also an .npz of named inputs (or .npy), without labels.",
-            show_default="digits; with --onnx seeded noise",
-        ),
-    ] = None,
-    onnx: Annotated[
-        Path | None,
-        typer.Option(help="An ONNX model of yours in place of --model; without labels drift is its accuracy."),
-    ] = None,
-    shapes: Annotated[
-        list[str] | None, typer.Option(help="With --onnx: the profile, NAME:MIN:OPT:MAX, once for each input.")
-    ] = None,
-    classes: Annotated[
-        Path | None, typer.Option(help=f"With --onnx: {CLASSES_HELP} The data's are matched with them by name.")
-    ] = None,
-    mean: Mean = None,
-    std: Std = None,
-    resize: Resize = None,
-    crop: Crop = None,
-    channels: Channels = None,
-    out: Annotated[Path, typer.Option(help="Folder for everything that the run makes.")] = Path("results"),
+    *,
+    quick: bool = False,
+    engine: str | None = None,
+    model: str = "resnet50",
+    data: str | None = None,
+    onnx: Path | None = None,
+    shapes: Texts = (),
+    classes: Path | None = None,
+    asked: Asked = NOTHING,
+    out: Path = DEFAULT,
 ) -> None:
     """Run everything in order: export, engines, checks, latency, throughput, accuracy, report.
 
     A run that was stopped goes on where it stopped; what was done before with the same options is not done again.
+
+    Example: trtlab run --quick --engine cpu --out results
+
+    Args:
+        quick: Batches 1 and 8, fewer calibration images, shorter measurements.
+        engine: auto, tensorrt or cpu; $TRT_LAB_ENGINE, else auto, if left out.
+        model: resnet18, resnet50, or with ImageNet's data any torchvision classifier.
+        data: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class). With --onnx
+            also an .npz of named inputs (or .npy), without labels. Digits if left out; with --onnx seeded noise.
+        onnx: An ONNX model of yours in place of --model; without labels drift is its accuracy.
+        shapes: With --onnx: the profile, NAME:MIN:OPT:MAX, once for each input.
+        classes: With --onnx: names of the outputs: one a line, a JSON list, or JSON of index and name. The data's are
+            matched with them by name.
+        out: Folder for everything that the run makes.
     """
     _choose_engine(engine)
     from rich.console import Console
@@ -127,8 +99,7 @@ def run(
     from trtlab.running.run import run as run_all
     from trtlab.running.run_options import RunOptions
 
-    asked = asked_of(mean, std, resize, crop, channels)
-    given = {"shapes": tuple(shapes or ()), "classes": classes, "preprocessing": asked}
+    given = {"shapes": shapes, "classes": classes, "preprocessing": asked}
     if onnx is not None:
         chosen = {"onnx": onnx, **_samples_or_labels(data), **given}
     elif any(given.values()):

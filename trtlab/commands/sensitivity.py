@@ -4,70 +4,37 @@ Heavy modules are imported inside the function, so that `trtlab --help` is quick
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from trtlab.commands.console import DATA_HELP, print_line, print_table, working
-from trtlab.commands.spellings import LenientCommand
+from trtlab.commands.console import print_line, print_table, working
+from trtlab.quality.study_options import StudyOptions
 
 if TYPE_CHECKING:
     from trtlab.quality.mixed import Study
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    example = "sensitivity --onnx model.onnx --calib-npy calib.npy --engine mixed.engine"
-    app.command("sensitivity", cls=LenientCommand, epilog=f"Example: trtlab {example}")(sensitivity)
+def sensitivity(*, options: StudyOptions, engine: Path | None = None) -> None:
+    """Measure how much each group of layers suffers in INT8, and mix FP16 in until the loss is within a target.
 
+    Example: trtlab sensitivity --onnx model.onnx --calib-npy calib.npy --engine mixed.engine
 
-def sensitivity(
-    onnx: Annotated[Path, typer.Option(help="ONNX model, an image classifier.")],
-    calib_cache: Annotated[Path | None, typer.Option(help="Calibration cache that all scales come from.")] = None,
-    calib_npy: Annotated[Path | None, typer.Option(help="Or a tensor of calib-data, to calibrate with once.")] = None,
-    data: Annotated[str, typer.Option(help=f"Data set: {DATA_HELP}")] = "digits",
-    num_samples: Annotated[int, typer.Option(help="Validation images.")] = 500,
-    batch_size: Annotated[int, typer.Option(help="Images per batch, for evaluation and timing.")] = 8,
-    target_loss: Annotated[
-        float, typer.Option(help="Points of top-1 that the mixed engine may lose against FP32.")
-    ] = 0.2,
-    layers: Annotated[
-        bool, typer.Option("--layers", help="Also each layer of the two most sensitive groups, alone.")
-    ] = False,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="JSON to write after each engine, and a chart beside it; where it is there, the study goes on."
-        ),
-    ] = Path("sensitivity.json"),
-    engine: Annotated[Path | None, typer.Option(help="Where to put the mixed engine.")] = None,
-    keep_engines: Annotated[bool, typer.Option("--keep-engines", help="Keep every engine, in OUT.parts.")] = False,
-) -> None:
-    """Measure how much each group of layers suffers in INT8, and mix FP16 in until the loss is within a target."""
+    Args:
+        engine: Where to put the mixed engine.
+    """
     with working("reading the model") as report:
         from helpers.data.datasets import load_dataset
         from helpers.engine.backend import DEVICE
-        from trtlab.quality.mixed import Study, StudyOptions
+        from trtlab.quality.mixed import Study
         from trtlab.report.pareto import draw_pareto
 
-        options = StudyOptions(
-            onnx=onnx,
-            out=out,
-            data=data,
-            calib_cache=calib_cache,
-            calib_npy=calib_npy,
-            num_samples=num_samples,
-            batch_size=batch_size,
-            target_loss=target_loss,
-            layers=layers,
-            keep_engines=keep_engines,
-        )
-        study = Study(options, load_dataset(data), report, print_line)
+        study = Study(options, load_dataset(options.data), report, print_line)
         if study.rows:
-            print_line(f"{out}: goes on after {len(study.rows)} engines")
+            print_line(f"{options.out}: goes on after {len(study.rows)} engines")
         study.run()
         study.finish(engine)
-        draw_pareto(out.with_suffix(".png"), study.pareto, f"{onnx.name}, {study.images} images\n{DEVICE}")
+        draw_pareto(
+            options.out.with_suffix(".png"), study.pareto, f"{options.onnx.name}, {study.images} images\n{DEVICE}"
+        )
     _print_ranking(study)
     _print_choice(study, engine)
 

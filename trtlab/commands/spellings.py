@@ -1,23 +1,16 @@
-"""Options as other courses and trtexec spell them: --input_size, --workspace_mb, --fp16, --minShapes are understood."""
+"""Options as other courses and trtexec spell them: --saveEngine, --fp16, --minShapes, --workspace are understood.
+
+Underscores for hyphens are the library's own.
+"""
 
 import re
-from typing import Any
 
 from trtcpu.errors import InputError
-from trtlab.commands.multivalue import MultiValueCommand
 
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
 _OTHER_NAMES = {"--save-engine": "--engine", "--workspace": "--workspace-mb", "--batch": "--batch-size"}
 _HINTS = {"--batch-size": "--opt-batch and --max-batch (or --shapes)", "--batch": "--opt-batch and --max-batch"}
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
-
-
-class LenientCommand(MultiValueCommand):
-    """A command that also understands the options' other spellings, and several values after one flag."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Spell the options as ours before they are parsed."""
-        return super().parse_args(ctx, our_spelling(args, {flag for option in self.params for flag in option.opts}))
 
 
 def our_spelling(args: list[str], known: set[str]) -> list[str]:

@@ -1,51 +1,12 @@
-"""What `bench --streams`, `--cuda-graphs` and `--with-copies` ask for, measure and print."""
+"""What `bench --streams`, `--cuda-graphs` and `--with-copies` print."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trtcpu.errors import InputError
 from trtlab.commands.console import print_line, print_table
-from trtlab.commands.multivalue import integers
 
 if TYPE_CHECKING:
-    from trtlab.timing.runners import Runner
-    from trtlab.timing.streams import StreamOptions, StreamResult
-
-SECONDS = 1.0
-
-
-def stream_options(
-    streams: list[str] | None, cuda_graphs: bool, with_copies: bool, seconds: float, engines: Sequence[Path]
-) -> "StreamOptions | None":
-    """Return what to measure in streams, each point for `seconds` (0: one second); None where nothing asks for it.
-
-    Raises:
-        InputError: a number of streams that is none, or no engine to run in them.
-    """
-    from trtlab.timing.streams import StreamOptions
-
-    if streams is None and not cuda_graphs and not with_copies:
-        return None
-    if not engines:
-        raise InputError("--streams measures engines, and none was given; add --engine or --engines")
-    numbers = (1,) if streams is None else tuple(integers(streams, "--streams"))
-    return StreamOptions(numbers, cuda_graphs, with_copies, seconds or SECONDS)
-
-
-def run_in_streams(
-    engines: "Sequence[tuple[Path, Runner]]",
-    batch_sizes: Sequence[int],
-    options: "StreamOptions | None",
-    progress: Callable[[str], None],
-    note: Callable[[str], None],
-) -> "list[StreamResult]":
-    """Measure the engines, each with the runner that runs it alone, in streams; nothing where `options` is None."""
-    if options is None:
-        return []
-    from trtlab.timing.streams import measure_streams
-
-    return measure_streams(engines, batch_sizes, options, progress=progress, note=note)
+    from trtlab.timing.streams import StreamResult
 
 
 def print_streams(results: "Sequence[StreamResult]") -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from cyclopts import Parameter
 
 from helpers.tools.files import read_json, sha256, write_json
 from trtcpu.errors import InputError
 from trtlab.engines.tensors import InputSpec
 from trtlab.images.preprocessing import MOST_PIXELS, Preprocessing, numbers
+from trtlab.options import Count, Numbers, Pixels, Size
 
 if TYPE_CHECKING:
     from trtlab.engines.inference import InferenceEngine
@@ -28,15 +30,21 @@ ONNX_KEY = f"trtlab.{KEY}"
 _USUAL_SIZE = 224
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
 class Asked:
     """What the options say of the preprocessing; None where they say nothing. `crop` is height and width."""
 
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    resize: int | None = None
-    crop: tuple[int, int] | None = None
-    channels: int | None = None
+    mean: Numbers | None = None
+    """Subtracted from pixels of 0 to 1, one value a channel: 0.5 0.5 0.5; as recorded if left out."""
+    std: Numbers | None = None
+    """Then divided by, one value a channel; as recorded if left out."""
+    resize: Count | None = None
+    """Pixels of an image's shorter side before the crop; as recorded if left out."""
+    crop: Size | None = None
+    """What is cut from the centre: 224, or 224x160 (height x width); as recorded if left out."""
+    channels: Pixels | None = None
+    """3 for RGB, 1 for grey; as recorded if left out."""
 
     def __bool__(self) -> bool:
         return any(value is not None for value in vars(self).values())

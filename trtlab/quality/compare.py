@@ -20,10 +20,10 @@ _MOST_NOISE = 2**30
 class Drift:
     """Differences of outputs `b` against outputs `a`.
 
-    `relative` is the norm of the difference over the norm of `a`; `saturated_percent` the share of values where `b` is at
-    its largest or smallest and `a` lies beyond that, as where INT8 clips; `cosine` the mean over the images of the cosine
-    between the two output vectors; `top1_agreement_percent` the share of images with the same first class, None where
-    the outputs are not [N, C] with C above 1.
+    `relative` is the norm of the difference over the norm of `a`; `saturated_percent` the share of values where `b` is
+    at its largest or smallest and `a` lies beyond that, as where INT8 clips; `cosine` the mean over the images of the
+    cosine between the two output vectors; `top1_agreement_percent` the share of images with the same first class, None
+    where the outputs are not [N, C] with C above 1.
     """
 
     num_samples: int

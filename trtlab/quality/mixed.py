@@ -7,7 +7,7 @@ the images, FP32's logits and the engines that are timed at the end. So a study 
 import contextlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,9 @@ from trtlab.models.class_names import fit_labels, names_beside, number_of_classe
 from trtlab.quality.accuracy import accuracy_loss, score
 from trtlab.quality.compare import drift
 from trtlab.quality.sensitivity import BASELINES, Row, Sensitivity, Variant, of_layers, rank, single_layers, variants
-from trtlab.timing.bench import BenchOptions, bench
+from trtlab.quality.study_options import StudyOptions
+from trtlab.timing.bench import bench
+from trtlab.timing.options import BenchOptions
 from trtlab.timing.runners import RunnerSpec, load_runner
 
 if TYPE_CHECKING:
@@ -36,32 +38,6 @@ Report = Callable[[str], None]
 
 _WORST = 2
 _TIMED = ("baseline", "mixed")
-
-
-@dataclass(frozen=True)
-class StudyOptions:
-    """What to study: a model, its calibration (a cache, or a tensor that is calibrated with once) and the images."""
-
-    onnx: Path
-    out: Path
-    data: str = "digits"
-    calib_cache: Path | None = None
-    calib_npy: Path | None = None
-    num_samples: int = 500
-    batch_size: int = 8
-    target_loss: float = 0.2
-    layers: bool = False
-    keep_engines: bool = False
-    iterations: int = 100
-    warmup_ms: float = 200.0
-
-    def check(self) -> None:
-        """Raise InputError where not exactly one calibration is given, or a file is missing."""
-        if (self.calib_cache is None) == (self.calib_npy is None):
-            raise InputError("give one of --calib-cache and --calib-npy: all engines take their scales from it")
-        for path in (self.onnx, self.calib_cache or self.calib_npy):
-            if not path.is_file():
-                raise InputError(f"{path} is not there; make it with trtlab export, or trtlab calib-data")
 
 
 class Study:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from helpers.tools.files import write_json
 from trtcpu.errors import InputError
 from trtlab.stats import TAILS, LatencyStats, least_calls
+from trtlab.timing.options import BenchOptions
 from trtlab.timing.runners import Runner
 
 BLOCK_MS = 100.0
@@ -28,34 +29,6 @@ LEAST_CALLS = 3
 TRTEXEC_ITERATIONS = 10
 
 Progress = Callable[[str, int, int], None]
-
-_MOST = 1e9
-"""The longest time that is no slip of the finger, in seconds or milliseconds."""
-
-
-@dataclass(frozen=True)
-class BenchOptions:
-    """How long to measure each runner at each batch: at least `iterations` calls and `duration_s` seconds.
-
-    From `limit_s` seconds on, missing calls are not waited for (except the first three), so a result can have fewer.
-    """
-
-    batch_sizes: tuple[int, ...] = (1, 4, 8, 16, 32)
-    iterations: int = 1000
-    warmup_ms: float = 200.0
-    duration_s: float = 0.0
-    limit_s: float = 60.0
-
-    def __post_init__(self) -> None:
-        wrong = [batch for batch in self.batch_sizes if batch < 1]
-        if wrong or not self.batch_sizes:
-            raise InputError(f"--batch-sizes must be 1 or more, found {wrong or 'none'}; try --batch-sizes 1 8 32")
-        if self.iterations < 1:
-            raise InputError(f"--iterations must be 1 or more, not {self.iterations}")
-        times = {"--warmup (ms)": self.warmup_ms, "--duration (s)": self.duration_s, "--limit (s)": self.limit_s}
-        for name, value in times.items():
-            if not 0 <= value <= _MOST:
-                raise InputError(f"{name} must be 0 to {_MOST:g}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -111,7 +84,7 @@ class _Turn:
         done, spent_ms = len(self.times_ms), math.fsum(self.times_ms)
         ends = (options.duration_s, options.limit_s)
         for_duration, until_limit = (math.ceil((end * 1e3 - spent_ms) / self.expected_ms) for end in ends)
-        return max(0, LEAST_CALLS - done, for_duration, min(options.iterations - done, until_limit))
+        return max(0, LEAST_CALLS - done, for_duration, min(options.calls - done, until_limit))
 
 
 def bench(
@@ -152,11 +125,11 @@ def bench(
 
 def _say_if_short(result: BenchResult, options: BenchOptions, note: Callable[[str], None] | None) -> None:
     count = result.stats.count
-    if note and count < options.iterations:
-        lost = [f"p{percent}" for percent in TAILS if count < least_calls(percent) <= options.iterations]
+    if note and count < options.calls:
+        lost = [f"p{percent}" for percent in TAILS if count < least_calls(percent) <= options.calls]
         without = f"; too few for {' and '.join(lost)}" if lost else ""
         note(
-            f"{result.name} at batch {result.batch}: {count} of {options.iterations} calls within the limit of "
+            f"{result.name} at batch {result.batch}: {count} of {options.calls} calls within the limit of "
             f"{options.limit_s:g} s{without}"
         )
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from helpers.course.settings import LAB_MODEL
 from trtcpu.errors import EngineError, InputError
+from trtlab.timing.options import Baselines
 from trtlab.timing.runners import Runner, RunnerSpec, described_inputs, load_runner
 
 SUFFIXES = (".engine", ".plan", ".trt")
+_NONE = Baselines()
 
 
 def engine_files(engines: Sequence[str | Path], folder: str | Path | None) -> list[Path]:
@@ -48,18 +50,13 @@ def check_writable(*paths: str | Path | None) -> None:
 
 def load_runners(
     engines: Sequence[Path],
-    *,
-    pytorch: str | None = None,
-    torch_compile: bool = False,
-    ort: str | Path | None = None,
-    data: str = "digits",
-    arch: str | None = None,
+    beside: Baselines = _NONE,
     shapes: Sequence[str] = (),
     note: Callable[[str], None] = lambda text: None,
 ) -> list[Runner]:
     """Load all that is to be measured, engines first so that the baselines take their input shape.
 
-    `arch` is what a state dict in `pytorch` belongs to; `shapes` (NAME:SHAPE) take the place of engines' best shapes.
+    `shapes` (NAME:SHAPE) take the place of engines' best shapes.
     torch.compile is left out with a note where it cannot run; everything else that cannot be loaded is an error.
     """
     if shapes and not engines:
@@ -70,15 +67,16 @@ def load_runners(
     for runner, path in zip(loaded, dict.fromkeys(engines), strict=True):
         if names.count(runner.name) > 1:
             runner.name = str(path.with_suffix(""))
-    if ort is not None:
+    if beside.ort is not None:
         shapes = next((runner.shapes for runner in loaded if runner.shapes), {})
-        loaded.append(load_runner(RunnerSpec("onnxruntime", str(ort), shapes=shapes)))
+        loaded.append(load_runner(RunnerSpec("onnxruntime", str(beside.ort), shapes=shapes)))
     shape = loaded[0].sample_shape if loaded else RunnerSpec("pytorch", "").sample_shape
     inputs = described_inputs(loaded[0].inputs) if loaded and loaded[0].inputs else ()
-    baseline = RunnerSpec("pytorch", pytorch or LAB_MODEL, data=data, sample_shape=shape, arch=arch, inputs=inputs)
-    if pytorch is not None:
+    told = {"data": beside.data, "arch": beside.arch, "sample_shape": shape, "inputs": inputs}
+    baseline = RunnerSpec("pytorch", beside.pytorch or LAB_MODEL, **told)
+    if beside.pytorch is not None:
         loaded.append(load_runner(baseline))
-    if torch_compile:
+    if beside.torch_compile:
         compiled = _compiled(replace(baseline, kind="torch-compile"), note)
         loaded += [compiled] if compiled else []
     return loaded

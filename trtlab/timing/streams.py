@@ -7,35 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from helpers.engine.cuda_graphs import why_no_graphs
-from trtcpu.errors import EngineError, InputError
+from trtcpu.errors import EngineError
 from trtlab.timing.buffers import BufferPool
 from trtlab.timing.offline import OfflineEngine
+from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner
 from trtlab.timing.throughput import Throughput, measure_throughput
 
-MOST_STREAMS = 64
 _PER_STREAM = 8  # executions in flight, a stream: the streams run dry together once in so many
 
 Note = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class StreamOptions:
-    """Which points to measure: each number of streams, with CUDA graphs besides where asked, for `seconds` each.
-
-    With `copies`, every execution copies its inputs in and its outputs out.
-    """
-
-    streams: tuple[int, ...] = (1,)
-    cuda_graphs: bool = False
-    copies: bool = False
-    seconds: float = 1.0
-
-    def __post_init__(self) -> None:
-        wrong = [number for number in self.streams if not 1 <= number <= MOST_STREAMS]
-        if wrong or not self.streams:
-            found = ", ".join(map(str, wrong)) or "none"
-            raise InputError(f"--streams must be 1 to {MOST_STREAMS}, found {found}; try --streams 1 2 4")
 
 
 @dataclass(frozen=True)
@@ -143,17 +124,13 @@ def stream_runners(
         pool = stack.enter_context(BufferPool())
         for path, alone in engines:
             try:
-                engine = OfflineEngine(path, max(options.streams), pool, copies=options.copies, largest=largest)
+                engine = OfflineEngine(path, max(options.numbers), pool, copies=options.copies, largest=largest)
             except EngineError as error:
                 note(f"{alone.name} is not measured in streams: {error}")
                 continue
             stack.enter_context(engine)
             graphs = (False, True) if wanted and _records(engine, alone.name, note) else (False,)
-            runners += [
-                StreamRunner(engine, alone, number, graph)
-                for number in sorted(set(options.streams))
-                for graph in graphs
-            ]
+            runners += [StreamRunner(engine, alone, number, graph) for number in options.numbers for graph in graphs]
         yield runners
 
 

@@ -43,7 +43,8 @@ _BANNER = re.compile(r"&&&& (RUNNING|PASSED|FAILED) (\S+)(?: \[TensorRT v([^\]]+
 _COMMAND = re.compile(r"^(?:[$#>] ?)?((?:\S*/)?trtexec -.*)$")
 _TRACED = re.compile(r"^Timing trace has (\d+) queries over ")
 _SHAPE = re.compile(
-    r"^(?:Input inference shapes? ?: ?(.+?)=|Input binding for (.+) with dimensions |Set shape of input tensor (.+) to: )"
+    r"^(?:Input inference shapes? ?: ?(.+?)=|Input binding for (.+) with dimensions |"
+    r"Set shape of input tensor (.+) to: )"
     r"(\d+(?:x\d+)*)(?: and type \w+)?(?: is created\.?)?\s*$"
 )
 _WORKSPACE = re.compile(r"^(?:Memory Pools: )?[Ww]orkspace: ([\d.]+) ?Mi?B")
@@ -214,8 +215,8 @@ def _checked(runs: list[LogRun], source: str, first_error: str) -> list[LogRun]:
             )
         if not run.qps:
             raise InputError(
-                f"{source}: trtexec printed a throughput of 0 queries/s, as 7.x does for an explicit batch, and not how "
-                "many queries ran; give its whole output"
+                f"{source}: trtexec printed a throughput of 0 queries/s, as 7.x does for an explicit batch, and not "
+                "how many queries ran; give its whole output"
             )
     return runs
 

@@ -146,7 +146,7 @@ def test_the_run_names_its_device_and_says_where_the_report_lies(results):
 def test_more_images_for_the_accuracy_measure_only_that_again(results):
     text = run_quietly(options(results, accuracy_images=11))
     again = [line for line in text.splitlines() if line.startswith("✓") and "done before" not in line]
-    titles = ["✓ Prepare images and weights", "✓ Evaluate accuracy on 11 images", "✓ Write the report"]
+    titles = ["✓ Prepare images and weights", "✓ Evaluate accuracy on up to 11 images", "✓ Write the report"]
     assert [line.split("  ")[0] for line in again] == titles
 
 

@@ -222,7 +222,7 @@ def test_the_log_reads_back_through_the_log_reader(tmp_path: Path) -> None:
     results = bench([FakeRunner("a")], QUICK)
     write_bench_log(tmp_path / "bench.log", results)
     runs = read_log(tmp_path / "bench.log")
-    assert [run.shape_batch for run in runs] == [1, 2]
+    assert [run.batch for run in runs] == [1, 2]
     for run, result in zip(runs, results, strict=True):
         assert run.metrics["latency"]["median_ms"] == pytest.approx(np.median(result.times_ms), rel=1e-5)
         assert run.images_per_s(result.batch) == pytest.approx(result.images_per_s, rel=1e-4)

@@ -15,6 +15,7 @@ from trtlab.building.build import BuildOptions, build_engine
 from trtlab.timing import memory_probe
 from trtlab.timing.bench_plan import engine_files, load_runners
 from trtlab.timing.memory_probe import peak_memory
+from trtlab.timing.options import Baselines
 from trtlab.timing.runners import RunnerSpec, _rounds_to_tf32, load_runner, physical_cores
 
 SHAPE = (3, SIZE, SIZE)
@@ -114,13 +115,13 @@ def test_torch_compile_without_a_compiler_says_so_and_the_rest_goes_on(
     with pytest.raises(EngineError, match="needs a C\\+\\+ compiler.*apt install g\\+\\+"):
         load_runner(RunnerSpec("torch-compile", "resnet50", sample_shape=SHAPE))
     notes: list[str] = []
-    runners = load_runners([engine], pytorch="resnet50", torch_compile=True, note=notes.append)
+    runners = load_runners([engine], Baselines(pytorch="resnet50", torch_compile=True), note=notes.append)
     assert [runner.name for runner in runners] == ["tiny", "pytorch-fp32"]
     assert len(notes) == 1 and notes[0].startswith("torch-compile is left out")
 
 
 def test_baselines_take_the_engines_input_shape(engine: Path) -> None:
-    runners = load_runners([engine], pytorch="resnet50", ort=next(engine.parent.glob("*.onnx")))
+    runners = load_runners([engine], Baselines(pytorch="resnet50", ort=next(engine.parent.glob("*.onnx"))))
     assert [runner.sample_shape for runner in runners] == [SHAPE] * 3
 
 

@@ -103,7 +103,7 @@ def test_an_engine_without_memory_for_its_streams_is_left_out_with_a_note(
     assert notes == ["fp32 is not measured in streams: a buffer of 154.1 MB cannot be had"]
 
 
-@pytest.mark.parametrize("numbers", [(0,), (1, -2), (100000,), ()])
+@pytest.mark.parametrize("numbers", [(0,), (1, -2), (100000,)])
 def test_a_number_of_streams_that_is_none_is_refused(numbers: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="--streams must be 1 to 64"):
         StreamOptions(numbers)

@@ -87,7 +87,7 @@ def test_several_runs_in_one_file_are_told_apart(tmp_path: Path) -> None:
     assert parse_file(joined)["tensorrt_version"] == "10.16.1" and "number 4" in parse_file(joined)["notes"][-1]
     assert parse_file(joined, batch=16)["tensorrt_version"] == "8.6.1"  # the last without another batch
     assert parse_file(joined, number=1)["tensorrt_version"] == "8.2.5"
-    assert "4 summaries" in parse_file(joined, number=1)["notes"][-1]
+    assert "4 runs" in parse_file(joined, number=1)["notes"][-1]
     for number in (0, 5):
         with pytest.raises(InputError, match=f"--run {number}: .* holds 4 runs; give 1 to 4"):
             parse_file(joined, number=number)

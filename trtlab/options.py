@@ -1,0 +1,67 @@
+"""The values that options take, as types: how each is read from the command line, and what it may be.
+
+A dataclass with fields of these types is a group of options; the text below a field is its help. Whole numbers are 1 to
+10^9 and others 0 to 10^9 where nothing else is said. What depends on the model, the engine or the data is checked where
+those are known.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter, Token
+
+from trtcpu.errors import InputError
+
+MOST = 10**9
+Convert = Callable[[Any, Sequence[Token]], Any]
+
+
+def _one(kind: type, least: float = 0, most: float = MOST) -> Convert:
+    return lambda type_, tokens: _read(tokens[0], tokens[0].value, kind, least, most)
+
+
+def _several(kind: type, least: float | None = None, most: float = MOST) -> Convert:
+    """Read several values: after one flag, with commas, or each after a flag of its own."""
+
+    def read(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
+        parts = [(token, part.strip()) for token in tokens for part in token.value.split(",")]
+        found = tuple(_read(token, part, kind, least, most) for token, part in parts if part)
+        if not found:
+            raise InputError(f"{tokens[0].keyword} takes one value or more, found none")
+        return found
+
+    return read
+
+
+def _size(type_: Any, tokens: Sequence[Token]) -> tuple[int, int]:
+    height, _, width = tokens[0].value.partition("x")
+    if not (height.isdecimal() and (width or height).isdecimal()):
+        raise InputError(f"{tokens[0].keyword} {tokens[0].value!r} is no size; give 224, or 224x160 (height x width)")
+    return int(height[:18]), int((width or height)[:18])
+
+
+def _read(token: Token, text: str, kind: type, least: float | None, most: float) -> Any:
+    try:
+        value = kind(text)
+    except ValueError as error:
+        whole = "whole numbers" if kind is int else "numbers"
+        raise InputError(f"{token.keyword} takes {whole}, found {text[:60]!r}") from error
+    if least is not None and not least <= value <= most:  # never true of NaN
+        raise InputError(f"{token.keyword} {value} cannot be; give {least} or more, at most {most:,}")
+    return value
+
+
+Count = Annotated[int, Parameter(converter=_one(int, 1))]
+Counts = Annotated[tuple[int, ...], Parameter(converter=_several(int, 1))]
+Level = Annotated[int, Parameter(converter=_one(int, 0, 5))]
+Opset = Annotated[int, Parameter(converter=_one(int, 11, 23))]
+Pixels = Annotated[int, Parameter(converter=_one(int, 1, 2**14))]
+BatchSize = Annotated[int, Parameter(converter=_one(int, 1, 2**20))]
+Bytes = Annotated[int, Parameter(converter=_one(int, 1, 10**15))]
+Amount = Annotated[float, Parameter(converter=_one(float))]
+Numbers = Annotated[tuple[float, ...], Parameter(converter=_several(float))]
+Files = Annotated[tuple[Path, ...], Parameter(converter=_several(Path))]
+Texts = Annotated[tuple[str, ...], Parameter(converter=_several(str))]
+Size = Annotated[tuple[int, int], Parameter(converter=_size, n_tokens=1)]
+"""Height and width: 224, or 224x160."""
