@@ -4,6 +4,7 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 """
 
 import json
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from trtlab.commands.console import print_line
 from trtlab.options import Count
 
 if TYPE_CHECKING:
-    from trtlab.migrate.migration import Migration, Row
+    from trtlab.migrate import Finding
 
 
 def migrate(
@@ -26,19 +27,20 @@ def migrate(
     out: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
-    """List which names of TensorRT's Python API a file uses that are gone, and rewrite what is mechanical.
+    """List which names of TensorRT's Python API a file uses that are gone, and rename what only has a new name.
 
     Example: trtlab migrate old_build.py --to 11 --out new_build.py
 
     Args:
         file: A Python script or a notebook, written for TensorRT 7, 8 or 10.
         to: TensorRT's version that the code is to run on: 10 or 11.
-        write: Rewrite what is mechanical in the file itself.
-        out: Write the file with what is mechanical rewritten here.
+        write: Write the new names into the file itself.
+        out: Write the file with the new names here.
         as_json: Print the findings as JSON.
     """
-    from trtlab.migrate.migration import VERSIONS
-    from trtlab.migrate.migration import migrate as migrate_file
+    from helpers.tools.files import atomic_write
+    from trtlab.migrate import VERSIONS
+    from trtlab.migrate import migrate as migrate_file
 
     if to not in VERSIONS:
         raise InputError(f"--to {to} is none of {' and '.join(map(str, VERSIONS))}; code can be brought to these")
@@ -47,66 +49,44 @@ def migrate(
     if out is not None and out.suffix != file.suffix:
         raise InputError(f"--out {out} is of another kind than {file}; give a name that ends in {file.suffix}")
     found = migrate_file(file, to)
+    renamed = sum(bool(one.new) for one in found.findings)
     target = file if write else out
-    if target is not None and (target != file or found.rewritten):
-        found.write(target)
+    if target is not None and (target != file or renamed):
+        mode = file.stat().st_mode
+        atomic_write(target.resolve(), found.content)  # a link stays one
+        target.chmod(stat.S_IMODE(mode))
     if as_json:
-        print_line(json.dumps(_as_json(found), indent=2))
-    else:
-        _print(found, target)
-
-
-def _print(found: "Migration", target: Path | None) -> None:
+        unread = [{"cell": cell, "reason": reason} for cell, reason in found.faults]
+        told = {"file": str(file), "to": to, "findings": [*map(_row, found.findings)], "unread_cells": unread}
+        print_line(json.dumps(told, indent=2))
+        return
     for cell, reason in found.faults:
-        print_line(f"{found.source.path}, cell {cell}: left out, it is not Python: {reason}")
-    for row in found.rows:
-        for line in _lines(row, target is not None):
-            print_line(line)
-    print_line(_summary(found, target))
+        print_line(f"{file}, cell {cell}: left out, it is not Python: {reason}")
+    for one in found.findings:
+        _print(one, target is not None)
+    print_line(_summary(file, to, len(found.findings), renamed, target))
 
 
-def _lines(row: "Row", written: bool) -> list[str]:
-    """Return what is said about one finding: where and what, the code, what to use, and whether that is done."""
-    finding = row.finding
-    since = f"is gone since TensorRT {finding.gone_in}" if finding.gone_in else "should go"
-    owner = ", if this is TensorRT's (the code does not say for sure)" if finding.likely else ""
-    behind = "; it stands behind a test of what is there" if finding.guarded else ""
-    done = f" [{'rewritten' if written else 'can be rewritten'}]" if row.rewritten else ""
-    return [
-        f"{row.place}: {finding.name} {since}{owner}: {finding.reason}{behind}",
-        f"    {row.code}",
-        f"    instead: {finding.replacement}{done}",
-    ]
+def _print(one: "Finding", written: bool) -> None:
+    done = f" [{'renamed' if written else 'can be renamed'}]" if one.new else ""
+    owner = ", if this is TensorRT's" if one.likely else ""
+    print_line(
+        f"{one.place}: {one.change.name} is gone since TensorRT {one.change.gone_in}{owner}: {one.change.reason}"
+    )
+    print_line(f"    {one.code}")
+    print_line(f"    instead: {one.change.replacement}{done}")
 
 
-def _summary(found: "Migration", target: Path | None) -> str:
-    number, rewritten = len(found.rows), found.rewritten
+def _summary(file: Path, to: int, number: int, renamed: int, target: Path | None) -> str:
     if not number:
-        return f"{found.source.path} uses nothing that is gone in TensorRT {found.to}"
+        return f"{file} uses nothing that is gone in TensorRT {to}"
     if target is None:
-        done = f"{rewritten} can be rewritten: --write or --out FILE does it" if rewritten else "none is mechanical"
+        done = f"{renamed} can be renamed: --write or --out FILE does it" if renamed else "none has only a new name"
     else:
-        done = f"{rewritten} rewritten in {target}, {number - rewritten} left to you"
-    return f"{number} use{'s' * (number > 1)} of what is gone in TensorRT {found.to}; {done}"
+        done = f"{renamed} renamed in {target}, {number - renamed} left to you"
+    return f"{number} use{'s' * (number > 1)} of what is gone in TensorRT {to}; {done}"
 
 
-def _as_json(found: "Migration") -> dict[str, Any]:
-    return {
-        "file": str(found.source.path),
-        "to": found.to,
-        "findings": [
-            {
-                **row.place._asdict(),
-                "code": row.code,
-                "name": row.finding.name,
-                "gone_in": row.finding.gone_in or None,
-                "replacement": row.finding.replacement,
-                "reason": row.finding.reason,
-                "likely": row.finding.likely,
-                "guarded": row.finding.guarded,
-                "rewritable": row.rewritten,
-            }
-            for row in found.rows
-        ],
-        "unread_cells": [{"cell": cell, "reason": reason} for cell, reason in found.faults],
-    }
+def _row(one: "Finding") -> dict[str, Any]:
+    where = {"cell": one.cell, "line": one.line, "column": one.column, "code": one.code}
+    return {**where, **one.change._asdict(), "likely": one.likely, "rewritable": bool(one.new)}

@@ -1,0 +1,194 @@
+"""`trtlab migrate`: which names are found, whose they are, and what is renamed; nothing else in a file changes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from trtcpu.api_changes import load_changes
+from trtlab.migrate import migrate
+
+SOURCE = """import tensorrt as trt
+builder = trt.Builder(trt.Logger())
+config = builder.create_builder_config()
+config.max_workspace_size = sizes[:a:]
+config.set_flag(trt.BuilderFlag.STRICT_TYPES)  # Größe
+"""
+
+
+def of(source: str, folder: Path, to: int = 11) -> list[str]:
+    """Return what is found, with a question mark where it is only likely."""
+    path = folder / "source.py"
+    path.write_text(source)
+    return [one.change.name + "?" * one.likely for one in migrate(path, to).findings]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import tensorrt\ntensorrt.UffParser()", ["UffParser"]),
+        ("import tensorrt as rt\nb = rt.Builder(rt.Logger())\nb.fp16_mode = True", ["Builder.fp16_mode?"]),
+        ("from tensorrt import BuilderFlag as Flag\nFlag.FP16", ["BuilderFlag.FP16"]),
+        ("from tensorrt import CaffeParser", ["CaffeParser"]),
+        ("from helpers.engine.backend import trt\ntrt.BuilderFlag.INT8", ["BuilderFlag.INT8"]),
+        ("from helpers import cuda, trt\ntrt.BuilderFlag.INT8", ["BuilderFlag.INT8"]),
+        ("import tensorrt as trt\nclass C(trt.IInt8MinMaxCalibrator): pass", ["IInt8MinMaxCalibrator"]),
+        ("import tensorrt as trt\ndef f(context):\n    context.execute(1, [])", ["IExecutionContext.execute?"]),
+        ("import tensorrt as trt\ndef f(x):\n    x.get_binding_shape(0)", ["ICudaEngine.get_binding_shape?"]),
+        ("import tensorrt as trt\nself.context.get_binding_shape(0)", ["IExecutionContext.get_binding_shape?"]),
+        ("import tensorrt as trt\nconv_layer.stride = (2, 2)", ["IConvolutionLayer.stride?"]),
+        ("import tensorrt as trt\nlayer.precision = trt.int8", ["ILayer.precision?"]),
+    ],
+)
+def test_a_name_is_found_by_how_it_is_written(source: str, found: list[str], tmp_path: Path) -> None:
+    assert of(source, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from sqlalchemy import create_engine\nengine = create_engine('x')\nengine.execute('select 1')",
+        "import tensorrt as trt, torch\nconv = torch.nn.Conv2d(3, 3, 3)\nconv.stride, conv.padding, conv.kernel_size",
+        "import tensorrt as trt\nrunner.execute(1)",
+        "def f(engine):\n    return engine.max_batch_size, engine.num_bindings",
+        "import tensorrt as trt\n'trt.UffParser'  # trt.UffParser",
+        "import torch_tensorrt as trt\ntrt.UffParser",
+        "from tensorflow.python.compiler.tensorrt import trt_convert as trt\ntrt.ResizeMode",
+    ],
+)
+def test_what_belongs_to_someone_else_is_not_found(source: str, tmp_path: Path) -> None:
+    assert of(source, tmp_path) == []
+
+
+def test_every_name_of_the_list_is_found(tmp_path: Path) -> None:
+    words = {"ILayer": "layer", "IGpuAllocator": "allocator", "Refitter": "refitter", "IPluginRegistry": "registry"}
+    for name, change in load_changes().items():
+        owner, _, member = name.rpartition(".")
+        variable = words.get(owner, "layer" if owner.endswith("Layer") else "x")
+        read = f"trt.{name}" if member.isupper() or not owner or not member.islower() else f"{variable}.{member}"
+        found = of(f"import tensorrt as trt\n{read}", tmp_path) or of(f"import tensorrt as trt\ntrt.{name}", tmp_path)
+        assert any(one.rstrip("?").endswith(member) for one in found), change
+
+
+def test_a_name_is_found_only_where_the_version_aimed_at_lacks_it(tmp_path: Path) -> None:
+    source = "import tensorrt as trt\ntrt.BuilderFlag.FP16, trt.BuilderFlag.STRICT_TYPES"
+    assert of(source, tmp_path, 10) == ["BuilderFlag.STRICT_TYPES"]
+    assert of(source, tmp_path, 11) == ["BuilderFlag.FP16", "BuilderFlag.STRICT_TYPES"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("trt.ResizeMode.LINEAR", "trt.InterpolationMode.LINEAR"),
+        (
+            "trt.EngineCapability.SAFE_GPU; trt.EngineCapability.DEFAULT",
+            "trt.EngineCapability.SAFETY; trt.EngineCapability.STANDARD",
+        ),
+        ("for i in range(engine.num_bindings): pass", "for i in range(engine.num_io_tensors): pass"),
+        (
+            "network.add_convolution(x, 1, (3, 3), w).get_output(0)",
+            "network.add_convolution_nd(x, 1, (3, 3), w).get_output(0)",
+        ),
+        ("é = engine . device_memory_size  # bytes", "é = engine . device_memory_size_v2  # bytes"),
+        ("config.max_workspace_size = 1 << 30", "config.max_workspace_size = 1 << 30"),
+    ],
+)
+def test_what_only_has_a_new_name_gets_it(old: str, new: str, tmp_path: Path) -> None:
+    path = tmp_path / "old.py"
+    path.write_text(f"import tensorrt as trt\r\n{old}\r\n", newline="")
+    assert migrate(path, 11).content == f"import tensorrt as trt\r\n{new}\r\n"
+
+
+def test_a_notebook_keeps_its_form_and_its_lines_for_ipython(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["trt.ResizeMode"]},
+        {
+            "cell_type": "code",
+            "source": ["%matplotlib inline\n", "import tensorrt as trt\n", "!nvidia-smi"],
+            "outputs": [],
+        },
+        {"cell_type": "code", "source": "trt.ResizeMode.LINEAR", "outputs": [1]},
+        {"cell_type": "code", "source": "print 'two'"},
+        {"cell_type": "code", "source": "%%bash\nls"},
+    ]
+    raw = json.dumps({"cells": cells, "nbformat": 4}, indent=1) + "\n"
+    path = tmp_path / "old.ipynb"
+    path.write_text(raw)
+    found = migrate(path, 11)
+    assert [(one.place, one.column) for one in found.findings] == [("cell 3, line 1", 4)]
+    assert [cell for cell, _ in found.faults] == [4]
+    assert found.content == raw.replace('"trt.ResizeMode.LINEAR"', '"trt.InterpolationMode.LINEAR"')
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "old.py"
+    path.write_text(SOURCE)
+    path.chmod(0o755)
+    return path
+
+
+def test_the_report_has_place_version_reason_code_and_replacement(script: Path, trtlab) -> None:
+    code, said, _ = trtlab("migrate", script, "--to", 10)
+    assert code == 0 and script.read_text() == SOURCE
+    assert said.splitlines()[:3] == [
+        "line 4: IBuilderConfig.max_workspace_size is gone since TensorRT 10.0, if this is TensorRT's: "
+        "the workspace is one of several memory pools",
+        "    config.max_workspace_size = sizes[:a:]",
+        "    instead: config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, size_in_bytes)",
+    ]
+    assert said.splitlines()[-1].startswith("2 uses of what is gone in TensorRT 10; 1 can be renamed")
+
+
+def test_a_file_is_rewritten_in_place_and_keeps_its_mode(script: Path, trtlab) -> None:
+    link = script.with_name("link.py")
+    link.symlink_to(script)
+    code, said, _ = trtlab("migrate", link, "--write", "--to", 10)
+    assert code == 0 and "[renamed]" in said and f"1 renamed in {link}, 1 left to you" in said
+    assert script.read_text() == SOURCE.replace("STRICT_TYPES", "OBEY_PRECISION_CONSTRAINTS")
+    assert link.is_symlink() and os.access(script, os.X_OK)
+
+
+def test_a_copy_is_written_and_the_file_stays(script: Path, trtlab) -> None:
+    new = script.parent / "new" / "new.py"
+    assert trtlab("migrate", script, "--to", 10, "--out", new)[0] == 0
+    assert script.read_text() == SOURCE and "OBEY_PRECISION" in new.read_text()
+
+
+def test_json_says_the_same(script: Path, trtlab) -> None:
+    code, said, _ = trtlab("migrate", script, "--to", 10, "--json")
+    first, second = json.loads(said)["findings"]
+    assert code == 0 and (first["line"], first["column"], first["rewritable"], first["likely"]) == (4, 7, False, True)
+    assert (second["name"], second["gone_in"], second["rewritable"]) == ("BuilderFlag.STRICT_TYPES", "10.0", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--to", 9), "--to 9 is none of 10 and 11"),
+        (("--write", "--out", "x.py"), "give one of them"),
+        (("--out", "x.ipynb"), "give a name that ends in .py"),
+        (("--out", "old.py/x.py"), "cannot write"),
+    ],
+)
+def test_wrong_use_is_one_line_and_writes_nothing(
+    options: tuple, said: str, script: Path, trtlab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(script.parent)
+    code, out, error = trtlab("migrate", script, *options)
+    assert code == 2 and out == "" and said in error and error.count("\n") == 1
+    assert [path.name for path in script.parent.iterdir()] == ["old.py"] and script.read_text() == SOURCE
+
+
+@pytest.mark.parametrize("content", ["print 'two'", "x = (", "\0"])
+def test_what_is_no_python_is_one_line(content: str, tmp_path: Path, trtlab) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(content)
+    code, _, error = trtlab("migrate", path)
+    assert code == 2 and "is not Python 3" in error and error.count("\n") == 1
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path, trtlab) -> None:
+    code, _, error = trtlab("migrate", tmp_path / "none.py", "--write")
+    assert code == 2 and "No such file" in error and list(tmp_path.iterdir()) == []
