@@ -1,5 +1,6 @@
 """Parts of the report's charts: a canvas with its heading, bars with their values, names that do not overlap."""
 
+import colorsys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -20,6 +22,8 @@ from trtlab.report.results import Results, base_name
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
+    "text.color": INK,
+    "axes.facecolor": "white",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#8a8f98",
@@ -27,7 +31,7 @@ STYLE = {
     "axes.titlelocation": "left",
     "axes.titlesize": 10.5,
     "axes.axisbelow": True,
-    "xtick.color": "#50555e",
+    "xtick.color": SOFT,
     "ytick.color": INK,
     "grid.color": "#e4e6ea",
     "figure.facecolor": "white",
@@ -35,6 +39,23 @@ STYLE = {
     "svg.hashsalt": "trtlab",
     "text.parse_math": False,
 }
+
+_CARD, _PALE, _FAINT = "#1d2025", "#e8eaed", "#a3a9b5"
+DARK = STYLE | {
+    "text.color": _PALE,
+    "axes.edgecolor": "#6b717c",
+    "axes.labelcolor": _PALE,
+    "axes.titlecolor": _PALE,
+    "axes.facecolor": _CARD,
+    "xtick.color": _FAINT,
+    "ytick.color": _PALE,
+    "grid.color": "#343941",
+    "figure.facecolor": _CARD,
+    "savefig.facecolor": _CARD,
+}
+"""The same on the report's dark ground."""
+_CONTRAST = 4.5
+"""The least that WCAG 2.2 asks of text on its ground."""
 
 _HEAD_SIZE, _SUBTITLE_SIZE, _LABEL_SIZE = 14, 9, 9.5
 _HEAD_INCHES, _SUBTITLE_INCHES = 0.27, 0.18
@@ -73,15 +94,45 @@ def canvas(
     )
     figure.get_layout_engine().set(rect=(0.01, 0.01, 0.98, 0.98 - head / height), wspace=0.08, hspace=0.08)
     top = 1 - 0.14 / height
-    figure.text(0.015, top, "\n".join(heads), fontsize=_HEAD_SIZE, fontweight="bold", color="#1c1f24", va="top")
+    figure.text(0.015, top, "\n".join(heads), fontsize=_HEAD_SIZE, fontweight="bold", va="top")
     top -= _HEAD_INCHES * len(heads) / height
-    figure.text(0.015, top, "\n".join(lines), fontsize=_SUBTITLE_SIZE, color=SOFT, va="top")
+    figure.text(0.015, top, "\n".join(lines), fontsize=_SUBTITLE_SIZE, color=soft(), va="top")
     return figure, list(axes.flat)
 
 
-def tint(name: str) -> str:
-    """Return the colour of a row's engine, whatever the row is from."""
-    return colour(base_name(name))
+def tint(name: str, text: bool = False) -> str:
+    """Return the colour of a row's engine, whatever the row is from; as text, and on a dark ground, it can be read."""
+    own, ground = colour(base_name(name)), plt.rcParams["axes.facecolor"]
+    return readable(own, ground) if text or ground == _CARD else own
+
+
+def soft() -> str:
+    """Return the colour of notes on the ground at hand."""
+    return plt.rcParams["xtick.color"]
+
+
+def readable(own: str, ground: str) -> str:
+    """Return a colour as it is, or as much lighter or darker as text of it needs to be read on the ground."""
+    hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(own))
+    step = 0.01 if _luminance(ground) < _MIDDLE else -0.01
+    while contrast(own, ground) < _CONTRAST:
+        lightness += step
+        own = to_hex(colorsys.hls_to_rgb(hue, lightness, saturation))
+    return own
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours, 1 to 21, as WCAG 2.2 defines it."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+_MIDDLE = 0.18
+
+
+def _luminance(name: str) -> float:
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(name)]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
 
 
 def wrapped(name: str, width: int = _NAME_WIDTH, most: int = _NAME_LINES) -> str:
@@ -107,7 +158,7 @@ def bars(axis: Axes, rows: Sequence[Bar]) -> None:
     for place, bar in zip(name_rows(axis, [bar.name for bar in rows]), rows, strict=True):
         axis.barh(place, bar.value, color=bar.colour, height=0.68)
         if bar.tail is not None:
-            axis.plot([bar.value, bar.tail], [place, place], color=INK, linewidth=1)
+            axis.plot([bar.value, bar.tail], [place, place], color=plt.rcParams["text.color"], linewidth=1)
         beside(axis, bar.text, bar.end, place)
     axis.set_xlim(0, 1.38 * max(bar.end for bar in rows))
     plain_numbers(axis.xaxis)
@@ -115,7 +166,7 @@ def bars(axis: Axes, rows: Sequence[Bar]) -> None:
 
 def beside(axis: Axes, text: str, x: float, y: float, gap: int = 4) -> None:
     """Write `text` beside a point, `gap` points to the right, on a light ground: lines behind it do not disturb."""
-    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.6}
+    ground = {"facecolor": plt.rcParams["axes.facecolor"], "edgecolor": "none", "alpha": 0.85, "pad": 0.6}
     axis.annotate(text, (x, y), (gap, 0), textcoords="offset points", va="center", fontsize=9, bbox=ground)
 
 
@@ -123,11 +174,6 @@ def plain_numbers(axis: Axis, ticks: int = 5) -> None:
     """Let an axis have few ticks at round numbers, with thousands separated."""
     axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-
-
-def figures(value: float) -> str:
-    """Return at least three significant figures, never with an exponent."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
 
 
 def spread(wanted: Sequence[float], least: float, low: float) -> list[float]:
@@ -159,6 +205,6 @@ def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str
     for name, height in zip(ends, spread([y for _, y in ends.values()], least, low), strict=True):
         line = {"arrowstyle": "-", "color": tint(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
         line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
-        font = {"color": tint(name), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
+        font = {"color": tint(name, text=True), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
         place = (ends[name][0] * 1.12, height)
         axis.annotate(texts[name], ends[name], place, annotation_clip=False, arrowprops=line, **font)

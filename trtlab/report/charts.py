@@ -4,14 +4,16 @@ Colours are those of helpers.course.plots; nothing is said by colour alone. What
 axis of its own.
 """
 
+import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from helpers.course.plots import SOFT, colour, plain_log_axis
+from helpers.course.plots import plain_log_axis
 from helpers.tools.files import atomic_path
 from trtlab.report.chart_parts import (
+    DARK,
     STYLE,
     Axes,
     Bar,
@@ -20,14 +22,14 @@ from trtlab.report.chart_parts import (
     beside,
     canvas,
     end_labels,
-    figures,
     name_rows,
     plain_numbers,
     plt,
+    soft,
     tint,
     wrapped,
 )
-from trtlab.report.findings import SATURATION_RULE, saturation
+from trtlab.report.findings import SATURATION_RULE, figures, saturation
 from trtlab.report.results import AccuracyRow, Results, Row, base_name
 
 _DPI, _MOST_PIXELS = 160, 60_000
@@ -46,24 +48,37 @@ def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
     Raises:
         InputError: the folder cannot be written to.
     """
+    return {name: _save(figure, Path(folder), name) for name, figure in _figures(results, STYLE)}
+
+
+def dark_charts(results: Results) -> dict[str, bytes]:
+    """Return the same charts for a dark ground, as PNG by name."""
     drawn = {}
-    with plt.rc_context(STYLE):
-        for name, draw in CHARTS.items():
-            if (figure := draw(results)) is None:
-                continue
-            try:
-                drawn[name] = _save(figure, Path(folder), name)
-            finally:
-                plt.close(figure)
+    for name, figure in _figures(results, DARK):
+        figure.savefig(data := io.BytesIO(), dpi=_dpi(figure), format="png")
+        drawn[name] = data.getvalue()
     return drawn
+
+
+def _figures(results: Results, style: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
+    with plt.rc_context(style):
+        for name, draw in CHARTS.items():
+            if (figure := draw(results)) is not None:
+                try:
+                    yield name, figure
+                finally:
+                    plt.close(figure)
+
+
+def _dpi(figure: Figure) -> float:
+    return min(_DPI, _MOST_PIXELS / max(figure.get_size_inches()))
 
 
 def _save(figure: Figure, folder: Path, name: str) -> Path:
     """Save the figure in both forms; the PNG first, since drawing at another resolution moves what is laid out."""
-    dpi = min(_DPI, _MOST_PIXELS / max(figure.get_size_inches()))
     for kind, metadata in (("png", {}), ("svg", {"Date": None})):
         with atomic_path(folder / f"{name}.{kind}") as temporary:
-            figure.savefig(temporary, dpi=dpi, format=kind, metadata=metadata)
+            figure.savefig(temporary, dpi=_dpi(figure), format=kind, metadata=metadata)
     return folder / f"{name}.png"
 
 
@@ -131,7 +146,7 @@ def _draw_latencies(axis: Axes, panel: _Panel) -> None:
     bars(axis, drawn)
     axis.set_title(panel.title, fontweight="bold", pad=19)  # above the line that counts
     calls = _counted((row.iterations for row in panel.rows.values()), "calls")
-    axis.text(0, 1.02, calls, transform=axis.transAxes, fontsize=9, color=SOFT)
+    axis.text(0, 1.02, calls, transform=axis.transAxes, fontsize=9, color=soft())
     axis.set_xlabel("latency (ms)")
 
 
@@ -160,9 +175,9 @@ def _throughput(results: Results) -> Figure | None:
     note = f"ring: from here on {SATURATION_RULE} · {counts}"
     if results.machines:
         axes[0].set_title(wrapped(results.device, _LINE), fontweight="bold", pad=19)  # above the note
-        axes[0].text(0, 1.02, note, transform=axes[0].transAxes, fontsize=9, color=SOFT)
+        axes[0].text(0, 1.02, note, transform=axes[0].transAxes, fontsize=9, color=soft())
     else:
-        axes[0].set_title(note, fontsize=9, color=SOFT)
+        axes[0].set_title(note, fontsize=9, color=soft())
     for axis, (heading, panel) in zip(axes, panels.items(), strict=True):
         rates = {name: f"{points[-1][1]:,.0f}" for name, points in panel.items()}
         if not heading or heading in results.machines:
@@ -221,7 +236,7 @@ def _speedup(results: Results) -> Figure | None:
     count = sum(len(points) + 1 for points in table.values())
     base = results.title(results.baseline)
     figure, (axis,) = canvas(results, f"Speed-up over {base} at the same batch size", [1], (_WIDTH, 0.9 + 0.21 * count))
-    axis.axvline(1, color=colour(results.baseline), linewidth=1.2, linestyle="--", zorder=0.5)
+    axis.axvline(1, color=tint(results.baseline), linewidth=1.2, linestyle="--", zorder=0.5)
     place, ticks = 0.0, {}
     for name, points in table.items():
         ticks[name] = place - (len(points) - 1) / 2
@@ -273,12 +288,12 @@ def _draw_accuracies(axis: Axes, scores: dict[str, AccuracyRow], baseline: str) 
         axis.errorbar(score.top1, place, xerr=error, fmt="o", color=tint(score.name), markersize=7, capsize=4)
         beside(axis, f"{score.top1:.1f}", max(high, score.top1), place, gap=8)
         if score.name == baseline:
-            axis.axvline(score.top1, color=colour(baseline), linewidth=1.2, linestyle="--", zorder=0.5)
+            axis.axvline(score.top1, color=tint(baseline), linewidth=1.2, linestyle="--", zorder=0.5)
     span = max(max(ends) - min(ends), 1.0)
     axis.set_xlim(min(ends) - 0.15 * span, max(ends) + 0.3 * span)
     plain_numbers(axis.xaxis)
     axis.set_xlabel("top-1 accuracy (%), not from 0")
-    axis.set_title("line: 95 % interval of the difference to FP32", fontsize=9, color=SOFT)
+    axis.set_title("line: 95 % interval of the difference to FP32", fontsize=9, color=soft())
 
 
 def _interval(score: AccuracyRow) -> tuple[float, float]:

@@ -52,6 +52,62 @@ def best_row(results: Results, *, engines_only: bool = False, among: Collection[
     return max(rows, key=lambda row: row.images_per_s or 0.0, default=None)
 
 
+TARGET_LOSS = 1.0
+"""Points of top-1 that an engine to deploy may lose."""
+
+
+def deploy(results: Results) -> str | None:
+    """Return which engine to deploy and why: the fastest whose loss of top-1 is within the target, with its numbers.
+
+    None where no engine's throughput was measured, or none is accurate enough to be named.
+    """
+    scores = {row.name: row for row in results.accuracy}
+    within = {name for name, row in scores.items() if (row.loss or 0.0) <= TARGET_LOSS}
+    row = best_row(results, engines_only=True, among=within if scores else None)
+    if row is None:
+        return None
+    base = results.title(results.baseline)
+    numbers = [f"{row.images_per_s:,.0f} images/s at batch {row.batch}{_of(row.executions, 'executions')}"]
+    numbers += [f"{row.speedup:.1f} times {base}"] if row.speedup else []
+    if row.median_ms:
+        numbers.append(f"median latency {figures(row.median_ms)} ms{_of(row.iterations, 'calls')}")
+    if score := scores.get(row.name):
+        lost = f", {0 - round(score.loss, 2):+.2f} points against {pretty_name(results.baseline)}" * (
+            score.loss is not None
+        )
+        numbers.append(f"top-1 {score.top1:.1f} %{_of(score.num_samples, 'images')}{lost}")
+    why = (
+        f"the fastest engine that loses at most {TARGET_LOSS:g} point of top-1"
+        if scores
+        else ("the fastest engine; its accuracy was not measured")
+    )
+    return f"Deploy {results.title(row.name)}: {why}. {'; '.join(numbers)}."
+
+
+def _of(number: int | None, what: str) -> str:
+    return f" (n = {number:,} {what})" if number else ""
+
+
+def figures(value: float) -> str:
+    """Return at least three significant figures, never with an exponent: one form in tables, charts and sentences."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
+
+
+def most_layers(results: Results) -> str:
+    """Say in one sentence in which precision most layers of each row ran."""
+    if not any(row.ran_in for row in results.rows):
+        return "In which precision the layers ran was not recorded."
+    rows = {row.name: row for row in results.rows}
+    said: dict[str, list[str]] = {}
+    for name in results.names:
+        ran = rows[name].ran_in
+        said.setdefault(f"in {ran.upper()}" if ran else "in a precision that is not recorded", []).append(
+            pretty_name(name)
+        )
+    parts = [f"{where}: {', '.join(names)}" for where, names in said.items()]
+    return f"Most layers ran {'; '.join(parts)}."
+
+
 def headline(results: Results) -> list[tuple[str, str, str]]:
     """Return up to three (number, what it is, under which conditions) of the run: speed, latency, accuracy."""
     speed = _top_speedup(results) or _top_rate(results)
@@ -96,7 +152,7 @@ def _top_latency(results: Results) -> tuple[str, str, str] | None:
     row = min(rows, key=lambda row: (row.batch, row.typical_ms))
     calls = f", {row.iterations:,} calls" if row.iterations else ""
     what = "median latency" if row.median_ms else "mean latency"
-    return f"{row.typical_ms:.3g} ms", what, f"{results.title(row.name)}, batch {row.batch}{calls}"
+    return f"{figures(row.typical_ms)} ms", what, f"{results.title(row.name)}, batch {row.batch}{calls}"
 
 
 def _top_accuracy(results: Results) -> tuple[str, str, str] | None:

@@ -12,8 +12,8 @@ from typing import Any
 import jinja2
 
 from helpers.tools.files import atomic_write, write_json
-from trtlab.report.charts import draw_charts
-from trtlab.report.findings import SATURATION_RULE, findings, headline
+from trtlab.report.charts import dark_charts, draw_charts
+from trtlab.report.findings import SATURATION_RULE, deploy, findings, headline, most_layers
 from trtlab.report.results import Results, pretty_name, summary
 from trtlab.report.sources import load_sources
 from trtlab.report.tables import report_tables
@@ -35,7 +35,7 @@ CAPTIONS = {
     ),
     "size_memory": ("Size and memory", "The model or engine file, and the peak memory while it ran."),
 }
-"""Chart name → heading and caption; baseline, and what ran in which precision, are added for the results at hand."""
+"""Chart name → heading and caption; the baseline is that of the results at hand."""
 NOT_MEASURED = {
     "latency": "latency (latency.json)",
     "throughput": "throughput (throughput.json)",
@@ -89,10 +89,12 @@ def report_folder(paths: Sequence[Path]) -> Path:
 
 
 def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[str, Any]:
-    """Return what the templates need; charts with their path inside the folder and their bytes as a data URI."""
-    ran = _ran(results)
+    """Return what the templates need; charts with their path inside the folder and as data URIs, light and dark."""
+    dark = dark_charts(results)
     return {
         "results": results,
+        "deploy": deploy(results),
+        "ran": most_layers(results),
         "headline": headline(results),
         "findings": findings(results),
         "tables": report_tables(results),
@@ -100,8 +102,9 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
             {
                 "title": CAPTIONS[name][0],
                 "path": path.relative_to(folder).as_posix(),
-                "uri": "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode(),
-                "caption": f"{CAPTIONS[name][1].format(baseline=pretty_name(results.baseline))} {ran}",
+                "uri": _uri(path.read_bytes()),
+                "dark": _uri(dark[name]),
+                "caption": CAPTIONS[name][1].format(baseline=pretty_name(results.baseline)),
             }
             for name, path in charts.items()
         ],
@@ -109,19 +112,8 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
     }
 
 
-def _ran(results: Results) -> str:
-    """Say in one sentence in which precision most layers of each row ran."""
-    if not any(row.ran_in for row in results.rows):
-        return "In which precision the layers ran was not recorded."
-    rows = {row.name: row for row in results.rows}
-    said: dict[str, list[str]] = {}
-    for name in results.names:
-        ran = rows[name].ran_in
-        said.setdefault(f"in {ran.upper()}" if ran else "in a precision that is not recorded", []).append(
-            pretty_name(name)
-        )
-    parts = [f"{where}: {', '.join(names)}" for where, names in said.items()]
-    return f"Most layers ran {'; '.join(parts)}."
+def _uri(image: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(image).decode()
 
 
 def _render(template: str, content: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from trtlab.report.findings import figures
 from trtlab.report.results import MOST_APART, Results, accuracy_table, base_name, measurement_table, pretty_name
 from trtlab.stats import TAILS, least_calls
 
@@ -37,21 +38,17 @@ def report_tables(results: Results) -> list[Table]:
 Columns = dict[str, tuple[str, Callable[[Any], str]]]
 
 
-def _ms(value: float) -> str:
-    return f"{value:.2f}" if value >= 0.1 else f"{value:.3g}"
-
-
 _LATENCY_COLUMNS: Columns = {
     "title": ("engine", str),
     "ran": ("ran in", str),
     "batch": ("batch", "{:.0f}".format),
     "iterations": ("n calls", "{:,.0f}".format),
-    "mean_ms": ("mean ms", _ms),
-    "median_ms": ("median ms", _ms),
-    "p90_ms": ("p90 ms", _ms),
-    "p95_ms": ("p95 ms", _ms),
-    "p99_ms": ("p99 ms", _ms),
-    "std_ms": ("std ms", "{:.2f}".format),
+    "mean_ms": ("mean ms", figures),
+    "median_ms": ("median ms", figures),
+    "p90_ms": ("p90 ms", figures),
+    "p95_ms": ("p95 ms", figures),
+    "p99_ms": ("p99 ms", figures),
+    "std_ms": ("std ms", figures),
 }
 _RATE_COLUMNS: Columns = {
     "title": ("engine", str),

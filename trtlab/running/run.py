@@ -8,7 +8,7 @@ from rich.status import Status
 
 from helpers.engine.backend import DEVICE, WHY_CPU
 from trtcpu.errors import EngineError
-from trtlab.report.findings import contradiction, headline
+from trtlab.report.findings import contradiction, deploy, headline
 from trtlab.report.folder import load_results
 from trtlab.report.results import Results
 from trtlab.running.recipe import Recipe
@@ -96,6 +96,8 @@ class RunView:
 
 def _print_end(console: Console, options: RunOptions, results: Results, seconds: float) -> None:
     console.print(f"\n[bold]Done in {seconds:.0f} s[/] on {escape(results.device)}", highlight=False)
+    if said := deploy(results):
+        console.print(escape(said), soft_wrap=True, highlight=False)
     for number, what, where in headline(results):
         console.print(f"  [bold cyan]{number:>8}[/]  {escape(what)} ({escape(where)})", highlight=False)
     if wrong := contradiction(results):

@@ -17,9 +17,10 @@ from PIL import Image
 
 from helpers.course.plots import colour
 from tests.overlaps import overlaps
-from tests.trtlab.sample_results import ENGINE, sample_results, write_folder
-from trtlab.report.chart_parts import STYLE, figures, spread
+from tests.trtlab.sample_results import ENGINE, MS_PER_IMAGE, sample_results, write_folder
+from trtlab.report.chart_parts import DARK, STYLE, contrast, spread, tint
 from trtlab.report.charts import CHARTS, draw_charts
+from trtlab.report.findings import figures
 from trtlab.report.folder import load_results
 from trtlab.report.results import AccuracyRow, Results, Row, with_speedup
 from trtlab.report.sources import load_sources
@@ -264,3 +265,13 @@ def test_labels_are_spread_just_as_far_as_they_must(wanted, least):
 )
 def test_latencies_have_three_figures(value, text):
     assert figures(value) == text
+
+
+@pytest.mark.parametrize("style", [STYLE, DARK], ids=["light", "dark"])
+def test_every_label_can_be_read_on_its_ground(style):
+    with plt.rc_context(style):
+        ground = plt.rcParams["axes.facecolor"]
+        for name in [*MS_PER_IMAGE, "pytorch-compile", "bf16", "int8+fp16", "a", "of mine"]:
+            assert contrast(tint(name, text=True), ground) >= 4.5, name
+        for part in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
+            assert contrast(plt.rcParams[part], ground) >= 4.5, part

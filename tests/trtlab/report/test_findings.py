@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trtlab.sample_results import ENGINE, sample_results
-from trtlab.report.findings import Saturation, best_row, findings, headline, saturation
+from trtlab.report.findings import Saturation, best_row, deploy, findings, headline, saturation
 from trtlab.report.results import AccuracyRow, CheckRow, LayerRow, Results, Row, with_speedup
 
 SOLUTIONS = Path(__file__).parents[3] / "solutions"
@@ -151,3 +151,11 @@ def test_a_row_of_another_device_is_never_the_best_and_is_named():
     assert best_row(results).name != "onnxruntime-fp32"
     assert "ONNX" not in " ".join(where for _, _, where in headline(results))
     assert "ONNX Runtime FP32 ran on CPU, 2 threads, not on the GPU: it has no speed-up" in " ".join(findings(results))
+
+
+def test_an_engine_that_loses_too_much_is_not_the_one_to_deploy():
+    results = sample_results()
+    lossy = [dataclasses.replace(row, loss=1.2) if row.name == "int8" else row for row in results.accuracy]
+    assert deploy(dataclasses.replace(results, accuracy=lossy)).startswith("Deploy FP16 (BF16 ran): ")
+    assert "its accuracy was not measured" in deploy(dataclasses.replace(results, accuracy=[]))
+    assert deploy(dataclasses.replace(results, rows=[])) is None
