@@ -83,7 +83,7 @@ def _top1(folder: Path) -> float:
 def test_a_whole_run_has_the_accuracy_that_pytorch_has(model: Path, folder: Path, names: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shown = _run(model, out, f"folder:{folder}", classes=names)
-    assert "Prepare images" in shown and "Prepare 12 calibration images" in shown and "on 24 images" in shown
+    assert "Prepare images" in shown and "Prepare 12 calibration images" in shown and "on up to 24 images" in shown
     rows = {row["name"]: row for row in read_json(out / "accuracy.json")["rows"]}
     assert list(rows) == ["onnxruntime-fp32", "fp32", "fp16", "int8"]
     assert rows["onnxruntime-fp32"]["top1"] == rows["fp32"]["top1"] == pytest.approx(_top1(folder)) != 0
