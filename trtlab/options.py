@@ -54,6 +54,7 @@ def _read(token: Token, text: str, kind: type, least: float | None, most: float)
 
 Count = Annotated[int, Parameter(converter=_one(int, 1))]
 Counts = Annotated[tuple[int, ...], Parameter(converter=_several(int, 1))]
+Milliseconds = Annotated[int, Parameter(converter=_one(int, 0))]
 Level = Annotated[int, Parameter(converter=_one(int, 0, 5))]
 Opset = Annotated[int, Parameter(converter=_one(int, 11, 23))]
 Pixels = Annotated[int, Parameter(converter=_one(int, 1, 2**14))]

@@ -8,7 +8,7 @@ import pytest
 
 from trtlab.cli import app
 
-MAY_BE_ZERO = {"--opt-level"}
+MAY_BE_ZERO = {"--opt-level", "--warmup"}
 ABSURD = ["-1", str(10**30), "9" * 400, "9" * 4500, "nan", "inf", "1e999", "many", ""]
 COMMANDS = [name for name in app if not name.startswith("-") and "grade" not in name]
 

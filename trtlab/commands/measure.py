@@ -16,7 +16,7 @@ from trtlab.commands.budget import bench_end_to_end
 from trtlab.commands.console import print_line, print_table
 from trtlab.commands.streams import print_streams
 from trtlab.images.preprocessing_record import NOTHING, Asked
-from trtlab.options import Amount, BatchSize, Count, Files, Texts
+from trtlab.options import Amount, BatchSize, Count, Files, Milliseconds, Texts
 from trtlab.timing.options import Baselines, BenchOptions, StreamOptions
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def trtexec(
     *rest: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
     onnx: str | None = None,
     engine: str | None = None,
-    warmup: Count = 200,
+    warmup: Milliseconds = 200,
     iterations: Count = 10,
     duration: Amount = 3.0,
     log: Path | None = None,

@@ -82,7 +82,7 @@ def run(
     Example: trtlab run --quick --engine cpu --out results
 
     Args:
-        quick: Batches 1 and 8, fewer calibration images, shorter measurements.
+        quick: Batches 1 and 8, fewer calibration images, shorter measurements, accuracy for a minute at most.
         engine: auto, tensorrt or cpu; $TRT_LAB_ENGINE, else auto, if left out.
         model: resnet18, resnet50, or with ImageNet's data any torchvision classifier.
         data: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class). With --onnx

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from helpers.engine.given import probe_engine
 from helpers.toys.networks import tiny_onnx
+from tests.others.engine import Log
 from trtcpu import tensorrt as trt
 from trtcpu.builder.config import ITimingCache
 from trtcpu.plan import seal, unseal
@@ -23,18 +24,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-
-
-class Kept(trt.ILogger):
-    """A logger that keeps the errors."""
-
-    def __init__(self) -> None:
-        trt.ILogger.__init__(self)
-        self.errors: list[str] = []
-
-    def log(self, severity: trt.ILogger.Severity, msg: str) -> None:
-        if severity <= trt.ILogger.ERROR:
-            self.errors.append(msg)
 
 
 @lru_cache(maxsize=1)
@@ -62,7 +51,7 @@ def _changed(path: Path, value: Any) -> Any:
 
 
 def _deserialized(header: Any) -> tuple[trt.ICudaEngine | None, list[str]]:
-    logger = Kept()
+    logger = Log()
     engine = trt.Runtime(logger).deserialize_cuda_engine(seal(MAGIC, header, _sealed()[1]))
     return engine, logger.errors
 
