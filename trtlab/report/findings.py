@@ -72,15 +72,12 @@ def deploy(results: Results) -> str | None:
     if row.median_ms:
         numbers.append(f"median latency {figures(row.median_ms)} ms{_of(row.iterations, 'calls')}")
     if score := scores.get(row.name):
-        lost = f", {0 - round(score.loss, 2):+.2f} points against {pretty_name(results.baseline)}" * (
-            score.loss is not None
-        )
-        numbers.append(f"top-1 {score.top1:.1f} %{_of(score.num_samples, 'images')}{lost}")
-    why = (
-        f"the fastest engine that loses at most {TARGET_LOSS:g} point of top-1"
-        if scores
-        else ("the fastest engine; its accuracy was not measured")
-    )
+        numbers.append(f"top-1 {score.top1:.1f} %{_of(score.num_samples, 'images')}")
+        if score.loss is not None:
+            numbers[-1] += f", {0 - round(score.loss, 2):+.2f} points against {pretty_name(results.baseline)}"
+    why = "the fastest engine; its accuracy was not measured"
+    if scores:
+        why = f"the fastest engine that loses at most {TARGET_LOSS:g} point of top-1"
     return f"Deploy {results.title(row.name)}: {why}. {'; '.join(numbers)}."
 
 

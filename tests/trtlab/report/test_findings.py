@@ -159,3 +159,9 @@ def test_an_engine_that_loses_too_much_is_not_the_one_to_deploy():
     assert deploy(dataclasses.replace(results, accuracy=lossy)).startswith("Deploy FP16 (BF16 ran): ")
     assert "its accuracy was not measured" in deploy(dataclasses.replace(results, accuracy=[]))
     assert deploy(dataclasses.replace(results, rows=[])) is None
+
+
+def test_an_engine_whose_loss_is_not_known_is_named_without_it():
+    results = sample_results()
+    scores = [dataclasses.replace(row, loss=None, loss_low=None, loss_high=None) for row in results.accuracy]
+    assert deploy(dataclasses.replace(results, accuracy=scores)).endswith("top-1 94.4 % (n = 1,000 images).")
