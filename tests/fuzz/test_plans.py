@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz import JSON, NUMBERS, cases, spoilt
 from tests.fuzz.changes import changed
-from tests.trtcpu.runtime.test_foreign_headers import MAGIC, Kept, _look_at, _sealed, trt
+from tests.others.engine import Log
+from tests.trtcpu.runtime.test_foreign_headers import MAGIC, _look_at, _sealed, trt
 from trtcpu.plan import seal
 
 VALUES = JSON | NUMBERS | st.sampled_from(["input", "HALF", "INT64", [-1, 2**62], [["input", 0], 10]])
@@ -22,7 +23,7 @@ def _resealed(text: bytes) -> bytes:
 
 
 def _loads(data: bytes) -> None:
-    logger = Kept()
+    logger = Log()
     engine = trt.Runtime(logger).deserialize_cuda_engine(data)
     assert (engine is None) == bool(logger.errors)
     if engine is not None:
