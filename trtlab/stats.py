@@ -16,6 +16,9 @@ from trtcpu.errors import InputError
 TAILS = (90, 95, 99)
 """The percentiles of a summary."""
 
+MOST_APART = 3.0
+"""Throughput times latency gives the batches in flight, one a stream; times or parts more than this contradict it."""
+
 
 def percentile(values: Sequence[float] | np.ndarray, percent: float) -> float:
     """Return the `percent`-th percentile (0 to 100) of `values`, linear between ranks (Hyndman and Fan's type 7).
@@ -85,3 +88,15 @@ class LatencyStats:
             min_ms=float(times.min()),
             max_ms=float(times.max()),
         )
+
+
+def times_apart(batch: int, latency_ms: float, images_per_s: float, streams: int = 1) -> float | None:
+    """Return how many times throughput and latency contradict each other, above `MOST_APART`; None where they agree.
+
+    Args:
+        latency_ms, images_per_s: NaN where it was not measured.
+        streams: how many shared the throughput.
+    """
+    in_flight = images_per_s * latency_ms / (1e3 * batch)
+    times = max(in_flight / streams, 1 / in_flight)
+    return times if times > MOST_APART else None

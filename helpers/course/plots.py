@@ -16,7 +16,8 @@ GOOD, BAD = "#00734f", "#b23c00"
 
 _COLOURS = {
     BASELINE: "#5f6368",
-    "pytorch-compile": "#999999",
+    "pytorch-fp16": "#85898f",
+    "torch-compile-fp32": "#a0a0a0",
     "onnxruntime-fp32": "#a6761d",
     "fp32": "#0072b2",
     "tf32": "#56b4e9",

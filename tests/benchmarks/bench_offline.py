@@ -67,14 +67,14 @@ def run(settings: Settings, out: Path, work: Path, say: Say = lambda text: None)
     record = _begun(settings, out)
     engines = {name: _engine(name, settings, work, say) for name in settings.engines}
     for batch in settings.batches:
-        there = {row["engine"] for row in record["rows"] if row["batch"] == batch}
+        there = {row["name"] for row in record["rows"] if row["batch"] == batch}
         missing = {name: path for name, path in engines.items() if name not in there}
         if missing:
             say(f"batch {batch}: {', '.join(missing)}")
             record["rows"] += _measure(missing, batch, settings, record["notes"])
             write_json(out, record)
     for name, path in engines.items():
-        rows = [row for row in record["rows"] if row["engine"] == name]
+        rows = [row for row in record["rows"] if row["name"] == name]
         if rows and name not in record["limits"]:
             say(f"{name}: with copies, and layer by layer")
             best = max(rows, key=lambda row: row["images_per_s"])
@@ -101,7 +101,7 @@ def _begun(settings: Settings, out: Path) -> dict[str, Any]:
 
 
 def _is_whole(record: dict[str, Any], settings: Settings) -> bool:
-    there = {(row["engine"], row["batch"]) for row in record["rows"]}
+    there = {(row["name"], row["batch"]) for row in record["rows"]}
     wanted = {(name, batch) for name in settings.engines for batch in settings.batches}
     return wanted <= there and set(settings.engines) <= set(record["limits"])
 

@@ -46,8 +46,8 @@ def section(record: dict[str, Any]) -> str:
     device, settings = record["engine"]["device"], record["settings"]
     where = re.sub(r" \(.*\)", "", device)
     lines = [f"### {where}", "", _said(record), ""]
-    for name in dict.fromkeys(row["engine"] for row in record["rows"]):
-        rows = [row for row in record["rows"] if row["engine"] == name]
+    for name in dict.fromkeys(row["name"] for row in record["rows"]):
+        rows = [row for row in record["rows"] if row["name"] == name]
         lines += [*_table(_title(name), rows, settings["streams"]), "", *_about(record, name, rows), ""]
     lines += [line for note in record["notes"] for line in (f"Note: {note}.", "")]
     return "\n".join(lines)
@@ -94,7 +94,7 @@ def _about(record: dict[str, Any], name: str, rows: list[dict[str, Any]]) -> lis
     share = 100 * best["images_per_s"] / figure.images_per_s if figure else None
     if figure and name.startswith("int8"):
         text += f" That is **{share:.0f} %** of {figure.images_per_s:,.0f} ({figure.source}; aim {AIM_PERCENT:.0f} %)."
-    copies = [row for row in record["copies"] if row["engine"] == name]
+    copies = [row for row in record["copies"] if row["name"] == name]
     if copies:
         rates = ", ".join(f"{row['images_per_s']:,.0f} in {_streams(row['streams'])}" for row in copies)
         text += f" With copies in and out, batch {copies[0]['batch']}: {rates}."

@@ -17,7 +17,7 @@ ROOF = Roofline("cpu", {"fp32": 1e3, "fp16": 2e3, "bf16": 2e3, "int8": 4e3, "tf3
 
 
 def _point(batch: int, streams: int, graphs: bool, rate: float, engine: str = "int8") -> dict:
-    point = {"batch": batch, "streams": streams, "cuda_graphs": graphs, "copies": False, "engine": engine}
+    point = {"batch": batch, "streams": streams, "cuda_graphs": graphs, "copies": False, "name": engine}
     return {**point, "precision": engine.partition("@")[0], "images_per_s": rate}
 
 
@@ -49,9 +49,9 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
     record = run(settings, tmp_path / "offline.json", tmp_path)
     assert batches[2] == (4,) and record == read_json(tmp_path / "offline.json")
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.engine")} == engines and len(engines) == 2
-    points = {(row["engine"], row["batch"], row["streams"]) for row in record["rows"]}
+    points = {(row["name"], row["batch"], row["streams"]) for row in record["rows"]}
     assert points == {(name, batch, number) for name in ("fp32", "int8@2") for batch in (1, 4) for number in (1, 2)}
-    assert {row["engine"] for row in record["copies"]} == set(record["limits"]) == {"fp32", "int8@2"}
+    assert {row["name"] for row in record["copies"]} == set(record["limits"]) == {"fp32", "int8@2"}
     shares = record["limits"]["int8@2"]["share_percent"]
     assert sum(shares.values()) == pytest.approx(100)
     assert "| INT8 tuned for batch 2, batch | 1 stream | 2 streams |" in section(record)

@@ -48,7 +48,7 @@ def test_report_takes_several_results_after_one_flag(trtlab, tmp_path):
     assert "3,900  images/s (FP16, batch 8)" in output and f"measured on {ENGINE['device']}" in output
     assert "beside it, on axes of its own: A100 (TensorRT 10, A100)" in output
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
-        "charts", "report.html", "report.md", "summary.json",
+        "charts", "measurements.csv", "report.html", "report.md", "summary.json",
     ]  # fmt: skip
     call(trtlab, "report", "--results", home, "--results", away)
     assert (tmp_path / "report" / "report.html").is_file()

@@ -17,11 +17,16 @@ def print_streams(results: "Sequence[StreamResult]") -> None:
         return
     rows = [
         (
-            result.name, ran_text(result.precision, result.ran_in) or "–", result.batch, result.streams,
-            "yes" if result.cuda_graphs else "no", f"{result.executions:,}", f"{result.images_per_s:,.1f}",
+            f"{result.name}, {result.how}",
+            ran_text(result.precision, result.ran_in) or "–",
+            result.batch,
+            result.streams,
+            "yes" if result.cuda_graphs else "no",
+            f"{result.executions:,}",
+            f"{result.images_per_s:,.1f}",
         )
         for result in results
-    ]  # fmt: skip
+    ]
     columns = ("name", "ran in", ">batch", ">streams", "graphs", ">n", ">images/s")
     kept = "copied in and out each time" if results[0].copies else "resident on the device"
     print_table("Streams", columns, rows, f"n batches; images/s of all streams together, data {kept}")
@@ -31,9 +36,9 @@ def print_streams(results: "Sequence[StreamResult]") -> None:
 def _best(results: "Sequence[StreamResult]") -> str:
     """Return the fastest point in a line, against its engine at the same batch in one stream without graphs."""
     best = max(results, key=lambda result: result.images_per_s)
-    text = f"best: {best.name} at batch {best.batch}: {best.images_per_s:,.1f} images/s"
+    text = f"best: {best.name}, {best.how} at batch {best.batch}: {best.images_per_s:,.1f} images/s"
     for other in results:
-        if (other.engine, other.batch, other.streams, other.cuda_graphs) == (best.engine, best.batch, 1, False):
+        if (other.name, other.batch, other.streams, other.cuda_graphs) == (best.name, best.batch, 1, False):
             gain = best.images_per_s / other.images_per_s
             return text + (f", {gain:.2f}× one stream without graphs" if other is not best else "")
     return text

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from trtlab.quality.accuracy import Accuracy, accuracy_loss, evaluate_all
 
 if TYPE_CHECKING:
     from helpers.data.datasets import DataSet
-    from trtlab.report.results import AccuracyRow
 
 
 def evaluate_engines(
@@ -61,18 +60,20 @@ def _labels_of_all(engines: dict[Path, InferenceEngine], data: "DataSet", classe
     return fitted
 
 
-def accuracy_rows(scores: Mapping[str, Accuracy]) -> "list[AccuracyRow]":
-    """Return one row an engine, each with its loss against the first, which is the baseline."""
-    from trtlab.report.results import AccuracyRow
+def accuracy_rows(scores: Mapping[str, Accuracy]) -> list[dict[str, Any]]:
+    """Return one row an engine, each with its loss against the first, which is the baseline.
 
+    Accuracies are percent, losses points with their 95 % interval (paired); `changed` counts the images on which
+    exactly one of the two is right.
+    """
     reference, rows = next(iter(scores.values())), []
     for name, found in scores.items():
-        row = AccuracyRow(name, found.top1, found.top5, found.num_samples)
+        against = dict.fromkeys(("loss", "loss_low", "loss_high", "changed"))
         if found is not reference:
             loss = accuracy_loss(reference, found)
             changed = int(np.sum(reference.correct != found.correct))
-            row = AccuracyRow(name, row.top1, row.top5, row.num_samples, loss.points, loss.low, loss.high, changed)
-        rows.append(row)
+            against = {"loss": loss.points, "loss_low": loss.low, "loss_high": loss.high, "changed": changed}
+        rows.append({"name": name, **found.to_dict(), **against})
     return rows
 
 

@@ -1,9 +1,10 @@
 """Parts of the report's charts: a canvas with its heading, bars with their values, names that do not overlap."""
 
 import colorsys
+import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import matplotlib
 
@@ -17,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from helpers.course.plots import INK, SOFT, colour
-from trtlab.report.results import Results, base_name
+from trtlab.report.results import Results
 
 STYLE = {
     "font.family": "DejaVu Sans",
@@ -62,20 +63,13 @@ _HEAD_INCHES, _SUBTITLE_INCHES = 0.27, 0.18
 _NAME_WIDTH, _NAME_LINES = 28, 2
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar from 0 to `value`, its number as text, its colour, and the end of a thin line beyond it, if it has one."""
+class Bar(NamedTuple):
+    """A bar from 0 to `value`: its name, its number as text, and its colour."""
 
     name: str
     value: float
     text: str
     colour: str
-    tail: float | None = None
-
-    @property
-    def end(self) -> float:
-        """Where bar and line end."""
-        return max(self.value, self.tail or 0.0)
 
 
 def canvas(
@@ -100,9 +94,9 @@ def canvas(
     return figure, list(axes.flat)
 
 
-def tint(name: str, text: bool = False) -> str:
-    """Return the colour of a row's engine, whatever the row is from; as text, and on a dark ground, it can be read."""
-    own, ground = colour(base_name(name)), plt.rcParams["axes.facecolor"]
+def tint(engine: str, text: bool = False) -> str:
+    """Return an engine's colour; as text, and on a dark ground, one that can be read."""
+    own, ground = colour(engine), plt.rcParams["axes.facecolor"]
     return readable(own, ground) if text or ground == _CARD else own
 
 
@@ -153,14 +147,17 @@ def name_rows(axis: Axes, names: Sequence[str]) -> list[int]:
     return places
 
 
-def bars(axis: Axes, rows: Sequence[Bar]) -> None:
-    """Draw horizontal bars, the first on top."""
-    for place, bar in zip(name_rows(axis, [bar.name for bar in rows]), rows, strict=True):
+def bars(axis: Axes, rows: Sequence[Bar], tails: Sequence[float] = ()) -> None:
+    """Draw horizontal bars, the first on top, each with a thin line to its tail, where there is one (else NaN)."""
+    ends = [bar.value for bar in rows]
+    for number, place in enumerate(name_rows(axis, [bar.name for bar in rows])):
+        bar, tail = rows[number], tails[number] if len(tails) else math.nan
         axis.barh(place, bar.value, color=bar.colour, height=0.68)
-        if bar.tail is not None:
-            axis.plot([bar.value, bar.tail], [place, place], color=plt.rcParams["text.color"], linewidth=1)
-        beside(axis, bar.text, bar.end, place)
-    axis.set_xlim(0, 1.38 * max(bar.end for bar in rows))
+        if tail > bar.value:
+            axis.plot([bar.value, tail], [place, place], color=plt.rcParams["text.color"], linewidth=1)
+            ends[number] = tail
+        beside(axis, bar.text, ends[number], place)
+    axis.set_xlim(0, 1.38 * max(ends))
     plain_numbers(axis.xaxis)
 
 
@@ -195,16 +192,16 @@ def spread(wanted: Sequence[float], least: float, low: float) -> list[float]:
     return [places[index] for index in range(len(wanted))]
 
 
-def end_labels(axis: Axes, ends: dict[str, tuple[float, float]], texts: dict[str, str]) -> None:
-    """Write each series' text beside its last point (x, y), pushed apart where they would overlap."""
+def end_labels(axis: Axes, ends: Sequence[tuple[float, float]], texts: Sequence[str], engines: Sequence[str]) -> None:
+    """Write each series' text beside its last point (x, y) in its engine's colour; pushed apart to overlap nowhere."""
     axis.figure.canvas.draw()  # the height of the axis is known only then
     low, high = axis.get_ylim()
-    lines = max(text.count("\n") + 1 for text in texts.values())
+    lines = max(text.count("\n") + 1 for text in texts)
     pixels = 1.35 * lines * _LABEL_SIZE * axis.figure.dpi / 72
     least = pixels * (high - low) / axis.get_window_extent().height
-    for name, height in zip(ends, spread([y for _, y in ends.values()], least, low), strict=True):
-        line = {"arrowstyle": "-", "color": tint(name), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
+    heights = spread([y for _, y in ends], least, low)
+    for end, height, text, engine in zip(ends, heights, texts, engines, strict=True):
+        line = {"arrowstyle": "-", "color": tint(engine), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
         line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
-        font = {"color": tint(name, text=True), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
-        place = (ends[name][0] * 1.12, height)
-        axis.annotate(texts[name], ends[name], place, annotation_clip=False, arrowprops=line, **font)
+        font = {"color": tint(engine, text=True), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
+        axis.annotate(text, end, (end[0] * 1.12, height), annotation_clip=False, arrowprops=line, **font)

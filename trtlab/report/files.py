@@ -6,7 +6,6 @@
 The summary.json of a run is of the first form, and so one file is enough to take a run to another machine.
 """
 
-import dataclasses
 import re
 from collections import Counter
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 from trtcpu.errors import InputError
 from trtlab.report.folder import complete
 from trtlab.report.records import damaged, facts, read, read_engine, records, shortened
-from trtlab.report.results import NOT_NAMED, Results, Row, order_names, with_speedup
+from trtlab.report.results import NOT_NAMED, Results
+from trtlab.report.table import TIMES, with_speedups
 
 _STREAMS = re.compile(r"--(?:infStreams|streams)[= ](\d{1,4})\b")
-_TIMES = ("mean_ms", "median_ms", "p90_ms", "p95_ms", "p99_ms", "std_ms")
 
 
 def load_file(path: str | Path, device: str | None = None) -> Results:
@@ -51,7 +50,7 @@ def _bench(path: Path, content: dict[str, Any]) -> Results:
     engine = read_engine(path, content)
     if any("batch" not in row or "layer" in row for row in content["rows"]):
         raise InputError(f"{path} has rows that are no times by engine and batch; give the folder that it lies in")
-    rows = [complete(_counted(row), engine) for row in records(path, content["rows"], Row)]
+    rows = [complete(_counted(row), engine) for row in records(path, content["rows"], ["batch"])]
     if not rows:
         raise InputError(f"{path} has no rows; measure first: trtlab bench --output {path}")
     _refuse_twins(path, rows)
@@ -59,15 +58,16 @@ def _bench(path: Path, content: dict[str, Any]) -> Results:
     return _results(engine, rows, **named, **facts([content]))
 
 
-def _counted(row: Row) -> Row:
+def _counted(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row with as many executions as calls, where its throughput is that of the calls."""
-    return dataclasses.replace(row, executions=row.executions or row.iterations)
+    return {**row, "executions": row.get("executions") or row.get("iterations")}
 
 
-def _refuse_twins(path: Path, rows: list[Row]) -> None:
-    twins = [place for place, count in Counter((row.name, row.batch) for row in rows).items() if count > 1]
-    if twins:
-        raise damaged(path, f"it has two rows of {shortened(twins[0][0])} at batch {twins[0][1]}")
+def _refuse_twins(path: Path, rows: list[dict[str, Any]]) -> None:
+    of = Counter((row["engine"], row.get("how"), row.get("source"), row["batch"]) for row in rows)
+    engine, *_, batch = place = max(of, key=of.__getitem__)
+    if of[place] > 1:
+        raise damaged(path, f"it has two rows of {shortened(engine)} at batch {batch}")
 
 
 def _parsed(path: Path, content: dict[str, Any], device: str | None) -> Results:
@@ -75,16 +75,16 @@ def _parsed(path: Path, content: dict[str, Any], device: str | None) -> Results:
         raise InputError(f"{path} does not say how many images a query had; read the log again with --batch")
     times = content["latency"] if isinstance(content["latency"], dict) else {}
     precision = content.get("precision") or content.get("logged_precision")
-    name = precision.lower() if isinstance(precision, str) else path.stem
     values = {"batch": content["batch"], "images_per_s": content.get("images_per_s") or None}
-    values |= {key: times.get(key) for key in _TIMES}
+    values |= {key: times.get(key) for key in TIMES}
     if not (values["images_per_s"] or values["median_ms"] or values["mean_ms"]):
         raise InputError(f"{path} has neither a latency nor a throughput; give the whole log to trtlab parse-log again")
+    name = precision.lower() if isinstance(precision, str) else path.stem
     told = {"name": name, "precision": precision, "streams": _streams(content), "iterations": content.get("queries")}
-    (row,) = records(path, [{**values, **told}], Row)
-    calls = row.iterations or _calls(row, content.get("total_host_walltime_s"))
+    (row,) = records(path, [{**values, **told}], ["batch"])
     engine = _engine(path, content, device)
-    (row,) = records(path, [{**vars(row), "iterations": calls, "executions": calls, "device": engine["device"]}], Row)
+    calls = row.get("iterations") or _calls(row, content.get("total_host_walltime_s"))
+    row |= {"iterations": calls, "executions": calls, "device": engine["device"]}
     return _results(engine, [complete(row, engine)], str(content.get("model") or NOT_NAMED), NOT_NAMED)
 
 
@@ -96,10 +96,10 @@ def _streams(content: dict[str, Any]) -> Any:
     return int(found[1]) or None if found else None
 
 
-def _calls(row: Row, seconds: Any) -> int | None:
+def _calls(row: dict[str, Any], seconds: Any) -> int | None:
     """Return how many queries must have run in `seconds`; an excerpt of a log may not say it."""
-    known = isinstance(seconds, (int, float)) and 0 < seconds < 1e9 and row.images_per_s
-    return round(row.images_per_s * seconds / row.batch) or None if known else None
+    known = isinstance(seconds, (int, float)) and 0 < seconds < 1e9 and row.get("images_per_s")
+    return round(row["images_per_s"] * seconds / row["batch"]) or None if known else None
 
 
 def _engine(path: Path, content: dict[str, Any], device: str | None) -> dict[str, str]:
@@ -111,13 +111,11 @@ def _engine(path: Path, content: dict[str, Any], device: str | None) -> dict[str
     return {"name": "tensorrt" if where.startswith("TensorRT") else "cpu", "version": version, "device": where}
 
 
-def _results(engine: dict[str, str], rows: list[Row], model: str, data: str, **about: Any) -> Results:
-    names = order_names({row.name for row in rows})
+def _results(engine: dict[str, str], rows: list[dict[str, Any]], model: str, data: str, **about: Any) -> Results:
     there = {
-        "latency": any(row.typical_ms for row in rows),
-        "throughput": any(row.images_per_s for row in rows),
+        "latency": any(row.get("median_ms") or row.get("mean_ms") for row in rows),
+        "throughput": any(row.get("images_per_s") for row in rows),
     }
     missing = [part for part, found in there.items() if not found] + ["accuracy", "checks", "profile"]
-    rows = sorted(rows, key=lambda row: (names.index(row.name), row.batch))
-    rows = rows if any(row.speedup for row in rows) else with_speedup(rows)
+    rows = rows if any(row.get("speedup") for row in rows) else with_speedups(rows)
     return Results(engine, model, data, rows, missing=missing, **about)

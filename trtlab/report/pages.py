@@ -1,4 +1,5 @@
-"""The report of what was measured: report.html (one self-contained file), report.md, summary.json and the charts.
+"""The report of what was measured: report.html (one self-contained file), report.md, summary.json, measurements.csv
+and the charts.
 
 Everything is computed from the JSON files of the sources; what was not measured is named as not measured.
 """
@@ -14,8 +15,9 @@ import jinja2
 from helpers.tools.files import atomic_write, write_json
 from trtlab.report.charts import dark_charts, draw_charts
 from trtlab.report.findings import SATURATION_RULE, deploy, findings, headline, most_layers
-from trtlab.report.results import Results, pretty_name, summary
+from trtlab.report.results import Results, summary
 from trtlab.report.sources import load_sources
+from trtlab.report.table import WORDS, pretty
 from trtlab.report.tables import report_tables
 
 CAPTIONS = {
@@ -36,6 +38,8 @@ CAPTIONS = {
     "size_memory": ("Size and memory", "The model or engine file, and the peak memory while it ran."),
 }
 """Chart name → heading and caption; the baseline is that of the results at hand."""
+TABLE = "measurements.csv"
+"""The tidy table: a row for each figure, for a notebook or a spreadsheet."""
 NOT_MEASURED = {
     "latency": "latency (latency.json)",
     "throughput": "throughput (throughput.json)",
@@ -60,7 +64,7 @@ class Report:
 def make_report(
     sources: str | Path | Sequence[str | Path], out: str | Path | None = None, device: str | None = None
 ) -> Report:
-    """Read the sources and write charts/, report.html, report.md and summary.json.
+    """Read the sources and write charts/, report.html, report.md, summary.json and measurements.csv.
 
     Args:
         sources: run folders, bench JSON files and parsed logs; one, or several side by side.
@@ -78,6 +82,8 @@ def make_report(
     html, markdown = folder / "report.html", folder / "report.md"
     atomic_write(html, _render("report.html.j2", content))
     atomic_write(markdown, _render("report.md.j2", content))
+    table = results.table[[*WORDS, "batch", "figure", "value", "n", "unit"]]
+    atomic_write(folder / TABLE, table.to_csv(index=False))
     report = Report(html, markdown, folder / "summary.json", charts, results, content["headline"])
     write_json(report.summary, summary(results, _files(folder, report)))
     return report
@@ -104,7 +110,7 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
                 "path": path.relative_to(folder).as_posix(),
                 "uri": _uri(path.read_bytes()),
                 "dark": _uri(dark[name]),
-                "caption": CAPTIONS[name][1].format(baseline=pretty_name(results.baseline)),
+                "caption": CAPTIONS[name][1].format(baseline=pretty(results.baseline)),
             }
             for name, path in charts.items()
         ],
@@ -131,7 +137,7 @@ def _render(template: str, content: dict[str, Any]) -> str:
 
 def _files(folder: Path, report: Report) -> dict[str, str]:
     """Return every file of the folder that a reader may want, by role, as paths relative to the folder."""
-    known = {"report_html": report.html, "report_md": report.markdown}
+    known = {"report_html": report.html, "report_md": report.markdown, "table": folder / TABLE}
     known |= {f"chart_{name}": path for name, path in report.charts.items()}
     known |= {f"chart_{name}_svg": path.with_suffix(".svg") for name, path in report.charts.items()}
     known |= {part: path for part in NOT_MEASURED if (path := folder / f"{part}.json").is_file()}

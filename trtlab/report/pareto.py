@@ -49,8 +49,8 @@ def draw_pareto(path: Path, points: Sequence[Point], heading: str) -> None:
         axes.set_ylabel("loss of top-1 against FP32 (points)")
         axes.set_title(f"{heading}\nbars: 95 % interval; line: what nothing beats in both")
         axes.grid(alpha=0.5)
-        ends = {point["name"]: (point["median_ms"], point["loss"]) for point in points}
-        end_labels(axes, ends, {name: name for name in ends})
+        names = [point["name"] for point in points]
+        end_labels(axes, [(point["median_ms"], point["loss"]) for point in points], names, names)
         with atomic_path(path) as temporary:
             figure.savefig(temporary, dpi=150, format="png")
         plt.close(figure)

@@ -1,23 +1,33 @@
-"""Rows of a JSON file as data classes; a value of the wrong type or size is one clear error and not a strange chart."""
+"""Rows of a JSON file, checked; a value of the wrong type or size is one clear error and not a strange chart."""
 
-import dataclasses
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 from helpers.tools.files import read_json
 from trtcpu.errors import InputError
-from trtlab.report.results import CheckRow, Row
+from trtlab.report.table import COUNTS, SCORES, TIMES
 
 MOST = 1e15
 LEAST = 1e-9
 """No time, rate, size or count that was measured is larger, no time or rate smaller; an error can be of any size."""
 _ABOVE_0 = ("mean_ms", "median_ms", "images_per_s")
+_OF_ANY_SIZE = ("value", "limit")
 _LONGEST_NAME = 200
 
-Kind = TypeVar("Kind")
+_WORDS = ["name", "source", "how", "device", "elsewhere", "precision", "ran_in", "what", "message"]
+_WORDS += ["layer", "layer_type", "bound", "profile", "layer_precisions", "calibration"]
+_FLOATS = [*TIMES, "images_per_s", "speedup", *SCORES, *_OF_ANY_SIZE]
+_FLOATS += ["time_ms", "share_percent", "intensity", "roof_percent", "seconds"]
+FIELDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(_WORDS, (str,)),
+    **dict.fromkeys(_FLOATS, (int, float)),
+    **dict.fromkeys([*COUNTS, "layers"], (int,)),
+    "passed": (bool,),
+}
+"""Every key of a row that is read, with its types; other keys are left out."""
 
 
 def read(path: Path, what: str) -> Any:
@@ -49,47 +59,42 @@ def read_engine(path: Path, content: Any) -> dict[str, str]:
     return dict(engine)
 
 
-def records(path: Path, rows: Iterable[dict[str, Any]], kind: type[Kind]) -> list[Kind]:
-    """Return the rows as `kind`; keys that it does not know are left out.
+def records(path: Path, rows: Iterable[Mapping[str, Any]], needed: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the rows with the keys of FIELDS; their name is that of an `engine`.
 
     Raises:
-        InputError: a value is missing, of the wrong type, or no number that can have been measured.
+        InputError: a value of `needed` is missing, of the wrong type, or no number that can have been measured.
     """
-    names = {item.name for item in dataclasses.fields(kind)}
     try:
-        return [checked(kind(**{key: row[key] for key in row if key in names})) for row in rows]
-    except (TypeError, ValueError) as error:
+        return [checked(row, needed) for row in rows]
+    except ValueError as error:
         raise damaged(path, str(error)) from error
 
 
-def checked(row: Kind) -> Kind:
+def checked(row: Mapping[str, Any], needed: Collection[str] = ()) -> dict[str, Any]:
     """Return the row.
 
     Raises:
-        ValueError: a value is of the wrong type or out of bounds; it names the field.
+        ValueError: a value is missing, of the wrong type or out of bounds; it names the field.
     """
-    for item in dataclasses.fields(row):
-        value = getattr(row, item.name)
-        limits = (LEAST if item.name in _ABOVE_0 else 0.0, sys.float_info.max if isinstance(row, CheckRow) else MOST)
-        if not _fits(value, get_args(item.type) or (item.type,), limits, signed=item.name.startswith("loss")):
-            raise ValueError(f"{item.name} is {shortened(value)} in the row of {shortened(row.name)}")
-    if not (row.name.isprintable() and 0 < len(row.name.strip()) <= _LONGEST_NAME):
-        raise ValueError(f"a name should be printable and at most {_LONGEST_NAME} long, found {shortened(row.name)}")
-    if isinstance(row, Row) and row.batch < 1:
-        raise ValueError(f"batch is {row.batch!r} in the row of {shortened(row.name)}")
-    return row
+    found = {key: row.get(key) for key in FIELDS if row.get(key) is not None or key in ("name", *needed)}
+    name = found.pop("name")
+    for key, value in {"name": name, **found}.items():
+        if not _fits(key, value):
+            raise ValueError(f"{key} is {shortened(value)} in the row of {shortened(name)}")
+    if not (name.isprintable() and 0 < len(name.strip()) <= _LONGEST_NAME):
+        raise ValueError(f"a name should be printable and at most {_LONGEST_NAME} long, found {shortened(name)}")
+    return {"engine": name, **found}
 
 
-def _fits(value: Any, kinds: tuple[type, ...], limits: tuple[float, float], signed: bool) -> bool:
-    """Say whether `value` is of one of `kinds` and can have been measured; a float may be written as an integer."""
-    if isinstance(value, bool):
-        return bool in kinds
-    if not isinstance(value, (int, float)):
-        return isinstance(value, kinds)
-    if not (isinstance(value, kinds) or (float in kinds and isinstance(value, int))):
-        return False
-    least, most = limits
-    return least <= (abs(value) if signed else value) <= most
+def _fits(key: str, value: Any) -> bool:
+    """Say whether a value is of its key's types and can have been measured."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return type(value) in FIELDS[key]
+    least = LEAST if key in _ABOVE_0 else 1 if key == "batch" else 0
+    most = sys.float_info.max if key in _OF_ANY_SIZE else MOST
+    size = abs(value) if key.startswith("loss") else value
+    return type(value) in FIELDS[key] and least <= size <= most
 
 
 def shortened(value: Any) -> str:

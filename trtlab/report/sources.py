@@ -1,7 +1,7 @@
 """Several sources as one set of results: run folders, bench JSON files and parsed logs, of one machine or of several.
 
 The first source's device is at home. Rows of every other device ran elsewhere: they have axes of their own, and neither
-a headline nor a speed-up. Where two sources have a row of one name, the name says what it is from.
+a headline nor a speed-up. Where two sources have a row of one engine, it says what it is from.
 """
 
 import dataclasses
@@ -14,9 +14,11 @@ from typing import Any
 from trtcpu.errors import InputError
 from trtlab.report.files import load_file
 from trtlab.report.folder import load_results
-from trtlab.report.results import NOT_NAMED, AccuracyRow, Results, Row, marked, order_names
+from trtlab.report.results import NOT_NAMED, Results
 
 MOST_ROWS, MOST_BATCHES = 500, 32
+_PARTS = ("found", "scored", "checks", "builds")
+_AGAINST_BASELINE = ("loss", "loss_low", "loss_high", "changed")
 
 
 def load_sources(paths: Sequence[str | Path], device: str | None = None) -> Results:
@@ -55,68 +57,59 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 def _beside(found: Sequence[Results], labels: Sequence[str]) -> Results:
     home = found[0]
     words = _machine_words([results.device for results in found])
-    taken: set[tuple[str, int]] = set()
+    taken: set[tuple[Any, ...]] = set()
     guests = []
     for results, label in zip(found, labels, strict=True):
-        guest = _renamed(results, home, words[results.device], label, taken)
-        taken |= {(row.name, row.batch) for row in guest.rows}
+        guest = _named(results, home, words[results.device], label, taken)
+        taken |= {_place(row) for row in guest.found}
         guests.append(guest)
-    rows = [row for guest in guests for row in guest.rows]
-    names = order_names({row.name for row in rows})
+    parts = {part: [row for guest in guests for row in getattr(guest, part)] for part in _PARTS}
     return dataclasses.replace(
         home,
         model=_together([results.model for results in found]),
         data=_together([results.data for results in found]),
-        rows=sorted(rows, key=lambda row: (names.index(row.name), row.batch)),
-        accuracy=[score for guest in guests for score in guest.accuracy],
-        checks=[check for guest in guests for check in guest.checks],
-        builds=[build for guest in guests for build in guest.builds],
         missing=[part for part in home.missing if all(part in results.missing for results in found)],
         settings={**home.settings, "sources": ", ".join(labels)},
+        **parts,
     )
 
 
-def _renamed(results: Results, home: Results, machine: str, label: str, taken: set[tuple[str, int]]) -> Results:
-    """Return the results with names that no row has yet; what ran on another device than `home` ran elsewhere."""
+def _named(results: Results, home: Results, machine: str, label: str, taken: set[tuple[Any, ...]]) -> Results:
+    """Return the results whose rows say what they are from; what ran on another device than `home` ran elsewhere.
+
+    `taken` is what rows of earlier sources are of: such a row says the `label` of its source as well.
+    """
     other = results.device != home.device
     other_model = NOT_NAMED not in (results.model, home.model) and results.model != home.model
     words = [machine] * other + [results.model] * other_model
-    names = {row.name: _name(row, words) for row in results.rows}
-    if any((names[row.name], row.batch) in taken for row in results.rows):
-        names = {row.name: _name(row, [*words, label]) for row in results.rows}
-    rows = [_away(row, results.device) if other else row for row in results.rows]
-    rows = [_named(row, names[row.name]) for row in rows]
-    if results.baseline != home.baseline:  # ratios to something else would read as ratios to home's
-        rows = [dataclasses.replace(row, speedup=None) for row in rows]
-        results = dataclasses.replace(results, accuracy=[_without_loss(score) for score in results.accuracy])
+    if any(_place({**row, "source": _source(row, words)}) in taken for row in results.found):
+        words.append(label)
+    rows = [{**row, "source": _source(row, words)} for row in results.found]
+    rows = [_away(row, results.device) for row in rows] if other else rows
+    sources = {row["engine"]: row["source"] for row in rows}
     parts = {
-        part: [_named(item, names.get(item.name, _marked(item.name, words))) for item in getattr(results, part)]
-        for part in ("accuracy", "checks", "builds")
+        part: [{**row, "source": sources.get(row["engine"], ", ".join(words))} for row in getattr(results, part)]
+        for part in _PARTS[1:]
     }
-    return dataclasses.replace(results, rows=rows, **parts)
+    if results.baseline != home.baseline:  # ratios to something else would read as ratios to home's
+        rows = [{**row, "speedup": None} for row in rows]
+        parts["scored"] = [{**row, **dict.fromkeys(_AGAINST_BASELINE)} for row in parts["scored"]]
+    return dataclasses.replace(results, found=rows, **parts)
 
 
-def _name(row: Row, words: Sequence[str]) -> str:
-    """Return the row's name with what it is from; a CPU beside a GPU is another device than the GPU."""
-    beside = f"{row.elsewhere.partition(',')[0]} beside " if row.elsewhere and words else ""
-    return _marked(row.name, [beside + words[0], *words[1:]] if words else [])
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["source"], row["engine"], row.get("how"), row["batch"]
 
 
-def _marked(name: str, words: Sequence[str]) -> str:
-    return marked(name, ", ".join(words)) if words else name
+def _source(row: dict[str, Any], words: Sequence[str]) -> str:
+    """Return what the row is from; a CPU beside a GPU is another device than the GPU."""
+    beside = f"{row['elsewhere'].partition(',')[0]} beside " if row.get("elsewhere") and words else ""
+    return ", ".join([*filter(None, [row.get("source")]), *([beside + words[0], *words[1:]] if words else [])])
 
 
-def _named(item: Any, name: str) -> Any:
-    return dataclasses.replace(item, name=name)
-
-
-def _away(row: Row, device: str) -> Row:
-    where = f"{row.elsewhere}, beside {device}" if row.elsewhere else device
-    return dataclasses.replace(row, elsewhere=where, speedup=None)
-
-
-def _without_loss(score: AccuracyRow) -> AccuracyRow:
-    return dataclasses.replace(score, loss=None, loss_low=None, loss_high=None, changed=None)
+def _away(row: dict[str, Any], device: str) -> dict[str, Any]:
+    where = f"{row['elsewhere']}, beside {device}" if row.get("elsewhere") else device
+    return {**row, "elsewhere": where, "speedup": None}
 
 
 def _machine_words(devices: Sequence[str]) -> dict[str, str]:

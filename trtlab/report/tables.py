@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from trtlab.report.findings import figures
-from trtlab.report.results import MOST_APART, Results, accuracy_table, base_name, measurement_table, pretty_name
-from trtlab.stats import TAILS, least_calls
+from trtlab.report.results import Results
+from trtlab.report.table import pretty
+from trtlab.stats import MOST_APART, TAILS, least_calls
 
 SLOWEST_LAYERS = 5
 SIGN = "‡"
@@ -73,59 +74,55 @@ _ACCURACY_COLUMNS: Columns = {
 
 
 def _latencies(results: Results) -> Table | None:
-    if not any(row.typical_ms for row in results.rows):
+    if results.rows.typical_ms.isna().all():
         return None
     needs = ", ".join(f"p{percent} {least_calls(percent)}" for percent in TAILS)
     note = f"Times are for one batch, over n calls. Calls that a percentile needs: {needs}; – where there were fewer."
-    note += _contradicts(results)
-    return _formatted("Latency", _with_titles(measurement_table(results), results), _LATENCY_COLUMNS, note, "batch", 2)
+    return _by_batch("Latency", results, _LATENCY_COLUMNS, note)
 
 
 def _rates(results: Results) -> Table | None:
-    if not any(row.images_per_s or row.size_bytes for row in results.rows):
+    if results.rows[["images_per_s", "size_bytes"]].isna().all(axis=None):
         return None
-    base = pretty_name(results.baseline)
+    base = pretty(results.baseline)
     note = f"Speed-up is throughput over {base}'s at the same batch, in the same run."
-    if not any(row.speedup for row in results.rows):
+    if results.lines("speedup").empty:
         note = f"No speed-up: {base} was not measured on this device."
     if results.machines:
         note += f" {', '.join(results.machines)}: other machines, whose rows have none here."
-    for name, where in results.visitors.items():
-        if base_name(name) != name:
-            continue
-        note += f" {pretty_name(name)} ran on {where}: it has none, and its memory is the process's."
-    note += _contradicts(results)
-    table = _with_titles(measurement_table(results), results)
-    return _formatted("Throughput, size and memory", table, _RATE_COLUMNS, note, "batch", 2)
+    away = results.engines[results.engines.elsewhere.notna() & (results.engines.source == "")]
+    for row in away.itertuples():
+        note += f" {pretty(row.engine)} ran on {row.elsewhere}: it has none, and its memory is the process's."
+    return _by_batch("Throughput, size and memory", results, _RATE_COLUMNS, note)
 
 
-def _contradicts(results: Results) -> str:
-    said = f" {SIGN}: throughput and latency are more than {MOST_APART:g} times apart; measure again."
-    return said if results.contradictions else ""
-
-
-def _with_titles(frame: pd.DataFrame, results: Results) -> pd.DataFrame:
-    """Add what a row is called; where it contradicts itself, a sign says so."""
-    wrong = {(row.name, row.batch) for row in results.contradictions}
-    places = zip(frame["name"], frame.get("batch", [None] * len(frame)), strict=True)
-    return frame.assign(title=[results.title(name) + f" {SIGN}" * ((name, batch) in wrong) for name, batch in places])
+def _by_batch(title: str, results: Results, columns: Columns, note: str) -> Table:
+    """Return a table ordered by batch; a sign marks rows that contradict themselves."""
+    rows = results.rows.sort_values("batch", kind="stable")
+    rows = rows.assign(title=rows.title + rows.apart.notna().map({True: f" {SIGN}", False: ""}))
+    if len(results.contradictions):
+        note += f" {SIGN}: throughput and latency are more than {MOST_APART:g} times apart; measure again."
+    return _formatted(title, rows, columns, note, "batch", 2)
 
 
 def _accuracies(results: Results) -> Table | None:
-    if not results.accuracy:
+    if results.accuracy.empty:
         return None
-    base = pretty_name(results.baseline)
+    base = pretty(results.baseline)
     note = f"Loss is {base}'s top-1 less this one's, in points, with its 95 % interval (same images, paired)."
-    left_out = [name for name in results.names if name not in {row.name for row in results.accuracy}]
-    if left_out:
-        note += f" Not evaluated: {', '.join(map(results.title, left_out))}."
-    return _formatted("Accuracy", _with_titles(accuracy_table(results), results), _ACCURACY_COLUMNS, note)
+    left_out = results.engines[~results.engines.title.isin(results.accuracy.title)].title
+    if len(left_out):
+        note += f" Not evaluated: {', '.join(left_out)}."
+    return _formatted("Accuracy", results.accuracy, _ACCURACY_COLUMNS, note)
 
 
 def _checks(results: Results) -> Table | None:
     if not results.checks:
         return None
-    rows = [["✓" if row.passed else "✗", results.title(row.name), row.what, row.message] for row in results.checks]
+    rows = [
+        ["✓" if row["passed"] else "✗", _title(results, row), row["what"], row.get("message", "")]
+        for row in results.checks
+    ]
     return Table("Checks", ["", "engine", "what was checked", "found"], rows, words=4)
 
 
@@ -134,8 +131,8 @@ def _builds(results: Results) -> Table | None:
         return None
     rows = [
         [
-            results.title(build.name), build.precision.upper(), build.profile, f"{build.layers}",
-            build.layer_precisions, build.calibration, f"{build.seconds:.1f}",
+            _title(results, build), build["precision"].upper(), build["profile"], f"{build['layers']}",
+            build["layer_precisions"], build["calibration"], f"{build['seconds']:.1f}",
         ]
         for build in results.builds
     ]  # fmt: skip
@@ -146,20 +143,25 @@ def _builds(results: Results) -> Table | None:
 def _layers(results: Results) -> Table | None:
     if not results.layers:
         return None
-    slowest = sorted(results.layers, key=lambda layer: -layer.time_ms)[:SLOWEST_LAYERS]
+    slowest = sorted(results.layers, key=lambda layer: -layer["time_ms"])[:SLOWEST_LAYERS]
     rows = [
         [
-            layer.layer, layer.layer_type, layer.precision, f"{layer.time_ms:.3f}", f"{layer.share_percent:.1f}",
-            _or_dash(layer.intensity), layer.bound or "–", _or_dash(layer.roof_percent),
+            layer["layer"], layer["layer_type"], layer["precision"], f"{layer['time_ms']:.3f}",
+            f"{layer['share_percent']:.1f}", _or_dash(layer.get("intensity")), layer.get("bound") or "–",
+            _or_dash(layer.get("roof_percent")),
         ]
         for layer in slowest
     ]  # fmt: skip
     first = slowest[0]
-    title = f"Slowest layers of {results.title(first.name)} at batch {first.batch}"
+    title = f"Slowest layers of {results.title(first['engine'])} at batch {first['batch']}"
     columns = ["layer", "type", "precision", "ms", "share %", "FLOP/byte", "bound by", "% of roof"]
-    note = f"ms is the median of {first.executions} executions. " if first.executions else ""
+    note = f"ms is the median of {first['executions']} executions. " if first.get("executions") else ""
     note += "The roofline was measured on this machine in the same run."
     return Table(title, columns, rows, note, words=3)
+
+
+def _title(results: Results, row: dict[str, Any]) -> str:
+    return results.title(row["engine"], row.get("source"))
 
 
 def _or_dash(value: float | None) -> str:

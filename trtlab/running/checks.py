@@ -1,14 +1,16 @@
 """Checks of built engines: outputs against PyTorch within a tolerance by precision, and the profile's limits."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from helpers.tools.outputs import relative_error
-from trtcpu.errors import LabError
+from trtcpu.errors import InputError, LabError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import InferenceEngine
-from trtlab.report.results import CheckRow
+from trtlab.quality.compare import Drift, drift
 
 TOLERANCES: dict[str, float] = {
     "fp32": 1e-4,
@@ -23,6 +25,18 @@ TOLERANCES: dict[str, float] = {
 Seen on ResNet-50 for fp32, tf32, fp16 and int8: TensorRT 8.6 on an H200 1e-6, 1.6e-3, 2.8e-3, 3.4e-2; OpenVINO, whose
 FP16 runs in BF16, 1e-6, –, 5e-3, 2.2e-2.
 """
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One check of an engine: `value` against `limit`, and what that means in words."""
+
+    name: str
+    what: str
+    passed: bool
+    value: float | None = None
+    limit: float | None = None
+    message: str = ""
 
 
 def check_engine(name: str, path: Path, precision: str, images: np.ndarray, reference: np.ndarray) -> list[CheckRow]:
@@ -58,3 +72,31 @@ def _refusal(name: str, engine: InferenceEngine) -> CheckRow:
         accepted = engine.context.set_input_shape(engine.input_name, (over, *engine.sample_shape))
     message = f"batch {over} was {'accepted' if accepted else 'refused'}; the profile ends at {engine.max_batch}"
     return CheckRow(name, "a batch outside the profile is refused", not accepted, message=message)
+
+
+def against_onnx_runtime(name: str, expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> CheckRow:
+    """Check an FP32 engine's outputs against ONNX Runtime's, which may be of fewer samples."""
+    limit = TOLERANCES["fp32"]
+    worst = max(relative_error(found[output][: len(array)], array) for output, array in expected.items())
+    value = float(worst) if np.isfinite(worst) else None
+    passed = value is not None and value <= limit
+    return CheckRow(name, "outputs equal ONNX Runtime's", passed, value, limit, f"relative error {worst:.1e}")
+
+
+def drifts(name: str, reference: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> list[CheckRow]:
+    """Return the drift of every output against FP32's; outputs that are no numbers fail."""
+    rows = []
+    for output, expected in reference.items():
+        what = f"drift of {output} against FP32, {len(expected)} samples"
+        try:
+            measured = drift(expected, found[output])
+            rows.append(CheckRow(name, what, True, measured.relative, message=_words(measured)))
+        except InputError as error:
+            rows.append(CheckRow(name, what, False, message=str(error)))
+    return rows
+
+
+def _words(found: Drift) -> str:
+    agreement = found.top1_agreement_percent
+    top1 = "" if agreement is None else f", same first class {agreement:.1f} %"
+    return f"relative difference {found.relative:.1e}, cosine {found.cosine:.5f}{top1}"

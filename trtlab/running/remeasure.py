@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trtlab.report.results import Row
+from trtlab.stats import times_apart
 from trtlab.timing.bench import BenchOptions, bench
 from trtlab.timing.runners import Runner
 from trtlab.timing.throughput import Throughput, measure_throughput
@@ -35,7 +35,7 @@ def measure_again(
     wrong = [
         place
         for place, rate in rows.items()
-        if Row(*place, median_ms=medians.get(place), images_per_s=rate["images_per_s"]).apart
+        if place in medians and times_apart(place[1], medians[place], rate["images_per_s"])
     ]
     for batch in sorted({batch for _, batch in wrong}):
         again = [runner for runner in runners if (runner.name, batch) in wrong]

@@ -8,7 +8,7 @@ from rich.status import Status
 
 from helpers.engine.backend import DEVICE, WHY_CPU
 from trtcpu.errors import EngineError
-from trtlab.report.findings import contradiction, deploy, headline
+from trtlab.report.findings import contradiction, deploy, failure, headline
 from trtlab.report.folder import load_results
 from trtlab.report.results import Results
 from trtlab.running.recipe import Recipe
@@ -24,35 +24,26 @@ def run(options: RunOptions, console: Console) -> Results:
         LabError: bad options or data, an engine that cannot be built or run, a folder that cannot be written to.
         EngineError: everything ran, but a check of an engine failed; the report says which.
     """
-    recipe = _recipe(options)
+    recipe = Recipe(options)
     options = recipe.options
     kind = "quick" if options.quick else "full"
     console.print(f"[bold]{escape(options.model)} on {escape(options.data)}[/], {kind} run on {escape(DEVICE)}\n")
     if WHY_CPU:
         console.print(f"TensorRT is installed and not used: {escape(WHY_CPU)}\n")
-    if recipe.note:
-        console.print(f"note: {escape(recipe.note)}\n", soft_wrap=True, highlight=False)
+    if recipe.subject.note:
+        console.print(f"note: {escape(recipe.subject.note)}\n", soft_wrap=True, highlight=False)
     start = time.perf_counter()
     with exclusive(options.out), RunView(console) as view:
-        recipe.prepare()
-        if recipe.preparation:
-            view.line(recipe.preparation, time.perf_counter() - start)
+        recipe.subject.prepare()
+        if recipe.subject.preparation:
+            view.line(recipe.subject.preparation, time.perf_counter() - start)
         run_stages(recipe.stages(), options.out, {**versions(), "device": DEVICE}, view)
     results = load_results(options.out)
     _print_end(console, options, results, time.perf_counter() - start)
-    failed = [f"{results.title(check.name)}: {check.message}" for check in results.checks if not check.passed]
+    failed = [f"{results.title(check['engine'])}: {failure(check)}" for check in results.checks if not check["passed"]]
     if failed:
         raise EngineError(f"{len(failed)} checks failed: {'; '.join(failed)}; see {options.out / 'report.html'}")
     return results
-
-
-def _recipe(options: RunOptions) -> Recipe:
-    if options.onnx is None:
-        return Recipe(options)
-    from trtlab.running.foreign_recipe import ForeignRecipe
-    from trtlab.running.labelled_recipe import LabelledRecipe
-
-    return LabelledRecipe(options) if options.labels else ForeignRecipe(options)
 
 
 class RunView:

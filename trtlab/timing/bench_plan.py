@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from helpers.course.settings import LAB_MODEL
-from trtcpu.errors import EngineError, InputError
+from trtcpu.errors import InputError
 from trtlab.timing.options import Baselines
-from trtlab.timing.runners import Runner, RunnerSpec, described_inputs, load_runner
+from trtlab.timing.runners import Runner, RunnerSpec, described_inputs, load_if_it_runs, load_runner
 
 SUFFIXES = (".engine", ".plan", ".trt")
 _NONE = Baselines()
@@ -57,7 +57,8 @@ def load_runners(
     """Load all that is to be measured, engines first so that the baselines take their input shape.
 
     `shapes` (NAME:SHAPE) take the place of engines' best shapes.
-    torch.compile is left out with a note where it cannot run; everything else that cannot be loaded is an error.
+    Half precision and torch.compile are left out with a note where they cannot run; everything else that cannot be
+    loaded is an error.
     """
     if shapes and not engines:
         raise InputError("--shapes is for engines, and none was given; add --engine or --engines")
@@ -76,18 +77,7 @@ def load_runners(
     baseline = RunnerSpec("pytorch", beside.pytorch or LAB_MODEL, **told)
     if beside.pytorch is not None:
         loaded.append(load_runner(baseline))
-    if beside.torch_compile:
-        compiled = _compiled(replace(baseline, kind="torch-compile"), note)
-        loaded += [compiled] if compiled else []
+    for kind, wanted in (("pytorch-fp16", beside.pytorch_fp16), ("torch-compile", beside.torch_compile)):
+        if wanted and (runner := load_if_it_runs(replace(baseline, kind=kind), note)):
+            loaded.append(runner)
     return loaded
-
-
-def _compiled(spec: RunnerSpec, note: Callable[[str], None]) -> Runner | None:
-    """Load torch.compile and let it compile one batch, so that a broken compiler is found before anything is timed."""
-    try:
-        runner = load_runner(spec)
-        runner.bind(1)
-        return runner
-    except EngineError as error:
-        note(f"torch-compile is left out: {error}")
-        return None

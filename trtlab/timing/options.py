@@ -59,6 +59,8 @@ class Baselines:
     """Baseline: this model in PyTorch eager, float32; all that export --model takes."""
     arch: str | None = None
     """What a state dict of --pytorch belongs to."""
+    pytorch_fp16: bool = False
+    """Baseline: the PyTorch model in half precision too."""
     torch_compile: bool = False
     """Baseline: torch.compile too."""
     ort: Path | None = None

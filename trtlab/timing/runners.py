@@ -1,4 +1,4 @@
-"""What can be benchmarked: engines, and the baselines PyTorch, torch.compile and ONNX Runtime.
+"""What can be benchmarked: engines, and the baselines PyTorch in FP32 and FP16, torch.compile and ONNX Runtime.
 
 A runner is bound to a batch once; then `run()` executes that batch with its data already where it is needed. Baselines
 use the GPU where the engine is TensorRT, else the CPU with as many threads as the CPU engine has.
@@ -21,7 +21,7 @@ from trtlab.engines.shapes import chosen_inputs
 from trtlab.engines.tensors import InputSpec, batch_range, examples
 from trtlab.ran_in import most_layers
 
-Kind = Literal["engine", "pytorch", "torch-compile", "onnxruntime"]
+Kind = Literal["engine", "pytorch", "pytorch-fp16", "torch-compile", "onnxruntime"]
 UNBOUNDED = 1 << 20
 _ONNX_TYPES = {
     "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int64)": "int64", "tensor(int32)": "int32",
@@ -114,12 +114,24 @@ def load_runner(spec: RunnerSpec) -> Runner:
     makers: dict[str, Callable[[RunnerSpec], Runner]] = {
         "engine": EngineRunner,
         "pytorch": PyTorchRunner,
+        "pytorch-fp16": HalfRunner,
         "torch-compile": CompiledRunner,
         "onnxruntime": OnnxRuntimeRunner,
     }
     runner = makers[spec.kind](spec)
     runner.spec = spec
     return runner
+
+
+def load_if_it_runs(spec: RunnerSpec, note: Callable[[str], None]) -> Runner | None:
+    """Load a baseline that not every machine can run, and let it run once; None, with a note, where it cannot."""
+    try:
+        runner = load_runner(spec)
+        runner.bind(1)
+        return runner
+    except EngineError as error:
+        note(f"{spec.kind} is left out: {error}")
+        return None
 
 
 def described_inputs(inputs: Mapping[str, InputSpec]) -> tuple[dict[str, Any], ...]:
@@ -241,6 +253,28 @@ def _rounds_to_tf32(torch: Any) -> bool:
     return torch.cuda.get_device_capability() >= (8, 0) and torch.backends.cudnn.allow_tf32
 
 
+class HalfRunner(PyTorchRunner):
+    """The same model in half precision: FP16 on a GPU; on a CPU what its engines run in, which is BF16 on most."""
+
+    suffix, precision = "pytorch-fp16", "fp16"
+
+    def __init__(self, spec: RunnerSpec) -> None:
+        from helpers.engine.arithmetic import has_half
+        from helpers.engine.backend import trt
+
+        super().__init__(spec)
+        if not has_half("fp16"):
+            raise EngineError("this processor computes in no half precision")
+        self.ran_in = "fp16" if self._on_gpu else trt.half_precision("FP16").lower()
+        self._dtype = {"fp16": self._torch.float16, "bf16": self._torch.bfloat16}[self.ran_in]
+        self._model.to(self._dtype)
+        self.size_bytes = sum(tensor.nbytes for tensor in self._model.state_dict().values())
+
+    def _upload(self, batch_size: int) -> None:
+        super()._upload(batch_size)
+        self._feeds = [feed.to(self._dtype) if feed.is_floating_point() else feed for feed in self._feeds]
+
+
 class CompiledRunner(PyTorchRunner):
     """The same model through torch.compile; the first run of each batch compiles."""
 
@@ -257,7 +291,7 @@ class CompiledRunner(PyTorchRunner):
             self.run()
         except Exception as error:  # inductor's own classes, its C++ compiler's errors, missing headers
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise EngineError(f"torch.compile failed here: {first[:200]}; leave out --torch-compile") from error
+            raise EngineError(f"torch.compile failed here: {first[:200]}") from error
 
 
 def _require_compiler(on_gpu: bool) -> None:

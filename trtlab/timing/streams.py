@@ -23,11 +23,11 @@ Note = Callable[[str], None]
 class StreamResult:
     """Throughput of one engine at one batch in `streams` streams, over `executions` batches of all streams.
 
-    `name` is the engine's with how it ran: "int8, 2 streams, graphs".
+    `name` is the engine's, `how` says how it ran: "2 streams, graphs".
     """
 
     name: str
-    engine: str
+    how: str
     batch: int
     streams: int
     cuda_graphs: bool
@@ -51,8 +51,9 @@ class StreamRunner(Runner):
         """Measure `engine`, which `alone` runs by itself: names, precision and device are that runner's."""
         self._running, self.streams, self.cuda_graphs = engine, streams, cuda_graphs
         words = [f"{streams} stream{'s' if streams > 1 else ''}", *(["graphs"] if cuda_graphs else [])]
-        self.name = ", ".join([alone.name, *words, *(["copies"] if engine.copies else [])])
-        self.engine, self.precision, self.ran_in = alone.name, alone.precision, alone.ran_in
+        self.how = ", ".join([*words, *(["copies"] if engine.copies else [])])
+        self.name, self.engine = f"{alone.name}, {self.how}", alone.name
+        self.precision, self.ran_in = alone.precision, alone.ran_in
         self.device, self.sample_shape = alone.device, alone.sample_shape
         self.min_batch, self.max_batch = engine.min_batch, engine.max_batch
         self.in_flight = _PER_STREAM * streams
@@ -78,10 +79,8 @@ class StreamRunner(Runner):
 
     def result(self, measured: Throughput) -> StreamResult:
         """Return the throughput of this runner with what it is of."""
-        about = {
-            key: getattr(self, key) for key in ("engine", "streams", "cuda_graphs", "copies", "precision", "ran_in")
-        }
-        return StreamResult(**about, device=self.device, **asdict(measured))
+        about = {key: getattr(self, key) for key in ("how", "streams", "cuda_graphs", "copies", "precision", "ran_in")}
+        return StreamResult(**about, device=self.device, **{**asdict(measured), "name": self.engine})
 
 
 def measure_streams(

@@ -17,13 +17,14 @@ from PIL import Image
 
 from helpers.course.plots import colour
 from tests.overlaps import overlaps
-from tests.trtlab.sample_results import ENGINE, MS_PER_IMAGE, sample_results, write_folder
+from tests.trtlab.sample_results import ENGINE, MS_PER_IMAGE, at, results_of, row, sample_results, score, write_folder
 from trtlab.report.chart_parts import DARK, STYLE, contrast, spread, tint
 from trtlab.report.charts import CHARTS, draw_charts
 from trtlab.report.findings import figures
 from trtlab.report.folder import load_results
-from trtlab.report.results import AccuracyRow, Results, Row, with_speedup
+from trtlab.report.results import Results
 from trtlab.report.sources import load_sources
+from trtlab.report.table import with_speedups
 
 FIXTURES, RECORDED = Path(__file__).parents[1] / "fixtures", Path(__file__).parents[3] / "docs" / "results"
 GPU = {"name": "tensorrt", "version": "8.6.0", "device": "TensorRT 8.6.0, TEST GPU"}
@@ -67,13 +68,13 @@ def test_the_latency_bars_are_the_medians():
     results = sample_results((1, 8))
     figure = CHARTS["latency_by_precision"](results)
     for axis, batch in zip(figure.axes, (1, 8), strict=True):
-        expected = [results.row(name, batch).median_ms for name in results.names]
+        expected = [at(results, name, batch).median_ms for name in MS_PER_IMAGE]
         assert [bar.get_width() for bar in axis.patches] == pytest.approx(expected)
 
 
 def test_the_line_reaches_to_p99_and_is_not_there_without_one():
-    rows = [Row("fp32", 1, median_ms=10.0, p99_ms=30.0, iterations=200), Row("int8", 1, median_ms=5.0, iterations=20)]
-    (axis,) = CHARTS["latency_by_precision"](Results(ENGINE, "m", "d", rows)).axes
+    rows = [row("fp32", 1, median_ms=10.0, p99_ms=30.0, iterations=200), row("int8", 1, median_ms=5.0, iterations=20)]
+    (axis,) = CHARTS["latency_by_precision"](results_of(*rows)).axes
     assert [list(line.get_xdata()) for line in axis.lines] == [[10.0, 30.0]]
     assert axis.get_xlim()[0] == 0 and axis.get_xlim()[1] > 30, "neither bar nor line is cut"
     assert "n = 20 to 200 calls" in [text.get_text() for text in axis.texts]
@@ -82,10 +83,10 @@ def test_the_line_reaches_to_p99_and_is_not_there_without_one():
 def beside_a_gpu() -> Results:
     """Sample results on a GPU, with ONNX Runtime on the CPU beside it."""
     rows = [
-        dataclasses.replace(row, elsewhere="CPU, 2 threads" if row.name == "onnxruntime-fp32" else None)
-        for row in sample_results().rows
+        {**row, "elsewhere": "CPU, 2 threads" if row["engine"] == "onnxruntime-fp32" else None}
+        for row in sample_results().found
     ]
-    return dataclasses.replace(sample_results(), engine=GPU, rows=with_speedup(rows))
+    return dataclasses.replace(sample_results(), engine=GPU, found=with_speedups(rows))
 
 
 def test_a_row_of_another_device_has_an_axis_of_its_own_and_no_speed_up():
@@ -107,8 +108,8 @@ def test_a_row_of_another_device_has_an_axis_of_its_own_and_no_speed_up():
 
 def test_a_ring_marks_where_throughput_saturates():
     rates = {1: 100.0, 2: 180.0, 4: 185.0, 8: 400.0}
-    rows = [Row("int8", batch, images_per_s=rate) for batch, rate in rates.items()]
-    (axis,) = CHARTS["throughput_by_batch"](Results(ENGINE, "m", "d", rows)).axes
+    rows = [row("int8", batch, images_per_s=rate) for batch, rate in rates.items()]
+    (axis,) = CHARTS["throughput_by_batch"](results_of(*rows)).axes
     rings = [line for line in axis.lines if line.get_markerfacecolor() == "none"]
     assert [(list(ring.get_xdata()), list(ring.get_ydata())) for ring in rings] == [([2], [180.0])]
 
@@ -121,14 +122,14 @@ def test_the_accuracy_bars_span_the_interval_of_the_difference():
 
 
 def test_what_was_not_measured_is_not_drawn(tmp_path):
-    rows = with_speedup([Row("pytorch-fp32", 1, images_per_s=30.0), Row("int8", 1, images_per_s=150.0)])
-    assert set(draw_charts(Results(ENGINE, "m", "d", rows), tmp_path)) == {"throughput_by_batch", "speedup"}
-    assert draw_charts(Results(ENGINE, "m", "d", []), tmp_path) == {}
+    rows = [row("pytorch-fp32", 1, images_per_s=30.0), row("int8", 1, images_per_s=150.0)]
+    assert set(draw_charts(results_of(*rows), tmp_path)) == {"throughput_by_batch", "speedup"}
+    assert draw_charts(results_of(), tmp_path) == {}
 
 
 def test_engines_with_names_of_their_own_are_drawn(tmp_path):
-    rows = [dataclasses.replace(row, name=f"my {row.name}") for row in sample_results((1, 8)).rows]
-    assert "latency_by_precision" in draw_charts(Results(ENGINE, "m", "d", rows), tmp_path)
+    rows = [{**row, "engine": f"my {row['engine']}"} for row in sample_results((1, 8)).found]
+    assert "latency_by_precision" in draw_charts(results_of(*rows), tmp_path)
     assert colour("my engine") == colour("my engine")
 
 
@@ -155,8 +156,8 @@ def test_another_machine_has_axes_of_its_own_and_the_colours_of_its_engines():
 
 
 def test_a_row_that_contradicts_itself_is_in_no_chart():
-    rows = [Row("fp32", 8, median_ms=8.0, images_per_s=1000.0), Row("int8", 8, median_ms=1.0, images_per_s=1000.0)]
-    results = Results(ENGINE, "m", "d", rows)
+    rows = [row("fp32", 8, median_ms=8.0, images_per_s=1000.0), row("int8", 8, median_ms=1.0, images_per_s=1000.0)]
+    results = results_of(*rows)
     (axis,) = CHARTS["latency_by_precision"](results).axes
     assert [label.get_text() for label in axis.get_yticklabels()] == ["FP32"]
     (axis,) = CHARTS["throughput_by_batch"](results).axes
@@ -164,7 +165,7 @@ def test_a_row_that_contradicts_itself_is_in_no_chart():
 
 
 def test_a_short_log_s_bar_is_its_mean_and_says_so():
-    (axis,) = CHARTS["latency_by_precision"](Results(ENGINE, "m", "d", [Row("fp32", 1, mean_ms=4.0)])).axes
+    (axis,) = CHARTS["latency_by_precision"](results_of(row("fp32", 1, mean_ms=4.0))).axes
     assert [bar.get_width() for bar in axis.patches] == [4.0] and "4.00 mean" in [t.get_text() for t in axis.texts]
 
 
@@ -196,15 +197,14 @@ def with_two_runs() -> Results:
 def with_long_names() -> Results:
     """Sample results of an engine, a model and rows with names that no axis has room for."""
     results = sample_results()
-    long = {
-        name: f"{name} of_a_model_whose_name_is_much_longer_than_usual and_goes_on_and_on" for name in results.names
-    }
+    long = {name: f"{name} of_a_model_whose_name_is_much_longer_than_usual and_goes_on_and_on" for name in MS_PER_IMAGE}
     long["pytorch-fp32"] = "pytorch-fp32"
-    rows = [dataclasses.replace(row, name=long[row.name]) for row in results.rows]
-    scores = [dataclasses.replace(score, name=long[score.name]) for score in results.accuracy]
+    rows, scores = (
+        [{**row, "engine": long[row["engine"]]} for row in part] for part in (results.found, results.scored)
+    )
     engine = {**ENGINE, "device": "an engine, " + "with a processor that has a long name, " * 5}
     return dataclasses.replace(
-        results, engine=engine, model="my_own_model_" * 4, data="imagenet:/a/folder", rows=rows, accuracy=scores
+        results, engine=engine, model="my_own_model_" * 4, data="imagenet:/a/folder", found=rows, scored=scores
     )
 
 
@@ -213,12 +213,12 @@ def with_ten_alike() -> Results:
     names = ["pytorch-fp32", *(f"engine_{number}" for number in range(9))]
     rows, scores = [], []
     for number, name in enumerate(names):
-        scores.append(AccuracyRow(name, 95.0, 99.0, 1000, *((0.0, -0.1, 0.1, 2) if number else ())))
+        scores.append(score(name, 95.0, 1000, *((0.0, -0.1, 0.1, 2) if number else ())))
         for batch in (1, 4, 8, 16, 32):
             ms = batch * (10 + 0.01 * number)
             told = {"iterations": 1000, "executions": 10_000, "size_bytes": 94_000_000, "peak_memory_bytes": 10**9}
-            rows.append(Row(name, batch, median_ms=ms, p99_ms=2 * ms, images_per_s=1000 * batch / ms, **told))
-    return Results(ENGINE, "m", "d", with_speedup(rows), scores)
+            rows.append(row(name, batch, median_ms=ms, p99_ms=2 * ms, images_per_s=1000 * batch / ms, **told))
+    return results_of(*rows, scored=scores)
 
 
 MADE_UP = {"one batch": lambda: sample_results((1,)), "five batches": sample_results, "beside a GPU": beside_a_gpu}
@@ -227,8 +227,8 @@ MADE_UP |= {"long names": with_long_names, "ten alike": with_ten_alike}
 
 def with_every_batch() -> Results:
     """Results at each batch size from 1 to 32."""
-    rows = [Row("fp32", batch, images_per_s=100.0 + batch) for batch in range(1, 33)]
-    return Results(ENGINE, "m", "d", rows)
+    rows = [row("fp32", batch, images_per_s=100.0 + batch) for batch in range(1, 33)]
+    return results_of(*rows)
 
 
 def test_batch_sizes_without_room_have_no_number():
@@ -271,7 +271,7 @@ def test_latencies_have_three_figures(value, text):
 def test_every_label_can_be_read_on_its_ground(style):
     with plt.rc_context(style):
         ground = plt.rcParams["axes.facecolor"]
-        for name in [*MS_PER_IMAGE, "pytorch-compile", "bf16", "int8+fp16", "a", "of mine"]:
+        for name in [*MS_PER_IMAGE, "pytorch-fp16", "torch-compile-fp32", "bf16", "int8+fp16", "a", "of mine"]:
             assert contrast(tint(name, text=True), ground) >= 4.5, name
         for part in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
             assert contrast(plt.rcParams[part], ground) >= 4.5, part

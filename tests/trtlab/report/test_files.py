@@ -1,13 +1,14 @@
 """A bench JSON and a parsed log are read; what cannot have been measured is one line. Made-up numbers."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from tests.trtlab.sample_results import ENGINE, RAN_IN
+from tests.trtlab.sample_results import ENGINE, RAN_IN, at
 from trtcpu.errors import InputError
 from trtlab.report.files import load_file
-from trtlab.report.results import BASELINE
+from trtlab.report.table import plain
 from trtlab.trtexec.bench_log import LoggedRun, format_log
 from trtlab.trtexec.parse import parse_file
 
@@ -25,15 +26,21 @@ def write(path, content):
     return path
 
 
+def only(results):
+    """The one row, where nothing is known None."""
+    (row,) = plain(results.rows)
+    return SimpleNamespace(**row)
+
+
 def bench(*rows, **facts):
     return {"engine": ENGINE, "rows": list(rows), **facts}
 
 
 def test_a_bench_json_of_any_name_is_read(tmp_path):
-    baseline = {"name": BASELINE, "batch": 8, "median_ms": 20.0, "images_per_s": 400.0, "ran_in": RAN_IN["fp32"]}
+    baseline = {"name": "pytorch-fp32", "batch": 8, "median_ms": 20.0, "images_per_s": 400.0, "ran_in": RAN_IN["fp32"]}
     path = write(tmp_path / "tuesday.json", bench(baseline, ROW, measured="2026-01-02", versions={"a": "1"}))
     results = load_file(path)
-    row = results.row("fp16", 8)
+    row = at(results, "fp16", 8)
     assert (row.median_ms, row.images_per_s, row.speedup) == (2.0, 3900.0, 3900 / 400)
     assert (row.iterations, row.executions) == (200, 200)
     assert (results.device, results.measured, results.versions) == (ENGINE["device"], "2026-01-02", {"a": "1"})
@@ -41,8 +48,8 @@ def test_a_bench_json_of_any_name_is_read(tmp_path):
 
 
 def test_a_parsed_log_is_one_row_of_its_precision(tmp_path):
-    (row,) = load_file(write(tmp_path / "a.json", PARSED)).rows
-    assert (row.name, row.batch, row.median_ms, row.p99_ms, row.iterations) == ("fp16", 8, 2.0, 2.9, 250)
+    row = only(load_file(write(tmp_path / "a.json", PARSED)))
+    assert (row.engine, row.batch, row.median_ms, row.p99_ms, row.iterations) == ("fp16", 8, 2.0, 2.9, 250)
     assert (row.device, row.images_per_s, row.speedup) == ("TensorRT 10.16.1, TEST GPU", 3900.0, None)
 
 
@@ -51,15 +58,15 @@ def test_what_parse_log_writes_is_read(tmp_path):
     logged = LoggedRun("m", 4, "x", (3, 8, 8), "int8", ENGINE["device"], None, times, [0.1] * 150, 5, 10.0)
     (tmp_path / "bench.log").write_text(format_log([logged]))
     parsed = parse_file(tmp_path / "bench.log", "m", "int8", 4)
-    (row,) = load_file(write(tmp_path / "bench.json", parsed)).rows
-    assert (row.name, row.batch, row.median_ms, row.iterations) == ("int8", 4, 2.0, 150)
+    row = only(load_file(write(tmp_path / "bench.json", parsed)))
+    assert (row.engine, row.batch, row.median_ms, row.iterations) == ("int8", 4, 2.0, 150)
     assert row.images_per_s == pytest.approx(2000.0) and row.device == ENGINE["device"]
 
 
 def test_a_short_log_has_a_mean_and_calls_that_follow_from_its_time(tmp_path):
     latency = {"min_ms": 1.0, "max_ms": 3.0, "mean_ms": 2.0, "median_ms": None, "p99_ms": None}
     short = {**PARSED, "latency": latency, "queries": None, "images_per_s": 4000.0}
-    (row,) = load_file(write(tmp_path / "a.json", short)).rows
+    row = only(load_file(write(tmp_path / "a.json", short)))
     assert (row.typical_ms, row.median_ms, row.iterations) == (2.0, None, 250), "4000 images/s in 0.5 s, 8 a query"
 
 
@@ -90,15 +97,15 @@ def test_the_device_is_the_log_s_then_what_was_typed(tmp_path, told, device, exp
 def test_several_streams_explain_a_throughput_above_one_over_latency(tmp_path, told, streams, contradicts):
     """4 ms for 8 images is 2,000 images/s in one stream; 16,000 are 8 streams, and 8 times too many for one."""
     latency = {**PARSED["latency"], "median_ms": 4.0}
-    (row,) = load_file(write(tmp_path / "a.json", {**PARSED, "latency": latency, "images_per_s": 16000.0, **told})).rows
+    row = only(load_file(write(tmp_path / "a.json", {**PARSED, "latency": latency, "images_per_s": 16000.0, **told})))
     assert row.streams == streams and (row.apart is not None) == contradicts
 
 
 def test_a_summary_is_read_with_its_accuracy_and_its_own_speedups(tmp_path):
-    away = {**ROW, "name": "fp16 · H200", "elsewhere": "TensorRT, H200", "speedup": None}
-    rows = load_file(write(tmp_path / "summary.json", bench({**ROW, "speedup": 2.5, "top1": 95.0}, away))).rows
-    assert [(row.speedup, row.elsewhere) for row in rows] == [(2.5, None), (None, "TensorRT, H200")]
-    assert rows[0].top1 == 95.0
+    away = {**ROW, "source": "H200", "elsewhere": "TensorRT, H200", "speedup": None}
+    rows = plain(load_file(write(tmp_path / "summary.json", bench({**ROW, "speedup": 2.5, "top1": 95.0}, away))).rows)
+    assert [(row["speedup"], row["elsewhere"]) for row in rows] == [(2.5, None), (None, "TensorRT, H200")]
+    assert [row["title"] for row in rows] == ["FP16", "FP16 · H200"] and rows[0]["top1"] == 95.0
 
 
 DIGITS = int("9" * 400)

@@ -11,15 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trtlab.sample_results import ENGINE, sample_results
-from trtlab.report.findings import Saturation, best_row, deploy, findings, headline, saturation
-from trtlab.report.results import AccuracyRow, CheckRow, LayerRow, Results, Row, with_speedup
+from tests.trtlab.sample_results import results_of, row, sample_results, score
+from trtlab.report.findings import Saturation, deploy, engines_only, fastest, findings, headline, saturation
 
 SOLUTIONS = Path(__file__).parents[3] / "solutions"
-
-
-def results_of(*rows: Row, **parts) -> Results:
-    return Results(ENGINE, "resnet50", "digits", with_speedup(rows), **parts)
 
 
 @pytest.mark.parametrize(
@@ -58,19 +53,19 @@ def test_the_rule_is_that_of_steps_3_and_8(gains):
 
 
 def test_the_headline_accuracy_is_the_fastest_evaluated_engines():
-    rows = [Row("dynamic-fp16", 8, images_per_s=900.0), Row("fp16", 8, images_per_s=800.0)]
-    results = results_of(*rows, accuracy=[AccuracyRow("fp16", 94.0, 99.0, 100)])
+    rows = [row("dynamic-fp16", 8, images_per_s=900.0), row("fp16", 8, images_per_s=800.0)]
+    results = results_of(*rows, scored=[score("fp16", 94.0, 100)])
     assert [(number, what) for number, what, _ in headline(results)][-1] == ("94.0 %", "top-1")
 
 
 def test_the_fastest_row_is_the_one_with_most_images_a_second():
-    results = results_of(Row("pytorch-fp32", 1, images_per_s=50.0), Row("int8", 1, images_per_s=40.0))
-    assert best_row(results).name == "pytorch-fp32"
-    assert best_row(results, engines_only=True).name == "int8"
+    results = results_of(row("pytorch-fp32", 1, images_per_s=50.0), row("int8", 1, images_per_s=40.0))
+    rates = results.lines("images_per_s")
+    assert fastest(rates).engine == "pytorch-fp32" and fastest(engines_only(rates)).engine == "int8"
 
 
 def test_the_findings_follow_the_numbers_when_int8_is_slower():
-    results = results_of(Row("pytorch-fp32", 1, images_per_s=50.0), Row("int8", 1, images_per_s=40.0))
+    results = results_of(row("pytorch-fp32", 1, images_per_s=50.0), row("int8", 1, images_per_s=40.0))
     said = " ".join(findings(results))
     assert "PyTorch FP32 at batch 1 had the highest throughput: 50 images/s." in said and "INT8 0.8×" in said
 
@@ -85,31 +80,32 @@ def test_the_findings_follow_the_numbers_when_int8_is_slower():
     ],
 )
 def test_the_loss_of_accuracy_is_told_with_its_interval(loss, low, high, changed, expected):
-    results = results_of(accuracy=[AccuracyRow("int8", 94.0, 99.0, 1000, loss, low, high, changed)])
+    results = results_of(scored=[score("int8", 94.0, 1000, loss, low, high, changed)])
     assert any(expected in sentence for sentence in findings(results))
 
 
 def test_a_loss_beyond_chance_is_not_called_chance():
-    results = results_of(accuracy=[AccuracyRow("int8", 94.0, 99.0, 1000, 0.6, 0.1, 1.1)])
+    results = results_of(scored=[score("int8", 94.0, 1000, 0.6, 0.1, 1.1)])
     assert not any("chance" in sentence for sentence in findings(results))
 
 
 @pytest.mark.parametrize(("p95_ms", "told"), [(10.4, False), (19.0, True)])
 def test_a_run_beside_other_programs_says_so(p95_ms, told):
-    rows = [Row("fp32", batch, median_ms=10.0, p95_ms=p95_ms) for batch in (1, 8)]
+    rows = [row("fp32", batch, median_ms=10.0, p95_ms=p95_ms) for batch in (1, 8)]
     said = " ".join(findings(results_of(*rows)))
     assert ("the typical p95 is 1.9 times the median" in said) is told
 
 
 def test_failed_checks_come_first():
-    checks = [CheckRow("fp32", "outputs", True), CheckRow("int8", "outputs", False, 0.9, 0.15, "relative error 0.9")]
+    passed = {"engine": "fp32", "what": "outputs", "passed": True}
+    checks = [passed, {**passed, "engine": "int8", "passed": False, "message": "relative error 0.9"}]
     first = findings(dataclasses.replace(sample_results(), checks=checks))[0]
     assert first == "1 of 2 checks failed: INT8: relative error 0.9."
 
 
 def test_the_bound_is_the_one_that_most_layer_time_is_under():
     times = [("memory", 3.0), ("compute", 1.0), (None, 9.0)]
-    layers = [LayerRow("int8", 8, "conv", "Convolution", "int8", ms, 0.0, bound=bound) for bound, ms in times]
+    layers = [{"engine": "int8", "batch": 8, "time_ms": ms, "bound": bound} for bound, ms in times]
     assert "75 % of the layers' time of INT8 at batch 8 is memory-bound" in " ".join(
         findings(results_of(layers=layers))
     )
@@ -128,9 +124,9 @@ def test_the_headline_is_speed_latency_and_accuracy():
 
 
 def test_no_headline_names_a_precision_that_did_not_run():
-    rows = [Row("pytorch-fp32", 8, "fp32", "fp32", images_per_s=80.0, median_ms=90.0)]
-    rows += [Row("fp16", 8, "fp16", "fp32", images_per_s=160.0, median_ms=50.0, iterations=30)]
-    results = results_of(*rows, accuracy=[AccuracyRow("fp16", 94.0, 99.0, 1000)])
+    rows = [row("pytorch-fp32", 8, "fp32", "fp32", images_per_s=80.0, median_ms=90.0)]
+    rows += [row("fp16", 8, "fp16", "fp32", images_per_s=160.0, median_ms=50.0, iterations=30)]
+    results = results_of(*rows, scored=[score("fp16", 94.0, 1000)])
     assert [where for _, _, where in headline(results)] == [
         "FP16 (FP32 ran), batch 8",
         "FP16 (FP32 ran), batch 8, 30 calls",
@@ -146,22 +142,22 @@ def test_no_headline_names_a_precision_that_did_not_run():
 def test_a_row_of_another_device_is_never_the_best_and_is_named():
     slow = {"device": "TensorRT 8.6.0, TEST GPU", "median_ms": 3.0, "images_per_s": 2500.0}
     fast = {"device": "ONNX Runtime 1, CPU, 2 threads", "elsewhere": "CPU, 2 threads"}
-    rows = [Row("int8", 8, **slow), Row("onnxruntime-fp32", 8, **fast, median_ms=1.0, images_per_s=7900.0)]
-    results = results_of(Row("pytorch-fp32", 8, **slow), *rows)
-    assert best_row(results).name != "onnxruntime-fp32"
+    rows = [row("int8", 8, **slow), row("onnxruntime-fp32", 8, **fast, median_ms=1.0, images_per_s=7900.0)]
+    results = results_of(row("pytorch-fp32", 8, **slow), *rows)
+    assert fastest(results.lines("images_per_s", home=True)).engine != "onnxruntime-fp32"
     assert "ONNX" not in " ".join(where for _, _, where in headline(results))
     assert "ONNX Runtime FP32 ran on CPU, 2 threads, not on the GPU: it has no speed-up" in " ".join(findings(results))
 
 
 def test_an_engine_that_loses_too_much_is_not_the_one_to_deploy():
     results = sample_results()
-    lossy = [dataclasses.replace(row, loss=1.2) if row.name == "int8" else row for row in results.accuracy]
-    assert deploy(dataclasses.replace(results, accuracy=lossy)).startswith("Deploy FP16 (BF16 ran): ")
-    assert "its accuracy was not measured" in deploy(dataclasses.replace(results, accuracy=[]))
-    assert deploy(dataclasses.replace(results, rows=[])) is None
+    lossy = [{**row, "loss": 1.2} if row["engine"] == "int8" else row for row in results.scored]
+    assert deploy(dataclasses.replace(results, scored=lossy)).startswith("Deploy FP16 (BF16 ran): ")
+    assert "its accuracy was not measured" in deploy(dataclasses.replace(results, scored=[]))
+    assert deploy(dataclasses.replace(results, found=[])) is None
 
 
 def test_an_engine_whose_loss_is_not_known_is_named_without_it():
     results = sample_results()
-    scores = [dataclasses.replace(row, loss=None, loss_low=None, loss_high=None) for row in results.accuracy]
-    assert deploy(dataclasses.replace(results, accuracy=scores)).endswith("top-1 94.4 % (n = 1,000 images).")
+    scores = [score(row["engine"], row["top1"], row["num_samples"]) for row in results.scored]
+    assert deploy(dataclasses.replace(results, scored=scores)).endswith("top-1 94.4 % (n = 1,000 images).")

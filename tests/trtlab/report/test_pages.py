@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.trtlab.report.test_files import PARSED, ROW, bench, write
-from tests.trtlab.sample_results import ENGINE, VERSIONS, write_folder
+from tests.trtlab.sample_results import ENGINE, VERSIONS, at, write_folder
 from trtcpu.errors import InputError
 from trtlab.report.findings import figures
 from trtlab.report.pages import make_report
@@ -62,13 +62,13 @@ def test_every_table_and_the_top_of_both_reports_name_the_device(report):
 
 def test_the_tables_hold_the_numbers_of_the_json(report):
     cells = Page(report.html.read_text()).cells
-    row = report.results.row("int8", 8)
+    row = at(report.results, "int8", 8)
     assert figures(row.median_ms) in cells and f"{row.speedup:.2f}×" in cells and f"{row.images_per_s:,.1f}" in cells
 
 
 def test_the_tables_say_how_many_calls_and_in_which_precision(report):
     cells = Page(report.html.read_text()).cells
-    row = report.results.row("fp16", 8)
+    row = at(report.results, "fp16", 8)
     assert f"{row.iterations:,}" in cells and f"{row.executions:,}" in cells and "BF16 (asked FP16)" in cells
     assert "FP16 (BF16 ran)" in cells and "FP16" not in cells
 
@@ -187,7 +187,8 @@ def test_a_report_of_files_lies_beside_them_and_names_its_machines(tmp_path):
     assert all((report.summary.parent / path).is_file() for path in files.values())
     assert make_report([home, away], tmp_path / "elsewhere").html.parent == tmp_path / "elsewhere"
     again = load_sources([report.summary])
-    assert [(row.name, row.elsewhere) for row in again.rows] == [(r.name, r.elsewhere) for r in report.results.rows]
+    assert list(again.rows.title) == list(report.results.rows.title) == ["FP16", "FP16 · TEST GPU"]
+    assert list(again.rows.elsewhere) == [None, "TensorRT 10.16.1, TEST GPU"]
 
 
 def test_nothing_measured_is_one_clear_error_and_nothing_is_written(tmp_path):

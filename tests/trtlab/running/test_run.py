@@ -3,11 +3,9 @@
 import json
 import math
 import shutil
-import sys
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,12 +13,10 @@ import torch
 from rich.console import Console
 
 from helpers.engine.backend import DEVICE, describe
-from tests.trtlab.sample_results import ENGINE
+from tests.trtlab.sample_results import results_of, row
 from tests.trtlab.tiny_models import SIZE, TinyNet, image_folder
 from trtcpu.errors import EngineError, InputError
 from trtlab.images.preprocessing import Preprocessing, load_batch
-from trtlab.report import results as results_room
-from trtlab.report.results import Results, Row
 from trtlab.running import checks
 from trtlab.running.recipe import Recipe
 from trtlab.running.run import _print_end, run
@@ -56,15 +52,13 @@ def tiny_data(tmp_path_factory) -> TinyData:
 @pytest.fixture(autouse=True)
 def tiny_world(monkeypatch, tiny_data):
     """Model and data set come from this file; memory is not measured, since that starts a process an engine."""
-    models, data = ModuleType("helpers.data.models"), ModuleType("helpers.data.datasets")
-    models.load_model = lambda name, data="digits": TinyNet().eval()
-    models.WEIGHTS, models.check_model = tiny_data.folder, lambda name, data: None
-    data.load_dataset = lambda name: tiny_data
-    monkeypatch.setitem(sys.modules, "helpers.data.models", models)
-    monkeypatch.setitem(sys.modules, "helpers.data.datasets", data)
+    monkeypatch.setattr("helpers.data.models.load_model", lambda name, data="digits": TinyNet().eval())
+    monkeypatch.setattr("helpers.data.models.WEIGHTS", tiny_data.folder)
+    monkeypatch.setattr("helpers.data.models.check_model", lambda name, data: None)
+    monkeypatch.setattr("trtlab.running.lab_model.load_dataset", lambda name: tiny_data)
     monkeypatch.setattr("trtlab.timing.memory_probe.peak_memory", lambda runner, batches: {})
     # three calls of a tiny network on a busy machine may contradict themselves: test_remeasure.py is about that
-    monkeypatch.setattr(results_room, "MOST_APART", math.inf)
+    monkeypatch.setattr("trtlab.stats.MOST_APART", math.inf)
     # 16 tiny images are too few for entropy calibration: it clips the 256 averages that the last layer sees
     monkeypatch.setitem(checks.TOLERANCES, "int8", 0.7)
 
@@ -110,11 +104,11 @@ def test_the_summary_has_every_engine_at_every_batch_with_its_speedup(results):
     rows = {(row["name"], row["batch"]): row for row in summary["rows"]}
     wanted = {(name, batch) for name in ["pytorch-fp32", "onnxruntime-fp32", *ENGINES] for batch in (1, 4)}
     assert set(rows) == wanted
-    for (_, batch), row in rows.items():
+    for (_, batch), found in rows.items():
         base = rows["pytorch-fp32", batch]["images_per_s"]
-        assert row["speedup"] == pytest.approx(row["images_per_s"] / base)
-        assert row["median_ms"] > 0 and row["ran_in"] in ("fp32", "fp16", "bf16", "int8")
-        assert (row["p99_ms"] is None) == (row["iterations"] < 100) and row["executions"] > 0
+        assert found["speedup"] == pytest.approx(found["images_per_s"] / base)
+        assert found["median_ms"] > 0 and found["ran_in"] in ("fp32", "fp16", "bf16", "int8")
+        assert (found["p99_ms"] is None) == (found["iterations"] < 100) and found["executions"] > 0
     assert rows["pytorch-fp32", 1]["top1"] == rows["fp32", 4]["top1"] == 100.0
 
 
@@ -206,10 +200,10 @@ def test_the_calibration_tensor_is_what_the_network_is_fed(results, tiny_data):
 
 
 def test_the_closing_lines_name_rows_that_contradict_themselves(monkeypatch):
-    monkeypatch.setattr(results_room, "MOST_APART", 3.0)
-    row = Row("int8", 8, median_ms=4.0, images_per_s=20.0)
+    monkeypatch.setattr("trtlab.stats.MOST_APART", 3.0)
+    results = results_of(row("int8", 8, median_ms=4.0, images_per_s=20.0))
     output = StringIO()
-    _print_end(Console(file=output, width=200), RunOptions(), Results(ENGINE, "m", "d", [row]), 1.0)
+    _print_end(Console(file=output, width=200), RunOptions(), results, 1.0)
     assert (
         "note: Throughput and latency contradict each other: INT8 at batch 8 (100.0 times apart)" in output.getvalue()
     )

@@ -213,7 +213,7 @@ def test_the_json_is_what_a_report_reads(tmp_path: Path) -> None:
     results = bench([FakeRunner("fp32", 2.0), FakeRunner("int8", 0.5)], QUICK)
     write_bench_json(tmp_path / "any name.json", results, {"name": "cpu", "version": "1", "device": "a test's sleep"})
     found = load_sources([tmp_path / "any name.json"])
-    assert [(row.name, row.batch, row.median_ms) for row in found.rows] == [
+    assert [(row.engine, row.batch, row.median_ms) for row in found.rows.itertuples()] == [
         (result.name, result.batch, result.stats.median_ms) for result in sorted(results, key=lambda one: one.name)
     ]
 

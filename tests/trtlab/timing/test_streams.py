@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from helpers.engine.backend import ENGINE
+from tests.trtlab.sample_results import at
 from tests.trtlab.tiny_models import tiny_onnx
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import BuildOptions, build_engine
@@ -37,7 +38,7 @@ def test_every_batch_is_measured_in_every_number_of_streams(engine: Path, alone:
     results = measure_streams([(engine, alone)], [4, 1, 64], options)
     assert [(result.batch, result.streams) for result in results] == [(1, 1), (1, 2), (4, 1), (4, 2)]
     assert all(result.images_per_s > 0 and result.precision == "fp32" for result in results)
-    assert results[1].name == "fp32, 2 streams"
+    assert (results[1].name, results[1].how) == ("fp32", "2 streams")
 
 
 def test_executions_go_to_every_stream_in_turn(engine: Path, alone: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,9 +122,8 @@ def test_bench_prints_the_streams_and_writes_rows_that_the_report_reads(trtlab, 
     assert len([row for row in rows if row.get("median_ms")]) == 2
     assert "best: fp32, " in out
     read = load_file(tmp_path / "b.json")
-    assert read.row("fp32, 2 streams", 4).streams == 2
-    assert read.names[:3] == ["fp32", "fp32, 1 stream", "fp32, 2 streams"]
-    assert read.title("fp32, 2 streams") == "FP32, 2 streams"
+    assert list(read.engines.title)[:3] == ["FP32", "FP32, 1 stream", "FP32, 2 streams"]
+    assert at(read, "fp32", 4, how="2 streams").streams == 2
 
 
 def test_bench_with_copies_says_so(trtlab, engine: Path, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_bench_with_copies_says_so(trtlab, engine: Path, tmp_path: Path) -> None
     code, out, _ = trtlab("bench", "--engine", engine, *asked)
     assert code == 0 and "copied in and out each time" in out
     (row,) = [row for row in json.loads((tmp_path / "b.json").read_text())["rows"] if "streams" in row]
-    assert row["copies"] is True and row["streams"] == 1 and row["name"] == "fp32, 1 stream, copies"
+    assert row["copies"] is True and row["streams"] == 1 and (row["name"], row["how"]) == ("fp32", "1 stream, copies")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,7 @@ def test_streams_without_an_engine_are_refused_in_one_line(trtlab) -> None:
 
 def test_the_best_point_is_set_against_one_stream_without_graphs() -> None:
     def result(streams: int, graphs: bool, rate: float, batch: int = 8) -> StreamResult:
-        name = f"int8, {streams}"
-        return StreamResult(name, "int8", batch, streams, graphs, False, "int8", "int8", "a GPU", rate, 10, 1.0)
+        return StreamResult("int8", str(streams), batch, streams, graphs, False, "int8", "int8", "a GPU", rate, 10, 1.0)
 
     plain, best = result(1, False, 1000.0), result(2, True, 1250.0)
     assert _best([plain, best, result(1, False, 10.0, 4)]) == (

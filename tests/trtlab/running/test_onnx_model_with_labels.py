@@ -21,7 +21,7 @@ from trtlab.images.preprocessing import Preprocessing
 from trtlab.images.preprocessing_record import Asked, encoded
 from trtlab.models.class_names import names_beside
 from trtlab.models.export import export_onnx
-from trtlab.running.labelled_recipe import LabelledRecipe
+from trtlab.running.recipe import Recipe
 from trtlab.running.run import run
 from trtlab.running.run_options import RunOptions
 
@@ -107,8 +107,8 @@ def test_another_image_or_other_pixels_make_every_stage_again(model: Path, folde
     pets = shutil.copytree(folder, tmp_path / "pets")
 
     def options() -> list[dict[str, Any]]:
-        recipe = LabelledRecipe(RunOptions(onnx=model, out=tmp_path / "out", labels=f"folder:{pets}"))
-        recipe.prepare()
+        recipe = Recipe(RunOptions(onnx=model, out=tmp_path / "out", labels=f"folder:{pets}"))
+        recipe.subject.prepare()
         return [dict(stage.options) for stage in recipe.stages()]
 
     first = options()
@@ -123,29 +123,28 @@ def test_another_image_or_other_pixels_make_every_stage_again(model: Path, folde
 def test_the_images_go_through_what_the_options_or_the_model_say(model: Path, folder: Path, tmp_path: Path) -> None:
     asked, other = Asked(mean=(0.5,) * 3, std=(0.5,) * 3), Preprocessing.usual(3, SIZE, SIZE, resize=48)
     options = {"out": tmp_path / "out", "labels": f"folder:{folder}", "preprocessing": asked}
-    recipe = LabelledRecipe(RunOptions(onnx=model, **options))
-    assert recipe.preprocessing.mean == (0.5, 0.5, 0.5) and not recipe.note
+    recipe = Recipe(RunOptions(onnx=model, **options))
+    assert recipe.subject.preprocessing.mean == (0.5, 0.5, 0.5) and not recipe.subject.note
     export_onnx(TinyNet(3).eval(), tmp_path / "own.onnx", input_size=SIZE, metadata=encoded(other))
     with pytest.raises(InputError, match=r"--mean 0.5 .* contradicts the preprocessing record of own.onnx"):
-        LabelledRecipe(RunOptions(onnx=tmp_path / "own.onnx", **options))
-    recorded = LabelledRecipe(RunOptions(onnx=tmp_path / "own.onnx", **{**options, "preprocessing": Asked()}))
-    assert recorded.preprocessing == other and not recorded.note
+        Recipe(RunOptions(onnx=tmp_path / "own.onnx", **options))
+    recorded = Recipe(RunOptions(onnx=tmp_path / "own.onnx", **{**options, "preprocessing": Asked()}))
+    assert recorded.subject.preprocessing == other and not recorded.subject.note
 
 
 def test_a_fixed_batch_is_evaluated_on_every_image(folder: Path, tmp_path: Path) -> None:
     model = tmp_path / "fixed.onnx"
     export_onnx(TinyNet(3).eval(), model, dynamic_batch=False, batch_size=5, input_size=SIZE)
     (tmp_path / "names.txt").write_text("\n".join(NAMES))
-    recipe = LabelledRecipe(
+    recipe = Recipe(
         RunOptions(onnx=model, out=tmp_path / "out", labels=f"folder:{folder}", classes=tmp_path / "names.txt")
     )
-    recipe.prepare()
+    recipe.subject.prepare()
     stages = {stage.name: stage for stage in recipe.stages()}
     for name in ("take", "build-fp32"):
         stages[name].action(lambda text: None)
     recipe.engines = [spec for spec in recipe.engines if spec.name == "fp32"]
-    recipe._accuracy().action(lambda text: None)
-    rows = read_json(tmp_path / "out" / "accuracy.json")["rows"]
+    rows = recipe._accuracy(lambda text: None)
     assert [(row["name"], row["num_samples"], row["top1"]) for row in rows] == [
         (name, 24, pytest.approx(_top1(folder))) for name in ("onnxruntime-fp32", "fp32")
     ]

@@ -21,7 +21,7 @@ from trtlab.images.preprocessing_record import encoded
 from trtlab.models.class_names import names_beside
 from trtlab.models.export import export_onnx
 from trtlab.models.model_inputs import parse_inputs
-from trtlab.running.foreign_recipe import ForeignRecipe
+from trtlab.running.recipe import Recipe
 from trtlab.running.run import RunView, run
 from trtlab.running.run_options import RunOptions
 from trtlab.running.stages import run_stages
@@ -51,7 +51,7 @@ def _run(onnx: Path, out: Path, **chosen: Any) -> str:
 
 def _up_to_checks(options: RunOptions) -> dict[str, dict[str, Any]]:
     """Run the stages that come before anything is measured; return the checks by engine."""
-    stages = ForeignRecipe(options).stages()
+    stages = Recipe(options).stages()
     until = [stage.name for stage in stages].index("checks")
     with RunView(Console(file=StringIO())) as view:
         run_stages(stages[: until + 1], options.out, {}, view)
@@ -100,14 +100,15 @@ def test_the_drift_is_that_of_the_outputs_on_the_samples(tmp_path: Path) -> None
 
 def test_the_same_run_again_does_nothing_again(tokens: Path, finished: tuple[Path, str]) -> None:
     out, _ = finished
-    stages = ForeignRecipe(RunOptions.quickly(onnx=tokens, out=out, shapes=SHAPES)).stages()
+    stages = Recipe(RunOptions.quickly(onnx=tokens, out=out, shapes=SHAPES)).stages()
     assert _run(tokens, out, shapes=SHAPES).count("done before") == len(stages)
 
 
 def test_a_fixed_batch_is_the_only_one(tmp_path: Path) -> None:
-    recipe = ForeignRecipe(RunOptions(onnx=tiny_onnx(tmp_path, dynamic=False, batch=2), out=tmp_path / "out"))
+    recipe = Recipe(RunOptions(onnx=tiny_onnx(tmp_path, dynamic=False, batch=2), out=tmp_path / "out"))
     assert recipe.options.batches == (2,) and "dynamic-fp16" not in [spec.name for spec in recipe.engines]
-    assert all(row["passed"] for row in _up_to_checks(RunOptions(onnx=recipe.original, out=tmp_path / "out")).values())
+    found = _up_to_checks(RunOptions(onnx=recipe.subject.original, out=tmp_path / "out"))
+    assert all(row["passed"] for row in found.values())
 
 
 def test_outputs_that_are_no_numbers_fail_their_check(
@@ -145,7 +146,7 @@ def test_names_of_the_classes_travel_to_the_engines_and_are_counted_first(tokens
     assert names_beside(tmp_path / "out" / "engines" / f"{model.stem}_fp32.engine").names == list("abcdefghij")
     names.write_text("a\nb")
     with pytest.raises(InputError, match=r"names.txt names 2 classes, but tiny_dynamic_0.onnx has 10 outputs"):
-        ForeignRecipe(RunOptions(onnx=model, out=tmp_path / "other", classes=names))
+        Recipe(RunOptions(onnx=model, out=tmp_path / "other", classes=names))
     assert not (tmp_path / "other").exists()
 
 
@@ -159,4 +160,4 @@ def test_samples_made_from_images_bring_their_preprocessing_along(tmp_path: Path
     other = Preprocessing.usual(3, SIZE, SIZE, resize=48)
     export_onnx(TinyNet().eval(), tmp_path / "other.onnx", input_size=SIZE, metadata=encoded(other))
     with pytest.raises(InputError, match=r"other\.onnx is preprocessed by .*resize 48.*c\.npy by .*resize 37"):
-        ForeignRecipe(RunOptions(onnx=tmp_path / "other.onnx", **{**options, "out": tmp_path / "no"}))
+        Recipe(RunOptions(onnx=tmp_path / "other.onnx", **{**options, "out": tmp_path / "no"}))
