@@ -12,6 +12,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from helpers.engine.arithmetic import has_half
 from helpers.engine.backend import DEVICE, describe
 from tests.trtlab.sample_results import results_of, row
 from tests.trtlab.tiny_models import SIZE, TinyNet, image_folder
@@ -102,8 +103,9 @@ def test_the_summary_has_every_engine_at_every_batch_with_its_speedup(results):
     summary = json.loads((results / "summary.json").read_text())
     assert summary["engine"] == describe()
     rows = {(row["name"], row["batch"]): row for row in summary["rows"]}
-    wanted = {(name, batch) for name in ["pytorch-fp32", "onnxruntime-fp32", *ENGINES] for batch in (1, 4)}
-    assert set(rows) == wanted
+    half = ["pytorch-fp16"] if has_half("fp16") else []
+    names = ["pytorch-fp32", *half, "onnxruntime-fp32", *ENGINES]
+    assert set(rows) == {(name, batch) for name in names for batch in (1, 4)}
     for (_, batch), found in rows.items():
         base = rows["pytorch-fp32", batch]["images_per_s"]
         assert found["speedup"] == pytest.approx(found["images_per_s"] / base)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from helpers.engine import backend
+from helpers.engine.arithmetic import has_half
 from helpers.engine.backend import DEVICE, ENGINE, trt
 from tests.trtlab.tiny_models import SIZE, TinyNet, operator_onnx, tiny_onnx
 from trtcpu.errors import EngineError, InputError
@@ -118,6 +119,23 @@ def test_torch_compile_without_a_compiler_says_so_and_the_rest_goes_on(
     runners = load_runners([engine], Baselines(pytorch="resnet50", torch_compile=True), note=notes.append)
     assert [runner.name for runner in runners] == ["tiny", "pytorch-fp32"]
     assert len(notes) == 1 and notes[0].startswith("torch-compile is left out")
+
+
+@pytest.mark.skipif(not has_half("fp16"), reason="this processor computes in no half precision")
+def test_pytorch_in_half_precision_says_what_ran_and_is_half_as_large() -> None:
+    full, half = (load_runner(RunnerSpec(kind, "resnet18", sample_shape=SHAPE)) for kind in ("pytorch", "pytorch-fp16"))
+    half.bind(2)
+    half.run()
+    assert (half.name, half.precision) == ("pytorch-fp16", "fp16") and half.ran_in in ("fp16", "bf16")
+    assert half.size_bytes == pytest.approx(full.size_bytes / 2, rel=0.01)
+
+
+def test_half_precision_without_the_arithmetic_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("helpers.engine.arithmetic.has_half", lambda precision: False)
+    notes: list[str] = []
+    runners = load_runners([], Baselines(pytorch="resnet18", pytorch_fp16=True), note=notes.append)
+    assert [runner.name for runner in runners] == ["pytorch-fp32"]
+    assert notes == ["pytorch-fp16 is left out: this processor computes in no half precision"]
 
 
 def test_baselines_take_the_engines_input_shape(engine: Path) -> None:
