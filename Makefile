@@ -119,7 +119,7 @@ mutants: $(STAMP)
 CASES ?= 10000
 fuzz: $(STAMP)
 	@echo "Codec, replies, records, plans, notebooks, HTML, archives: $(CASES) cases of each kind"
-	@TRT_LAB_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest tests/fuzz --durations=0
+	@$(BIN)/python -m pytest tests/fuzz --fuzz-cases=$(CASES) --durations=0
 
 # A seed that was decided rightly is not run again.
 SEEDS ?= 20
@@ -128,7 +128,7 @@ seeds: $(STAMP)
 	@mkdir -p $(OUT)/seeds
 	@for seed in $$(seq $(SEEDS)); do done=$(OUT)/seeds/$$seed.json; test -f $$done || { \
 	  echo "Seed $$seed of $(SEEDS)"; \
-	  TRT_LAB_SEED=$$seed $(BIN)/python -m tests.submissions --quick --out $$done.part && mv $$done.part $$done; } || exit 1; done
+	  $(BIN)/python -m tests.submissions --quick --seed $$seed --out $$done.part && mv $$done.part $$done; } || exit 1; done
 
 faults: $(STAMP)
 	@echo "Faults: grading ends with the same grades, or says one line and touches none"
@@ -141,7 +141,7 @@ class-test: $(STAMP)
 
 grade: $(STAMP)
 	@echo "Grading submitted/"
-	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait) $(if $(UNSAFE),--unsafe-no-sandbox) $(if $(REBUILD),--rebuild)
+	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait) $(if $(UNSAFE),--unsafe-no-sandbox) $(if $(REBUILD),--rebuild) $(if $(SEED),--seed $(SEED))
 
 formgrader: $(STAMP)
 	@echo "Formgrader; end it with Ctrl-C"

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.checks import feedback
 from helpers.checks.feedback.check import NotYet
-from helpers.course.artifacts import artifact, artifacts_folder
+from helpers.course.artifacts import artifact, artifacts_folder, use_artifacts
 from helpers.course.handout import HANDOUT
 from helpers.course.steps import NOTEBOOKS
 from tests.test_no_answers import ANSWERS
@@ -57,7 +57,6 @@ def test_the_hints_and_marks_that_it_names_are_those_of_the_notebooks() -> None:
 
 
 def test_what_it_says_not_to_edit_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRT_LAB_ARTIFACTS", raising=False)
     monkeypatch.chdir(ROOT / "labs" / NOTEBOOKS[0])
     artifacts = artifacts_folder().relative_to(ROOT)
     assert f"`{HANDOUT}/`" in TEXT and f"`{artifacts}/`" in TEXT
@@ -73,7 +72,7 @@ def _todo(onnx_path: Path, engine_path: Path) -> bytes:
 def test_its_messages_are_those_of_a_check_that_misses_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
+    use_artifacts(tmp_path)
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     with pytest.raises(NotYet, match="to mend, named above$"):
         feedback.check_fp16_engine(_todo)
@@ -84,8 +83,8 @@ def test_its_messages_are_those_of_a_check_that_misses_something(
     assert "✗" in shown and re.findall(r"^ {6}(\w+) ", shown, re.M)[:3] == re.findall(r"`(\w+)`", row)
 
 
-def test_a_missing_file_is_named_with_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
+def test_a_missing_file_is_named_with_its_step(tmp_path: Path) -> None:
+    use_artifacts(tmp_path)
     with pytest.raises(InputError, match="is missing.*run step 04_int8"):
         artifact("resnet50_int8.engine")
     assert "`InputError: … is missing`" in TEXT

@@ -3,7 +3,6 @@
 artifact("resnet50.onnx")  # its path; where it is missing, an error that names the step to run
 """
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,17 +14,20 @@ from trtcpu.errors import InputError
 
 _DEFINITIONS = {"TensorRTInference": "inference.py"}
 
-FOLDER_VARIABLE = "TRT_LAB_ARTIFACTS"
+_chosen: list[Path] = []
+
+
+def use_artifacts(folder: str | Path | None) -> None:
+    """Keep the steps' files in `folder` from now on, in this process; None: in the usual place again."""
+    _chosen[:] = [Path(folder)] if folder is not None else []
 
 
 def artifacts_folder() -> Path:
-    """Return the folder that the steps share: $TRT_LAB_ARTIFACTS, else `artifacts` beside the steps' folders.
+    """Return the folder that the steps share: `artifacts` beside the steps' folders, unless another one is in use.
 
     A notebook runs in its own step's folder (`labs/02_fp16/`), so that is beside it; elsewhere, the current folder's.
     """
-    if chosen := os.environ.get(FOLDER_VARIABLE):
-        return Path(chosen)
-    return notebooks_folder() / "artifacts"
+    return _chosen[0] if _chosen else notebooks_folder() / "artifacts"
 
 
 def notebooks_folder() -> Path:

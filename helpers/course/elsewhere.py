@@ -5,7 +5,6 @@ Python alone, and leaves every installed package as it is: PyTorch, CUDA and Num
 """
 
 import importlib
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from helpers.course.artifacts import FOLDER_VARIABLE, artifacts_folder
+from helpers.course.artifacts import artifacts_folder, use_artifacts
 from trtcpu.errors import LabError
 
 _LAB = Path(__file__).resolve().parents[2]
@@ -33,7 +32,7 @@ def set_up() -> None:
     installed = _install()
     importlib.invalidate_caches()
     if _DRIVE.is_dir():
-        os.environ.setdefault(FOLDER_VARIABLE, str(_DRIVE / "trt-lab"))
+        use_artifacts(_DRIVE / "trt-lab")
     print(f"The lab is in {_LAB.name}/" + (f"; installed for it: {', '.join(installed)}" if installed else ""))
     print(
         f"What a step makes, the next one needs: it goes to {artifacts_folder()}/; "

@@ -28,6 +28,9 @@ def progress_bar(items: Iterable[Any] | None, description: str, unit: str, shown
 
 
 def one_line(error: Exception) -> str:
-    """Return the first line of what an error says, else its class: other libraries' messages can run over many."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(" :") if lines else type(error).__name__
+    """Return the first line of what an error says, else its class: other libraries' messages can run over many.
+
+    A line that only announces the next one, as PyTorch's compilers have, is left out.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line.rstrip(" :") for line in lines if not line.endswith("raised:")), type(error).__name__)

@@ -72,3 +72,10 @@ def cell_of(found: Any, name: str) -> str:
     lines = "".join(linecache.getlines(function.__code__.co_filename))
     cells = cells_of(function.__globals__)
     return with_newlines(next((cell for cell in reversed(cells) if same_code(cell, lines)), lines))
+
+
+def source_of(definition: Any) -> str:
+    """Return the source of a notebook's function or class, which its cell may define beside others and then call."""
+    cell = ast.parse(cell_of(definition, definition.__name__))
+    found = [node for node in cell.body if getattr(node, "name", "") == definition.__name__]
+    return ast.unparse(found[-1])

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers.toys.other_torch import source_of, why
+from helpers.data.storage import one_line
+from helpers.tools.cells import source_of
 from trtcpu.errors import InputError
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +84,7 @@ def _answer(folder: Path) -> None:
             exec(compile(source, "a definition of the notebook", "exec"), names)
         value = eval(asked["expression"], names)
     except Exception as error:
-        sys.exit(f"{type(error).__name__}: {why(error)}")
+        sys.exit(f"{type(error).__name__}: {one_line(error)}")
     (folder / _ANSWER).write_text(json.dumps({"version": trt.__version__, "value": value}))
 
 

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from helpers.tools.signals import clean_ends
-from solutions.checks.core.seed import fresh_seed
+from solutions.checks.core.seed import fresh_seed, use_seed
 from solutions.grading.class_figures import class_figures
 from solutions.grading.class_page import write_class_page
 from solutions.grading.collect import collect
@@ -63,6 +63,7 @@ def main(
     unsafe: Annotated[
         bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox where none works here.")
     ] = False,
+    seed: Annotated[int | None, typer.Option(help="Draw the inputs of this earlier run again.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another run grades this course.")] = False,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Only write grades.csv and grades.json again, from the records alone.")
@@ -80,6 +81,7 @@ def main(
 
     fault = ""
     try:
+        use_seed(seed)
         if unknown := [name for name in export or [] if name not in PLATFORMS]:
             raise LabError(f"no export for {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
         if (students or steps) and (export or rebuild):

@@ -78,7 +78,7 @@ class Ahead:
 
     def _made_room(self, offered: Mapping[str, str], gpu: bool) -> Room:
         reads = tuple(path for path in map(Path, offered.values()) if path.is_file())
-        environment = kernel_environment(self.scratch.artifacts, offered)
+        environment = kernel_environment(offered)
         return Room(self.scratch.folder, reads=reads, environment=environment, gpu=gpu)
 
     async def _warmed(self) -> None:

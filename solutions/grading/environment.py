@@ -11,9 +11,6 @@ from solutions.grading.layout import ROOT
 QUICK = {"TRT_LAB_QUICK": "1"}
 """The settings of whoever grades."""
 
-ANSWERS_VARIABLE = "TRT_LAB_ANSWERS"
-"""Tells a judge where the answers are that are known in this run (judge/memory.py)."""
-
 _ANSWERS = ".answers"
 
 
@@ -45,21 +42,12 @@ def judge_environment() -> dict[str, str]:
     return {**os.environ, **QUICK, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def student_environment(student_folder: Path) -> dict[str, str]:
-    """Return what a judge is told of a student: where the artifacts and the records are, and what is known."""
+def answers_of(student_folder: Path) -> Path | None:
+    """Return where the answers are that are known in this run (judge/memory.py); None where nothing is kept."""
     answers = student_folder.parents[1] / _ANSWERS
-    return {
-        "TRT_LAB_ARTIFACTS": str(artifacts_of(student_folder)),
-        "TRT_LAB_RECORDS": str(records_of(student_folder)),
-        **({ANSWERS_VARIABLE: str(answers)} if answers.is_dir() else {}),
-    }
+    return answers if answers.is_dir() else None
 
 
-def kernel_environment(artifacts: Path, offered: Mapping[str, str]) -> dict[str, str]:
-    """Return what a kernel that grades is told besides the sandbox's allow-list: its artifacts, what is `offered`."""
-    return {
-        "TRT_LAB_ARTIFACTS": str(artifacts),
-        **QUICK,
-        "NBGRADER_EXECUTION": "autograde",
-        **offered,
-    }
+def kernel_environment(offered: Mapping[str, str]) -> dict[str, str]:
+    """Return what a kernel that grades is told besides the sandbox's allow-list, and what is `offered`."""
+    return {**QUICK, "NBGRADER_EXECUTION": "autograde", **offered}

@@ -1,7 +1,6 @@
 """Runs a submission in a sandboxed kernel, as nbgrader's Execute does, beside a judge who decides its test cells."""
 
 import asyncio
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -20,9 +19,8 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
 from helpers.course.steps import CELLS
-from solutions.checks.core.seed import SEED_VARIABLE
 from solutions.grading.ahead import Ahead
-from solutions.grading.environment import artifacts_of, records_of, student_environment
+from solutions.grading.environment import answers_of, artifacts_of, records_of
 from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
 from solutions.grading.judge.handle import Judge
@@ -32,7 +30,7 @@ from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Limits, chosen
 from solutions.sandbox.messages import Refused
 from solutions.sandbox.provisioner import SandboxedKernelManager
-from solutions.sandbox.room import EXCHANGE_VARIABLE
+from solutions.sandbox.room import close
 from trtcpu.errors import EngineError
 
 _NO_HISTORY = "--HistoryManager.hist_file=:memory:"  # nbclient's for a Python kernel
@@ -87,9 +85,9 @@ class GradeExecute(Execute):
         artifacts = artifacts_of(self._student)
         with closing(self.started_ahead or self.ahead()) as ahead:
             type(self).started_ahead, self._scratch = None, ahead.scratch
-            told = self._told(step), step, artifacts, self._scratch.artifacts, chosen(self.unsafe)
+            told = step, artifacts, self._scratch.artifacts, chosen(self.unsafe)
             room = self._limits.scratch_bytes
-            with Judge(ahead.judge, *told, room) as self._judge:
+            with Judge(ahead.judge, *told, room, self._told(step)) as self._judge:
                 prepared = self._judge.prepared
                 self._scratch.fill(folder, artifacts, prepared["needs"])
                 self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])
@@ -113,16 +111,25 @@ class GradeExecute(Execute):
                 again = "make room, and run the same command again"
                 raise CourseError(f"{self._student.name} {step} was not graded: {watch.ended_by}; {again}")
 
-    def _told(self, step: str) -> dict[str, str]:
-        """Return the judge's variables; in a run over a class the step's record has the seed that its inputs are of."""
+    def _told(self, step: str) -> dict[str, Any]:
+        """Return what the judge is told of the run: the seed is in the step's record, where a class is graded."""
         record = StepRecord.known(self._student, self._student.name, step)
-        seeded = record.seed is not None and record.state == UNDER_WAY
-        return student_environment(self._student) | ({SEED_VARIABLE: str(record.seed)} if seeded else {})
+        answers, exchange = answers_of(self._student), self._exchange
+        return {
+            "seed": record.seed if record.state == UNDER_WAY else None,
+            "answers": answers and str(answers),
+            "exchange": exchange and str(exchange),
+        }
+
+    @property
+    def _exchange(self) -> Path | None:
+        """The course's own exchange."""
+        return Path(self.config.Exchange.root).resolve() if "root" in self.config.Exchange else None
 
     def ahead(self) -> Ahead:
         """Return what a submission needs besides itself, nothing of it started yet."""
-        if "root" in self.config.Exchange:  # no sandbox of this process or a judge's shows it
-            os.environ[EXCHANGE_VARIABLE] = str(Path(self.config.Exchange.root).resolve())
+        if exchange := self._exchange:
+            close(exchange)
         arguments = self.extra_arguments or [_NO_HISTORY]
         return Ahead(self.judge, chosen(self.unsafe), self._limits, arguments, self.imports)
 

@@ -68,10 +68,11 @@ def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], N
         shutil.rmtree(target, ignore_errors=True)
     made: set[str] = set()
     for step in steps:
-        environment = _environment(step, target, made, say)
+        artifacts = _artifacts(step, target, made, say)
         begun = time.perf_counter()
         unfinished = target / step / UNFINISHED
-        notebook, earned, worth = execute(course.source(step), environment, course.claims, unfinished)
+        offered = offered_environment([step])
+        notebook, earned, worth = execute(course.source(step), artifacts, offered, course.claims, unfinished)
         atomic_write(target / step / f"{step}.ipynb", nbformat.writes(notebook) + "\n")
         unfinished.unlink(missing_ok=True)
         made |= {name for name, maker in ARTIFACTS.items() if maker == step}
@@ -83,8 +84,8 @@ def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], N
     return time.perf_counter() - started
 
 
-def _environment(step: str, target: Path, made: Collection[str], say: Callable[[str], None]) -> dict[str, str]:
-    """Put the artifacts that `step` needs in place, say which are lent, and return what its kernel is told.
+def _artifacts(step: str, target: Path, made: Collection[str], say: Callable[[str], None]) -> Path:
+    """Put the artifacts that `step` needs in place, say which are lent, and return their folder.
 
     `made` are those of the steps that were executed before.
     """
@@ -92,14 +93,17 @@ def _environment(step: str, target: Path, made: Collection[str], say: Callable[[
     for note in prepare(step, artifacts, given=made):
         if not note.endswith(": yours"):
             say(f"{step:<13} {note}")
-    folders = {"TRT_LAB_ARTIFACTS": str(artifacts.resolve()), "TRT_LAB_RECORDS": str((target / "records").resolve())}
-    return {**folders, **offered_environment([step])}
+    return artifacts
 
 
 def execute(
-    path: Path, environment: dict[str, str], claims: str = CLAIMS, unfinished: Path | None = None
+    path: Path,
+    artifacts: Path,
+    environment: dict[str, str],
+    claims: str = CLAIMS,
+    unfinished: Path | None = None,
 ) -> tuple[NotebookNode, float, float]:
-    """Execute a notebook from the start in a kernel of its own, in its own folder.
+    """Execute a notebook from the start in a kernel of its own, in its own folder; records go beside `artifacts`.
 
     What decides points runs after each test cell, and is not in the result. What differs from run to run without
     meaning (times of execution) is left out. After each cell what ran so far is written to `unfinished`.
@@ -114,7 +118,7 @@ def execute(
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    _add_claims(notebook, claims)
+    _add_claims(notebook, claims, artifacts)
     client = _Client(
         notebook,
         timeout=CELL_SECONDS,
@@ -165,9 +169,10 @@ def _tidy(notebook: NotebookNode) -> None:
             cell.outputs = [output for output in cell.outputs if _WIDGET not in output.get("data", {})]
 
 
-def _add_claims(notebook: NotebookNode, claims: str) -> None:
-    """Insert a cell that decides its points behind each test cell."""
-    cells: list[NotebookNode] = []
+def _add_claims(notebook: NotebookNode, claims: str, artifacts: Path) -> None:
+    """Insert a cell that decides its points behind each test cell, and one that says where the artifacts are."""
+    place = f"from helpers.course.artifacts import use_artifacts\n\nuse_artifacts({str(artifacts.resolve())!r})"
+    cells: list[NotebookNode] = [new_code_cell(place, metadata={_CLAIMS_OF: 0.0})]
     for cell in notebook.cells:
         cells.append(cell)
         if is_test_cell(cell):

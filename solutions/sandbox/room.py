@@ -30,8 +30,8 @@ _PASSED = (
 )
 """All that a sandboxed process gets of our environment; what else it needs is named by its `Room`."""
 
-EXCHANGE, EXCHANGE_VARIABLE = "/usr/local/share/nbgrader/exchange", "TRT_LAB_EXCHANGE"
-"""nbgrader's folder of everybody's submissions, where it is by default; the variable names a course's own."""
+EXCHANGE = "/usr/local/share/nbgrader/exchange"
+"""nbgrader's folder of everybody's submissions, where it is by default."""
 
 _LIBRARIES = ("lib", "lib32", "lib64", "libx32")
 _SYSTEM = (
@@ -97,6 +97,14 @@ class Done:
     """The most memory that was seen at one time."""
 
 
+_closed: set[Path] = set()
+
+
+def close(exchange: Path) -> None:
+    """Show a course's own exchange in no sandbox of this process, as nbgrader's default one is shown in none."""
+    _closed.add(exchange)
+
+
 def visible(room: Room) -> list[Path]:
     """Return the files and folders that can be read inside, the scratch apart; those that exist, and each once.
 
@@ -119,8 +127,8 @@ def visible(room: Room) -> list[Path]:
     seen = [path for path in found if found.keys().isdisjoint(path.parents)]
     if above := [str(path) for path in seen if ROOT.is_relative_to(path.resolve())]:
         raise LabError(f"submissions could read {ROOT}, as it lies in {above[0]}, which they need; move the project")
-    for exchange in filter(None, (EXCHANGE, os.environ.get(EXCHANGE_VARIABLE))):
-        seen = [part for path in seen for part in _without(Path(exchange).resolve(), path)]
+    for exchange in (Path(EXCHANGE), *_closed):
+        seen = [part for path in seen for part in _without(exchange.resolve(), path)]
     return seen
 
 

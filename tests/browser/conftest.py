@@ -31,32 +31,22 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    return Course.create(tmp_path_factory.mktemp("course"))
+def course(artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    return Course.create(tmp_path_factory.mktemp("course"), artifacts)
 
 
 @pytest.fixture(scope="session")
-def kernels(artifacts: Path) -> dict[str, str]:
-    """The variables of the notebooks' kernels."""
-    return {**lab_environment(), "TRT_LAB_ARTIFACTS": str(artifacts)}
-
-
-@pytest.fixture(scope="session")
-def server(
-    course: Course, kernels: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[JupyterServer]:
+def server(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
     """An instructor's JupyterLab."""
-    with JupyterServer(course.root, tmp_path_factory.mktemp("jupyter"), kernels) as running:
+    with JupyterServer(course.root, tmp_path_factory.mktemp("jupyter"), lab_environment()) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def student_server(
-    course: Course, kernels: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[JupyterServer]:
+def student_server(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
     """A JupyterLab as the student bundle sets it up."""
     home = tmp_path_factory.mktemp("student")
-    with JupyterServer(course.root, home, kernels, page_config=student_page_config()) as running:
+    with JupyterServer(course.root, home, lab_environment(), page_config=student_page_config()) as running:
         yield running
 
 

@@ -38,11 +38,13 @@ class Course:
     """The folder of a course."""
 
     root: Path
+    artifacts: Path
+    """A student's, after step 1."""
 
     @classmethod
-    def create(cls, root: Path) -> "Course":
+    def create(cls, root: Path, artifacts: Path) -> "Course":
         """Lay out the repository's configuration, sources and hand-out in `root`."""
-        course = cls(root)
+        course = cls(root, artifacts)
         root.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "nbgrader_config.py", root)
         for folder in ("solutions", "labs"):
@@ -61,6 +63,8 @@ class Course:
         """Copy the student's notebook of the step to `folder` and return its path."""
         target = self.root / folder / STEP
         shutil.copytree(self.root / "labs" / STEP, target)
+        if not (beside := target.with_name("artifacts")).exists():
+            beside.symlink_to(self.artifacts)
         return target / f"{STEP}.ipynb"
 
     def submit(self, student: str, first_name: str, last_name: str, *, replace: dict[str, str] | None) -> None:

@@ -12,6 +12,7 @@ from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.points.s16_cases import FUNCTIONS, evidence_seals, finding, seal
 from helpers.checks.probes.student import Student
+from helpers.course.artifacts import use_artifacts
 from helpers.toys.casefiles import CASES_FOLDER, NOTHING, CaseFile, Finding, case_files
 from solutions.checks.core.decide import run_points
 from solutions.checks.s16_cases import visible
@@ -58,9 +59,9 @@ def test_what_names_no_cause_of_the_department_is_no_finding() -> None:
 
 
 def test_who_knows_half_of_the_causes_earns_half_of_their_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("TRT_LAB_RECORDS", str(tmp_path))
+    use_artifacts(tmp_path / "artifacts")
 
     def half(case: CaseFile) -> Finding:
         took, mean = case.calls[:, 2] - case.calls[:, 0], case.report["mean_ms"]

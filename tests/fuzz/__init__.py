@@ -1,15 +1,12 @@
 """Whatever a stranger's bytes are, what reads them gives a value or its own error. `make fuzz` tries more of them."""
 
-import os
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-__all__ = ["JSON", "MANY", "cases", "spoilt"]
+__all__ = ["ASKED", "JSON", "cases", "spoilt"]
 
-_ASKED = os.environ.get("TRT_LAB_FUZZ_CASES")
-MANY = _ASKED is not None
-"""Whether a number of cases was asked for, and the time that they need."""
+ASKED: list[int] = []
+"""How many cases `--fuzz-cases` asks for, which need their time; empty where it does not."""
 
 
 def cases(sample: int, tests: int = 1) -> settings:
@@ -18,8 +15,8 @@ def cases(sample: int, tests: int = 1) -> settings:
     Those that were asked for are shared by so many `tests`.
     """
     return settings(
-        max_examples=max(1, int(_ASKED) // tests) if _ASKED is not None else sample,
-        derandomize=not MANY,
+        max_examples=max(1, ASKED[0] // tests) if ASKED else sample,
+        derandomize=not ASKED,
         suppress_health_check=list(HealthCheck),
     )
 

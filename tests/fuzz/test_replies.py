@@ -21,7 +21,7 @@ from helpers.checks.probes.answer import Ask, answer, known_probe
 from helpers.checks.probes.codec import pack, unpack
 from helpers.checks.probes.schema import schema_of
 from helpers.checks.probes.student import Student, read_artifact
-from helpers.course.artifacts import FOLDER_VARIABLE
+from helpers.course.artifacts import use_artifacts
 from helpers.course.settings import ENGINES, ONNX_FILE
 from helpers.course.steps import CELLS, GRADED
 from helpers.engine.backend import trt
@@ -29,7 +29,8 @@ from helpers.engine.given import probe_engine
 from helpers.toys.networks import tiny_onnx
 from solutions.checks.core.asked import points_of
 from solutions.checks.core.decide import decide
-from tests.fuzz import MANY, cases
+from solutions.checks.core.record import ClaimResult
+from tests.fuzz import ASKED, cases
 from tests.fuzz.replies import TEXTS, altered, valued
 from tests.submissions.bank import notebook_cells
 
@@ -40,9 +41,9 @@ OF_THE_LAB_S_MODEL = {
     "int8.images",  # calibrates it
 }
 QUICK = {"07_accuracy", "08_report", "12_layer_profiling", "14_explicit_quantisation"}
-"""Steps whose solution answers everything within two seconds: only these are tried without TRT_LAB_FUZZ_CASES."""
+"""Steps whose solution answers everything within two seconds: only these are tried without --fuzz-cases."""
 
-STEPS = [step for step in GRADED if MANY or step in QUICK]
+STEPS = [step for step in GRADED if ASKED or step in QUICK]
 SEED = 11
 ERRORS = st.fixed_dictionaries({"type": TEXTS, "message": TEXTS, "where": TEXTS})
 
@@ -73,15 +74,15 @@ class Solution:
         asked = [(claim, self.decides(claim, {})[1]) for claim in claims if claim.name not in OF_THE_LAB_S_MODEL]
         self.asked = [(claim, requests) for claim, requests in asked if requests]
 
-    def decides(self, claim: Point, forged: Mapping[bytes, Told]) -> tuple[str, list[bytes]]:
-        """Return the status of a claim to which some replies are forged, and what it asked."""
+    def decides(self, claim: Point, forged: Mapping[bytes, Told]) -> tuple[ClaimResult, list[bytes]]:
+        """Return what became of a claim to which some replies are forged, and what it asked."""
         asked: list[bytes] = []
 
         def send(request: bytes, ask: Ask, limit_s: float) -> bytes:
             asked.append(request)
             return self._answer(request, ask, forged.get(request))
 
-        return decide(claim, Case(Student(send, self._artifact), SEED)).status, asked
+        return decide(claim, Case(Student(send, self._artifact), SEED)), asked
 
     def _answer(self, request: bytes, ask: Ask, forged: Told | None) -> bytes:
         told = forged or self.told.get(request)
@@ -108,10 +109,10 @@ def solution(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         (folder / ONNX_FILE).write_bytes(tiny_onnx(0))
         for seed, name in enumerate(ENGINES.values()):
             (folder / name).write_bytes(probe_engine(tiny_onnx(seed), (1, 1, 8 + seed)))
-    with pytest.MonkeyPatch.context() as patch, matplotlib.rc_context():  # notebooks set theirs
-        patch.setenv(FOLDER_VARIABLE, str(folder))
-        patch.setenv("TRT_LAB_DEBUG", "1")  # an exception within a claim is raised, and says where
+    use_artifacts(folder)
+    with matplotlib.rc_context():  # notebooks set theirs
         yield Solution(request.param, partial(read_artifact, folder))
+    use_artifacts(None)
 
 
 @st.composite
@@ -133,4 +134,5 @@ def test_no_claim_fails(solution: Solution, data: st.DataObject) -> None:
     claim, requests = solution.asked[data.draw(st.integers(0, len(solution.asked) - 1))]
     some = data.draw(st.lists(st.sampled_from(range(len(requests))), min_size=1, max_size=3, unique=True))
     forged = {requests[one]: data.draw(altered_reply(solution.told[requests[one]]), claim.name) for one in some}
-    assert solution.decides(claim, forged)[0] in ("kept", "partial", "lost")
+    result = solution.decides(claim, forged)[0]
+    assert result.status in ("kept", "partial", "lost"), result.evidence

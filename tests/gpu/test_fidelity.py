@@ -1,7 +1,7 @@
 """The CPU engine's calibration against real TensorRT, on the machine that has both.
 
 Real TensorRT calibrates and builds; the CPU engine reproduces its scales in a process of its own. What TensorRT wrote
-is kept in the folder that TRT_LAB_RECORD names (default: results/fidelity), as tests/fixtures/fidelity_lab holds it.
+is kept in results/fidelity, as tests/fixtures/fidelity_lab holds it.
 """
 
 import json
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(ENGINE != "tensorrt", reason="needs real TensorRT on an NVIDIA GPU"),
 ]
-RECORD = Path(os.environ.get("TRT_LAB_RECORD", "results/fidelity"))
+RECORD = Path("results/fidelity")
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 8
 

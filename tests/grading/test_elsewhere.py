@@ -112,10 +112,6 @@ def test_with_google_drive_the_steps_files_go_there(
 ) -> None:
     monkeypatch.setattr(elsewhere, "_DRIVE", tmp_path)
     monkeypatch.setattr(elsewhere, "_install", list)
-    monkeypatch.setenv("TRT_LAB_ARTIFACTS", "of my own")
-    elsewhere.set_up()
-    assert "it goes to of my own/" in capsys.readouterr().out
-    monkeypatch.delenv("TRT_LAB_ARTIFACTS")
     elsewhere.set_up()
     assert f"it goes to {tmp_path}/trt-lab/" in capsys.readouterr().out
 

@@ -64,7 +64,7 @@ def test_readers_get_no_widget_whose_kernel_is_gone(tmp_path: Path) -> None:
     widget = {"text/plain": "moves", "application/vnd.jupyter.widget-view+json": {"model_id": "gone"}}
     source = f"from IPython.display import display\nprint('stays')\ndisplay({widget}, raw=True)"
     nbformat.write(new_notebook(cells=[new_code_cell(source)]), tmp_path / "moving.ipynb")
-    outputs = execute(tmp_path / "moving.ipynb", {})[0].cells[0].outputs
+    outputs = execute(tmp_path / "moving.ipynb", tmp_path / "artifacts", {})[0].cells[0].outputs
     assert [output.output_type for output in outputs] == ["stream"] and outputs[0].text == "stays\n"
 
 
@@ -101,7 +101,7 @@ def test_what_ran_is_written_after_each_cell(tmp_path: Path) -> None:
     where = tmp_path / UNFINISHED
     look = f"import nbformat\nfor cell in nbformat.read({str(where)!r}, 4).cells:\n    print(cell.execution_count)"
     nbformat.write(new_notebook(cells=[new_code_cell("first = 1"), new_code_cell(look)]), tmp_path / "long.ipynb")
-    executed = execute(tmp_path / "long.ipynb", {}, unfinished=where)[0]
+    executed = execute(tmp_path / "long.ipynb", tmp_path / "artifacts", {}, unfinished=where)[0]
     assert executed.cells[1].outputs[0].text == "1\nNone\n"
 
 

@@ -51,7 +51,7 @@ FORGERY = """import json, os, pathlib
 claim = {"claim": "a", "title": "a", "points": 3, "earned": 3, "status": "kept"}
 record = {"step": "01_export", "criterion": "correctness", "engine": "none", "points": 3, "results": [claim]}
 for cell in ("export_model", "simplify_model"):
-    path = pathlib.Path(os.environ["TRT_LAB_RECORDS"]) / f"{cell}.json"
+    path = pathlib.Path("records") / f"{cell}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**record, "cell": cell}))
 os._exit(0)"""
@@ -181,7 +181,7 @@ def test_the_class_is_written_as_csv_with_one_line_a_student(course: Course, gra
 def test_the_environment_of_the_grader_is_as_before(course: Course, graded: ClassGrades) -> None:
     import os
 
-    assert "TRT_LAB_RECORDS" not in os.environ and "NBGRADER_EXECUTION" not in os.environ
+    assert "NBGRADER_EXECUTION" not in os.environ
 
 
 def test_on_a_full_machine_nobody_is_graded_and_the_same_run_goes_on_later(

@@ -6,9 +6,7 @@ executed. CONFIG names both.
 """
 
 import json
-import os
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
@@ -16,8 +14,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from helpers.checks.missed import Missed
 from helpers.checks.probes.student import Student
-from solutions.checks.core.seed import SEED_VARIABLE
-from solutions.grading.judge.process import judge
+from solutions.checks.core.record import record_path
+from solutions.checks.core.seed import fresh_seed
+from solutions.grading.judge.process import Asked, judge
 
 STEP, POINTS = "01_export", {"export_model": 3.0, "simplify_model": 2.0}
 _CLAIMS = {
@@ -35,7 +34,7 @@ WHY = "A square is never negative."
 """The answer to a question to think about, which students do not get."""
 
 
-def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
+def _prepare(asked: Asked) -> dict[str, Any]:
     return {"notes": ["model.onnx: yours"], "environment": {}, "needs": [], "gpu": False}
 
 
@@ -57,9 +56,9 @@ def _decide(cell: str, student: Student, sandbox: str) -> float:
         said = None if kept else {"expected": missed.expected, "found": missed.found, "try_this": missed.try_this}
         result = {"claim": name, "title": name, "points": points, "earned": points * kept, "missed": said}
         results.append({**result, "status": "kept" if kept else "lost", "seconds": 0.0})
-        results[-1]["evidence"] = os.environ.get(SEED_VARIABLE, "")
+        results[-1]["evidence"] = str(fresh_seed())
         earned = sum(done["earned"] for done in results)
-        path = Path(os.environ["TRT_LAB_RECORDS"]) / f"{cell}.json"
+        path = record_path(cell)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**record, "results": results, "earned": earned}))
     return earned

@@ -16,10 +16,10 @@ from helpers.checks.missed import Missed
 from helpers.checks.probes.loads import LoadError
 from helpers.checks.probes.student import Student
 from helpers.tools.files import write_json
-from solutions.grading.environment import ANSWERS_VARIABLE
+from solutions.checks.core.record import record_path
 from solutions.grading.judge import child
 from solutions.grading.judge.memory import Memory
-from solutions.grading.judge.process import judge
+from solutions.grading.judge.process import Asked, judge
 
 _LOADERS = Path(__file__).parent / "loaders"
 _READ_S = 20
@@ -34,11 +34,10 @@ _CLAIMS = {
 }
 
 
-def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
+def _prepare(asked: Asked) -> dict[str, Any]:
     child._TRTLAB = _LOADERS  # what stands there can be taken over by what it loads
-    answers = os.environ.get(ANSWERS_VARIABLE)
-    memory = Memory(answers and Path(answers))
-    _children.append(_loading.enter_context(child.LoadingChild(sandbox, loading, False, memory)))
+    memory = Memory(asked.answers)
+    _children.append(_loading.enter_context(child.LoadingChild(asked.sandbox, asked.loading, False, memory)))
     return {"notes": [], "needs": [], **_offers()}
 
 
@@ -56,7 +55,7 @@ def _decide(cell: str, student: Student, sandbox: str) -> None:
         except (LoadError, Missed):
             kept = False
         results.append(_result(name, points, kept))
-        write_json(Path(os.environ["TRT_LAB_RECORDS"], f"{cell}.json"), {**_record(cell, results), "sandbox": sandbox})
+        write_json(record_path(cell), {**_record(cell, results), "sandbox": sandbox})
 
 
 def _read(text: str) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
 from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, paused, tree
-from solutions.sandbox.room import EXCHANGE_VARIABLE, ROOT, SITE, environment_of, visible
+from solutions.sandbox.room import ROOT, SITE, close, environment_of, visible
 from trtcpu.errors import LabError
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
@@ -34,10 +34,10 @@ def python(code: str) -> list[str]:
 
 def test_the_environment_is_an_allow_list_with_a_fresh_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("TRT_LAB_SEED", "7")
+    monkeypatch.setenv("TRT_LAB_SECRET", "7")
     monkeypatch.setenv("TRT_LAB_ENGINE", "cpu")
     inside = environment_of(Room(tmp_path, environment={"ADDED": "1"}))
-    assert {"AWS_SECRET_ACCESS_KEY", "TRT_LAB_SEED", "JPY_PARENT_PID"}.isdisjoint(inside)
+    assert {"AWS_SECRET_ACCESS_KEY", "TRT_LAB_SECRET", "JPY_PARENT_PID"}.isdisjoint(inside)
     assert (inside["TRT_LAB_ENGINE"], inside["ADDED"]) == ("cpu", "1")
     assert inside["HOME"] == f"{tmp_path}/home" and inside["TMPDIR"] == f"{tmp_path}/tmp"
 
@@ -95,9 +95,8 @@ def test_the_exchange_cannot_be_read_wherever_it_lies(
     for path in (exchange / "inbound" / "theirs", shown / "nbgrader" / "beside", shown / "above"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    monkeypatch.setenv(EXCHANGE_VARIABLE, str(exchange)) if own else monkeypatch.setattr(
-        "solutions.sandbox.room.EXCHANGE", str(exchange)
-    )
+    monkeypatch.setattr("solutions.sandbox.room._closed", set())
+    close(exchange) if own else monkeypatch.setattr("solutions.sandbox.room.EXCHANGE", str(exchange))
     code = f"""
 import os
 for path in ("above", "nbgrader/beside", "nbgrader/exchange/inbound/theirs"):

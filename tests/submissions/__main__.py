@@ -27,6 +27,7 @@ def main(
     ] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
     sandbox: Annotated[bool, typer.Option(help="Grade each in the sandbox, by a judge, as a class is.")] = False,
+    seed: Annotated[int | None, typer.Option(help="What inputs are drawn from; fresh ones if left out.")] = None,
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
@@ -50,7 +51,7 @@ def main(
     os.environ.update(offered_environment({one.step for one in chosen}))
     started = time.perf_counter()
     verdicts: dict[str, Verdict] = {}
-    for entry, outcome in run_all(chosen, workers, partial(run_entry, sandboxed=sandbox)):
+    for entry, outcome in run_all(chosen, workers, partial(run_entry, sandboxed=sandbox, seed=seed)):
         verdicts[entry.title] = judge(entry, outcome)
         # After each one: what was decided survives when the run is stopped.
         in_order = [verdicts[one.title] for one in chosen if one.title in verdicts]

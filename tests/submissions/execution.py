@@ -20,13 +20,15 @@ from typing import Any
 
 import torch
 
+from helpers.course.artifacts import use_artifacts
 from helpers.data import models
 from helpers.engine.backend import API, ENGINE
 from helpers.tools.cells import as_python
 from helpers.toys.networks import tiny_onnx
 from solutions.checks import s03_dynamic
 from solutions.checks.core.asked import points_of
-from solutions.checks.core.record import read_record
+from solutions.checks.core.record import read_record, record_path
+from solutions.checks.core.seed import use_seed
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
 from solutions.grading.environment import artifacts_of
@@ -98,22 +100,28 @@ def run_all(
 
 
 def run_entry(
-    entry: Entry, limit_s: float = LIMIT_S, *, stop_at_loss: bool = False, sandboxed: bool = False
+    entry: Entry,
+    limit_s: float = LIMIT_S,
+    *,
+    stop_at_loss: bool = False,
+    sandboxed: bool = False,
+    seed: int | None = None,
 ) -> Outcome:
     """Run an entry in a fresh process and return its outcome; one that dies or hangs says so in `died`.
 
     With `sandboxed` its kernel is in the sandbox and a judge decides: slower, and without what visible checks said.
-    With `stop_at_loss` it is ended at the first claim that it does not keep, and the outcome holds the claims so far.
+    Its inputs are drawn from `seed`, else from a fresh one. With `stop_at_loss` it is ended at the first claim that it
+    does not keep, and the outcome holds the claims so far.
     The environment must hold SETTINGS before the first call, since helpers.course reads them when it is imported.
     """
     with tempfile.TemporaryDirectory() as folder:
-        return _run_in(Path(folder), entry, limit_s, stop_at_loss, sandboxed)
+        return _run_in(Path(folder), entry, limit_s, stop_at_loss, (sandboxed, seed))
 
 
-def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool, sandboxed: bool) -> Outcome:
+def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool, how: tuple[bool, int | None]) -> Outcome:
     receiver, sender = multiprocessing.Pipe(duplex=False)
     started = time.perf_counter()
-    process = _started(entry, folder, sender, sandboxed)
+    process = _started(entry, folder, sender, how)
     sender.close()
     outcome = _answer(receiver, folder / _RECORDS, started + limit_s, stop_at_loss)
     if outcome is None:
@@ -128,12 +136,12 @@ def _run_in(folder: Path, entry: Entry, limit_s: float, stop_at_loss: bool, sand
     return outcome
 
 
-def _started(entry: Entry, folder: Path, sender: Any, sandboxed: bool) -> BaseProcess:
+def _started(entry: Entry, folder: Path, sender: Any, how: tuple[bool, int | None]) -> BaseProcess:
     """Start an entry's process: a fork with what every entry imports, or a new one where the API is another."""
     context = multiprocessing.get_context("forkserver" if entry.api == API else "spawn")
     if entry.api == API:
         context.set_forkserver_preload(_PRELOAD + (_PRELOAD_ON_CPU if ENGINE == "cpu" else []))
-    process = context.Process(target=_child, args=(entry, folder, sender, sandboxed), daemon=False)
+    process = context.Process(target=_child, args=(entry, folder, sender, *how), daemon=False)
     with _STARTING, speaking(entry.api):
         process.start()
     return process
@@ -174,7 +182,8 @@ def _decided(records: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _child(entry: Entry, folder: Path, sender: Any, sandboxed: bool) -> None:
+def _child(entry: Entry, folder: Path, sender: Any, sandboxed: bool, seed: int | None) -> None:
+    use_seed(seed)
     outcome = Outcome()
     if not entry.timed:
         torch.set_num_threads(1)  # another runs beside it, and threads that wait for a taken core spin
@@ -195,8 +204,7 @@ def _run(entry: Entry, folder: Path, outcome: Outcome) -> None:
     home = folder / entry.step
     home.mkdir()
     os.chdir(home)
-    os.environ["TRT_LAB_ARTIFACTS"] = str(folder / "artifacts")
-    os.environ["TRT_LAB_RECORDS"] = str(folder / _RECORDS)
+    use_artifacts(folder / "artifacts")
     small = entry.step in _ABOUT_ENGINES and entry.kind not in ("solution", "skeleton")
     prepare(entry.step, folder / "artifacts", given=_SMALL if small else ())
     if small:
@@ -231,7 +239,7 @@ def _make_earlier(entry: Entry, artifacts: Path) -> None:
     """Put what the entry handed in in earlier steps among its artifacts."""
     if entry.before:
         artifacts.mkdir(parents=True, exist_ok=True)
-        os.environ["TRT_LAB_ARTIFACTS"] = str(artifacts)
+        use_artifacts(artifacts)
         exec(entry.before, {"__name__": "before"})
 
 
@@ -274,7 +282,7 @@ def _test_cell(entry: Entry, source: str, grade_id: str, namespace: dict[str, An
     with contextlib.redirect_stdout(printed):
         _execute(source, f"visible {grade_id}", namespace, [])
     outcome.visible[grade_id] = printed.getvalue()
-    record = Path(os.environ["TRT_LAB_RECORDS"]) / f"{grade_id}.json"
+    record = record_path(grade_id)
     if failed is not None or not record.is_file():
         outcome.died = f"the test cell {grade_id} failed: {failed}"
         return

@@ -13,7 +13,6 @@ import pytest
 
 from helpers.course.steps import CELLS
 from solutions.checks.core.asked import points_of
-from solutions.checks.core.seed import SEED_VARIABLE
 from tests.submissions import bank, execution
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 from trtcpu.api.version import API_VARIABLE
@@ -79,9 +78,9 @@ def test_every_claim_is_lost_by_a_wrong_submission() -> None:
 
 @pytest.mark.slow
 def test_a_quick_part_of_the_bank_that_loses_every_claim_is_decided_rightly(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.submissions", "--quick", "--cover", "--out", str(tmp_path / "bank.json")]
-    fixed = {**os.environ, SEED_VARIABLE: SEED}
-    done = subprocess.run(command, cwd=ROOT, env=fixed, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tests.submissions", "--quick", "--cover", "--seed", SEED]
+    command += ["--out", str(tmp_path / "bank.json")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     figures = json.loads((tmp_path / "bank.json").read_text())
     mistakes = ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks")

@@ -35,8 +35,8 @@ from pathlib import Path
 from solutions.grading.solve import execute
 step = "01_export"
 with tempfile.TemporaryDirectory() as folder:
-    given = {"TRT_LAB_ARTIFACTS": folder, "TRT_LAB_RECORDS": folder, "TRT_LAB_QUICK": "1", "TRT_LAB_MODEL": "resnet18"}
-    _, earned, worth = execute(Path("solutions") / step / f"{step}.ipynb", given)
+    given = {"TRT_LAB_QUICK": "1", "TRT_LAB_MODEL": "resnet18"}
+    _, earned, worth = execute(Path("solutions") / step / f"{step}.ipynb", Path(folder) / "artifacts", given)
 print(f"{step}: {earned:g} of {worth:g} points")
 sys.exit(earned < worth)
 """

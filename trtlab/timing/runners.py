@@ -290,8 +290,7 @@ class CompiledRunner(PyTorchRunner):
         try:
             self.run()
         except Exception as error:  # inductor's own classes, its C++ compiler's errors, missing headers
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise EngineError(f"torch.compile failed here: {first[:200]}") from error
+            raise EngineError(f"torch.compile failed here: {one_line(error)[:200]}") from error
 
 
 def _require_compiler(on_gpu: bool) -> None:

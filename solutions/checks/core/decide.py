@@ -1,7 +1,6 @@
 """Decides a test cell: asks its points of the submission, writes the record, shows it, gives the points."""
 
 import errno
-import os
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -59,7 +58,7 @@ def decide(point: Point, case: Case) -> ClaimResult:
         earned = Earned(0.0, "", missed)
     except Exception as error:
         full = getattr(error.__cause__ or error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-        if full or os.environ.get("TRT_LAB_DEBUG"):
+        if full:
             raise
         said = f"the check itself failed, tell your instructor: {type(error).__name__}: {error}"
         fault, earned = "error", Earned(0.0, said)

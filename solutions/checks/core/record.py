@@ -1,6 +1,5 @@
 """The record of a test cell: what became of each claim, written after each; decided claims keep their points."""
 
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from helpers.tools.files import write_json
 from solutions.checks.core.record_schema import read_checked
 
 NO_SANDBOX = "none"
-FOLDER_VARIABLE = "TRT_LAB_RECORDS"
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,8 @@ class Record:
 
 
 def record_path(cell: str, folder: str | Path | None = None) -> Path:
-    """Return where a cell's record is: in `folder`, else $TRT_LAB_RECORDS, else `records` beside the artifacts."""
-    chosen = folder or os.environ.get(FOLDER_VARIABLE) or artifacts_folder().parent / "records"
-    return Path(chosen) / f"{cell}.json"
+    """Return where a cell's record is: in `folder`, else in `records` beside the artifacts."""
+    return Path(folder or artifacts_folder().parent / "records") / f"{cell}.json"
 
 
 def read_record(path: str | Path) -> Record:

@@ -4,32 +4,30 @@ All submissions of a run meet the same inputs, so that equal work gets equal poi
 """
 
 import hashlib
-import os
-import re
 import secrets
 
 from trtcpu.errors import InputError
 
-SEED_VARIABLE = "TRT_LAB_SEED"
 _SEED_BITS = 32
+_chosen: list[int] = []
+
+
+def use_seed(seed: int | None) -> None:
+    """Draw from this seed from now on, in this process, to see a decision again; None: from a fresh one each time.
+
+    Raises:
+        InputError: it is no number of 32 bits.
+    """
+    if seed is not None and not 0 <= seed < 1 << _SEED_BITS:
+        raise InputError(f"{seed} is no seed; give a whole number from 0, below 2^{_SEED_BITS}")
+    _chosen[:] = [] if seed is None else [seed]
 
 
 def fresh_seed() -> int:
-    """Return a fresh seed, or $TRT_LAB_SEED to see a decision again.
-
-    Raises:
-        InputError: that is no whole number of 32 bits.
-    """
-    chosen = os.environ.get(SEED_VARIABLE, "").strip()
-    if chosen and not (re.fullmatch(r"[0-9]{1,10}", chosen) and int(chosen) < 1 << _SEED_BITS):
-        raise InputError(f"{SEED_VARIABLE}={chosen[:40]!r} is no seed; give a whole number below 2^{_SEED_BITS}")
-    return int(chosen or secrets.randbits(_SEED_BITS))
+    """Return a fresh seed, or the one in use."""
+    return _chosen[0] if _chosen else secrets.randbits(_SEED_BITS)
 
 
 def cell_seed(cell: str) -> int:
-    """Return the seed of a test cell: other cells have other ones, so that none foretells the inputs of the next.
-
-    Raises:
-        InputError: as `fresh_seed`.
-    """
+    """Return the seed of a test cell: other cells have other ones, so that none foretells the inputs of the next."""
     return int.from_bytes(hashlib.sha256(f"{fresh_seed()} {cell}".encode()).digest()[: _SEED_BITS // 8], "big")

@@ -1,8 +1,6 @@
 """`python -m solutions.grading.judge`: the judge of one notebook; solutions/grading/execute.py starts it."""
 
-import os
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from helpers.checks.points.case import Case
@@ -14,23 +12,21 @@ from solutions.checks.core.decide import run_points
 from solutions.checks.core.seed import cell_seed
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import prepare
-from solutions.grading.environment import ANSWERS_VARIABLE
 from solutions.grading.judge.child import LoadingChild
 from solutions.grading.judge.memory import Memory
-from solutions.grading.judge.process import judge
+from solutions.grading.judge.process import Asked, judge
 
 _SPLITS = ("calibration", "validation")
 
 
-def _prepare(step: str, artifacts: Path, sandbox: str, loading: Path) -> dict[str, Any]:
-    answers = os.environ.get(ANSWERS_VARIABLE)
-    memory = Memory(answers and Path(answers), f"{DEVICE}, API {API}")
-    _child.enter_context(LoadingChild(sandbox, loading, ENGINE == "tensorrt", memory))
-    notes = prepare(step, artifacts, sandbox=sandbox)
+def _prepare(asked: Asked) -> dict[str, Any]:
+    memory = Memory(asked.answers, f"{DEVICE}, API {API}")
+    _child.enter_context(LoadingChild(asked.sandbox, asked.loading, ENGINE == "tensorrt", memory))
+    notes = prepare(asked.step, asked.artifacts, sandbox=asked.sandbox)
     for split in _SPLITS:  # the kernel cannot write where they are kept
         load_dataset("digits").images(split)
-    environment = offered_environment([step])
-    return {"notes": notes, "environment": environment, "needs": list(BY_NAME[step].needs), "gpu": ENGINE == "tensorrt"}
+    environment, needs = offered_environment([asked.step]), list(BY_NAME[asked.step].needs)
+    return {"notes": notes, "environment": environment, "needs": needs, "gpu": ENGINE == "tensorrt"}
 
 
 def _offers() -> dict[str, Any]:

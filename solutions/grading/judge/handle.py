@@ -115,23 +115,23 @@ class Judge:
 
     Args:
         start: starts a judge's process.
-        environment: the variables that it has besides those of its start: where the student's files are.
         step: the notebook's step.
         artifacts: the trusted folder with the artifacts of earlier steps.
         scratch: the folder that the kernel hands its deliverables over in.
         sandbox: the name of the sandbox that the kernel runs in, for the records.
         room: bytes that the step's own files may take together in the trusted folder.
+        run: the run's seed, the folder of its answers and the course's exchange (process.Asked).
     """
 
     def __init__(
         self,
         start: Callable[[], Process],
-        environment: Mapping[str, str],
         step: str,
         artifacts: Path,
         scratch: Path,
         sandbox: str,
         room: int,
+        run: Mapping[str, Any],
     ) -> None:
         self._begin = start
         self._told: dict[str, Any] = {
@@ -140,7 +140,7 @@ class Judge:
             "scratch": str(scratch),
             "sandbox": sandbox,
         }
-        self._told |= {"environment": dict(environment), "room": room}
+        self._told |= {"room": room, **run}
         self._process: Process | None = None
         self.prepared: dict[str, Any] = {}
         """What it said when the artifacts were ready."""

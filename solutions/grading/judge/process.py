@@ -1,8 +1,8 @@
 """The judge's process: prepares a step's artifacts, then decides its test cells one by one, as its stdin says.
 
-The first line out says what any kernel may have. A line in is {"step", "artifacts", "scratch", "loading", "sandbox",
-"room", "environment"} once, then {"cell", "door", "kernel"} for each test cell; any other line that comes while a cell
-is decided says that the cell has ended in the kernel. A line out answers each.
+The first line out says what any kernel may have. A line in is what `Asked` has once, then {"cell", "door", "kernel"}
+for each test cell; any other line that comes while a cell is decided says that the cell has ended in the kernel. A line
+out answers each.
 """
 
 import contextlib
@@ -13,23 +13,53 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from helpers.checks.probes.student import Student, read_artifact
+from helpers.course.artifacts import use_artifacts
 from helpers.course.steps import ARTIFACTS
 from helpers.tools.files import atomic_write
+from solutions.checks.core.seed import use_seed
 from solutions.checks.trusted import stillness
 from solutions.grading.judge.door import Door
 from solutions.sandbox.processes import paused
+from solutions.sandbox.room import close
 from trtcpu.errors import LabError
 
-Prepare = Callable[[str, Path, str, Path], dict[str, Any]]
-"""Makes a step's artifacts ready in a folder; returns what the grader is told: notes, environment, needs, gpu.
 
-The others are the name of the sandbox, and a folder for what loads a student's files.
-"""
+@dataclass(frozen=True)
+class Asked:
+    """What a judge is asked to judge."""
+
+    step: str
+    artifacts: Path
+    """The trusted folder with the artifacts of earlier steps; the records go beside it."""
+    scratch: Path
+    """Where the kernel hands its deliverables over."""
+    loading: Path
+    """For what loads a student's files."""
+    sandbox: str
+    room: int
+    """Bytes that the step's own files may take together in the trusted folder."""
+    seed: int | None = None
+    """The run's; None: fresh ones."""
+    answers: Path | None = None
+    """Where answers are kept that are known in this run."""
+    exchange: Path | None = None
+    """The course's own exchange, which no sandbox shows."""
+
+    @classmethod
+    def of(cls, line: dict[str, Any]) -> "Asked":
+        """Return what a line of JSON asks."""
+        paths = ("artifacts", "scratch", "loading", "answers", "exchange")
+        return cls(**{key: Path(value) if key in paths and value else value for key, value in line.items()})
+
+
+Prepare = Callable[[Asked], dict[str, Any]]
+"""Makes a step's artifacts ready in their folder; returns what the grader is told: notes, environment, needs, gpu."""
 
 Decide = Callable[[str, Student, str], Any]
 """Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it."""
@@ -57,15 +87,19 @@ def judge(
         say(offers())
         if not select.select([sys.stdin], [], [], _IDLE_S)[0]:
             meanwhile()
-        asked = json.loads(sys.stdin.readline() or "null")
-        if asked is None:
+        line = json.loads(sys.stdin.readline() or "null")
+        if line is None:
             return
-        os.environ.update(asked["environment"])
+        asked = Asked.of(line)
+        use_artifacts(asked.artifacts)
+        use_seed(asked.seed)
+        if asked.exchange:
+            close(asked.exchange)
         try:
-            say(prepare(asked["step"], Path(asked["artifacts"]), asked["sandbox"], Path(asked["loading"])))
+            say(prepare(asked))
         except LabError as error:
             return say({"error": " ".join(str(error).split())})
-        artifacts = Artifacts(asked["step"], Path(asked["artifacts"]), Path(asked["scratch"]), asked["room"])
+        artifacts = Artifacts(asked.step, asked.artifacts, asked.scratch, asked.room)
         for line in sys.stdin:
             cell = json.loads(line)
             if "cell" in cell:
@@ -74,7 +108,7 @@ def judge(
                     door.wait()
                     artifacts.forget()
                     stillness.held_by(partial(paused, *cell["kernel"]) if cell["kernel"] else contextlib.nullcontext)
-                    decide(cell["cell"], Student(door.send, artifacts.read), asked["sandbox"])
+                    decide(cell["cell"], Student(door.send, artifacts.read), asked.sandbox)
                 say({"decided": cell["cell"], "judged": sorted(artifacts.judged)})
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.course.artifacts import artifact, artifact_path, artifacts_folder
+from helpers.course.artifacts import artifact, artifact_path, artifacts_folder, use_artifacts
 from helpers.course.labels import label, progress
 from helpers.course.settings import LATENCY_SECONDS, _switched_on, iterations
 from helpers.course.steps import ARTIFACTS, GRADED, made_by
@@ -36,7 +36,6 @@ def test_a_name_that_no_step_makes_lists_what_there_is():
 
 
 def test_all_steps_share_one_folder_whether_run_in_their_own_or_above(tmp_path, monkeypatch):
-    monkeypatch.delenv("TRT_LAB_ARTIFACTS", raising=False)
     (tmp_path / "02_fp16").mkdir()
     monkeypatch.chdir(tmp_path)
     above = artifacts_folder()
@@ -44,8 +43,8 @@ def test_all_steps_share_one_folder_whether_run_in_their_own_or_above(tmp_path, 
     assert artifacts_folder() == above == tmp_path / "artifacts"
 
 
-def test_the_folder_can_be_chosen(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path / "mine"))
+def test_another_folder_can_be_used(tmp_path):
+    use_artifacts(tmp_path / "mine")
     assert artifact_path("latency.json") == tmp_path / "mine" / "latency.json"
 
 

@@ -12,7 +12,7 @@ from traitlets.config import Config
 from helpers.checks.probes.answer import Notebook
 from helpers.checks.probes.student import Student
 from helpers.course.artifacts import keep_definition, load_definition
-from helpers.toys.other_torch import source_of
+from helpers.tools.cells import source_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # IPython's own
 

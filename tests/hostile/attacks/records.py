@@ -6,7 +6,7 @@ from tests.hostile.attack import Attack
 from tests.hostile.goals import gains, grader_memory, touches, traceback
 
 FORGE = """import json, os, pathlib
-PLACES = [os.environ.get("TRT_LAB_RECORDS"), "../records", "{COURSE}/autograded/{STUDENT}/records"]
+PLACES = ["records", "../records", "{COURSE}/autograded/{STUDENT}/records"]
 def forge(points={"export_model": 3, "simplify_model": 2}, **changed):
     for cell, worth in points.items():
         claim = {"claim": "a", "title": "a", "points": worth, "earned": worth, "status": "kept"}

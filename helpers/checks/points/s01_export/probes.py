@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from unittest import mock
 
 import onnxsim
@@ -14,6 +14,14 @@ from helpers.checks.probes.capture import TimeLimitError
 from helpers.checks.probes.frames import said
 
 Files = dict[str, bytes]
+
+
+class Simplified(TypedDict):
+    """What a call of simplify_onnx leaves; `raised`: type and text of an exception over what stands instead."""
+
+    files: Files
+    raised: str | None
+
 
 EXPORTED, SIMPLIFIED = "model.v1.onnx", "simplified.v1.onnx"
 EARLIER = b"the file of an earlier run"
@@ -34,13 +42,12 @@ def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset
 
 
 @probe
-def simplify_model(notebook: Notebook, *, onnx: bytes, instead: bytes = b"", same: bool = True) -> dict[str, Any]:
+def simplify_model(notebook: Notebook, *, onnx: bytes, instead: bytes = b"", same: bool = True) -> Simplified:
     """Call `simplify_onnx(src, dst)`; an EARLIER file lies at `dst`.
 
     Where `instead` is not empty, onnxsim gives that; who has it compare the two is told whether they are the `same`.
 
-    Returns `files`, as `export_model` (the file at `dst` is called SIMPLIFIED), and `raised`: the type and text of an
-    exception over what stands `instead`.
+    `files` are as `export_model`'s; the file at `dst` is called SIMPLIFIED.
     """
     simplify, raised = notebook["simplify_onnx"], None
 

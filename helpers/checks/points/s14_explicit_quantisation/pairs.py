@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import onnx
@@ -38,6 +38,7 @@ QUANTIZE, PAIR, WEIGHTED, INSERT, SKIP = (
 NUMBERS = Task("qdq_pair", check="check_pair", takes=(QUANTIZE, PAIR))
 INSERTION = Task("qdq_insertion", check="check_insertion", takes=(WEIGHTED, INSERT))
 SKIPS = Task("qdq_skips", check="check_skip_branches", takes=(SKIP,))
+Inserted = TypedDict("Inserted", {"model": bytes, "the given model unchanged": bool})
 
 _LAYOUTS = (((6, 4, 3, 3), 0), ((5, 7), 1), ((7, 5), 0))
 _AXES = {"/block0/out": None, "/block1/out": 0, "/block2/out": 2, "/block3/out": None}
@@ -75,9 +76,7 @@ def listed_places(notebook: Notebook, *, function: str, model: bytes) -> list[Pl
 
 
 @probe
-def insert_pairs(
-    notebook: Notebook, *, model: bytes, scales: dict[str, float], places: list[list[Any]]
-) -> dict[str, Any]:
+def insert_pairs(notebook: Notebook, *, model: bytes, scales: dict[str, float], places: list[list[Any]]) -> Inserted:
     """Call insert_qdq; return its model, and whether the given one is as it was."""
     given = onnx.load_from_string(model)
     found = notebook[INSERT](given, scales, [(name, index) for name, index in places])

@@ -13,11 +13,12 @@ from helpers.checks.points.case import Case
 from helpers.checks.points.rooms import CHECKS
 from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
+from helpers.course.artifacts import use_artifacts
 
 
 @pytest.fixture(autouse=True)
-def _artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRT_LAB_ARTIFACTS", str(tmp_path))
+def _artifacts(tmp_path: Path) -> None:
+    use_artifacts(tmp_path)
 
 
 @probe
