@@ -1,6 +1,6 @@
 """The run on the lab's model: the engine and cache that it left, and the images that the notebook's `loader` gives."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -42,8 +42,11 @@ def read_scales(cache: bytes) -> dict[str, float]:
         return {}
 
 
+Loader = TypedDict("Loader", {"batch size": int | None, "different": int, "from elsewhere": int})
+
+
 @probe
-def loader_images(notebook: Notebook) -> dict[str, int | None]:
+def loader_images(notebook: Notebook) -> Loader:
     """Return the notebook's `loader`'s batch size, how many "different" images it gives, and how many "from elsewhere".
 
     That is: not in the calibration split, as CalibrationDataset reads it.

@@ -104,8 +104,11 @@ def calibrator_runs(notebook: Notebook, *, seed: int) -> list[Run]:
         return [all_batches(calibrator, _BATCH, most) for calibrator in (short, short, even)]
 
 
+CacheCalls = TypedDict("CacheCalls", dict.fromkeys(("without a file", "written", "reads"), bytes | None))
+
+
 @probe
-def cache_calls(notebook: Notebook, *, cache: bytes) -> dict[str, bytes | None]:
+def cache_calls(notebook: Notebook, *, cache: bytes) -> CacheCalls:
     """Return what a calibrator reads without a file, what it has "written" over another cache, and then "reads"."""
     with tempfile.TemporaryDirectory() as folder:
         calibrator = notebook[FUNCTION](DataLoader(random_images(0, 1), 1), str(Path(folder) / "own.cache"))
