@@ -76,13 +76,16 @@ def test_the_commands_in_the_documents_are_targets_of_a_makefile() -> None:
 
 
 @pytest.mark.parametrize("makefile", ["Makefile", "solutions/grading/student/Makefile"])
-def test_make_help_lists_every_target_and_none_is_taken_for_a_file(makefile: str) -> None:
+def test_every_target_is_listed_and_none_is_taken_for_a_file(makefile: str) -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / makefile).read_text(), re.M))
     make = ["make", "--no-print-directory", "-f", makefile]
     database = subprocess.run([*make, "-pn", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert set(re.search(r"^\.PHONY: (.*)$", database, re.M)[1].split()) == targets
     shown = subprocess.run([*make, "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert set(re.findall(r"^make ([a-z-]+)", shown, re.M)) == targets - {"help"}
+    in_help = set(re.findall(r"^make ([a-z-]+)", shown, re.M))
+    in_contributing = set(re.findall(r"`make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text()))
+    listed = in_help | (in_contributing if makefile == "Makefile" else set())
+    assert len(in_help) <= 14 and in_help <= targets and targets - {"help"} <= listed
 
 
 def test_the_readme_names_every_command_of_trtlab() -> None:

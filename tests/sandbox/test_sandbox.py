@@ -34,10 +34,10 @@ def python(code: str) -> list[str]:
 
 def test_the_environment_is_an_allow_list_with_a_fresh_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("TRT_LAB_SECRET", "7")
+    monkeypatch.setenv("OUR_SECRET", "7")
     monkeypatch.setenv("TRT_LAB_ENGINE", "cpu")
     inside = environment_of(Room(tmp_path, environment={"ADDED": "1"}))
-    assert {"AWS_SECRET_ACCESS_KEY", "TRT_LAB_SECRET", "JPY_PARENT_PID"}.isdisjoint(inside)
+    assert {"AWS_SECRET_ACCESS_KEY", "OUR_SECRET", "JPY_PARENT_PID"}.isdisjoint(inside)
     assert (inside["TRT_LAB_ENGINE"], inside["ADDED"]) == ("cpu", "1")
     assert inside["HOME"] == f"{tmp_path}/home" and inside["TMPDIR"] == f"{tmp_path}/tmp"
 
