@@ -24,6 +24,10 @@ STEPS = tuple(f"s{step}" for step in GRADED)
 HIDDEN = tuple(name for name in STEPS if any((ROOT / "solutions/checks").glob(f"{name}*")))
 """Those with hidden points: the others have no file in solutions/checks."""
 
+CORE = ("__init__", "options", "versions", "stats", "ran_in", "models", "engines", "images", "building")
+CORE += ("timing", "quality", "profiling")
+"""What the course needs of trtlab: one build path, inference, measurements. Commands, report and recipes lie above."""
+
 FLOORS = {
     "helpers": ("__init__", "tools", "engine", "course", "data", "toys", "checks"),
     "helpers.tools": ("__init__", "cells", "files", "signals", "outputs"),
@@ -64,22 +68,7 @@ FLOORS = {
         *("__init__", "case", "files", "task", "pure", "timed", "builders", "builder", *STEPS, "rooms"),
     ),
     "solutions": ("__init__", "sandbox", "checks", "grading"),
-    "trtlab": (
-        *(
-            "__init__",
-            "options",
-            "versions",
-            "stats",
-            "ran_in",
-            "models",
-            "engines",
-            "images",
-            "building",
-            "report",
-            "trtexec",
-        ),
-        *("timing", "quality", "profiling", "running", "doctor", "migrate", "commands", "cli", "__main__"),
-    ),
+    "trtlab": (*CORE, "trtexec", "report", "running", "doctor", "migrate", "commands", "cli", "__main__"),
     "solutions.checks": ("core", "trusted", *HIDDEN, "__init__"),
     "solutions.checks.trusted": (
         *("__init__", "solution_cells", "stages", "stillness", "speed", "plans"),
@@ -168,6 +157,13 @@ def test_a_package_imports_only_from_packages_below_it() -> None:
         if PACKAGES.index(name.split(".")[0]) < PACKAGES.index(target.split(".")[0])
     ]
     assert found == []
+
+
+def test_the_course_imports_only_the_core_of_trtlab() -> None:
+    files = {module_name(path.relative_to(ROOT)): path for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
+    course = {name: path for name, path in files.items() if name.split(".")[0] in ("helpers", "solutions")}
+    found = {target for name, path in course.items() for target in imported_by(name, path, files.keys())}
+    assert {room("trtlab", target) for target in found if target.startswith("trtlab.")} <= {*CORE}
 
 
 @pytest.mark.parametrize("step", NOTEBOOKS)

@@ -61,11 +61,13 @@ def bench(
         raise InputError("--shapes sets the batch, and is not for streams; drop --batch-sizes and --streams")
     if asked:
         raise InputError("--mean, --std, --resize, --crop and --channels are for --end-to-end; noise needs none")
+    from helpers.tools.files import atomic_write
     from trtlab.timing.bench import bench as measure
-    from trtlab.timing.bench import write_bench_json, write_bench_log
+    from trtlab.timing.bench import write_bench_json
     from trtlab.timing.bench_plan import check_writable, engine_files, load_runners
     from trtlab.timing.memory_probe import peak_memory
     from trtlab.timing.streams import measure_streams
+    from trtlab.trtexec.bench_log import format_log
 
     files = engine_files(engine, engines)
     if streams and not files:
@@ -92,7 +94,7 @@ def bench(
     if output is not None:
         write_bench_json(output, [*results, *shared], describe())
     if log is not None:
-        write_bench_log(log, results)
+        atomic_write(log, format_log(results))
     _print_results(results)
     print_streams(shared)
     for line in notes:

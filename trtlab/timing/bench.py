@@ -267,13 +267,3 @@ def write_bench_json(path: str | Path, results: Sequence[Measured], engine: dict
 
     made = {"engine": engine, "measured": date.today().isoformat(), "versions": versions()}
     write_json(path, {**made, "rows": [result.row() for result in results]})
-
-
-def write_bench_log(path: str | Path, results: Sequence[BenchResult]) -> None:
-    """Write the results as trtexec would log them, one section an engine and batch."""
-    from helpers.tools.files import atomic_write
-    from trtlab.trtexec.bench_log import LoggedRun, format_log
-
-    wanted = LoggedRun.__dataclass_fields__
-    runs = [LoggedRun(**{key: value for key, value in vars(result).items() if key in wanted}) for result in results]
-    atomic_write(path, format_log(runs))

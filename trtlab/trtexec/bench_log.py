@@ -4,41 +4,24 @@ What is not trtexec's own stays recognisable: the banner says trtlab.bench, and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 
 from trtlab.stats import TAILS, tail
+from trtlab.timing.bench import BenchResult
 
 RUNS_PER_AVERAGE = 10
 _UNSTABLE_PERCENT = 1.0
 
 
-@dataclass(frozen=True)
-class LoggedRun:
-    """One benchmark for the log; `times_ms` and `enqueue_ms` hold one value a query, transfers not included."""
-
-    name: str
-    batch: int
-    input_name: str
-    sample_shape: tuple[int, ...]
-    precision: str
-    device: str
-    tensorrt_version: str | None
-    times_ms: Sequence[float]
-    enqueue_ms: Sequence[float]
-    warmup_queries: int
-    warmup_ms: float
-
-
-def format_log(runs: Sequence[LoggedRun], now: datetime | None = None) -> str:
-    """Return the log of `runs`, one trtexec-like section each."""
+def format_log(runs: Sequence[BenchResult], now: datetime | None = None) -> str:
+    """Return the log of results, one trtexec-like section each."""
     stamp = (now or datetime.now()).strftime("[%m/%d/%Y-%H:%M:%S]")
     return "".join(_section(run, stamp) for run in runs)
 
 
-def _section(run: LoggedRun, stamp: str) -> str:
+def _section(run: BenchResult, stamp: str) -> str:
     version = f" [TensorRT v{run.tensorrt_version}]" if run.tensorrt_version else ""
     banner = f"trtlab.bench{version} # trtlab bench {run.name} --batch-sizes {run.batch}"
     lines = [*_described(run), *_trace(run), *_summary(run)]
@@ -46,7 +29,7 @@ def _section(run: LoggedRun, stamp: str) -> str:
     return f"&&&& RUNNING {banner}\n{body}&&&& PASSED {banner}\n"
 
 
-def _described(run: LoggedRun) -> list[tuple[str, str]]:
+def _described(run: BenchResult) -> list[tuple[str, str]]:
     shape = "x".join(map(str, (run.batch, *run.sample_shape)))
     texts = [
         "=== Model Options ===",
@@ -66,7 +49,7 @@ def _described(run: LoggedRun) -> list[tuple[str, str]]:
     return [("I", text) for text in texts]
 
 
-def _trace(run: LoggedRun) -> list[tuple[str, str]]:
+def _trace(run: BenchResult) -> list[tuple[str, str]]:
     texts = [
         f"Warmup completed {run.warmup_queries} queries over {run.warmup_ms:g} ms",
         f"Timing trace has {len(run.times_ms)} queries over {_walltime_s(run):g} s",
@@ -84,7 +67,7 @@ def _trace(run: LoggedRun) -> list[tuple[str, str]]:
     return [("I", text) for text in [*texts, ""]]
 
 
-def _summary(run: LoggedRun) -> list[tuple[str, str]]:
+def _summary(run: BenchResult) -> list[tuple[str, str]]:
     none = [0.0] * len(run.times_ms)
     texts = [
         "=== Performance summary ===",
@@ -101,14 +84,14 @@ def _summary(run: LoggedRun) -> list[tuple[str, str]]:
     return [*(("I", text) for text in texts), *_stability(run), end, ("I", "")]
 
 
-def _stability(run: LoggedRun) -> list[tuple[str, str]]:
+def _stability(run: BenchResult) -> list[tuple[str, str]]:
     variance = 100 * np.std(run.times_ms) / np.mean(run.times_ms)
     if variance <= _UNSTABLE_PERCENT:
         return []
     return [("W", f"* GPU compute time is unstable, with coefficient of variance = {variance:g}%.")]
 
 
-def _walltime_s(run: LoggedRun) -> float:
+def _walltime_s(run: BenchResult) -> float:
     return float(np.sum(run.times_ms)) / 1e3
 
 

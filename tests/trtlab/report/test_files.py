@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.trtlab.sample_results import ENGINE, RAN_IN, at
+from tests.trtlab.trtexec.test_bench_log import logged
 from trtcpu.errors import InputError
 from trtlab.report.files import load_file
 from trtlab.report.table import plain
-from trtlab.trtexec.bench_log import LoggedRun, format_log
+from trtlab.trtexec.bench_log import format_log
 from trtlab.trtexec.parse import parse_file
 
 ROW = {"name": "fp16", "batch": 8, "median_ms": 2.0, "mean_ms": 2.1, "images_per_s": 3900.0, "iterations": 200}
@@ -55,8 +56,8 @@ def test_a_parsed_log_is_one_row_of_its_precision(tmp_path):
 
 def test_what_parse_log_writes_is_read(tmp_path):
     times = [2.0] * 150
-    logged = LoggedRun("m", 4, "x", (3, 8, 8), "int8", ENGINE["device"], None, times, [0.1] * 150, 5, 10.0)
-    (tmp_path / "bench.log").write_text(format_log([logged]))
+    result = logged(batch=4, device=ENGINE["device"], tensorrt_version=None, times_ms=times)
+    (tmp_path / "bench.log").write_text(format_log([result]))
     parsed = parse_file(tmp_path / "bench.log", "m", "int8", 4)
     row = only(load_file(write(tmp_path / "bench.json", parsed)))
     assert (row.engine, row.batch, row.median_ms, row.iterations) == ("int8", 4, 2.0, 150)

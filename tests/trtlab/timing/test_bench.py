@@ -12,8 +12,9 @@ import pytest
 from trtcpu.errors import InputError
 from trtlab.report.sources import load_sources
 from trtlab.timing import memory_probe
-from trtlab.timing.bench import BenchOptions, bench, write_bench_json, write_bench_log
+from trtlab.timing.bench import BenchOptions, bench, write_bench_json
 from trtlab.timing.runners import Runner, RunnerSpec, physical_cores
+from trtlab.trtexec.bench_log import format_log
 from trtlab.trtexec.log import read_log
 
 QUICK = BenchOptions(batch_sizes=(1, 2), iterations=20, warmup_ms=1)
@@ -220,7 +221,7 @@ def test_the_json_is_what_a_report_reads(tmp_path: Path) -> None:
 
 def test_the_log_reads_back_through_the_log_reader(tmp_path: Path) -> None:
     results = bench([FakeRunner("a")], QUICK)
-    write_bench_log(tmp_path / "bench.log", results)
+    (tmp_path / "bench.log").write_text(format_log(results))
     runs = read_log(tmp_path / "bench.log")
     assert [run.batch for run in runs] == [1, 2]
     for run, result in zip(runs, results, strict=True):

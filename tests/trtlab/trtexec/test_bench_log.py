@@ -2,28 +2,32 @@
 
 import re
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pytest
 
 from trtlab.stats import LatencyStats
-from trtlab.trtexec.bench_log import LoggedRun, format_log
+from trtlab.timing.bench import BenchResult
+from trtlab.trtexec.bench_log import format_log
 from trtlab.trtexec.log import parse_log_text
 
 TIMES = list(np.random.default_rng(0).gamma(4, 0.5, 205))
 
 
-def _run(**changes: object) -> LoggedRun:
-    fields = dict(
+def logged(**changes: Any) -> BenchResult:
+    """A made-up result."""
+    times = changes.pop("times_ms", TIMES)
+    told = dict(
         name="int8", batch=8, input_name="input", sample_shape=(3, 224, 224), precision="int8",
-        device="CPU engine, test", tensorrt_version="10.16.1.11+cpu", times_ms=TIMES,
-        enqueue_ms=[0.1] * 205, warmup_queries=20, warmup_ms=200.0,
+        device="CPU engine, test", tensorrt_version="10.16.1.11+cpu", enqueue_ms=[0.1] * len(times),
+        warmup_queries=20, warmup_ms=200.0, images_per_s=0.0, size_bytes=None, peak_memory_bytes=None,
     )  # fmt: skip
-    return LoggedRun(**{**fields, **changes})
+    return BenchResult(**{**told, "stats": LatencyStats.from_ms(times), "times_ms": times, **changes})
 
 
 def test_the_log_reads_back_to_the_measured_figures() -> None:
-    (run,) = parse_log_text(format_log([_run()]))
+    (run,) = parse_log_text(format_log([logged()]))
     assert run.metrics["latency"]["median_ms"] == pytest.approx(np.median(TIMES), rel=1e-5)
     assert run.metrics["latency"]["p99_ms"] == pytest.approx(np.percentile(TIMES, 99), rel=1e-5)
     assert run.metrics["enqueue"]["mean_ms"] == pytest.approx(0.1)
@@ -34,29 +38,29 @@ def test_the_log_reads_back_to_the_measured_figures() -> None:
 
 
 def test_every_line_has_trtexecs_prefix() -> None:
-    for line in format_log([_run()], datetime(2026, 11, 20, 9, 5, 7)).splitlines():
+    for line in format_log([logged()], datetime(2026, 11, 20, 9, 5, 7)).splitlines():
         assert line.startswith("&&&& ") or re.match(r"\[11/20/2026-09:05:07\] \[[IW]\] ", line)
 
 
 def test_a_baseline_claims_no_tensorrt() -> None:
-    (run,) = parse_log_text(format_log([_run(name="pytorch-fp32", tensorrt_version=None)]))
+    (run,) = parse_log_text(format_log([logged(name="pytorch-fp32", tensorrt_version=None)]))
     assert run.tensorrt_version is None
 
 
 def test_each_engine_and_batch_has_a_section() -> None:
-    runs = parse_log_text(format_log([_run(), _run(batch=1), _run(times_ms=[1.0], enqueue_ms=[0.5])]))
+    runs = parse_log_text(format_log([logged(), logged(batch=1), logged(times_ms=[1.0], enqueue_ms=[0.5])]))
     assert [run.batch for run in runs] == [8, 1, 8]
 
 
 def test_unstable_times_are_warned_about_as_trtexec_does() -> None:
-    assert "coefficient of variance" in format_log([_run()])
-    assert "coefficient of variance" not in format_log([_run(times_ms=[1.0] * 20, enqueue_ms=[0.1] * 20)])
+    assert "coefficient of variance" in format_log([logged()])
+    assert "coefficient of variance" not in format_log([logged(times_ms=[1.0] * 20, enqueue_ms=[0.1] * 20)])
 
 
 @pytest.mark.parametrize("number", [1, 19, 20, 99, 100, 205])
 def test_the_log_tells_the_percentiles_that_the_table_tells(number: int) -> None:
     times = TIMES[:number]
-    (run,) = parse_log_text(format_log([_run(times_ms=times, enqueue_ms=times)]))
+    (run,) = parse_log_text(format_log([logged(times_ms=times, enqueue_ms=times)]))
     stats = LatencyStats.from_ms(times)
     for name in ("p90_ms", "p95_ms", "p99_ms"):
         expected = getattr(stats, name)
