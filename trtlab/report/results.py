@@ -145,8 +145,8 @@ def summary(results: Results, files: dict[str, str]) -> dict[str, Any]:
         "versions": results.versions,
         "rows": plain(rows[[*of, "batch", *_WORDS, *MEASURED, "top1", "top5", "speedup"]]),
         "accuracy": plain(scores[["source", "name", *SCORES]]),
-        "checks": [_named(check, "source", "what", "passed", "value", "limit", "message") for check in results.checks],
-        "builds": [_named(build, "source", *BUILD) for build in results.builds],
+        "checks": [_named(check, "what", "passed", "value", "limit", "message") for check in results.checks],
+        "builds": [_named(build, *BUILD) for build in results.builds],
         "settings": results.settings,
         "not_measured": results.missing,
         "contradictions": plain(rows[rows.apart.notna()][[*of, "batch", "apart"]]),
@@ -156,4 +156,4 @@ def summary(results: Results, files: dict[str, str]) -> dict[str, Any]:
 
 def _named(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Return a record as the files have it, where an engine is called `name`."""
-    return {"name": record["engine"], **{key: record.get(key) for key in keys}}
+    return {"source": record.get("source", ""), "name": record["engine"], **{key: record.get(key) for key in keys}}
