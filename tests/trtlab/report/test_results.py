@@ -279,7 +279,7 @@ def test_a_folder_kept_without_its_engines_still_knows_how_they_were_built(tmp_p
     build |= {"layer_precisions": "55 int8, 2 other", "calibration": "entropy, 64 images"}
     results = dataclasses.replace(sample_results(), builds=[build])
     (write_folder(tmp_path) / "summary.json").write_text(json.dumps(summary(results, {})))
-    assert load_results(tmp_path).builds == [build]
+    assert load_results(tmp_path).builds == [{"source": "", **build}]
     (tmp_path / "summary.json").write_text('{"builds": [{"name": "int8"}]}')
     assert load_results(tmp_path).builds == []
 
