@@ -16,8 +16,8 @@ GOOD, BAD = "#00734f", "#b23c00"
 
 _COLOURS = {
     BASELINE: "#5f6368",
-    "pytorch-fp16": "#85898f",
-    "torch-compile-fp32": "#a0a0a0",
+    "pytorch-fp16": "#9aa0a8",
+    "torch-compile-fp32": "#b9bec6",
     "onnxruntime-fp32": "#a6761d",
     "fp32": "#0072b2",
     "tf32": "#56b4e9",

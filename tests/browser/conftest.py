@@ -75,6 +75,17 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 
 
 @pytest.fixture
+def complaints(page: Page) -> Iterator[list[str]]:
+    """What the browser complains about, and every address that is not a file's."""
+    found: list[str] = []
+    page.on("console", lambda message: found.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on("requestfailed", lambda request: found.append(f"{request.url}: {request.failure}"))
+    page.on("request", lambda request: found.append(request.url) if not _is_local(request.url) else None)
+    yield found
+
+
+@pytest.fixture
 def lab(page: Page, server: JupyterServer) -> LabPage:
     return LabPage(page, server)
 
@@ -88,6 +99,10 @@ def student_lab(page: Page, student_server: JupyterServer) -> LabPage:
 def picture(page: Page):
     """A function that keeps the tab as results/browser/NAME.png."""
     return lambda name: take_picture(page, name)
+
+
+def _is_local(address: str) -> bool:
+    return address.startswith(("file:", "data:", "blob:"))
 
 
 def take_picture(page: Page, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,17 +29,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"[-3000:]
     assert str(folder / "index.html") in done.stdout
     return folder
-
-
-@pytest.fixture
-def complaints(page: Page) -> Iterator[list[str]]:
-    """What the browser complains about, and every address that is not a file's."""
-    found: list[str] = []
-    page.on("console", lambda message: found.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: found.append(str(error)))
-    page.on("requestfailed", lambda request: found.append(f"{request.url}: {request.failure}"))
-    page.on("request", lambda request: found.append(request.url) if not _is_local(request.url) else None)
-    yield found
 
 
 @pytest.mark.parametrize("name", _PAGES)
@@ -109,7 +98,3 @@ def test_a_step_has_answers_and_drawing_code_folded_and_opens_the_task_in_colab(
     assert address.startswith("https://colab.research.google.com/github/")
     assert address.endswith("/labs/04_int8/04_int8.ipynb")
     expect(article.locator(".math svg[role=img]").first).to_be_visible()
-
-
-def _is_local(address: str) -> bool:
-    return address.startswith(("file:", "data:", "blob:"))

@@ -275,3 +275,11 @@ def test_every_label_can_be_read_on_its_ground(style):
             assert contrast(tint(name, text=True), ground) >= 4.5, name
         for part in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
             assert contrast(plt.rcParams[part], ground) >= 4.5, part
+
+
+@pytest.mark.parametrize("style", [STYLE, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("lighter", [("pytorch-fp32", "pytorch-fp16", "torch-compile-fp32"), ("fp32", "tf32")])
+def test_rows_of_one_hue_keep_their_order_of_lightness(style, lighter):
+    with plt.rc_context(style):
+        steps = [contrast(tint(name), "black") for name in lighter]
+    assert all(one < 0.95 * other for one, other in zip(steps, steps[1:], strict=False))
