@@ -35,7 +35,7 @@ def report(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None, d
         print_line(f"{number:>8}  {what} ({where})")
     print_line(f"measured on {made.results.device}")
     for words, where in made.results.machines.items():
-        print_line(f"beside it, on axes of its own: {words} ({where})")
+        print_line(f"beside it, with charts of its own: {words} ({where})")
     if wrong := contradiction(made.results):
         print_line(f"note: {wrong}")
     print_line(f"report: {made.html.resolve()}")

@@ -1,7 +1,7 @@
 """The report's charts: every axis has its unit, every heading names the device, every series is labelled directly.
 
-Colours are those of helpers.course.plots; nothing is said by colour alone. What ran elsewhere than the engines has an
-axis of its own.
+Colours are those of helpers.course.plots; nothing is said by colour alone. Each machine has charts of its own. What
+ran beside a machine's engines, as a baseline on the CPU beside a GPU, is in the tables alone.
 """
 
 import io
@@ -38,8 +38,6 @@ _DPI, _MOST_PIXELS = 160, 60_000
 _WIDTH = 9.5
 _MOST_PANELS = 3
 """Panels beside each other."""
-_PANEL_TITLE, _LINE = 20, 90
-"""Characters of a title that an axis of the latency chart, and one that takes the whole width, has room for."""
 _ROW, _FEET, _LABEL = 0.34, 1.1, 0.37
 """Inches: the height of a row of bars, what stands above and below all rows, and a label of two lines."""
 
@@ -63,13 +61,15 @@ def dark_charts(results: Results) -> dict[str, bytes]:
 
 
 def _figures(results: Results, style: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
+    """Yield each chart with its name: a number behind it counts the machines from the second on."""
     with plt.rc_context(style):
         for name, draw in CHARTS.items():
-            if (figure := draw(results)) is not None:
-                try:
-                    yield name, figure
-                finally:
-                    plt.close(figure)
+            for number, part in enumerate(results.by_machine(), 1):
+                if (figure := draw(part)) is not None:
+                    try:
+                        yield f"{name}-{number}" if number > 1 else name, figure
+                    finally:
+                        plt.close(figure)
 
 
 def _dpi(figure: Figure) -> float:
@@ -87,62 +87,31 @@ def _save(figure: Figure, folder: Path, name: str) -> Path:
 def _latency(results: Results) -> Figure | None:
     """One panel a batch size; bars are medians, the thin line reaches to the 99th percentile where there is one."""
     rows = results.rows[results.rows.typical_ms.notna() & results.rows.apart.isna()]
-    groups = [panels for panels in _latency_panels(rows) if panels]
-    if not groups:
+    panels = list(rows.groupby("batch"))
+    if not panels:
         return None
-    columns = max(math.ceil(len(group) / math.ceil(len(group) / _MOST_PANELS)) for group in groups)
-    panels = [panel for group in groups for panel in [*group, *[None] * (-len(group) % columns)]]
-    lines = len(panels) // columns
-    height = _FEET + 0.2 + _ROW * max(len(panel[1]) for panel in panels if panel)
+    lines = math.ceil(len(panels) / _MOST_PANELS)
+    columns = math.ceil(len(panels) / lines)
+    height = _FEET + 0.2 + _ROW * rows.title.nunique()
     title = "Latency by precision and batch size: median, with a line to p99"
     figure, axes = canvas(results, title, [1] * columns, (_WIDTH, lines * height), lines)
-    left: list[str] = []
-    for place, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
-        if panel is None:
-            axis.remove()
-            continue
-        heading, bars_of = panel
-        _draw_latencies(axis, heading, bars_of)
-        if place % columns and list(bars_of.label) == left:
+    for place, (axis, (batch, part)) in enumerate(zip(axes, panels, strict=False)):
+        _draw_latencies(axis, part)
+        axis.set_title(f"batch {batch}", fontweight="bold", pad=19)  # above the line that counts
+        before = panels[place - 1][1] if place % columns else None
+        if before is not None and list(before.title) == list(part.title):
             axis.set_yticklabels([])
-        left = list(bars_of.label)
+    for axis in axes[len(panels) :]:
+        axis.remove()
     return figure
 
 
-_Panel = tuple[str, pd.DataFrame]
-"""An axis of the latency chart: its heading, and its bars' rows with `label`."""
-
-
-def _latency_panels(rows: pd.DataFrame) -> list[list[_Panel]]:
-    """Return the axes, a list for each machine: one axis a batch size, and one for what is alone on its device."""
-    groups: list[list[_Panel]] = [[]]
-    for heading, some in by_axis(rows):
-        if heading and some.title.nunique() == 1:
-            groups[0].append((some.title.iloc[0], some.assign(label="batch " + some.batch.astype(str))))
-            continue
-        groups += [[]] if heading else []
-        for batch, part in some.groupby("batch"):
-            groups[-1].append((f"batch {batch}" + (f", {heading}" if heading else ""), _bars_of(part, heading)))
-    return groups
-
-
-def by_axis(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return the heading of each axis with its rows; the first device's has none."""
-    return sorted(rows.groupby("axis", sort=False), key=lambda axis: axis[0] != "")
-
-
-def _bars_of(rows: pd.DataFrame, heading: str) -> pd.DataFrame:
-    """Return the rows with what each is called; an axis whose heading names the machine does not say it again."""
-    return rows if heading else rows.assign(label=rows.title)
-
-
-def _draw_latencies(axis: Axes, heading: str, rows: pd.DataFrame) -> None:
+def _draw_latencies(axis: Axes, rows: pd.DataFrame) -> None:
     drawn = [
-        Bar(row.label, row.typical_ms, figures(row.typical_ms) + " mean" * pd.isna(row.median_ms), tint(row.engine))
+        Bar(row.title, row.typical_ms, figures(row.typical_ms) + " mean" * pd.isna(row.median_ms), tint(row.engine))
         for row in rows.itertuples()
     ]
     bars(axis, drawn, list(rows.p99_ms))
-    axis.set_title(wrapped(heading, _PANEL_TITLE, 3), fontweight="bold", pad=19)  # above the line that counts
     calls = _counted(rows.iterations, "calls")
     axis.text(0, 1.02, calls, transform=axis.transAxes, fontsize=9, color=soft())
     axis.set_xlabel("latency (ms)")
@@ -160,39 +129,15 @@ def _throughput(results: Results) -> Figure | None:
     rates = results.lines("images_per_s")
     if rates.empty:
         return None
-    panels = dict(by_axis(rates))
-    figure, axes = _throughput_canvas(results, list(panels), rates.groupby("axis").title.nunique().max())
-    for axis, panel in zip(axes, panels.values(), strict=True):
-        _draw_throughput(axis, panel, results.batches)
-    note = f"ring: from here on {SATURATION_RULE} · {_counted(rates.n, 'executions per point')}"
-    if results.machines:
-        axes[0].set_title(wrapped(results.device, _LINE), fontweight="bold", pad=19)  # above the note
-        axes[0].text(0, 1.02, note, transform=axes[0].transAxes, fontsize=9, color=soft())
-    else:
-        axes[0].set_title(note, fontsize=9, color=soft())
-    for axis, (heading, panel) in zip(axes, panels.items(), strict=True):
-        ends = panel.drop_duplicates("title", keep="last")
-        texts = [f"{value:,.0f}" for value in ends.value]
-        if not heading or heading in results.machines:
-            names = ends.label if heading else ends.title
-            texts = [f"{wrapped(name)}  {text}" for name, text in zip(names, texts, strict=True)]
-        if heading:
-            axis.set_title(wrapped(heading, _LINE if results.machines else 20), fontweight="bold")
-        end_labels(axis, points(ends), texts, list(ends.engine))
+    ends = rates.drop_duplicates("title", keep="last")
+    height = max(4.9, 1.2 + _LABEL * len(ends))
+    figure, (axis,) = canvas(results, "Throughput against batch size", [1], (_WIDTH + 1.5, height))
+    _draw_throughput(axis, rates, results.batches)
+    counts = _counted(rates.n, "executions per point")
+    axis.set_title(f"ring: from here on {SATURATION_RULE} · {counts}", fontsize=9, color=soft())
+    texts = [f"{wrapped(row.title)}  {row.value:,.0f}" for row in ends.itertuples()]
+    end_labels(axis, points(ends), texts, list(ends.engine))
     return figure
-
-
-def _throughput_canvas(results: Results, headings: list[str], most: int) -> tuple[Figure, list[Axes]]:
-    """Return axes beside each other, the first one wide; where there are other machines, below each other.
-
-    `most` is the number of labels on the axis with most of them.
-    """
-    title = "Throughput against batch size"
-    height = max(4.9, 1.2 + _LABEL * most)
-    if results.machines:
-        return canvas(results, title, [1], (_WIDTH + 1.5, height * len(headings)), len(headings))
-    widths = [1 if heading else 3 for heading in headings]
-    return canvas(results, title, widths, (_WIDTH + 1.5 * (len(headings) - 1), height))
 
 
 def _draw_throughput(axis: Axes, panel: pd.DataFrame, batches: list[int]) -> None:
@@ -223,14 +168,10 @@ def _batch_ticks(batches: list[int]) -> list[int]:
     return ticks[::-1]
 
 
-def _speedups(results: Results) -> pd.DataFrame:
-    lines = results.lines("speedup")
-    return lines[lines.engine != results.baseline]
-
-
 def _speedup(results: Results) -> Figure | None:
     """Bars by engine, one shade a batch size, with a line at 1 (the baseline)."""
-    lines = _speedups(results)
+    lines = results.lines("speedup")
+    lines = lines[lines.engine != results.baseline]
     if lines.empty:
         return None
     base = results.title(results.baseline)
@@ -292,14 +233,11 @@ def _draw_accuracies(axis: Axes, scores: pd.DataFrame, baseline: str) -> None:
 
 def _size(results: Results) -> Figure | None:
     """Model file and peak memory in MB, by name, each its largest over the batch sizes."""
-    found = {
-        "model or engine file (MB)": (results.lines("size_bytes"), "{:,.1f}"),
-        f"peak memory up to batch {max(results.batches, default=0)} (MB)": (
-            results.lines("peak_memory_bytes", home=True),
-            "{:,.0f}",
-        ),
+    panels = {
+        "model or engine file (MB)": ("size_bytes", "{:,.1f}"),
+        f"peak memory up to batch {max(results.batches, default=0)} (MB)": ("peak_memory_bytes", "{:,.0f}"),
     }
-    found = {label: (lines, form) for label, (lines, form) in found.items() if lines.value.any()}
+    found = {label: (lines, form) for label, (name, form) in panels.items() if len(lines := results.lines(name))}
     if not found:
         return None
     engines = results.engines

@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from trtlab.ran_in import differs
 from trtlab.report.results import Results
 from trtlab.report.table import KEY, pretty
 
@@ -125,11 +124,9 @@ def headline(results: Results) -> list[tuple[str, str, str]]:
 
 def findings(results: Results) -> list[str]:
     """Return what the measured numbers say, a sentence each; nothing is said of what was not measured."""
-    said = [_checks(results), _disturbed(results), contradiction(results), _other_arithmetic(results)]
-    said += [_elsewhere(results), _machines(results)]
-    said += [_fastest(results), _precisions(results)]
-    said += [_saturates(results), _dynamic(results)]
-    said += [_same_accuracy(results), *(_accuracy_cost(results, row) for row in results.accuracy.itertuples())]
+    said = [_checks(results), _disturbed(results), contradiction(results), _elsewhere(results), _machines(results)]
+    said += [_precisions(results), _saturates(results), _dynamic(results), _same_accuracy(results)]
+    said += [_accuracy_cost(results, row) for row in results.accuracy.itertuples()]
     said += [_sizes(results), _bound(results)]
     return [sentence for sentence in said if sentence]
 
@@ -206,21 +203,11 @@ def contradiction(results: Results) -> str | None:
     )
 
 
-def _other_arithmetic(results: Results) -> str | None:
-    """Name the rows whose layers mostly ran in another precision than was asked for."""
-    groups: dict[str, list[str]] = {}
-    for row in results.engines.itertuples():
-        if row.ran_in and differs(row.precision, row.ran_in):
-            groups.setdefault(row.ran_in.upper(), []).append(_bare(row))
-    parts = [f"{', '.join(names)} ran in {precision}" for precision, names in groups.items()]
-    return f"Not every row ran in the precision asked for: {'; '.join(parts)} (most layers)." if parts else None
-
-
 def _elsewhere(results: Results) -> str | None:
     """Name the baselines that no other row is compared with."""
     away = results.engines[results.engines.elsewhere.notna() & (results.engines.source == "")]
     parts = [f"{_bare(row)} ran on {row.elsewhere}" for row in away.itertuples()]
-    return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and an axis of its own." if parts else None
+    return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and is in no chart." if parts else None
 
 
 def _machines(results: Results) -> str | None:
@@ -228,18 +215,9 @@ def _machines(results: Results) -> str | None:
     if not results.machines:
         return None
     parts = "; ".join(f"rows marked {words} on {where}" for words, where in results.machines.items())
-    return f"More than one device was measured: {parts}. They have no headline and no speed-up, and axes of their own."
-
-
-def _fastest(results: Results) -> str | None:
-    best = fastest(results.lines("images_per_s", home=True))
-    if best is None:
-        return None
-    base = ""
-    for line in _at(results, "speedup", best):
-        if best.engine != results.baseline:
-            base = f", {line.value:.1f} times {results.title(results.baseline)} at the same batch"
-    return f"{best.title} at batch {best.batch} had the highest throughput: {best.value:,.0f} images/s{base}."
+    return (
+        f"More than one device was measured: {parts}. They have no headline and no speed-up, and charts of their own."
+    )
 
 
 def _precisions(results: Results) -> str | None:

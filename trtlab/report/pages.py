@@ -106,11 +106,11 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
         "tables": report_tables(results),
         "charts": [
             {
-                "title": CAPTIONS[name][0],
+                "title": CAPTIONS[name.partition("-")[0]][0],
                 "path": path.relative_to(folder).as_posix(),
                 "uri": _uri(path.read_bytes()),
                 "dark": _uri(dark[name]),
-                "caption": CAPTIONS[name][1].format(baseline=pretty(results.baseline)),
+                "caption": CAPTIONS[name.partition("-")[0]][1].format(baseline=pretty(results.baseline)),
             }
             for name, path in charts.items()
         ],

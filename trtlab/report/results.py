@@ -1,5 +1,6 @@
 """One set of results: which engine on which device, which model and data, the measurements, and what is missing."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from trtlab.report.table import (
 
 NOT_NAMED = "not named"
 """The model or data of measurements that do not name theirs."""
+BESIDE = " beside "
+"""In the source of what ran on the CPU beside another machine's GPU."""
 _WORDS = ["precision", "ran_in", "device", "elsewhere"]
 BUILD = ("precision", "profile", "layers", "layer_precisions", "calibration", "seconds")
 """How an engine was built, in the words of a table."""
@@ -113,6 +116,18 @@ class Results:
     def contradictions(self) -> pd.DataFrame:
         """The rows whose throughput and latency cannot both be right."""
         return self.rows[self.rows.apart.notna()]
+
+    def by_machine(self) -> list["Results"]:
+        """Return the results of each machine alone: the first one's, without what ran beside it, then the others'."""
+        here = [row for row in self.found if not row.get("elsewhere")]
+        scored = [row for row in self.scored if row.get("source") not in self.machines]
+        parts = [dataclasses.replace(self, found=here, scored=scored)]
+        for source, device in self.machines.items():
+            if BESIDE not in source:
+                found = [{**row, "source": "", "elsewhere": None} for row in self.found if row.get("source") == source]
+                engine = {**self.engine, "device": device}
+                parts.append(dataclasses.replace(self, engine=engine, found=found, scored=[]))
+        return parts
 
     def title(self, engine: str, source: str | None = "", how: str | None = "") -> str:
         """Return an engine as it is printed, with what would not be expected of it: "FP16 (BF16 ran)"."""

@@ -14,7 +14,7 @@ from typing import Any
 from trtcpu.errors import InputError
 from trtlab.report.files import load_file
 from trtlab.report.folder import load_results
-from trtlab.report.results import NOT_NAMED, Results
+from trtlab.report.results import BESIDE, NOT_NAMED, Results
 
 MOST_ROWS, MOST_BATCHES = 500, 32
 _PARTS = ("found", "scored", "checks", "builds")
@@ -103,7 +103,7 @@ def _place(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _source(row: dict[str, Any], words: Sequence[str]) -> str:
     """Return what the row is from; a CPU beside a GPU is another device than the GPU."""
-    beside = f"{row['elsewhere'].partition(',')[0]} beside " if row.get("elsewhere") and words else ""
+    beside = f"{row['elsewhere'].partition(',')[0]}{BESIDE}" if row.get("elsewhere") and words else ""
     return ", ".join([*filter(None, [row.get("source")]), *([beside + words[0], *words[1:]] if words else [])])
 
 

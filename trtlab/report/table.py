@@ -10,7 +10,7 @@ Every row says what it is of in columns of its own:
     batch       images; 0 for a figure of no batch, such as an accuracy
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,16 +86,13 @@ def place(engine: str) -> int:
 def measured_rows(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return a row for each engine and batch: WORDS, counts, figures, and what follows from them.
 
-    `label` is what an axis of the row's machine calls it ("FP16 (BF16 ran)"), `title` says the source as well; `axis`
-    is the heading of the axis that it has where it ran elsewhere. `apart` is how many times throughput and latency
+    `title` is what a row is called: "FP16 (BF16 ran) · NVIDIA H200". `apart` is how many times throughput and latency
     contradict each other, where they do.
     """
     rows = _frame(found, _ROW_NUMBERS)
     same = _known(rows.groupby(KEY, sort=False)[["precision", "ran_in", "elsewhere"]].transform("first"))
     said = [_said(*words) for words in zip(rows.source, same.precision, same.ran_in, same.elsewhere, strict=True)]
-    rows["label"] = _labels(rows) + said
-    rows["title"] = rows.label + np.where(rows.source == "", "", " · " + rows.source)
-    rows["axis"] = np.where(same.elsewhere.isna(), "", np.where(rows.source == "", rows.title, rows.source))
+    rows["title"] = _titles(rows, said)
     rows["ran"] = [ran_text(asked, ran_in) for asked, ran_in in zip(rows.precision, rows.ran_in, strict=True)]
     latency = rows.median_ms.fillna(rows.mean_ms)
     rows["typical_ms"] = latency
@@ -107,11 +104,8 @@ def measured_rows(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def scored_rows(found: Iterable[Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each engine's accuracy, called as the measured `rows` of the same engine are."""
     scores = _frame(found, SCORES)
-    known = rows.drop_duplicates(KEY).set_index(KEY)[["label", "title"]]
-    scores = scores.join(known, on=KEY)
-    scores["label"] = scores.label.fillna(_labels(scores))
-    scores["title"] = scores.title.fillna(scores.label + np.where(scores.source == "", "", " · " + scores.source))
-    return scores
+    scores = scores.join(rows.drop_duplicates(KEY).set_index(KEY).title, on=KEY)
+    return scores.assign(title=scores.title.fillna(_titles(scores)))
 
 
 def tidy(rows: pd.DataFrame, scores: pd.DataFrame, device: str) -> pd.DataFrame:
@@ -119,7 +113,7 @@ def tidy(rows: pd.DataFrame, scores: pd.DataFrame, device: str) -> pd.DataFrame:
 
     `device` is that of rows which name none.
     """
-    keys = [*WORDS, "label", "title", "axis", "batch", "apart"]
+    keys = [*WORDS, "title", "batch", "apart"]
     return pd.DataFrame(
         [
             {key: row.get(key) for key in keys}
@@ -130,7 +124,7 @@ def tidy(rows: pd.DataFrame, scores: pd.DataFrame, device: str) -> pd.DataFrame:
                 "n": row.get(COUNTED_BY.get(figure)),
                 "unit": unit,
             }
-            for row in [*plain(rows.drop(columns=["top1", "top5"])), *plain(scores.assign(batch=0, axis=""))]
+            for row in [*plain(rows.drop(columns=["top1", "top5"])), *plain(scores.assign(batch=0))]
             for figure, unit in UNITS.items()
             if row.get(figure) is not None
         ],
@@ -180,8 +174,10 @@ def _known(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype(object).where(frame.notna(), None)
 
 
-def _labels(rows: pd.DataFrame) -> pd.Series:
-    return rows.engine.map(pretty).astype(object) + np.where(rows.how == "", "", ", " + rows.how)
+def _titles(rows: pd.DataFrame, said: Sequence[str] | str = "") -> pd.Series:
+    how = np.where(rows.how == "", "", ", " + rows.how)
+    source = np.where(rows.source == "", "", " · " + rows.source)
+    return rows.engine.map(pretty).astype(object) + how + said + source
 
 
 def _said(source: str, precision: str | None, ran_in: str | None, elsewhere: str | None) -> str:

@@ -73,6 +73,33 @@ _ACCURACY_COLUMNS: Columns = {
 }
 
 
+_CHECK_COLUMNS: Columns = {
+    "sign": ("", str),
+    "title": ("engine", str),
+    "what": ("what was checked", str),
+    "message": ("found", str),
+}
+_BUILD_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "precision": ("asked", str.upper),
+    "profile": ("batches min–opt–max", str),
+    "layers": ("layers", str),
+    "layer_precisions": ("layers run in", str),
+    "calibration": ("calibrated", str),
+    "seconds": ("build s", "{:.1f}".format),
+}
+_LAYER_COLUMNS: Columns = {
+    "layer": ("layer", str),
+    "layer_type": ("type", str),
+    "precision": ("precision", str),
+    "time_ms": ("ms", "{:.3f}".format),
+    "share_percent": ("share %", "{:.1f}".format),
+    "intensity": ("FLOP/byte", "{:,.1f}".format),
+    "bound": ("bound by", str),
+    "roof_percent": ("% of roof", "{:,.1f}".format),
+}
+
+
 def _latencies(results: Results) -> Table | None:
     if results.rows.typical_ms.isna().all():
         return None
@@ -117,55 +144,30 @@ def _accuracies(results: Results) -> Table | None:
 
 
 def _checks(results: Results) -> Table | None:
-    if not results.checks:
-        return None
-    rows = [
-        ["✓" if row["passed"] else "✗", _title(results, row), row["what"], row.get("message", "")]
-        for row in results.checks
-    ]
-    return Table("Checks", ["", "engine", "what was checked", "found"], rows, words=4)
+    rows = [{**row, "sign": "✓" if row["passed"] else "✗", "title": _title(results, row)} for row in results.checks]
+    return _formatted("Checks", pd.DataFrame(rows), _CHECK_COLUMNS, "", words=4) if rows else None
 
 
 def _builds(results: Results) -> Table | None:
-    if not results.builds:
-        return None
-    rows = [
-        [
-            _title(results, build), build["precision"].upper(), build["profile"], f"{build['layers']}",
-            build["layer_precisions"], build["calibration"], f"{build['seconds']:.1f}",
-        ]
-        for build in results.builds
-    ]  # fmt: skip
-    columns = ["engine", "asked", "batches min–opt–max", "layers", "layers run in", "calibrated", "build s"]
-    return Table("Engines", columns, rows, "Layers are counted after fusion, as the engine's inspector gives them.")
+    rows = [{**row, "title": _title(results, row)} for row in results.builds]
+    note = "Layers are counted after fusion, as the engine's inspector gives them."
+    return _formatted("Engines", pd.DataFrame(rows), _BUILD_COLUMNS, note) if rows else None
 
 
 def _layers(results: Results) -> Table | None:
     if not results.layers:
         return None
-    slowest = sorted(results.layers, key=lambda layer: -layer["time_ms"])[:SLOWEST_LAYERS]
-    rows = [
-        [
-            layer["layer"], layer["layer_type"], layer["precision"], f"{layer['time_ms']:.3f}",
-            f"{layer['share_percent']:.1f}", _or_dash(layer.get("intensity")), layer.get("bound") or "–",
-            _or_dash(layer.get("roof_percent")),
-        ]
-        for layer in slowest
-    ]  # fmt: skip
-    first = slowest[0]
-    title = f"Slowest layers of {results.title(first['engine'])} at batch {first['batch']}"
-    columns = ["layer", "type", "precision", "ms", "share %", "FLOP/byte", "bound by", "% of roof"]
-    note = f"ms is the median of {first['executions']} executions. " if first.get("executions") else ""
+    slowest = pd.DataFrame(results.layers, columns=[*_LAYER_COLUMNS, "engine", "batch", "executions"])
+    slowest = slowest.sort_values("time_ms", ascending=False, kind="stable")[:SLOWEST_LAYERS]
+    first = slowest.iloc[0]
+    title = f"Slowest layers of {results.title(first.engine)} at batch {first.batch}"
+    note = f"ms is the median of {first.executions:.0f} executions. " if pd.notna(first.executions) else ""
     note += "The roofline was measured on this machine in the same run."
-    return Table(title, columns, rows, note, words=3)
+    return _formatted(title, slowest, _LAYER_COLUMNS, note, words=3)
 
 
 def _title(results: Results, row: dict[str, Any]) -> str:
     return results.title(row["engine"], row.get("source"))
-
-
-def _or_dash(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.1f}"
 
 
 def _formatted(title: str, frame: pd.DataFrame, columns: Columns, note: str, group: str = "", words: int = 1) -> Table:

@@ -1,8 +1,9 @@
 """Checks of built engines: outputs against PyTorch within a tolerance by precision, and the profile's limits."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,19 +28,18 @@ FP16 runs in BF16, 1e-6, –, 5e-3, 2.2e-2.
 """
 
 
-@dataclass(frozen=True)
-class CheckRow:
-    """One check of an engine: `value` against `limit`, and what that means in words."""
-
-    name: str
-    what: str
-    passed: bool
-    value: float | None = None
-    limit: float | None = None
-    message: str = ""
+Check = dict[str, Any]
+"""A row of checks.json: `value` against `limit`, None where there is none, and what that means in words."""
 
 
-def check_engine(name: str, path: Path, precision: str, images: np.ndarray, reference: np.ndarray) -> list[CheckRow]:
+def _check(
+    name: str, what: str, passed: bool, message: str, value: float = math.nan, limit: float | None = None
+) -> Check:
+    known = float(value) if math.isfinite(value) else None
+    return {"name": name, "what": what, "passed": passed, "value": known, "limit": limit, "message": message}
+
+
+def check_engine(name: str, path: Path, precision: str, images: np.ndarray, reference: np.ndarray) -> list[Check]:
     """Check one engine on `images` [N, 3, S, S] against PyTorch's outputs `reference` [N, C].
 
     A failure, also to load or run, is a row and is not raised.
@@ -48,10 +48,10 @@ def check_engine(name: str, path: Path, precision: str, images: np.ndarray, refe
         with InferenceEngine(path) as engine:
             return [_outputs(name, engine, precision, images, reference), _refusal(name, engine)]
     except LabError as error:
-        return [CheckRow(name, "loads and runs", False, message=str(error))]
+        return [_check(name, "loads and runs", False, str(error))]
 
 
-def _outputs(name: str, engine: InferenceEngine, precision: str, images: np.ndarray, reference: np.ndarray) -> CheckRow:
+def _outputs(name: str, engine: InferenceEngine, precision: str, images: np.ndarray, reference: np.ndarray) -> Check:
     """Run the images one by one and as one batch; the worse of the two counts."""
     limit = TOLERANCES[precision]
     errors = [relative_error(engine.predict(images), reference)]
@@ -60,39 +60,36 @@ def _outputs(name: str, engine: InferenceEngine, precision: str, images: np.ndar
         errors.append(relative_error(singly, reference))
     worst = max(errors)
     message = f"relative error {worst:.1e}, allowed {limit:.0e}"
-    value = worst if np.isfinite(worst) else None
     what = f"outputs equal PyTorch's at batch 1 and {len(images)}"
-    return CheckRow(name, what, value is not None and value <= limit, value, limit, message)
+    return _check(name, what, worst <= limit, message, worst, limit)
 
 
-def _refusal(name: str, engine: InferenceEngine) -> CheckRow:
+def _refusal(name: str, engine: InferenceEngine) -> Check:
     """One image more than the profile allows must be refused by the engine itself."""
     over = engine.max_batch + 1
     with LOG.collect():
         accepted = engine.context.set_input_shape(engine.input_name, (over, *engine.sample_shape))
     message = f"batch {over} was {'accepted' if accepted else 'refused'}; the profile ends at {engine.max_batch}"
-    return CheckRow(name, "a batch outside the profile is refused", not accepted, message=message)
+    return _check(name, "a batch outside the profile is refused", not accepted, message)
 
 
-def against_onnx_runtime(name: str, expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> CheckRow:
+def against_onnx_runtime(name: str, expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> Check:
     """Check an FP32 engine's outputs against ONNX Runtime's, which may be of fewer samples."""
     limit = TOLERANCES["fp32"]
     worst = max(relative_error(found[output][: len(array)], array) for output, array in expected.items())
-    value = float(worst) if np.isfinite(worst) else None
-    passed = value is not None and value <= limit
-    return CheckRow(name, "outputs equal ONNX Runtime's", passed, value, limit, f"relative error {worst:.1e}")
+    return _check(name, "outputs equal ONNX Runtime's", worst <= limit, f"relative error {worst:.1e}", worst, limit)
 
 
-def drifts(name: str, reference: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> list[CheckRow]:
+def drifts(name: str, reference: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> list[Check]:
     """Return the drift of every output against FP32's; outputs that are no numbers fail."""
     rows = []
     for output, expected in reference.items():
         what = f"drift of {output} against FP32, {len(expected)} samples"
         try:
             measured = drift(expected, found[output])
-            rows.append(CheckRow(name, what, True, measured.relative, message=_words(measured)))
+            rows.append(_check(name, what, True, _words(measured), measured.relative))
         except InputError as error:
-            rows.append(CheckRow(name, what, False, message=str(error)))
+            rows.append(_check(name, what, False, str(error)))
     return rows
 
 

@@ -227,7 +227,7 @@ class Recipe:
             report(spec.name)
             path = self._path(self.engine_path(spec))
             rows += check_engine(spec.name, path, spec.precision, images, reference)
-        return [asdict(row) for row in rows]
+        return rows
 
     def _drift(self, report: Report) -> list[dict[str, Any]]:
         samples, outputs = self.subject.samples(self._path(self.calibration)), {}
@@ -239,7 +239,7 @@ class Recipe:
         first, *others = outputs
         rows = [against_onnx_runtime(first, expected, outputs[first])]
         rows += [row for name in others for row in drifts(name, outputs[first], outputs[name])]
-        return [asdict(row) for row in rows]
+        return rows
 
     def _latency(self, report: Report) -> list[dict[str, Any]]:
         def memory(runner: Runner, batches: Any) -> dict[int, int]:

@@ -13,7 +13,7 @@ from trtlab.report.folder import load_results
 from trtlab.report.results import Results
 from trtlab.running.recipe import Recipe
 from trtlab.running.run_options import RunOptions
-from trtlab.running.stages import Stage, StageRecord, exclusive, run_stages
+from trtlab.running.stages import Stage, exclusive, run_stages
 from trtlab.versions import versions
 
 
@@ -69,10 +69,10 @@ class RunView:
         if self._status is not None:
             self._status.update(f"{escape(stage.title)} [dim]{escape(text)}[/]")
 
-    def ended(self, record: StageRecord) -> None:
+    def ended(self, stage: Stage, seconds: float | None) -> None:
         """Print the stage's line."""
         self._stop()
-        self.line(record.title, None if record.skipped else record.seconds)
+        self.line(stage.title, seconds)
 
     def line(self, title: str, seconds: float | None) -> None:
         """Print that something is done, with its seconds; None where it had been done before."""

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trtlab.sample_results import results_of, row, sample_results, score
-from trtlab.report.findings import Saturation, deploy, engines_only, fastest, findings, headline, saturation
+from trtlab.report.findings import (
+    Saturation,
+    deploy,
+    engines_only,
+    fastest,
+    findings,
+    headline,
+    most_layers,
+    saturation,
+)
 
 SOLUTIONS = Path(__file__).parents[3] / "solutions"
 
@@ -67,7 +76,7 @@ def test_the_fastest_row_is_the_one_with_most_images_a_second():
 def test_the_findings_follow_the_numbers_when_int8_is_slower():
     results = results_of(row("pytorch-fp32", 1, images_per_s=50.0), row("int8", 1, images_per_s=40.0))
     said = " ".join(findings(results))
-    assert "PyTorch FP32 at batch 1 had the highest throughput: 50 images/s." in said and "INT8 0.8×" in said
+    assert "INT8 0.8×" in said
 
 
 @pytest.mark.parametrize(
@@ -132,11 +141,8 @@ def test_no_headline_names_a_precision_that_did_not_run():
         "FP16 (FP32 ran), batch 8, 30 calls",
         "FP16 (FP32 ran), 1,000 images",
     ]
-    said = findings(results)
-    assert "Not every row ran in the precision asked for: FP16 ran in FP32 (most layers)." in said
-    assert all(
-        "FP16 (FP32 ran)" in sentence or "FP16 ran in FP32" in sentence for sentence in said if "FP16" in sentence
-    )
+    assert all("FP16 (FP32 ran)" in sentence for sentence in findings(results) if "FP16" in sentence)
+    assert most_layers(results) == "Most layers ran in FP32: PyTorch FP32, FP16."
 
 
 def test_a_row_of_another_device_is_never_the_best_and_is_named():

@@ -180,7 +180,7 @@ def test_a_report_of_files_lies_beside_them_and_names_its_machines(tmp_path):
     report = make_report([home, away])
     assert report.html == tmp_path / "report" / "report.html"
     text = report.markdown.read_text()
-    assert "Beside it, on axes of its own: TEST GPU (TensorRT 10.16.1, TEST GPU)" in text
+    assert "Beside it, with charts of its own: TEST GPU (TensorRT 10.16.1, TEST GPU)" in text
     assert "FP16 · TEST GPU" in text and "- sources: home, away" in text
     files = json.loads(report.summary.read_text())["files"]
     assert "chart_latency_by_precision_svg" in files and "latency" not in files

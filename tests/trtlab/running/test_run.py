@@ -161,8 +161,8 @@ class Stop:
             if self.after <= 0:
                 raise KeyboardInterrupt
 
-    def ended(self, record):
-        self.done.append((record.name, record.skipped))
+    def ended(self, stage, seconds):
+        self.done.append((stage.name, seconds is None))
 
 
 @pytest.mark.parametrize(("stage", "after"), [("simplify", 2), ("calibration-data", 1), ("build-fp32", 1)])

@@ -7,8 +7,7 @@ import pytest
 
 from helpers.tools.files import atomic_path, atomic_write
 from trtcpu.errors import InputError
-from trtlab.running import stages
-from trtlab.running.stages import Stage, StageRecord, exclusive, run_stages
+from trtlab.running.stages import Stage, exclusive, run_stages
 
 VERSIONS = {"engine": "1"}
 
@@ -25,8 +24,8 @@ class Watcher:
     def progressed(self, stage: Stage, text: str) -> None:
         self.lines.append(f"{stage.name}: {text}")
 
-    def ended(self, record: StageRecord) -> None:
-        self.lines.append(f"{'skip' if record.skipped else 'end'} {record.name}")
+    def ended(self, stage: Stage, seconds: float | None) -> None:
+        self.lines.append(f"{'skip' if seconds is None else 'end'} {stage.name}")
 
 
 class Chain:
@@ -144,15 +143,6 @@ def test_the_lock_goes_with_the_run_and_a_folder_of_nothing_with_a_run_that_fail
         (tmp_path / "run" / "half.json").write_text("{}")
         raise RuntimeError
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["half.json"]
-
-
-def test_a_lock_that_its_run_has_just_removed_is_not_taken(tmp_path):
-    lock = tmp_path / ".lock"
-    with lock.open("w") as file:
-        lock.unlink()
-        assert not stages._locked(file, lock)
-        lock.touch()
-        assert not stages._locked(file, lock)
 
 
 def test_a_file_in_the_place_of_the_folder_is_one_clear_error(tmp_path):
