@@ -1,7 +1,7 @@
 """Several sources as one set of results: run folders, bench JSON files and parsed logs, of one machine or of several.
 
-The first source's device is at home. Rows of every other device ran elsewhere: they have axes of their own, and neither
-a headline nor a speed-up. Where two sources have a row of one engine, it says what it is from.
+The first source's device is at home. Rows of every other device ran elsewhere: they have charts of their own, and
+neither a headline nor a speed-up. Where two sources have a row of one engine, it says what it is from.
 """
 
 import dataclasses
