@@ -60,17 +60,12 @@ def test_every_table_and_the_top_of_both_reports_name_the_device(report):
     assert ENGINE["device"] in markdown.split("\n\n")[1] and markdown.count(ENGINE["device"]) >= tables + 1
 
 
-def test_the_tables_hold_the_numbers_of_the_json(report):
-    cells = Page(report.html.read_text()).cells
-    row = at(report.results, "int8", 8)
-    assert figures(row.median_ms) in cells and f"{row.speedup:.2f}×" in cells and f"{row.images_per_s:,.1f}" in cells
-
-
-def test_the_tables_say_how_many_calls_and_in_which_precision(report):
+def test_the_tables_hold_the_numbers_of_the_json_with_their_n_and_what_ran(report):
     cells = Page(report.html.read_text()).cells
     row = at(report.results, "fp16", 8)
-    assert f"{row.iterations:,}" in cells and f"{row.executions:,}" in cells and "BF16 (asked FP16)" in cells
-    assert "FP16 (BF16 ran)" in cells and "FP16" not in cells
+    assert {figures(row.median_ms), f"{row.speedup:.2f}×", f"{row.images_per_s:,.1f}"} <= set(cells)
+    assert {f"{row.iterations:,}", f"{row.executions:,}", "BF16 (asked FP16)", "FP16 (BF16 ran)"} <= set(cells)
+    assert "FP16" not in cells
 
 
 def test_a_percentile_that_few_calls_cannot_give_is_a_dash(tmp_path):

@@ -106,21 +106,6 @@ def test_times_of_a_row_that_was_measured_again_win(tmp_path):
     assert (row.median_ms, row.p99_ms, row.iterations) == (27.0, 30.0, 120) and row.size_bytes
 
 
-@pytest.mark.parametrize("digits", [400, 4000])
-@pytest.mark.parametrize(
-    ("part", "key"),
-    [("latency", "mean_ms"), ("throughput", "images_per_s"), ("accuracy", "loss"), ("accuracy", "num_samples")]
-    + [("checks", "value"), ("latency", "size_bytes")],
-)
-def test_a_number_with_hundreds_of_digits_is_one_short_line(tmp_path, part, key, digits):
-    path = write_folder(tmp_path) / f"{part}.json"
-    content = json.loads(path.read_text())
-    content["rows"][0][key] = "many"
-    path.write_text(json.dumps(content).replace('"many"', "9" * digits))
-    with pytest.raises(InputError, match=rf"{part}.json is damaged: {key} is 9{{50}}… \({digits} characters\)"):
-        load_results(tmp_path)
-
-
 def test_an_error_of_any_size_is_told(tmp_path):
     path = write_folder(tmp_path) / "checks.json"
     content = json.loads(path.read_text())
@@ -192,22 +177,6 @@ def test_the_column_says_what_ran_and_what_was_asked(asked, ran_in, text):
 )
 def test_only_the_cpu_beside_a_gpu_is_elsewhere(name, device, where):
     assert elsewhere({"name": name}, device) == where
-
-
-def test_summary_has_the_fields_that_readers_of_the_json_rely_on():
-    content = summary(sample_results(), {"report_html": "report.html"})
-    assert set(content["engine"]) == {"name", "version", "device"}
-    times = {"mean_ms", "median_ms", "p95_ms", "p99_ms", "std_ms"}
-    wanted = {"name", "batch", "images_per_s", "size_bytes", "peak_memory_bytes", "top1", "top5", "speedup"} | times
-    assert all(wanted <= set(row) for row in content["rows"])
-    assert (content["model"], content["data"], content["measured"]) == ("resnet50", "digits", "2026-01-02")
-    assert content["versions"] == sample_results().versions
-    assert all(
-        {"iterations", "executions", "precision", "ran_in", "device", "elsewhere"} <= set(row)
-        for row in content["rows"]
-    )
-    assert content["files"] == {"report_html": "report.html"}
-    json.dumps(content, allow_nan=False)
 
 
 def test_rows_are_ordered_baselines_first_then_by_falling_precision():
@@ -318,13 +287,6 @@ def test_measurements_of_two_devices_are_never_put_side_by_side(tmp_path):
         (lambda content: {**content, "rows": [5]}, '"rows"'),
         (lambda content: {**content, "rows": [{"batch": 1}]}, "name"),
         (lambda content: {**content, "rows": [{"name": "a", "batch": 0}]}, "batch is 0"),
-        (lambda content: {**content, "rows": [{"name": "a", "batch": None}]}, "batch is None"),
-        (lambda content: {**content, "rows": [{"name": 3, "batch": 1}]}, "name is 3"),
-        (lambda content: {**content, "rows": [{"name": "a", "batch": 1, "mean_ms": "fast"}]}, "mean_ms is 'fast'"),
-        (lambda content: {**content, "rows": [{"name": "a", "batch": 1, "mean_ms": float("nan")}]}, "mean_ms is nan"),
-        (lambda content: {**content, "rows": [{"name": "a", "batch": 1, "mean_ms": True}]}, "mean_ms is True"),
-        (lambda content: {**content, "rows": [{"name": "a", "batch": 1.5}]}, "batch is 1.5"),
-        (lambda content: {**content, "rows": [{"name": "a", "batch": 1, "median_ms": -2.0}]}, "median_ms is -2.0"),
     ],
 )
 def test_a_damaged_file_is_one_clear_error(tmp_path, damage, complaint):

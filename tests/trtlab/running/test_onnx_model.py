@@ -98,12 +98,6 @@ def test_the_drift_is_that_of_the_outputs_on_the_samples(tmp_path: Path) -> None
     assert found["int8"]["value"] == pytest.approx(drift, rel=1e-2)
 
 
-def test_the_same_run_again_does_nothing_again(tokens: Path, finished: tuple[Path, str]) -> None:
-    out, _ = finished
-    stages = Recipe(RunOptions.quickly(onnx=tokens, out=out, shapes=SHAPES)).stages()
-    assert _run(tokens, out, shapes=SHAPES).count("done before") == len(stages)
-
-
 def test_a_fixed_batch_is_the_only_one(tmp_path: Path) -> None:
     recipe = Recipe(RunOptions(onnx=tiny_onnx(tmp_path, dynamic=False, batch=2), out=tmp_path / "out"))
     assert recipe.options.batches == (2,) and "dynamic-fp16" not in [spec.name for spec in recipe.engines]
