@@ -124,10 +124,12 @@ class Study:
         Args:
             engine: where a copy of the chosen engine and its record go.
         """
-        if not self.rows:  # the parts of a start that measured nothing may be of another study
-            shutil.rmtree(self.parts, ignore_errors=True)
-        self._inputs = self._preprocessed()
-        self._measure([*BASELINES, *pairs(self.groups, {group.name: group.layers for group in self.groups})])
+        self._drop_useless_parts()
+        try:
+            self._inputs = self._preprocessed()
+            self._measure([*BASELINES, *pairs(self.groups, {group.name: group.layers for group in self.groups})])
+        finally:
+            self._drop_useless_parts()
         order = list(rank(self.rows)["unit"])
         if self.layers:
             worst = [layer for group in self.groups if group.name in order[:_WORST] for layer in group.weighted]
@@ -138,6 +140,11 @@ class Study:
         if engine and self.chosen:
             self._copy(self.chosen["name"], engine)
         if not self.keep_engines:
+            shutil.rmtree(self.parts, ignore_errors=True)
+
+    def _drop_useless_parts(self) -> None:
+        """Drop the parts where nothing was measured: the next start may be another study's."""
+        if not self.rows:
             shutil.rmtree(self.parts, ignore_errors=True)
 
     def _preprocessed(self) -> np.ndarray:

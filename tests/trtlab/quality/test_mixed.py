@@ -9,7 +9,7 @@ import pytest
 from helpers.data.datasets import load_dataset
 from helpers.engine.layers import engine_layers, layer_precision
 from tests.trtlab.tiny_models import image_folder, images_npy, outlier_onnx
-from trtcpu.errors import InputError
+from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import build_engine
 from trtlab.engines.inference import InferenceEngine
 from trtlab.quality import mixed
@@ -93,6 +93,18 @@ def test_a_study_that_was_stopped_goes_on_with_what_is_missing_and_ends_with_its
     assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
     with pytest.raises(InputError, match=r"s\.json is complete; choose another --out"):
         study(folder, tmp_path / "s.json")
+
+
+def test_an_error_before_the_first_engine_leaves_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*of: Any) -> None:
+        raise EngineError("out of memory")
+
+    monkeypatch.setattr(mixed, "build_engine", fails)
+    with pytest.raises(EngineError):
+        study(folder, tmp_path / "s.json").run()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
