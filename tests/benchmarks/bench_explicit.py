@@ -15,6 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def _inputs(arguments: argparse.Namespace) -> tuple[Path, Path]:
 
 def _accuracy(found: dict[str, Accuracy]) -> dict[str, Any]:
     implicit = found["implicit"]
-    losses = {way: accuracy_loss(implicit, found[way]).to_dict() for way in WAYS[1:]}
+    losses = {way: asdict(accuracy_loss(implicit, found[way])) for way in WAYS[1:]}
     changed = {way: int(np.sum(implicit.correct != found[way].correct)) for way in WAYS[1:]}
     top1 = {way: accuracy.top1 for way, accuracy in found.items()}
     return {"images": implicit.num_samples, "top1": top1, "loss_to_implicit": losses, "changed": changed}

@@ -9,6 +9,7 @@ in points, with its paired 95 % interval. Steps 7 and 9 quote such figures. The 
 import argparse
 import datetime
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def main() -> None:
         found, _, _ = evaluate_engines(list(paths.values()), data, arguments.images, 8, _say)
         trained = found[paths[TRAINED]]
         record["models"][name] = {
-            what: {"top1": found[path].top1, "loss": accuracy_loss(trained, found[path]).to_dict()}
+            what: {"top1": found[path].top1, "loss": asdict(accuracy_loss(trained, found[path]))}
             for what, path in paths.items()
         }
         write_json(place("outliers.json"), record)

@@ -3,7 +3,7 @@
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +203,7 @@ def evaluate(
     print_table(title, ("engine", ">top-1 %", ">top-5 %", ">loss, points", ">95 % interval"), rows, DEVICE)
     if output is not None:
         found = [
-            {"engine": str(path)} | accuracy.to_dict() | {"loss": losses[path].to_dict() if path in losses else None}
+            {"engine": str(path)} | accuracy.to_dict() | {"loss": asdict(losses[path]) if path in losses else None}
             for path, accuracy in results.items()
         ]
         about = {"engine": describe(), "data": data, "preprocessing": preprocessing.to_dict()}

@@ -5,7 +5,7 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -252,7 +252,7 @@ def profile(
 
         found = profile_engine(engine, batch_size, iterations, shapes)
     if output is not None:
-        write_json(output, found.to_dict())
+        write_json(output, asdict(found))
     _print_profile(found)
     for finding in found.findings(top):
         print_line(finding)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.engine.fused_layers import FusedLayer, Node, Shape
+from helpers.engine.fused_layers import FusedLayer, Node
 
 _FREE = {"Flatten", "Reshape", "Identity", "Constant", "Shape", "Squeeze", "Unsqueeze", "Dropout", "Cast"} | {
     "QuantizeLinear", "DequantizeLinear", "Transpose", "Concat", "Slice", "Gather", "Pad",
@@ -13,28 +13,16 @@ _FREE = {"Flatten", "Reshape", "Identity", "Constant", "Shape", "Squeeze", "Unsq
 
 @dataclass(frozen=True)
 class LayerCost:
-    """FLOPs (a multiply-add is two) and elements moved once: activations read and written, and weights read."""
+    """FLOPs (a multiply-add is two), and elements moved: activations read and written and weights read, each once."""
 
     flops: float
-    activations: float
-    weights: float
-
-    def moved_bytes(self, item_bytes: int) -> float:
-        """Return the bytes moved when every element has `item_bytes`; caches are not counted."""
-        return (self.activations + self.weights) * item_bytes
+    elements: float
 
 
 def layer_cost(layer: FusedLayer) -> LayerCost:
-    """Return what a fused layer computes and moves."""
-    return LayerCost(
-        flops=sum(_flops(node) for node in layer.nodes),
-        activations=_elements((*layer.read, *layer.written)),
-        weights=_elements(layer.weights),
-    )
-
-
-def _elements(shapes: tuple[Shape, ...]) -> int:
-    return sum(math.prod(shape) for shape in shapes)
+    """Return what a fused layer computes and moves; caches are not counted."""
+    moved = (*layer.read, *layer.weights, *layer.written)
+    return LayerCost(sum(map(_flops, layer.nodes)), sum(map(math.prod, moved)))
 
 
 def _flops(node: Node) -> float:
@@ -60,4 +48,4 @@ def inspector_cost(layer: dict[str, Any], batch: int) -> LayerCost | None:
     if not all(sizes):
         return None
     count = int(weights.get("Count", 0))
-    return LayerCost(2 * count * math.prod((sizes[-1][0], *sizes[-1][2:])), sum(map(math.prod, sizes)), count)
+    return LayerCost(2 * count * math.prod((sizes[-1][0], *sizes[-1][2:])), sum(map(math.prod, sizes)) + count)

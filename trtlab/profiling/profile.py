@@ -1,15 +1,15 @@
 """Per-layer times of an engine, and what bounds each layer on this machine."""
 
-import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from helpers.engine.backend import DEVICE, ENGINE, trt
+import pandas as pd
+
+from helpers.engine.backend import DEVICE, trt
 from helpers.engine.fused_layers import LayerGraph, onnx_names
-from helpers.engine.layers import engine_layers, layer_precision
+from helpers.engine.layers import Layer, engine_layers, layer_precision
 from helpers.engine.peaks import ITEM_BYTES
 from helpers.tools.files import read_json
 from trtcpu.errors import EngineError, InputError
@@ -18,30 +18,20 @@ from trtlab.engines.shapes import chosen_inputs
 from trtlab.engines.tensors import Shape, batch_range
 from trtlab.profiling.layer_cost import LayerCost, inspector_cost, layer_cost
 from trtlab.profiling.roofline import Roofline, measure_roofline
-from trtlab.timing.runners import physical_cores
 
-OVERHEAD_PERCENT, CACHE_PERCENT = 5.0, 105.0
+_OVERHEAD_PERCENT, _CACHE_PERCENT = 5.0, 105.0
 
 
 class LayerTimes(trt.IProfiler):
-    """Collects the time that each layer reports, execution by execution."""
+    """Collects the milliseconds that each layer reports: by layer, an entry of `executions` for each execution."""
 
     def __init__(self) -> None:
         trt.IProfiler.__init__(self)
         self.executions: list[dict[str, float]] = []
 
-    def next_execution(self) -> None:
-        """Open a new list of times; call before each execution."""
-        self.executions.append(defaultdict(float))
-
     def report_layer_time(self, layer_name: str, ms: float) -> None:
-        """Take one layer's time in milliseconds (TensorRT calls this)."""
+        """Take one layer's time (TensorRT calls this)."""
         self.executions[-1][layer_name] += ms
-
-    def medians_ms(self) -> dict[str, float]:
-        """Return the median time by layer, in the order of execution."""
-        names = dict.fromkeys(name for execution in self.executions for name in execution)
-        return {name: statistics.median(times.get(name, 0.0) for times in self.executions) for name in names}
 
 
 @dataclass(frozen=True)
@@ -73,10 +63,6 @@ class EngineProfile:
     roofline: Roofline
     costs_from: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the profile as JSON can hold it."""
-        return asdict(self)
-
     def findings(self, top: int) -> list[str]:
         """Say of the `top` slowest layers why they take their time."""
         return [_finding(layer, self.roofline) for layer in self.layers[:top]]
@@ -92,11 +78,9 @@ def profile_engine(
         shapes: NAME:SHAPE of inputs that run at another shape than the profile's optimum; their axis 0 is the batch.
 
     Raises:
-        InputError: no engine, a batch outside its profile, or no iterations.
+        InputError: no engine, or a batch outside its profile.
         EngineError: the engine reported no layer times.
     """
-    if iterations < 1:
-        raise InputError(f"--iterations must be 1 or more, not {iterations}")
     if shapes and batch is not None:
         raise InputError("--shapes sets the batch; drop --batch-size")
     with InferenceEngine(engine_path) as engine:
@@ -104,43 +88,41 @@ def profile_engine(
         batch = engine.opt_batch if batch is None else batch
         engine.bind(batch)
         times = _layer_times(engine, iterations)
-        shapes = {name: spec.at(batch, batch_range(engine.inputs)) for name, spec in engine.inputs.items()}
+        bound = {name: spec.at(batch, batch_range(engine.inputs)) for name, spec in engine.inputs.items()}
         described = {str(layer.get("Name")): layer for layer in engine_layers(engine.engine)}
-    graph, costs_from = _graph(Path(engine_path), shapes)
-    precisions = {name: layer_precision(described.get(name, {})) for name in times}
-    roofline = measure_roofline(
-        {*precisions.values(), "fp32"}, "cuda" if ENGINE == "tensorrt" else "cpu", physical_cores()
-    )
-    costs = {name: _cost(described.get(name, {"Name": name}), graph, batch) for name in times}
+    graph, costs_from = _graph(Path(engine_path), bound)
+    layers = {name: described.get(name, {"Name": name}) for name in times}
+    precisions = {name: layer_precision(layer) for name, layer in layers.items()}
+    costs = {name: _cost(layer, graph, batch) for name, layer in layers.items()}
+    roofline = measure_roofline({*precisions.values(), "fp32"})
     roofline = roofline.raised(
-        (precisions[name], cost.flops / times[name] / 1e6) for name, cost in costs.items() if cost and times[name]
+        [(precisions[name], cost.flops / times[name] / 1e6) for name, cost in costs.items() if cost and times[name]]
     )
     total = sum(times.values())
-    layers = [
-        _placed(described.get(name, {"Name": name}), ms, 100 * ms / total, precisions[name], costs[name], roofline)
-        for name, ms in times.items()
+    slowest = [
+        _placed(layers[name], ms, 100 * ms / total, precisions[name], costs[name], roofline)
+        for name, ms in sorted(times.items(), key=lambda time: -time[1])
     ]
-    slowest = sorted(layers, key=lambda layer: -layer.time_ms)
     return EngineProfile(str(engine_path), DEVICE, batch, iterations, total, slowest, roofline, costs_from)
 
 
 def _layer_times(engine: InferenceEngine, iterations: int) -> dict[str, float]:
+    """Return each layer's median time in ms, in the order of execution."""
     for _ in range(3):
         engine.execute_ms()
     profiler = LayerTimes()
     engine.context.profiler = profiler
     for _ in range(iterations):
-        profiler.next_execution()
-        engine.enqueue()
-        engine.synchronize()
-    times = profiler.medians_ms()
-    if not times or sum(times.values()) <= 0:
+        profiler.executions.append(defaultdict(float))
+        engine.execute_ms()
+    times = pd.DataFrame(profiler.executions).fillna(0.0).median().to_dict()
+    if sum(times.values()) <= 0:
         raise EngineError(f"{engine.name} reported no layer times; rebuild it with detailed profiling verbosity")
     return times
 
 
 def _graph(engine_path: Path, shapes: Mapping[str, Shape]) -> tuple[LayerGraph | None, str]:
-    """Return the ONNX graph that E.json names, if it is still there."""
+    """Return the ONNX graph that E.json names, if it is still there, and what costs are counted on."""
     try:
         onnx_path = Path(read_json(f"{engine_path}.json", "build record")["onnx"])
         for place in (onnx_path, engine_path.parent / onnx_path.name):
@@ -151,7 +133,7 @@ def _graph(engine_path: Path, shapes: Mapping[str, Shape]) -> tuple[LayerGraph |
     return None, "the inspector's dimensions (the ONNX file that the engine was built from was not found)"
 
 
-def _cost(layer: dict[str, Any], graph: LayerGraph | None, batch: int) -> LayerCost | None:
+def _cost(layer: Layer, graph: LayerGraph | None, batch: int) -> LayerCost | None:
     if str(layer.get("LayerType")) in ("Reformat", "NoOp"):
         return None
     if graph is None:
@@ -161,12 +143,14 @@ def _cost(layer: dict[str, Any], graph: LayerGraph | None, batch: int) -> LayerC
 
 
 def _placed(
-    layer: dict[str, Any], ms: float, share_percent: float, precision: str, cost: LayerCost | None, roof: Roofline
+    layer: Layer, ms: float, share_percent: float, precision: str, cost: LayerCost | None, roof: Roofline
 ) -> LayerProfile:
-    """Place a layer under the roof."""
-    moved = cost.moved_bytes(ITEM_BYTES.get(precision, 4)) if cost else None
-    intensity = cost.flops / moved if cost and moved else None
-    least = roof.least_ms(precision, cost.flops, moved) if cost and moved else None
+    moved = cost.elements * ITEM_BYTES.get(precision, 4) if cost else None
+    intensity = cost.flops / moved if moved else None
+    bound = roof_percent = None
+    if moved and precision in roof.peak_gflops:
+        bound = "compute" if intensity >= roof.ridge(precision) else "memory"
+        roof_percent = 100 * roof.least_ms(precision, cost.flops, moved) / ms if ms > 0 else None
     return LayerProfile(
         name=str(layer["Name"]),
         layer_type=str(layer.get("LayerType", "?")),
@@ -176,28 +160,29 @@ def _placed(
         flops=cost.flops if cost else None,
         moved_bytes=moved,
         intensity=intensity,
-        bound=roof.bound(precision, intensity),
-        roof_percent=100 * least / ms if least and ms > 0 else None,
+        bound=bound,
+        roof_percent=roof_percent,
     )
 
 
 def _finding(layer: LayerProfile, roof: Roofline) -> str:
     start = f"{layer.name} takes {layer.time_ms:.3g} ms ({layer.share_percent:.0f} %) in {layer.precision}"
-    ridge = roof.ridge(layer.precision)
-    if layer.intensity is None or ridge is None or layer.roof_percent is None:
+    if layer.roof_percent is None:
         return f"{start}; its arithmetic is unknown, so no bound can be named."
-    if layer.roof_percent < OVERHEAD_PERCENT:
+    start = f"{start}: {layer.intensity:.1f} FLOP/byte"
+    if layer.roof_percent < _OVERHEAD_PERCENT:
         return (
-            f"{start}: {layer.intensity:.1f} FLOP/byte, but it reaches only {layer.roof_percent:.1f} % of its roof: "
+            f"{start}, but it reaches only {layer.roof_percent:.1f} % of its roof: "
             "neither arithmetic nor memory bounds it, but overhead (a larger batch helps) or a disturbed machine."
         )
-    if layer.roof_percent > CACHE_PERCENT:
-        return f"{start}: {layer.intensity:.1f} FLOP/byte; faster than memory allows, so its data stay in the cache."
-    side = "right" if layer.bound == "compute" else "left"
-    limit = "arithmetic" if layer.bound == "compute" else "memory bandwidth"
-    lower = "fewer operations help" if layer.precision == "int8" else "a lower precision helps"
-    advice = lower if layer.bound == "compute" else "fusing, or smaller elements, helps"
+    if layer.roof_percent > _CACHE_PERCENT:
+        return f"{start}; faster than memory allows, so its data stay in the cache."
+    if layer.bound == "compute":
+        advice = "fewer operations help" if layer.precision == "int8" else "a lower precision helps"
+        side, limit = "right", "arithmetic"
+    else:
+        side, limit, advice = "left", "memory bandwidth", "fusing, or smaller elements, helps"
     return (
-        f"{start}: {layer.intensity:.1f} FLOP/byte, {side} of the ridge at {ridge:.1f}, so {limit} bounds it; "
+        f"{start}, {side} of the ridge at {roof.ridge(layer.precision):.1f}, so {limit} bounds it; "
         f"it reaches {layer.roof_percent:.0f} % of that roof ({advice})."
     )

@@ -5,10 +5,12 @@ the memory allows; right of it the arithmetic units are the limit. Williams, Wat
 (2009).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from helpers.engine.backend import ENGINE
 from helpers.engine.peaks import measured_peaks
+from trtlab.timing.runners import physical_cores
 
 
 @dataclass(frozen=True)
@@ -19,32 +21,24 @@ class Roofline:
     peak_gflops: dict[str, float]
     bandwidth_gb_s: float
 
-    def ridge(self, precision: str) -> float | None:
-        """Return the intensity in FLOP/byte from which `precision` is compute-bound; None if it was not measured."""
-        peak = self.peak_gflops.get(precision)
-        return None if peak is None else peak / self.bandwidth_gb_s
+    def ridge(self, precision: str) -> float:
+        """Return the intensity in FLOP/byte from which a precision that was measured is compute-bound."""
+        return self.peak_gflops[precision] / self.bandwidth_gb_s
 
-    def bound(self, precision: str, intensity: float | None) -> str | None:
-        """Return "compute" or "memory", or None where the intensity or the peak is unknown."""
-        ridge = self.ridge(precision)
-        if ridge is None or intensity is None:
-            return None
-        return "compute" if intensity >= ridge else "memory"
+    def least_ms(self, precision: str, flops: float, moved_bytes: float) -> float:
+        """Return the time in ms below which the roof lets no layer go, in a precision that was measured."""
+        return max(flops / self.peak_gflops[precision], moved_bytes / self.bandwidth_gb_s) / 1e6
 
-    def raised(self, attained_gflops: Iterable[tuple[str, float]]) -> "Roofline":
+    def raised(self, attained_gflops: Sequence[tuple[str, float]]) -> "Roofline":
         """Return the roofline with each measured peak no lower than any rate that a layer attained in the same run."""
-        peaks = dict(self.peak_gflops)
-        for precision, gflops in attained_gflops:
-            if precision in peaks:
-                peaks[precision] = max(peaks[precision], gflops)
+        peaks = {
+            precision: max([peak, *(gflops for name, gflops in attained_gflops if name == precision)])
+            for precision, peak in self.peak_gflops.items()
+        }
         return replace(self, peak_gflops=peaks)
 
-    def least_ms(self, precision: str, flops: float, moved_bytes: float) -> float | None:
-        """Return the time in ms below which the roof lets no layer go; None if the precision was not measured."""
-        peak = self.peak_gflops.get(precision)
-        return None if peak is None else max(flops / peak, moved_bytes / self.bandwidth_gb_s) / 1e6
 
-
-def measure_roofline(precisions: Iterable[str], device: str, threads: int | None = None) -> Roofline:
-    """Measure the roofline of `device`, as helpers.engine.peaks.measured_peaks does."""
-    return Roofline(device, *measured_peaks(precisions, device, threads))
+def measure_roofline(precisions: Iterable[str]) -> Roofline:
+    """Measure the roofline of the device that engines run on; without the precisions that it cannot multiply in."""
+    device = "cuda" if ENGINE == "tensorrt" else "cpu"
+    return Roofline(device, *measured_peaks(precisions, device, physical_cores()))

@@ -4,18 +4,17 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from helpers.data.image_folders import DataSet
 from trtcpu.errors import InputError
 from trtlab.engines.tensors import check_finite
 from trtlab.images.preprocessing import IMAGENET, Preprocessing
 
-if TYPE_CHECKING:
-    from helpers.data.datasets import DataSet
-
 Predict = Callable[[np.ndarray], np.ndarray]
+"""Maps images [N, channels, height, width] to scores [N, classes]."""
 
 _Z95 = 1.959963984540054
 
@@ -42,61 +41,47 @@ class AccuracyLoss:
     low: float
     high: float
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the loss as JSON can hold it."""
-        return {"points": self.points, "low": self.low, "high": self.high}
-
-
-def evaluate(
-    predict: Predict,
-    data: "DataSet",
-    num_samples: int | None = 1000,
-    batch_size: int = 8,
-    preprocessing: Preprocessing = IMAGENET,
-) -> Accuracy:
-    """Return the accuracy of `predict`, which maps images [N, channels, height, width] to scores [N, C]."""
-    return evaluate_all({"model": predict}, data, num_samples, batch_size, preprocessing)["model"]
-
 
 def evaluate_all(
-    predictors: Mapping[str, Predict],
-    data: "DataSet",
-    num_samples: int | None = 1000,
+    predictors: Mapping[Any, Predict],
+    data: DataSet,
+    num_samples: int,
     batch_size: int = 8,
     preprocessing: Preprocessing = IMAGENET,
     progress: Callable[[int], None] = lambda done: None,
     limit_s: float | None = None,
-) -> dict[str, Accuracy]:
+) -> dict[Any, Accuracy]:
     """Return each predictor's accuracy on the same validation images, which are read and preprocessed once.
 
     Args:
+        predictors: by the name that an error gives them.
         progress: called with the number of images done, after each batch.
         limit_s: seconds after which no batch is begun; the images are in an order that mixes the classes.
 
     Raises:
-        InputError: bad numbers, no images, or an engine with fewer outputs than the data has classes.
+        InputError: an engine with fewer outputs than the data has classes, or whose outputs are NaN.
     """
-    if batch_size < 1 or (num_samples is not None and num_samples < 1):
-        raise InputError(f"cannot evaluate {num_samples} images in batches of {batch_size}; both must be 1 or more")
     images = data.images("validation", limit=num_samples)
-    if not images:
-        raise InputError(f"data set {data.name} has no validation images")
     labels = np.array([label for _, label in images])
-    ranks: dict[str, list[np.ndarray]] = {name: [] for name in predictors}
+    ranks: dict[Any, list[np.ndarray]] = {name: [] for name in predictors}
     began = time.perf_counter()
     for start in range(0, len(images), batch_size):
         if start and limit_s is not None and time.perf_counter() - began > limit_s:
             break
         batch = preprocessing.load_batch([path for path, _ in images[start : start + batch_size]])
         for name, predict in predictors.items():
-            ranks[name].append(_ranks(name, predict(batch), labels[start : start + batch_size]))
+            ranks[name].append(_ranks(predict(batch), labels[start : start + batch_size], name))
         progress(start + len(batch))
     return {name: _accuracy(np.concatenate(found)) for name, found in ranks.items()}
 
 
-def score(outputs: np.ndarray, labels: np.ndarray) -> Accuracy:
-    """Return the accuracy of scores [N, C] against labels [N]."""
-    return _accuracy(_ranks("the model", outputs, labels))
+def score(outputs: np.ndarray, labels: np.ndarray, name: str = "the model") -> Accuracy:
+    """Return the accuracy of scores [N, C] against labels [N].
+
+    Raises:
+        InputError: scores that do not fit the labels, or are NaN; it calls the model `name`.
+    """
+    return _accuracy(_ranks(outputs, labels, name))
 
 
 def accuracy_loss(reference: Accuracy, other: Accuracy) -> AccuracyLoss:
@@ -105,13 +90,7 @@ def accuracy_loss(reference: Accuracy, other: Accuracy) -> AccuracyLoss:
     The images on which exactly one of the two is right carry all the information. The interval is Bonett and Price's
     adjusted Wald interval for paired proportions (Journal of Educational and Behavioral Statistics 37, 2012), which
     keeps its coverage where there are few such images.
-
-    Raises:
-        InputError: the two were measured on different numbers of images.
     """
-    if len(reference.correct) != len(other.correct):
-        counts = f"{len(reference.correct)} images with {len(other.correct)}"
-        raise InputError(f"cannot pair {counts}; evaluate both engines on the same images")
     number = len(reference.correct)
     lost = int(np.sum(reference.correct & ~other.correct))
     gained = int(np.sum(other.correct & ~reference.correct))
@@ -125,7 +104,7 @@ def accuracy_loss(reference: Accuracy, other: Accuracy) -> AccuracyLoss:
     )
 
 
-def _ranks(name: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _ranks(outputs: np.ndarray, labels: np.ndarray, name: object) -> np.ndarray:
     """Return how many classes score above the right one, [N]; a tie counts as topk does: the lower index first."""
     if outputs.ndim != 2 or labels.max(initial=0) >= outputs.shape[1]:
         raise InputError(

@@ -32,57 +32,53 @@ def classify(
 ) -> tuple[list[Classified], list[str]]:
     """Classify images batch by batch; returns them, and why others were skipped.
 
+    Args:
+        classes: the names of the outputs; by default those in the engine's record, else "class 0", "class 1", …
+
     Raises:
         InputError: an image cannot be decoded (with `skip_unreadable`: none can), the engine gives no classes, or
             `classes` are not as many as its outputs.
     """
     if len(engine.output_shape) != 1:
-        shapes = f"{list(engine.sample_shape)} to {list(engine.output_shape)}"
-        raise InputError(f"engine {engine.name} maps {shapes}; it is no image classifier")
-    if classes:
-        classes.check(engine.output_shape[0], engine.name)
+        raise InputError(f"engine {engine.name} gives {list(engine.output_shape)} an image; it is no classifier")
+    names = _names(engine, classes)
     found: list[Classified] = []
     skipped: list[str] = []
     for start in range(0, len(paths), batch_size):
-        chosen = paths[start : start + batch_size]
-        images, kept = _readable(chosen, preprocessing, skipped if skip_unreadable else None)
-        if kept:
-            probabilities = softmax(engine.predict(np.stack(images)))
-            names = classes.names if classes else names_of(engine, probabilities.shape[1])
-            found += [Classified(path, _best(row, names, topk)) for path, row in zip(kept, probabilities, strict=True)]
+        images = _readable(paths[start : start + batch_size], preprocessing, skipped if skip_unreadable else None)
+        if images:
+            scores = engine.predict(np.stack([*images.values()]))
+            check_finite(scores, "the engine's output")
+            found += [Classified(path, _best(row, names, topk)) for path, row in zip(images, scores, strict=True)]
     if not found:
         raise InputError(f"none of the {len(paths)} images can be read; the first: {skipped[0]}")
     return found, skipped
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Return the probabilities [N, C] of scores [N, C]; raises InputError where they are not finite."""
-    check_finite(scores, "the engine's output")
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return raised / raised.sum(axis=1, keepdims=True)
+def _names(engine: InferenceEngine, classes: ClassNames | None) -> list[str]:
+    outputs = engine.output_shape[0]
+    if classes:
+        classes.check(outputs, engine.name)
+        return classes.names
+    known = names_beside(engine.path)
+    return known.names if known and len(known.names) == outputs else [f"class {index}" for index in range(outputs)]
 
 
-def names_of(engine: InferenceEngine, number: int) -> list[str]:
-    """Return the class names that the record beside the engine holds, else "class 0", "class 1", …"""
-    found = names_beside(engine.path)
-    return found.names if found and len(found.names) == number else [f"class {index}" for index in range(number)]
-
-
-def _readable(
-    paths: Sequence[Path], preprocessing: Preprocessing, skipped: list[str] | None
-) -> tuple[list[np.ndarray], list[Path]]:
-    images, kept = [], []
+def _readable(paths: Sequence[Path], preprocessing: Preprocessing, skipped: list[str] | None) -> dict[Path, np.ndarray]:
+    """Return the images by path; why one cannot be read goes into `skipped`, without which it is an error."""
+    images = {}
     for path in paths:
         try:
-            images.append(preprocessing.load(path))
-            kept.append(path)
+            images[path] = preprocessing.load(path)
         except InputError as error:
             if skipped is None:
                 raise InputError(f"{error} (--skip-unreadable goes on without it)") from error
             skipped.append(str(error))
-    return images, kept
+    return images
 
 
-def _best(probabilities: np.ndarray, names: list[str], topk: int) -> list[tuple[str, float]]:
-    order = np.argsort(-probabilities, kind="stable")[:topk]
-    return [(names[index], 100 * float(probabilities[index])) for index in order]
+def _best(scores: np.ndarray, names: list[str], topk: int) -> list[tuple[str, float]]:
+    """Return the most probable classes of one image by the softmax of its scores [C]."""
+    raised = np.exp(scores - scores.max())
+    order = np.argsort(-scores, kind="stable")[:topk]
+    return [(names[index], 100 * float(raised[index] / raised.sum())) for index in order]

@@ -1,9 +1,8 @@
 """How far the outputs of two engines are apart."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -35,10 +34,6 @@ class Drift:
     min_cosine: float
     top1_agreement_percent: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the drift as JSON can hold it."""
-        return asdict(self)
-
 
 def drift(a: np.ndarray, b: np.ndarray, names: tuple[str, str] = ("the output of a", "the output of b")) -> Drift:
     """Return the drift between outputs [N, …] of the same N samples, N at least 1, computed in float64.
@@ -54,11 +49,13 @@ def drift(a: np.ndarray, b: np.ndarray, names: tuple[str, str] = ("the output of
         check_finite(outputs, name)
     classes = a.ndim == 2 and a.shape[1] > 1
     a, b = (outputs.reshape(len(outputs), -1).astype(np.float64) for outputs in (a, b))
+    tiny = np.finfo(np.float64).tiny
     difference = np.abs(a - b)
-    cosine = _cosine(a, b)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    cosine = (a * b).sum(axis=1) / np.maximum(norms, tiny)
     return Drift(
         num_samples=len(a),
-        relative=float(np.linalg.norm(difference) / max(np.linalg.norm(a), np.finfo(np.float64).tiny)),
+        relative=float(np.linalg.norm(difference) / max(np.linalg.norm(a), tiny)),
         saturated_percent=float((((b == b.max()) & (a > b)) | ((b == b.min()) & (a < b))).mean() * 100),
         max_absolute=float(difference.max()),
         mean_absolute=float(difference.mean()),
@@ -83,13 +80,10 @@ def compare_engines(
     Raises:
         InputError: the engines or the data do not fit each other.
     """
-    shapes = [{name: (spec.dtype, spec.best[1:]) for name, spec in engine.inputs.items()} for engine in (a, b)]
-    if shapes[0] != shapes[1]:
+    if _inputs(a) != _inputs(b):
         raise InputError(f"the engines take {_inputs(a)} and {_inputs(b)}; compare the same model")
     if a.output_names != b.output_names:
         raise InputError(f"the engines give {a.output_names} and {b.output_names}; compare the same model")
-    if num_samples < 1 or batch_size < 1:
-        raise InputError(f"cannot compare on {num_samples} images in batches of {batch_size}; both must be 1 or more")
     if data is None:
         _check_noise(a, num_samples)
     samples = examples(a.inputs, num_samples) if data is None else open_inputs(data, a.inputs)
@@ -98,15 +92,14 @@ def compare_engines(
         raise InputError(f"{data} holds no images; make it with trtlab calib-data")
     for name, array in samples.items():
         check_finite(array, f"{name} of {data}", "make it again with trtlab calib-data")
-    found = [_outputs(engine, samples, batch_size) for engine in (a, b)]
+    of_a, of_b = (_outputs(engine, samples, batch_size) for engine in (a, b))
     return {
-        name: drift(found[0][name], found[1][name], (f"output {name} of {a.name}", f"output {name} of {b.name}"))
+        name: drift(of_a[name], of_b[name], (f"output {name} of {a.name}", f"output {name} of {b.name}"))
         for name in a.output_names
     }
 
 
 def _check_noise(engine: InferenceEngine, number: int) -> None:
-    """Raise InputError where so much noise would take gigabytes."""
     sample = sum(volume(spec.best[1:]) for spec in engine.inputs.values())
     if number * sample > _MOST_NOISE:
         size = number * sample * 4 / 1e9
@@ -123,8 +116,3 @@ def _outputs(engine: InferenceEngine, samples: Mapping[str, np.ndarray], batch_s
         for start in range(0, count(samples, engine.inputs), batch_size)
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in engine.output_names}
-
-
-def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    return (a * b).sum(axis=1) / np.maximum(norms, np.finfo(np.float64).tiny)

@@ -3,10 +3,11 @@
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from helpers.data.image_folders import DataSet
 from helpers.tools.files import read_json
 from trtcpu.errors import InputError
 from trtlab.engines.inference import InferenceEngine
@@ -15,13 +16,10 @@ from trtlab.images.preprocessing_record import NOTHING, Asked, common
 from trtlab.models.class_names import ClassNames, fit_labels, names_beside, number_of_classes
 from trtlab.quality.accuracy import Accuracy, accuracy_loss, evaluate_all
 
-if TYPE_CHECKING:
-    from helpers.data.datasets import DataSet
-
 
 def evaluate_engines(
     paths: Sequence[Path],
-    data: "DataSet",
+    data: DataSet,
     num_samples: int,
     batch_size: int,
     report: Callable[[str], None] = lambda text: None,
@@ -40,15 +38,18 @@ def evaluate_engines(
     with contextlib.ExitStack() as stack:
         engines = {path: stack.enter_context(InferenceEngine(path)) for path in paths}
         preprocessing, note = common(list(engines.values()), asked)
-        data = _labels_of_all(engines, data, classes)
-        predictors = {str(path): engine.predict for path, engine in engines.items()}
         found = evaluate_all(
-            predictors, data, num_samples, batch_size, preprocessing, lambda done: report(f"evaluating: {done} images")
+            {path: engine.predict for path, engine in engines.items()},
+            _labels_of_all(engines, data, classes),
+            num_samples,
+            batch_size,
+            preprocessing,
+            lambda done: report(f"evaluating: {done} images"),
         )
-        return {path: found[str(path)] for path in paths}, preprocessing, note
+    return found, preprocessing, note
 
 
-def _labels_of_all(engines: dict[Path, InferenceEngine], data: "DataSet", classes: ClassNames | None) -> "DataSet":
+def _labels_of_all(engines: dict[Path, InferenceEngine], data: DataSet, classes: ClassNames | None) -> DataSet:
     """Return the data set with the labels of the engines' outputs."""
     known = {path: classes or names_beside(path) for path in engines}
     first = next((names for names in known.values() if names), None)
@@ -66,7 +67,8 @@ def accuracy_rows(scores: Mapping[str, Accuracy]) -> list[dict[str, Any]]:
     Accuracies are percent, losses points with their 95 % interval (paired); `changed` counts the images on which
     exactly one of the two is right.
     """
-    reference, rows = next(iter(scores.values())), []
+    reference, *_ = scores.values()
+    rows = []
     for name, found in scores.items():
         against = dict.fromkeys(("loss", "loss_low", "loss_high", "changed"))
         if found is not reference:
@@ -84,7 +86,6 @@ def reference_of(paths: Sequence[Path]) -> Path:
 
 def _precision(path: Path) -> str | None:
     try:
-        record = read_json(f"{path}.json")
-    except InputError:
+        return read_json(f"{path}.json")["precision"]
+    except (InputError, KeyError, TypeError):
         return None
-    return record.get("precision") if isinstance(record, dict) else None

@@ -1,45 +1,32 @@
-"""Scores of a data set's validation images: by any predictors, and by plans, where strangers' files are loaded."""
-
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+"""Scores of a data set's validation images: by any model, and by a plan, where strangers' files are loaded."""
 
 import numpy as np
 
 from helpers.checks.probes.loads import loads
 from helpers.data.datasets import load_dataset
 from trtlab.engines.inference import InferenceEngine
-from trtlab.quality.accuracy import evaluate_all
+from trtlab.images.preprocessing import IMAGENET
+from trtlab.quality.accuracy import Predict, score
 
-Predict = Callable[[np.ndarray], np.ndarray]
 
-
-def scores(predictors: Mapping[str, Predict], data: str, number: int, batch: int) -> dict[str, np.ndarray]:
-    """Return each predictor's scores [N, classes] of the first `number` images.
+def scores(predict: Predict, data: str, number: int, batch: int) -> np.ndarray:
+    """Return the scores [N, classes] of the first `number` images, predicted in batches.
 
     Raises:
-        InputError: as `evaluate_all`.
+        InputError: as `score`.
     """
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in predictors}
-
-    def keeping(name: str, predict: Predict) -> Predict:
-        def run(images: np.ndarray) -> np.ndarray:
-            rows[name].append(predict(images))
-            return rows[name][-1]
-
-        return run
-
-    kept = {name: keeping(name, predict) for name, predict in predictors.items()}
-    evaluate_all(kept, load_dataset(data, progress=False), number, batch)
-    return {name: np.concatenate(found) for name, found in rows.items()}
+    paths, labels = zip(*load_dataset(data, progress=False).images("validation", limit=number), strict=True)
+    found = np.concatenate([predict(images) for images in IMAGENET.batches(paths, batch)])
+    score(found, np.array(labels))
+    return found
 
 
 @loads(seconds=1800)
-def plan_scores(plans: dict[str, bytes], data: str, number: int, batch: int) -> dict[str, np.ndarray]:
-    """Return each plan's scores [N, classes] of the first `number` images; images are read once for all.
+def plan_scores(plan: bytes, data: str, number: int, batch: int) -> np.ndarray:
+    """Return the plan's scores [N, classes] of the first `number` images.
 
     Raises:
-        LabError: a plan cannot be loaded or run.
+        LabError: it cannot be loaded or run, or gives no scores of the data's classes.
     """
-    with ExitStack() as stack:
-        engines = {name: stack.enter_context(InferenceEngine(plan)) for name, plan in plans.items()}
-        return scores({name: engine.predict for name, engine in engines.items()}, data, number, batch)
+    with InferenceEngine(plan) as engine:
+        return scores(engine.predict, data, number, batch)

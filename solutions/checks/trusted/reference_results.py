@@ -91,7 +91,7 @@ def _labels() -> np.ndarray:
 
 
 def _scores(plan: bytes) -> np.ndarray:
-    return plan_scores({"engine": plan}, _DATA, VALIDATION_IMAGES, _BATCH)["engine"]
+    return plan_scores(plan, _DATA, VALIDATION_IMAGES, _BATCH)
 
 
 def _scores_file(name: str) -> str:
@@ -108,9 +108,10 @@ def _score_pytorch(reference: Reference, folder: Path) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_model(MODEL).to(device)
     with torch.inference_mode():
-        answers = {BASELINE: lambda images: model(torch.from_numpy(images).to(device)).cpu().numpy()}
-        found = scores(answers, _DATA, VALIDATION_IMAGES, _BATCH)
-    np.save(folder / _scores_file(BASELINE), found[BASELINE])
+        answer = scores(
+            lambda images: model(torch.from_numpy(images).to(device)).cpu().numpy(), _DATA, VALIDATION_IMAGES, _BATCH
+        )
+    np.save(folder / _scores_file(BASELINE), answer)
 
 
 def _write_rows(path: Path, rows: list[dict[str, object]], **more: object) -> None:

@@ -5,55 +5,48 @@ import math
 import pytest
 
 from helpers.engine.layer_groups import Group
-from trtlab.quality.sensitivity import Row, of_layers, rank, single_layers, variants
+from trtlab.quality.sensitivity import Row, mixed, pairs, rank
 
 GROUPS = [Group("a", ("a1", "a2"), ("a1",)), Group("b", ("b1",), ("b1",)), Group("c", ("c1", "c2"), ("c1", "c2"))]
 
 
-def row(name: str, kind: str, unit: str, drift: float) -> Row:
-    return Row(name, kind, unit, [], drift, 100.0, 90.0, 0.0, 0.0, 0.0, {}, {}, {}, 1, 1.0)
-
-
-def measured(parts: dict[str, float], fp16: float = 0.0) -> dict[str, Row]:
+def measured(parts: dict[str, float], fp16: float) -> dict[str, Row]:
     """Return rows of networks whose groups add independent errors of these norms to FP16's."""
     total = fp16**2 + sum(part**2 for part in parts.values())
-    rows = [row("fp16", "baseline", "", fp16), row("int8+fp16", "baseline", "", math.sqrt(total))]
+    squares = {("baseline", "fp16"): fp16**2, ("baseline", "int8+fp16"): total}
     for unit, part in parts.items():
-        rows.append(row(f"keep {unit}", "keep", unit, math.sqrt(total - part**2)))
-        rows.append(row(f"only {unit}", "only", unit, math.sqrt(fp16**2 + part**2)))
-    return {each.name: each for each in rows}
+        squares |= {("keep", unit): total - part**2, ("only", unit): fp16**2 + part**2}
+    rows = [{"kind": kind, "unit": unit, "drift": math.sqrt(square)} for (kind, unit), square in squares.items()]
+    return {row["unit"] if row["kind"] == "baseline" else f"{row['kind']} {row['unit']}": row for row in rows}
 
 
 @pytest.mark.parametrize("fp16", [0.0, 0.02])
 def test_shares_of_independent_errors_are_those_of_their_squares(fp16: float) -> None:
     found = rank(measured({"a": 0.03, "b": 0.06, "c": 0.02}, fp16))
-    assert [each.unit for each in found] == ["b", "a", "c"]
-    assert [each.share for each in found] == pytest.approx([100 * 36 / 49, 100 * 9 / 49, 100 * 4 / 49])
+    assert list(found["unit"]) == ["b", "a", "c"]
+    assert list(found["share"]) == pytest.approx([100 * 36 / 49, 100 * 9 / 49, 100 * 4 / 49])
 
 
 def test_where_int8_adds_no_error_nobody_has_a_share() -> None:
-    assert [each.share for each in rank(measured({"a": 0.0, "b": 0.0}, 0.01))] == [0.0, 0.0]
+    assert list(rank(measured({"a": 0.0, "b": 0.0}, 0.01))["share"]) == [0.0, 0.0]
 
 
-def test_each_group_is_kept_once_and_is_alone_once() -> None:
-    found = {each.name: set(each.kept) for each in variants(GROUPS)}
-    everything = {"a1", "a2", "b1", "c1", "c2"}
-    for group in GROUPS:
-        assert found[f"keep {group.name}"] == set(group.layers)
-        assert found[f"only {group.name}"] == everything - set(group.layers)
-    assert len(found) == 6
+def test_a_group_of_which_one_engine_is_measured_is_not_ranked_yet() -> None:
+    rows = measured({"a": 0.03, "b": 0.06}, 0.02)
+    del rows["only b"]
+    assert list(rank(rows)["unit"]) == ["a"] and rank(rows, "-layer").empty
 
 
-def test_single_layers_are_those_with_weights_of_the_named_groups() -> None:
-    found = {each.name: set(each.kept) for each in single_layers(GROUPS, ["c"])}
+def test_each_unit_is_kept_once_and_is_alone_once() -> None:
+    found = {each.name: each.kept for each in pairs(GROUPS, {"c1": ("c1",), "a": ("a1", "a2")}, "-layer")}
     assert found == {
-        "keep-layer c1": {"c1"},
-        "only-layer c1": {"a1", "a2", "b1", "c2"},
-        "keep-layer c2": {"c2"},
-        "only-layer c2": {"a1", "a2", "b1", "c1"},
+        "keep-layer c1": ("c1",),
+        "only-layer c1": ("a1", "a2", "b1", "c2"),
+        "keep-layer a": ("a1", "a2"),
+        "only-layer a": ("b1", "c1", "c2"),
     }
 
 
 def test_a_mix_keeps_the_first_and_the_last_layer_too() -> None:
-    assert set(of_layers(GROUPS, []).kept) == {"a1", "c2"}
-    assert set(of_layers(GROUPS, ["b"]).kept) == {"a1", "b1", "c2"} and of_layers(GROUPS, ["b"]).groups == ("b",)
+    assert set(mixed(GROUPS, []).kept) == {"a1", "c2"}
+    assert set(mixed(GROUPS, ["b"]).kept) == {"a1", "b1", "c2"} and mixed(GROUPS, ["b"]).groups == ("b",)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
@@ -18,7 +19,7 @@ POINTS = [point("fp32", 8, 0), point("fp16", 2, 0.1), point("int8", 1, 3), point
 
 def test_what_is_slower_and_loses_more_is_no_trade() -> None:
     worse = point("mixed-1", 1.7, 0.3)
-    assert [each["name"] for each in best_trades([*POINTS, worse])] == ["int8", "mixed-2", "fp16", "fp32"]
+    assert list(best_trades(pd.DataFrame([*POINTS, worse]))["name"]) == ["int8", "mixed-2", "fp16", "fp32"]
 
 
 def test_the_chart_has_each_engine_where_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
