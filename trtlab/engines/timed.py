@@ -84,7 +84,8 @@ def _engine(key: str) -> InferenceEngine:
 @loads(repeatable=False)
 def _executions(key: str, images: np.ndarray, number: int) -> Ran:
     engine = _engine(key)
-    engine.bind(len(images), images)
+    engine.upload(engine.named(images))
+    engine.synchronize()
     times: list[float] = []
     outputs: list[np.ndarray] = []
     for _ in range(number):
