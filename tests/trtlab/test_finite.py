@@ -68,7 +68,15 @@ BAD = np.where(EYE == 1, np.nan, EYE)
 def test_a_constant_is_found_wherever_and_in_whatever_type_it_is_kept(
     tmp_path: Path, operator: str, constant: np.ndarray, options: dict
 ) -> None:
-    model = ParsedModel(masked(tmp_path / "m.onnx", operator, constant, **options), None, None, None, {}, {})
+    model = ParsedModel(
+        path := masked(tmp_path / "m.onnx", operator, constant, **options),
+        onnx.load(path, load_external_data=False),
+        None,
+        None,
+        None,
+        {},
+        {},
+    )
     with pytest.raises(InputError, match="mask are NaN or infinite"):
         model.check_weights()
 

@@ -3,6 +3,7 @@
 Plain TensorRT code; it runs on TensorRT 8.6, on TensorRT 10 and on the CPU engine.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from trtlab.engines.tensors import (
 )
 
 
-class InferenceEngine:
+class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
     """A deserialized engine with one execution context, device buffers for its largest shapes, and a stream.
 
     It keeps a single context: on TensorRT 8.6 a second context of a one-profile engine ends the process.
@@ -92,8 +93,9 @@ class InferenceEngine:
             self._host[name] = cuda.pagelocked_empty((size,), dtype)
             self._buffers[name] = cuda.mem_alloc(self._host[name].nbytes)
         except (MemoryError, getattr(cuda, "MemoryError", MemoryError)) as error:
-            needed = size * dtype.itemsize / 1e9
-            raise EngineError(f"{name} of {self.name} needs {needed:,.1f} GB; build with a smaller maximum") from error
+            raise EngineError(
+                f"{name} of {self.name} needs {size * dtype.itemsize / 1e9:,.1f} GB; build with a smaller maximum"
+            ) from error
         self.context.set_tensor_address(name, int(self._buffers[name]))
 
     def infer(self, batch: np.ndarray) -> np.ndarray:
@@ -127,8 +129,8 @@ class InferenceEngine:
         if set(feeds) != set(self.inputs):
             raise InputError(f"engine {self.name} takes {', '.join(self.inputs)}, not {', '.join(feeds) or 'nothing'}")
         arrays = {name: np.asarray(feeds[name]) for name in self.inputs}
-        for name, array in arrays.items():
-            self._check_shape(self.inputs[name], array.shape)
+        for name, spec in self.inputs.items():
+            self._check(spec, arrays[name].shape)
         self._set_shapes({name: array.shape for name, array in arrays.items()})
         for name, array in arrays.items():
             host = self._staged(name, array.shape)
@@ -198,9 +200,6 @@ class InferenceEngine:
         while self._buffers:
             self._buffers.popitem()[1].free()
 
-    def __enter__(self) -> "InferenceEngine":
-        return self
-
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
@@ -208,23 +207,21 @@ class InferenceEngine:
         """Return a tensor's page-locked memory, as an array of a shape."""
         return self._host[name][: volume(shape)].reshape(shape)
 
-    def _set_shapes(self, shapes: Mapping[str, Shape]) -> None:
-        for name, shape in shapes.items():
-            if not self.context.set_input_shape(name, shape):
-                raise InputError(f"engine {self.name} refuses {name} of shape {list(shape)}: {LOG.last_error}")
-
-    def _check_shape(self, spec: InputSpec, shape: Shape) -> None:
+    def _check(self, spec: InputSpec, shape: Shape) -> None:
         """Raise InputError where the profile does not allow a shape; the batch is named where it alone is wrong."""
-        if spec.takes(shape):
-            return
         low, _, high = spec.batches
-        if spec.takes((low, *shape[1:])):
+        if shape and not low <= shape[0] <= high and spec.takes((low, *shape[1:])):
             raise InputError(
                 f"a batch of {shape[0]} is outside the profile of engine {self.name} "
                 f"({low} to {high}); choose another batch size or rebuild with --max-batch"
             )
-        axes = ", ".join(["N", *spec.axes[1:]])
-        raise InputError(f"engine {self.name} takes {spec.name} as a batch of shape [{axes}], not {list(shape)}")
+        if not spec.takes(shape):
+            raise InputError(f"engine {self.name} takes {spec.described()}, not {list(shape)}")
+
+    def _set_shapes(self, shapes: Mapping[str, Shape]) -> None:
+        for name, shape in shapes.items():
+            if not self.context.set_input_shape(name, shape):
+                raise InputError(f"engine {self.name} refuses {name} of shape {list(shape)}: {LOG.last_error}")
 
 
 def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:

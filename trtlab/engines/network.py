@@ -1,6 +1,5 @@
 """ONNX to a TensorRT network; whatever is wrong with the file becomes one error."""
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +38,7 @@ class ParsedModel:
     """A network and what a build must know of it: `inputs` gives each input's shape, -1 where an axis is dynamic."""
 
     path: Path
+    file: onnx.ModelProto
     builder: "trt.Builder"
     network: "trt.INetworkDefinition"
     parser: "trt.OnnxParser"
@@ -80,7 +80,7 @@ class ParsedModel:
 
         Infinite constants elsewhere are masks, as attention has them.
         """
-        graph = self._file.graph
+        graph = self.file.graph
         constants = {tensor.name: tensor for tensor in graph.initializer}
         constants |= {node.output[0]: node.attribute[0].t for node in graph.node if node.op_type == "Constant"}
         weighted = {name: node.op_type for node in graph.node if node.op_type in _WEIGHTED for name in node.input[1:]}
@@ -97,19 +97,19 @@ class ParsedModel:
 
     def metadata(self) -> dict[str, str]:
         """Return what the exporter noted in the file: the model's name, its data, its class names."""
-        return {entry.key: entry.value for entry in self._file.metadata_props}
+        return {entry.key: entry.value for entry in self.file.metadata_props}
 
     def axis_names(self) -> dict[str, list[int | str]]:
         """Return each input's axes as the file has them: a size, or the name of a dynamic axis."""
-        shapes = {value.name: value.type.tensor_type.shape.dim for value in self._file.graph.input}
+        shapes = {value.name: value.type.tensor_type.shape.dim for value in self.file.graph.input}
         return {name: [dim.dim_param or dim.dim_value for dim in dims] for name, dims in shapes.items()}
 
     def index_limits(self) -> dict[str, int]:
         """Return for each integer input that looks up rows of a table (an embedding) how many rows there are."""
-        sizes = {tensor.name: list(tensor.dims) for tensor in self._file.graph.initializer}
+        sizes = {tensor.name: list(tensor.dims) for tensor in self.file.graph.initializer}
         origin = {name: name for name in self.inputs}
         limits: dict[str, int] = {}
-        for node in self._file.graph.node:
+        for node in self.file.graph.node:
             if node.op_type in ("Cast", "Identity") and node.input[0] in origin:
                 origin[node.output[0]] = origin[node.input[0]]
             elif node.op_type == "Gather" and node.input[1] in origin and node.input[0] in sizes:
@@ -117,10 +117,6 @@ class ParsedModel:
                 name, rows = origin[node.input[1]], sizes[node.input[0]][axis]
                 limits[name] = min(rows, limits.get(name, rows))
         return limits
-
-    @functools.cached_property
-    def _file(self) -> onnx.ModelProto:
-        return onnx.load(str(self.path), load_external_data=False)
 
 
 def parse_onnx(path: str | Path) -> ParsedModel:
@@ -133,13 +129,20 @@ def parse_onnx(path: str | Path) -> ParsedModel:
     path = Path(path)
     try:
         data = path.read_bytes()
+        file = onnx.load_from_string(data)
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"cannot read the ONNX model {path}: {reason}; make one with trtlab export") from error
-    if not data:
-        raise InputError(f"{path} is empty; export it again with trtlab export")
+    except Exception:  # protobuf's DecodeError, whose module depends on its version
+        file = onnx.ModelProto()
+    if not file.graph.node:
+        raise InputError(f"{path} is empty, truncated or no ONNX model; export it again with trtlab export")
+    for tensor in filter(uses_external_data, file.graph.initializer):
+        place = ExternalDataInfo(tensor).location
+        if not (path.parent / place).is_file():
+            raise InputError(f"{path} keeps its weights in {place}, which is missing; put it into {path.parent}")
     # without effect on TensorRT 10, necessary on 8.6
-    return _parse(data, path, "EXPLICIT_BATCH")
+    return _parse(data, file, path, "EXPLICIT_BATCH")
 
 
 def parse_typed(model: onnx.ModelProto, path: Path) -> ParsedModel:
@@ -148,23 +151,23 @@ def parse_typed(model: onnx.ModelProto, path: Path) -> ParsedModel:
     Raises:
         InputError: as `parse_onnx`.
     """
-    return _parse(model.SerializeToString(), path, "EXPLICIT_BATCH", "STRONGLY_TYPED")
+    return _parse(model.SerializeToString(), model, path, "EXPLICIT_BATCH", "STRONGLY_TYPED")
 
 
-def _parse(data: bytes, path: Path, *flags: str) -> ParsedModel:
+def _parse(data: bytes, file: onnx.ModelProto, path: Path, *flags: str) -> ParsedModel:
     builder = trt.Builder(LOG)
     known = [getattr(trt.NetworkDefinitionCreationFlag, name, None) for name in flags]
     network = builder.create_network(sum(1 << int(flag) for flag in known if flag is not None))
     parser = trt.OnnxParser(network, LOG)
     if not parser.parse(data, str(path)):
-        _check_file(path)
-        raise InputError(f"{path} cannot be parsed: {_parser_errors(parser)}")
+        errors = [" ".join(str(parser.get_error(index)).split()) for index in range(parser.num_errors)]
+        raise InputError(f"{path} cannot be parsed: {'; '.join(dict.fromkeys(errors[:_SHOWN_ERRORS]))}")
     tensors = [network.get_input(index) for index in range(network.num_inputs)]
     if not tensors or not network.num_outputs:
         raise InputError(f"{path} has {len(tensors)} inputs and {network.num_outputs} outputs; an engine needs both")
     shapes = {tensor.name: tuple(tensor.shape) for tensor in tensors}
     dtypes = {tensor.name: numpy_type(tensor.dtype, f"input {tensor.name} of {path}") for tensor in tensors}
-    return ParsedModel(path, builder, network, parser, shapes, dtypes)
+    return ParsedModel(path, file, builder, network, parser, shapes, dtypes)
 
 
 def profile_of(model: ParsedModel, shapes: dict[str, tuple]) -> "trt.IOptimizationProfile | None":
@@ -176,29 +179,3 @@ def profile_of(model: ParsedModel, shapes: dict[str, tuple]) -> "trt.IOptimizati
     for name in dynamic:
         profile.set_shape(name, *shapes[name])
     return profile
-
-
-def _check_file(path: Path) -> None:
-    """Raise InputError where the file itself, not an operator, is what is wrong."""
-    try:
-        graph = onnx.load(str(path), load_external_data=False).graph
-    except Exception:  # protobuf's DecodeError, whose module depends on its version
-        graph = onnx.GraphProto()
-    if not graph.node:
-        raise InputError(f"{path} is no ONNX model, or is truncated; export it again with trtlab export")
-    for tensor in filter(uses_external_data, graph.initializer):
-        place = ExternalDataInfo(tensor).location
-        if not (path.parent / place).is_file():
-            raise InputError(f"{path} keeps its weights in {place}, which is missing; put it into {path.parent}")
-
-
-def _parser_errors(parser: "trt.OnnxParser") -> str:
-    errors = [parser.get_error(index) for index in range(parser.num_errors)]
-    return "; ".join(dict.fromkeys(_describe(error) for error in errors[:_SHOWN_ERRORS]))
-
-
-def _describe(error: "trt.ParserError") -> str:
-    text = " ".join(error.desc().split())
-    names = [getattr(error, method, str)() for method in ("node_operator", "node_name")]  # not in TensorRT 8.6
-    where = " ".join(name for name in names if name and name not in text)
-    return f"{text} (node {error.node()}{': ' + where if where else ''})" if error.node() >= 0 else text

@@ -24,17 +24,17 @@ def parse_shapes(
         numbers: how many shapes an input may be given.
 
     Raises:
-        InputError: a text that is no shape of an input, or another number of shapes.
+        InputError: a text that is no shape, an input that the network does not have, or another number of shapes.
     """
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    spec = re.compile(rf"""['"]?({known})['"]?:({_SHAPE}(?::{_SHAPE})*)""")
+    spec = re.compile(rf"""['"]?({known}|.+?)['"]?:({_SHAPE}(?::{_SHAPE})*)""")
     found: dict[str, list[Shape]] = {}
     for part in (part.strip() for text in texts for part in text.split(",") if part.strip()):
         match = spec.fullmatch(part)
         if match is None:
-            raise InputError(
-                f"{option} {part!r} is no shape of an input ({', '.join(names)}); write it as trtexec does: {_EXAMPLE}"
-            )
+            raise InputError(f"{option} {part!r} is no shape; write it as trtexec does: {_EXAMPLE}")
+        if match[1] not in names:
+            raise InputError(f"{option} names {match[1]!r}, which is no input; the model has {', '.join(names)}")
         shapes = [tuple(map(int, shape.split("x"))) for shape in match[2].split(":")]
         if len(shapes) not in numbers:
             wanted = "one" if max(numbers) == 1 else "one, or min:opt:max"
@@ -76,8 +76,9 @@ def chosen_inputs(inputs: Mapping[str, InputSpec], texts: Sequence[str]) -> dict
     parsed = parse_shapes(texts, "--shapes", list(inputs))
     for name, (shape,) in parsed.items():
         if not inputs[name].takes(shape):
-            shown = shape_text(shape)
-            raise InputError(f"--shapes {name}:{shown} is outside the engine's profile: {inputs[name].described()}")
+            raise InputError(
+                f"--shapes {name}:{shape_text(shape)} is outside the engine's profile: {inputs[name].described()}"
+            )
         chosen[name] = replace(inputs[name], best=shape)
     with_batch = batched(inputs)
     batches = {chosen[name].best[0] for name in with_batch if name in parsed}
@@ -124,8 +125,9 @@ def _checked(name: str, shape: Shape, wanted: Range) -> Range:
                 "-1 is any size, the others are fixed"
             )
     if any(not 1 <= low <= middle <= high for low, middle, high in zip(*wanted, strict=True)):
-        shown = ":".join(map(shape_text, wanted))
-        raise InputError(f"sizes must satisfy 1 <= min <= opt <= max on every axis; found {name}:{shown}")
+        raise InputError(
+            f"sizes must satisfy 1 <= min <= opt <= max on every axis; found {name}:{':'.join(map(shape_text, wanted))}"
+        )
     if volume(wanted[2]) > _LARGEST:
         raise InputError(f"{name}:{shape_text(wanted[2])} has more than {_LARGEST:,} elements; give a smaller maximum")
     return wanted

@@ -32,8 +32,8 @@ class InputSpec:
     @property
     def batches(self) -> tuple[int, int, int]:
         """The smallest, the best and the largest size of axis 0; a scalar counts as a batch of one."""
-        sizes = (self.least, self.best, self.most)
-        return tuple(shape[0] if shape else 1 for shape in sizes)  # type: ignore[return-value]
+        least, best, most = (shape[0] if shape else 1 for shape in (self.least, self.best, self.most))
+        return least, best, most
 
     def at(self, batch: int, batches: tuple[int, int, int]) -> Shape:
         """Return the best shape at a batch; an input whose axis 0 is not the engine's batch keeps its own."""
@@ -41,18 +41,13 @@ class InputSpec:
 
     def takes(self, shape: Shape) -> bool:
         """Say whether the profile allows a shape."""
-        fits = (low <= size <= high for low, size, high in zip(self.least, shape, self.most, strict=False))
-        return len(shape) == len(self.best) and all(fits)
-
-    @property
-    def axes(self) -> list[str]:
-        """What each axis may be: 3, or 8–128."""
-        sizes = zip(self.least, self.most, strict=True)
-        return [f"{low}–{high}" if low != high else f"{low}" for low, high in sizes]
+        sizes = zip(self.least, shape, self.most, strict=False)
+        return len(shape) == len(self.best) and all(low <= size <= high for low, size, high in sizes)
 
     def described(self) -> str:
         """Return what the input takes in words: "tokens int64 [1–4, 8–128]"."""
-        return f"{self.name} {self.dtype} [{', '.join(self.axes)}]"
+        axes = (f"{low}–{high}" if low != high else f"{low}" for low, high in zip(self.least, self.most, strict=True))
+        return f"{self.name} {self.dtype} [{', '.join(axes)}]"
 
 
 def batch_range(inputs: Mapping[str, InputSpec]) -> tuple[int, int, int]:
