@@ -1,16 +1,24 @@
 """Profiles in trtexec's spelling: what is read, what is completed, and what contradicts the network."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trtcpu.errors import InputError
-from trtlab.engines.shapes import complete_ranges, merge_shapes
+from trtlab.engines.shapes import chosen_inputs, complete_ranges, merge_shapes
+from trtlab.engines.tensors import InputSpec
 
 INPUTS = {"image": (-1, 3, -1, -1), "facts": (-1, 5), "input:0": (-1, 3)}
 IMAGE = ((1, 3, 32, 32), (2, 3, 48, 48), (4, 3, 64, 64))
 IMAGE_TEXT = "image:1x3x32x32:2x3x48x48:4x3x64x64"
 FACTS = ((2, 5), (2, 5), (2, 5))
+PROFILE = {
+    "image": ((1, 3, 16, 16), (2, 3, 32, 32), (4, 3, 48, 40)),
+    "facts": ((1, 5), (2, 5), (4, 5)),
+    "table": ((7, 5), (7, 5), (7, 5)),
+}
+ENGINE = {name: InputSpec(name, np.dtype("float32"), *shapes) for name, shapes in PROFILE.items()}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,37 @@ def test_shapes_that_do_not_fit_are_one_line(texts: list[str], said: str) -> Non
     with pytest.raises(InputError, match=said) as caught:
         complete_ranges(INPUTS, merge_shapes(texts, [], [], [], list(INPUTS)), (1, 8, 32), axes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "texts, expected",
+    [
+        ([], {name: shapes[1] for name, shapes in PROFILE.items()}),
+        (["image:3x3x48x16"], {"image": (3, 3, 48, 16), "facts": (3, 5), "table": (7, 5)}),
+    ],
+)
+def test_the_inputs_that_are_not_named_have_the_batch_of_those_that_are(texts: list[str], expected: dict) -> None:
+    found = chosen_inputs(ENGINE, texts)
+    assert {name: spec.best for name, spec in found.items()} == expected
+    assert all((spec.least, spec.most) == (PROFILE[name][0], PROFILE[name][2]) for name, spec in found.items())
+
+
+@pytest.mark.parametrize(
+    "texts, said",
+    [
+        (
+            ["image:3x3x49x16"],
+            r"image:3x3x49x16 is outside the engine's profile: image float32 \[1–4, 3, 16–48, 16–40\]",
+        ),
+        (["image:3x3x48"], "outside the engine's profile"),
+        (["image:1x3x16x16:2x3x16x16"], "image has 2 shapes; give one"),
+        (["image:1x3x16x16", "facts:2x5"], "the batches 1 and 2; make them equal"),
+        (["other:1x3"], "names 'other', which is no input; the model has image, facts, table"),
+    ],
+)
+def test_a_shape_that_the_engine_does_not_take_is_one_line(texts: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        chosen_inputs(ENGINE, texts)
 
 
 PIECES = st.lists(
