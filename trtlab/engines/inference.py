@@ -236,11 +236,11 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
     with LOG.collect() as messages:
         engine = trt.Runtime(LOG).deserialize_cuda_engine(data)
     if engine is None:
-        reason = messages.text() or "no reason was logged"
         device, _ = _recorded(source)
         where = f", it was built on: {device}" if device else ""
         raise InputError(
-            f"{what} ({len(data):,} bytes) is no engine that {DEVICE} can load ({reason}){where}; build it again here"
+            f"{what} ({len(data):,} bytes) is no engine that {DEVICE} can load "
+            f"({messages.text() or 'no reason was logged'}){where}; build it again here"
         )
     return engine, len(data)
 
@@ -270,7 +270,9 @@ def read_inputs(engine: "trt.ICudaEngine", path: Path | None) -> dict[str, Input
     """Return an engine's inputs by name, with the limits of integers from the record beside `path`."""
     _, limits = _recorded(path)
     types = _types(engine, trt.TensorIOMode.INPUT)
-    return {name: InputSpec(name, dtype, *_profile(engine, name), limits.get(name)) for name, dtype in types.items()}
+    return {
+        name: InputSpec(name, dtype, *_first_profile(engine, name), limits.get(name)) for name, dtype in types.items()
+    }
 
 
 def read_output_types(engine: "trt.ICudaEngine") -> dict[str, np.dtype]:
@@ -284,8 +286,7 @@ def _types(engine: "trt.ICudaEngine", mode: "trt.TensorIOMode") -> dict[str, np.
     return {name: numpy_type(engine.get_tensor_dtype(name), f"tensor {name} of the engine") for name in chosen}
 
 
-def _profile(engine: "trt.ICudaEngine", name: str) -> list[Shape]:
-    """Return an input's smallest, best and largest shape in the first profile."""
+def _first_profile(engine: "trt.ICudaEngine", name: str) -> list[Shape]:
     shape = tuple(engine.get_tensor_shape(name))
     if -1 not in shape:
         return [shape] * 3

@@ -100,9 +100,9 @@ class ParsedModel:
         return {entry.key: entry.value for entry in self.file.metadata_props}
 
     def axis_names(self) -> dict[str, list[int | str]]:
-        """Return each input's axes as the file has them: a size, or the name of a dynamic axis."""
+        """Return each input's axes as the file has them: a size, or a dynamic axis's name, "?" without one."""
         shapes = {value.name: value.type.tensor_type.shape.dim for value in self.file.graph.input}
-        return {name: [dim.dim_param or dim.dim_value for dim in dims] for name, dims in shapes.items()}
+        return {name: [dim.dim_param or dim.dim_value or "?" for dim in dims] for name, dims in shapes.items()}
 
     def index_limits(self) -> dict[str, int]:
         """Return for each integer input that looks up rows of a table (an embedding) how many rows there are."""
@@ -131,8 +131,9 @@ def parse_onnx(path: str | Path) -> ParsedModel:
         data = path.read_bytes()
         file = onnx.load_from_string(data)
     except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"cannot read the ONNX model {path}: {reason}; make one with trtlab export") from error
+        raise InputError(
+            f"cannot read the ONNX model {path}: {error.strerror or error}; make one with trtlab export"
+        ) from error
     except Exception:  # protobuf's DecodeError, whose module depends on its version
         file = onnx.ModelProto()
     if not file.graph.node:
