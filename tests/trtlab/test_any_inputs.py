@@ -1,6 +1,8 @@
-"""Networks of two inputs and of token ids, from the export to the comparison, against PyTorch and from the outside."""
+"""Networks of two inputs and of token ids, from the export to the profile, against PyTorch and from the outside."""
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -15,121 +17,134 @@ from tests.tools import own_models
 from trtcpu.errors import InputError, LabError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.engines.inference import InferenceEngine
+from trtlab.engines.tensors import InputSpec
+from trtlab.timing.memory_probe import main
+from trtlab.timing.runners import RunnerSpec, described_inputs, load_runner
 
-TWO = ["image:batch,3,height=32,width=32", "facts:batch,5"]
-TWO_SHAPES = ["image:1x3x16x16:2x3x32x32:4x3x48x40"]
-IDS = ["ids:batch,length:int64"]
+INPUTS = {
+    "two_inputs": ("--input", "image:batch,3,height=32,width=32", "--input", "facts:batch,5"),
+    "tokens": ("--input", "ids:batch,length:int64"),
+}
+SHAPES = {"two_inputs": "image:1x3x16x16:2x3x32x32:4x3x48x40", "tokens": "ids:1x2:2x8:4x12"}
+FACTORY = f"{own_models.__file__}:two_inputs"
+IMAGE = np.random.default_rng(3).standard_normal((16, 3, 24, 40)).astype(np.float32)
+FACTS = np.random.default_rng(4).standard_normal((16, 5)).astype(np.float32)
+IDS = np.random.default_rng(0).integers(0, 1000, (6, 12))
+
+
+@pytest.fixture(autouse=True)
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the processes in which bench measures memory: they take seconds each."""
+    monkeypatch.setattr("trtlab.timing.memory_probe.peak_memory", lambda runner, batches: {})
 
 
 @pytest.fixture
-def two(trtlab, tmp_path: Path) -> Path:
-    return _exported(trtlab, tmp_path, "two_inputs", TWO)
+def run(trtlab) -> Callable[..., str]:
+    """Run a command that succeeds; gives what it prints."""
+
+    def run(*arguments: object) -> str:
+        code, out, err = trtlab(*arguments)
+        assert code == 0, err
+        return out
+
+    return run
 
 
 @pytest.fixture
-def ids(trtlab, tmp_path: Path) -> Path:
-    return _exported(trtlab, tmp_path, "tokens", IDS)
+def model(run, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """The model of two inputs, or the one that the test names."""
+    function = getattr(request, "param", "two_inputs")
+    path = tmp_path / f"{function}.onnx"
+    run("export", "--model", f"{own_models.__file__}:{function}", *INPUTS[function], "--out", path)
+    return path
 
 
-def _exported(trtlab, folder: Path, function: str, inputs: list[str]) -> Path:
-    model = folder / f"{function}.onnx"
-    given = [argument for text in inputs for argument in ("--input", text)]
-    code, _, err = trtlab("export", "--model", f"{own_models.__file__}:{function}", *given, "--out", model)
-    assert code == 0, err
-    return model
-
-
-def _samples(number: int = 6) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(3)
-    image, facts = random.standard_normal((number, 3, 24, 40)), random.standard_normal((number, 5))
-    return {"image": image.astype(np.float32), "facts": facts.astype(np.float32)}
-
-
-def _pytorch(model: torch.nn.Module, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    with torch.no_grad():
-        return model(*(torch.from_numpy(array) for array in feeds.values())).numpy()
-
-
-def test_two_inputs_of_dynamic_height_and_width_compute_what_pytorch_computes(two: Path, tmp_path: Path) -> None:
-    build_engine(two, tmp_path / "e.engine", BuildOptions(shapes=tuple(TWO_SHAPES)))
-    samples = _samples()
-    with InferenceEngine(tmp_path / "e.engine") as engine:
-        assert [spec.described() for spec in engine.inputs.values()] == [
-            "image float32 [1–4, 3, 16–48, 16–40]",
-            "facts float32 [1–4, 5]",
-        ]
-        found = engine.predict_all(samples)["output"]
-    np.testing.assert_allclose(found, _pytorch(own_models.two_inputs(), samples), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [3, 8, 12])
-def test_token_ids_of_any_length_compute_what_pytorch_computes(ids: Path, tmp_path: Path, length: int) -> None:
-    record = build_engine(ids, tmp_path / "e.engine", BuildOptions(shapes=("ids:1x2:2x8:4x12",)))
-    assert record.inputs[0]["limit"] == 1000
-    feeds = {"ids": np.random.default_rng(0).integers(0, 1000, (3, length))}
-    with InferenceEngine(tmp_path / "e.engine") as engine:
-        found = engine.run(feeds)["output"]
-        engine.bind(4)
-        assert engine.execute_ms() > 0
-    np.testing.assert_allclose(found, _pytorch(own_models.tokens(), feeds), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_an_int8_engine_of_named_inputs_is_built_timed_profiled_and_compared(two: Path, trtlab, tmp_path: Path) -> None:
-    np.savez(tmp_path / "s.npz", **_samples(16))
-    fp32, int8, samples = tmp_path / "fp32.engine", tmp_path / "int8.engine", tmp_path / "s.npz"
-    assert trtlab("build", "--onnx", two, "--engine", fp32, "--shapes", *TWO_SHAPES)[0] == 0
-    given = ("--int8", "--calib_npy", samples, f"--minShapes={TWO_SHAPES[0].rpartition(':')[0].rpartition(':')[0]}")
-    given += ("--opt-shapes", "image:2x3x32x32", "--max-shapes", "image:4x3x48x40")
-    code, out, err = trtlab("build", "--onnx", two, "--engine", int8, *given)
-    assert code == 0 and "entropy, 16 images" in out, err
-    assert read_json(f"{int8}.json")["layer_precisions"]["int8"] >= 1
-    assert read_json(f"{int8}.json")["inputs"] == read_json(f"{fp32}.json")["inputs"]
-    code, out, err = trtlab("compare", "--a", fp32, "--b", int8, "--calib-npy", samples)
-    assert code == 0 and "top-1 agreement" in out and "16 images" in out, err
-    assert "seeded noise" in trtlab("compare", "--a", fp32, "--b", int8, "--n", "4")[1]
-    timed = ("--iterations", "3", "--warmup", "0", "--batch-sizes", "1", "4", "--output", tmp_path / "b.json")
-    code, out, err = trtlab("bench", "--engine", fp32, int8, "--ort", two, *timed)
-    assert code == 0, err
-    assert len(json.loads((tmp_path / "b.json").read_text())["rows"]) == 6
-    code, out, err = trtlab("profile", "--engine", int8, "--iterations", "2", "--top", "1")
-    assert code == 0 and "two_inputs.onnx" in out, err
+@pytest.fixture
+def engine(model: Path, tmp_path: Path) -> Path:
+    build_engine(model, tmp_path / "e.engine", BuildOptions(shapes=(SHAPES[model.stem],)))
+    return tmp_path / "e.engine"
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "model, feeds, described",
     [
-        ({"facts": None}, "holds image, but no facts"),
-        ({"facts": np.zeros((3, 5), np.float32)}, r"another number of samples for each input \(image 6, facts 3\)"),
-        ({"facts": np.zeros((6, 4), np.float32)}, r"holds facts float32 \[6, 4\]; needed is float32 \[n, 5\]"),
-        ({"facts": np.zeros((6, 5), np.int64)}, r"holds facts int64 \[6, 5\]"),
-        ({"image": np.zeros((6, 3, 99, 9), np.float32)}, r"needed is float32 \[n, 3, 16–48, 16–40\]"),
+        (
+            "two_inputs",
+            {"image": IMAGE, "facts": FACTS},
+            ["image float32 [1–4, 3, 16–48, 16–40]", "facts float32 [1–4, 5]"],
+        ),
+        *(("tokens", {"ids": IDS[:, :length]}, ["ids int64 [1–4, 2–12]"]) for length in (3, 8, 12)),
     ],
+    indirect=["model"],
 )
-def test_samples_that_do_not_fit_are_named(two: Path, tmp_path: Path, change: dict, said: str) -> None:
-    samples = {name: array for name, array in {**_samples(), **change}.items() if array is not None}
+def test_inputs_of_any_shape_compute_what_pytorch_computes(
+    model: Path, engine: Path, feeds: dict[str, np.ndarray], described: list[str]
+) -> None:
+    network = getattr(own_models, model.stem)()
+    with InferenceEngine(engine) as loaded, torch.no_grad():
+        assert [spec.described() for spec in loaded.inputs.values()] == described
+        expected = network(*map(torch.from_numpy, feeds.values()))
+        np.testing.assert_allclose(loaded.predict_all(feeds)["output"], expected, rtol=1e-4, atol=1e-5)
+        loaded.bind(4)
+        assert loaded.execute_ms() > 0
+
+
+@pytest.mark.slow
+def test_an_int8_engine_of_named_inputs_is_built_timed_profiled_and_compared(model: Path, run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", image=IMAGE, facts=FACTS)
+    fp32, int8, samples = tmp_path / "fp32.engine", tmp_path / "int8.engine", tmp_path / "s.npz"
+    run("build", "--onnx", model, "--engine", fp32, "--shapes", SHAPES["two_inputs"])
+    given = ("--int8", "--calib_npy", samples, "--minShapes=image:1x3x16x16")
+    given += ("--opt-shapes", "image:2x3x32x32", "--max-shapes", "image:4x3x48x40")
+    assert "entropy, 16 images" in run("build", "--onnx", model, "--engine", int8, *given)
+    assert read_json(f"{int8}.json")["layer_precisions"]["int8"] >= 1
+    assert read_json(f"{int8}.json")["inputs"] == read_json(f"{fp32}.json")["inputs"]
+    found = run("compare", "--a", fp32, "--b", int8, "--calib-npy", samples)
+    assert "top-1 agreement" in found and "16 images" in found
+    assert "seeded noise" in run("compare", "--a", fp32, "--b", int8, "--n", "4")
+    timed = ("--iterations", "3", "--warmup", "0", "--batch-sizes", "1", "4", "--output", tmp_path / "b.json")
+    run("bench", "--engine", fp32, int8, "--ort", model, *timed)
+    assert len(json.loads((tmp_path / "b.json").read_text())["rows"]) == 6
+    assert "two_inputs.onnx" in run("profile", "--engine", int8, "--iterations", "2", "--top", "1")
+
+
+@pytest.mark.parametrize(
+    "model, samples, said",
+    [
+        ("two_inputs", {"image": IMAGE}, "holds image, but no facts"),
+        (
+            "two_inputs",
+            {"image": IMAGE, "facts": FACTS[:3]},
+            r"another number of samples for each input \(image 16, facts 3\)",
+        ),
+        (
+            "two_inputs",
+            {"image": IMAGE, "facts": FACTS[:, :4]},
+            r"holds facts float32 \[16, 4\]; needed is float32 \[n, 5\]",
+        ),
+        ("two_inputs", {"image": IMAGE, "facts": FACTS.astype(int)}, r"holds facts int64 \[16, 5\]"),
+        ("two_inputs", {"image": IMAGE[:, :, :9], "facts": FACTS}, r"needed is float32 \[n, 3, 16–48, 16–40\]"),
+        ("tokens", {"ids": np.full((6, 8), 1000)}, "holds ids up to 1000; the model's table has 1000 rows"),
+    ],
+    indirect=["model"],
+)
+def test_samples_that_do_not_fit_are_named(model: Path, tmp_path: Path, samples: dict, said: str) -> None:
     np.savez(tmp_path / "s.npz", **samples)
-    options = BuildOptions("int8", shapes=tuple(TWO_SHAPES), calib_npy=tmp_path / "s.npz")
+    options = BuildOptions("int8", shapes=(SHAPES[model.stem],), calib_npy=tmp_path / "s.npz")
     with pytest.raises(InputError, match=said):
-        build_engine(two, tmp_path / "e.engine", options)
+        build_engine(model, tmp_path / "e.engine", options)
 
 
-def test_indices_beyond_the_table_are_an_error(ids: Path, tmp_path: Path) -> None:
-    np.savez(tmp_path / "s.npz", ids=np.full((6, 8), 1000))
-    options = BuildOptions("int8", shapes=("ids:1x2:2x8:4x12",), calib_npy=tmp_path / "s.npz")
-    with pytest.raises(InputError, match="holds ids up to 1000; the model's table has 1000 rows"):
-        build_engine(ids, tmp_path / "e.engine", options)
-
-
-def test_an_engine_of_two_inputs_says_what_it_takes(two: Path, tmp_path: Path) -> None:
-    build_engine(two, tmp_path / "e.engine", BuildOptions(shapes=tuple(TWO_SHAPES)))
-    samples = _samples(2)
-    with InferenceEngine(tmp_path / "e.engine") as engine:
-        for call in (lambda: engine.infer(samples["image"]), lambda: engine.run({"image": samples["image"]})):
-            with pytest.raises(InputError, match="engine e takes image, facts"):
+def test_an_engine_of_two_inputs_says_what_it_takes(engine: Path) -> None:
+    calls = [
+        (lambda: loaded.infer(IMAGE[:2]), "engine e takes image, facts; give every input by name"),
+        (lambda: loaded.run({"image": IMAGE[:2]}), "engine e takes image, facts, not image"),
+        (lambda: loaded.run({"image": IMAGE[:2, :, :8], "facts": FACTS[:2]}), r"16–48, 16–40\], not \[2, 3, 8, 40\]"),
+    ]
+    with InferenceEngine(engine) as loaded:
+        for call, said in calls:
+            with pytest.raises(InputError, match=said):
                 call()
-        with pytest.raises(InputError, match=r"takes image as a batch of shape \[N, 3, 16–48, 16–40\], not \[2, 3, 8"):
-            engine.run({**samples, "image": samples["image"][:, :, :8]})
 
 
 def test_a_network_that_cannot_run_at_its_largest_shape_says_at_which_and_why(tmp_path: Path) -> None:
@@ -142,18 +157,10 @@ def test_a_network_that_cannot_run_at_its_largest_shape_says_at_which_and_why(tm
     )
     model = helper.make_model(fold, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(tmp_path / "m.onnx"))
-    with pytest.raises(LabError) as caught:  # TensorRT refuses to build it
+    with pytest.raises(LabError, match=r"cannot run on x \[3, 8\]" if ENGINE == "cpu" else "") as caught:
         build_engine(tmp_path / "m.onnx", tmp_path / "e.engine", BuildOptions(shapes=("x:1x7:2x7:3x8",)))
-        InferenceEngine(tmp_path / "e.engine")
+        InferenceEngine(tmp_path / "e.engine")  # TensorRT refuses to build it
     assert "\n" not in str(caught.value)
-    if ENGINE == "cpu":
-        assert "cannot run on x [3, 8]" in str(caught.value)
-
-
-def test_a_batch_beside_shapes_contradicts_them(two: Path, tmp_path: Path) -> None:
-    options = BuildOptions(shapes=tuple(TWO_SHAPES), max_batch=8)
-    with pytest.raises(InputError, match="--shapes sets the batch of image; drop --min-batch"):
-        build_engine(two, tmp_path / "e.engine", options)
 
 
 def test_a_trace_that_keeps_a_size_names_the_other_exporter(trtlab, tmp_path: Path) -> None:
@@ -165,3 +172,68 @@ def test_a_trace_that_keeps_a_size_names_the_other_exporter(trtlab, tmp_path: Pa
     code, _, err = trtlab("export", "--model", f"{tmp_path}/m.py:M", *given)
     assert code == 2 and err.count("\n") == 1 and not (tmp_path / "m.onnx").exists()
     assert "fails at batch 1, length 32" in err and "--opset 21" in err
+
+
+def test_engine_pytorch_and_onnx_runtime_are_measured_at_the_same_shapes(
+    run, engine: Path, model: Path, tmp_path: Path
+) -> None:
+    what = ("--engine", engine, "--pytorch", FACTORY, "--ort", model, "--shapes", "image:4x3x48x40")
+    run("bench", *what, "--iterations", 3, "--warmup", 0, "--limit", 1, "--output", tmp_path / "b.json")
+    rows = {row["name"]: row["batch"] for row in json.loads((tmp_path / "b.json").read_text())["rows"]}
+    assert rows == {"e": 4, "pytorch-fp32": 4, "onnxruntime-fp32": 4}
+
+
+@pytest.mark.slow
+def test_a_larger_image_costs_more_operations_in_the_profile(run, engine: Path, tmp_path: Path) -> None:
+    flops = []
+    for size in (16, 32):
+        call = ("profile", "--engine", engine, "--shapes", f"image:2x3x{size}x{size}", "--iterations", 2)
+        assert "e.engine at batch 2 on" in run(*call, "--output", tmp_path / "p.json")
+        layers = json.loads((tmp_path / "p.json").read_text())["layers"]
+        flops.append(max(layer["flops"] or 0 for layer in layers))
+    outputs = [((size - 3) // 2 + 1) ** 2 for size in (16, 32)]  # of the convolution, which has the most operations
+    assert flops[1] / flops[0] == pytest.approx(outputs[1] / outputs[0], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (
+            ("build", "--onnx", "{model}", "--engine", "{model}.engine", "--shapes", "{shapes}", "--max-batch", "8"),
+            "--shapes sets the batch of image; drop --min-batch",
+        ),
+        (
+            ("bench", "--engine", "{engine}", "--shapes", "image:9x3x32x32"),
+            "image:9x3x32x32 is outside the engine's profile",
+        ),
+        (("bench", "--engine", "{engine}", "--shapes", "image:1x3x16x16", "--batch-sizes", "1"), "drop --batch-sizes"),
+        (("bench", "--pytorch", FACTORY, "--shapes", "image:1x3x16x16"), "--shapes is for engines"),
+        (("bench", "--pytorch", FACTORY, "--batch-sizes", "1"), "two_inputs does not run on [1, 3, 224, 224]"),
+        (("bench", "--pytorch", "none.py:make"), "cannot read none.py"),
+        (("profile", "--engine", "{engine}", "--shapes", "image:1x3x99x99"), "outside the engine's profile"),
+        (("profile", "--engine", "{engine}", "--shapes", "image:1x3x16x16", "--batch-size", "1"), "drop --batch-size"),
+    ],
+)
+def test_what_contradicts_the_inputs_is_one_line_and_writes_nothing(
+    trtlab, model: Path, engine: Path, tmp_path: Path, options: tuple, said: str
+) -> None:
+    before = set(tmp_path.iterdir())
+    places = {"model": model, "engine": engine, "shapes": SHAPES["two_inputs"]}
+    code, _, err = trtlab(*(option.format(**places) for option in options))
+    assert code == 2 and said in err and err.count("\n") == 1, err
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_state_dict_runs_as_its_architecture_also_where_memory_is_measured(tmp_path: Path, capsys) -> None:
+    weights = own_models.tokens().state_dict()
+    torch.save(weights, tmp_path / "tokens.pth")
+    ids = InputSpec("ids", np.dtype("int64"), (1, 4), (2, 8), (4, 16), limit=1000)
+    how = {"arch": f"{own_models.__file__}:tokens", "inputs": described_inputs({"ids": ids})}
+    spec = RunnerSpec("pytorch", str(tmp_path / "tokens.pth"), **how)
+    runner = load_runner(spec)
+    runner.bind(3)
+    (fed,) = runner._feeds
+    assert fed.shape == (3, 8) and fed.dtype == torch.int64 and 0 <= int(fed.min()) <= int(fed.max()) < 1000
+    assert runner.size_bytes == sum(tensor.nbytes for tensor in weights.values())
+    main(json.dumps({"spec": asdict(spec), "batch_sizes": [2]}))
+    assert json.loads(capsys.readouterr().out)["2"] > 10**7

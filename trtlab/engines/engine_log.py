@@ -35,13 +35,15 @@ class EngineLog(trt.ILogger):
 
     def log(self, severity: "trt.ILogger.Severity", msg: str) -> None:
         """Keep errors and warnings; TensorRT calls this from its own threads."""
-        if int(severity) <= int(trt.ILogger.Severity.ERROR):
+        if int(severity) > int(trt.ILogger.Severity.WARNING):
+            return
+        is_error = int(severity) <= int(trt.ILogger.Severity.ERROR)
+        if is_error:
             self.last_error = " ".join(msg.split())
         for messages in self._collecting:
-            if int(severity) <= int(trt.ILogger.Severity.ERROR):
-                _append(messages.errors, msg)
-            elif int(severity) == int(trt.ILogger.Severity.WARNING):
-                _append(messages.warnings, msg)
+            kept = messages.errors if is_error else messages.warnings
+            if len(kept) < _KEPT:
+                kept.append(msg)
 
     @contextlib.contextmanager
     def collect(self) -> Iterator[Messages]:
@@ -52,11 +54,6 @@ class EngineLog(trt.ILogger):
             yield messages
         finally:
             self._collecting.remove(messages)
-
-
-def _append(kept: list[str], message: str) -> None:
-    if len(kept) < _KEPT:
-        kept.append(message)
 
 
 LOG = EngineLog()

@@ -5,32 +5,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trtcpu.errors import InputError
-from trtlab.engines.tensors import InputSpec, Shape, batch_range, shape_text, volume
+from trtlab.engines.tensors import InputSpec, Shape, batched, shape_text, volume
 
 Range = tuple[Shape, Shape, Shape]
 
-_SPEC = re.compile(r"""['"]?(?P<name>.+?)['"]?(?P<dims>(?::\d{1,10}(?:x\d{1,10})*)+)""")
+_SHAPE = r"\d{1,10}(?:x\d{1,10})*"
 _EXAMPLE = "--shapes input:1x3x224x224:8x3x224x224:32x3x224x224"
 _LARGEST = 2**31 - 1
 
 
-def parse_shapes(texts: Sequence[str], option: str, names: Sequence[str]) -> dict[str, list[Shape]]:
-    """Return the shapes of each input in `texts`; `names` are the network's inputs, which may hold colons.
+def parse_shapes(
+    texts: Sequence[str], option: str, names: Sequence[str], numbers: Sequence[int] = (1,)
+) -> dict[str, list[Shape]]:
+    """Return the shapes of each input in `texts`.
+
+    Args:
+        names: the network's inputs, which may hold colons.
+        numbers: how many shapes an input may be given.
 
     Raises:
-        InputError: a text that is no shape, or an input that the network does not have.
+        InputError: a text that is no shape, an input that the network does not have, or another number of shapes.
     """
+    known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    spec = re.compile(rf"""['"]?({known}|.+?)['"]?:({_SHAPE}(?::{_SHAPE})*)""")
     found: dict[str, list[Shape]] = {}
     for part in (part.strip() for text in texts for part in text.split(",") if part.strip()):
-        match = _SPEC.fullmatch(part)
+        match = spec.fullmatch(part)
         if match is None:
             raise InputError(f"{option} {part!r} is no shape; write it as trtexec does: {_EXAMPLE}")
-        name, sizes = match["name"], match["dims"][1:].split(":")
-        while name not in names and len(sizes) > 1 and any(known.startswith(f"{name}:{sizes[0]}") for known in names):
-            name, sizes = f"{name}:{sizes[0]}", sizes[1:]
-        if name not in names:
-            raise InputError(f"{option} names {name!r}, which is no input; the model has {', '.join(names)}")
-        found[name] = [tuple(int(size) for size in text.split("x")) for text in sizes]
+        if match[1] not in names:
+            raise InputError(f"{option} names {match[1]!r}, which is no input; the model has {', '.join(names)}")
+        shapes = [tuple(map(int, shape.split("x"))) for shape in match[2].split(":")]
+        if len(shapes) not in numbers:
+            wanted = "one" if max(numbers) == 1 else "one, or min:opt:max"
+            raise InputError(f"{option} {match[1]} has {len(shapes)} shapes; give {wanted}")
+        found[match[1]] = shapes
     return found
 
 
@@ -44,15 +53,12 @@ def merge_shapes(
     Raises:
         InputError: two shapes where one or three are needed, or as `parse_shapes`.
     """
-    merged: dict[str, Range] = {}
-    for name, given in parse_shapes(shapes, "--shapes", names).items():
-        if len(given) not in (1, 3):
-            raise InputError(f"--shapes {name} has {len(given)} shapes; give one, or min:opt:max: {_EXAMPLE}")
-        merged[name] = (given[0], given[len(given) // 2], given[-1])
-    ends = {"--min-shapes": least, "--opt-shapes": best, "--max-shapes": most}
-    parsed = {option: parse_shapes(texts, option, names) for option, texts in ends.items()}
-    for name in dict.fromkeys(name for part in parsed.values() for name in part):
-        low, middle, high = (part.get(name, [None])[0] for part in parsed.values())
+    parsed = parse_shapes(shapes, "--shapes", names, (1, 3))
+    merged: dict[str, Range] = {name: (given[0], given[len(given) // 2], given[-1]) for name, given in parsed.items()}
+    options = {"--min-shapes": least, "--opt-shapes": best, "--max-shapes": most}
+    ends = [parse_shapes(texts, option, names) for option, texts in options.items()]
+    for name in ends[0] | ends[1] | ends[2]:
+        low, middle, high = (end.get(name, [None])[0] for end in ends)
         middle = middle or high or low
         merged[name] = (low or middle, middle, high or middle)
     return merged
@@ -68,14 +74,13 @@ def chosen_inputs(inputs: Mapping[str, InputSpec], texts: Sequence[str]) -> dict
     """
     chosen = dict(inputs)
     parsed = parse_shapes(texts, "--shapes", list(inputs))
-    for name, given in parsed.items():
-        if len(given) > 1:
-            raise InputError(f"--shapes {name} has {len(given)} shapes; an engine runs one: --shapes input:8x3x224x224")
-        if not inputs[name].takes(given[0]):
-            shown = shape_text(given[0])
-            raise InputError(f"--shapes {name}:{shown} is outside the engine's profile: {inputs[name].described()}")
-        chosen[name] = replace(inputs[name], best=given[0])
-    with_batch = [name for name, spec in inputs.items() if spec.best and spec.batches == batch_range(inputs)]
+    for name, (shape,) in parsed.items():
+        if not inputs[name].takes(shape):
+            raise InputError(
+                f"--shapes {name}:{shape_text(shape)} is outside the engine's profile: {inputs[name].described()}"
+            )
+        chosen[name] = replace(inputs[name], best=shape)
+    with_batch = batched(inputs)
     batches = {chosen[name].best[0] for name in with_batch if name in parsed}
     if len(batches) > 1:
         raise InputError(f"--shapes gives the batches {' and '.join(map(str, sorted(batches)))}; make them equal")
@@ -101,37 +106,28 @@ def complete_ranges(
     ranges = {}
     for name, shape in inputs.items():
         if name not in asked and -1 in shape[1:]:
-            raise InputError(_open_axes(name, shape, axes.get(name, [])))
+            open_axes = ", ".join(str(axis) for axis, size in zip(axes[name], shape, strict=True) if size == -1)
+            example = shape_text(tuple(32 if size == -1 else size for size in shape))
+            raise InputError(
+                f"input {name} is dynamic in {open_axes}, and no sizes were given; "
+                f"add --shapes {name}:MIN:OPT:MAX, or one shape for all three, for example {name}:{example}"
+            )
         own = [(batch, *shape[1:]) if shape[:1] == (-1,) else shape for batch in batches]
         ranges[name] = _checked(name, shape, asked.get(name, (own[0], own[1], own[2])))
     return ranges
 
 
-def _open_axes(name: str, shape: Shape, names: Sequence[str]) -> str:
-    open_axes = [names[axis] if axis < len(names) else f"axis {axis}" for axis, size in enumerate(shape) if size == -1]
-    low, high = (_filled(shape, batch, size) for batch, size in ((1, 16), (8, 64)))
-    return (
-        f"input {name} is dynamic in {', '.join(map(str, open_axes))}, and no sizes were given; "
-        f"add --shapes {name}:MIN:OPT:MAX, for example {name}:{low}:{high}:{high}"
-    )
-
-
-def _filled(shape: Shape, batch: int, size: int) -> str:
-    """Return the shape as text, with a batch and a size where it is open."""
-    sizes = (batch if axis == 0 else size for axis in range(len(shape)))
-    return shape_text(tuple(known if known > 0 else wanted for known, wanted in zip(shape, sizes, strict=True)))
-
-
 def _checked(name: str, shape: Shape, wanted: Range) -> Range:
     for given in wanted:
-        if len(given) != len(shape):
-            raise InputError(f"--shapes {name}:{shape_text(given)} has {len(given)} axes, the model's has {len(shape)}")
-        for axis, (size, fixed) in enumerate(zip(given, shape, strict=True)):
-            if fixed not in (-1, size):
-                raise InputError(f"axis {axis} of {name} is {fixed} in the model, {size} in {shape_text(given)}")
+        if len(given) != len(shape) or any(fixed not in (-1, size) for fixed, size in zip(shape, given, strict=True)):
+            raise InputError(
+                f"--shapes {name}:{shape_text(given)} does not fit the model, whose {name} is {list(shape)}; "
+                "-1 is any size, the others are fixed"
+            )
     if any(not 1 <= low <= middle <= high for low, middle, high in zip(*wanted, strict=True)):
-        shown = ":".join(map(shape_text, wanted))
-        raise InputError(f"sizes must satisfy 1 <= min <= opt <= max on every axis; found {name}:{shown}")
+        raise InputError(
+            f"sizes must satisfy 1 <= min <= opt <= max on every axis; found {name}:{':'.join(map(shape_text, wanted))}"
+        )
     if volume(wanted[2]) > _LARGEST:
         raise InputError(f"{name}:{shape_text(wanted[2])} has more than {_LARGEST:,} elements; give a smaller maximum")
     return wanted

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from trtcpu.errors import InputError
 
-if TYPE_CHECKING:
-    from helpers.engine.backend import trt
-
 Shape = tuple[int, ...]
+_NUMPY_TYPES = {
+    "FLOAT": "float32", "HALF": "float16", "INT8": "int8", "INT32": "int32", "INT64": "int64", "UINT8": "uint8",
+    "BOOL": "bool",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class InputSpec:
     @property
     def batches(self) -> tuple[int, int, int]:
         """The smallest, the best and the largest size of axis 0; a scalar counts as a batch of one."""
-        sizes = (self.least, self.best, self.most)
-        return tuple(shape[0] if shape else 1 for shape in sizes)  # type: ignore[return-value]
+        least, best, most = (shape[0] if shape else 1 for shape in (self.least, self.best, self.most))
+        return least, best, most
 
     def at(self, batch: int, batches: tuple[int, int, int]) -> Shape:
         """Return the best shape at a batch; an input whose axis 0 is not the engine's batch keeps its own."""
@@ -41,17 +41,13 @@ class InputSpec:
 
     def takes(self, shape: Shape) -> bool:
         """Say whether the profile allows a shape."""
-        fits = (low <= size <= high for low, size, high in zip(self.least, shape, self.most, strict=False))
-        return len(shape) == len(self.best) and all(fits)
+        sizes = zip(self.least, shape, self.most, strict=False)
+        return len(shape) == len(self.best) and all(low <= size <= high for low, size, high in sizes)
 
     def described(self) -> str:
         """Return what the input takes in words: "tokens int64 [1–4, 8–128]"."""
         axes = (f"{low}–{high}" if low != high else f"{low}" for low, high in zip(self.least, self.most, strict=True))
         return f"{self.name} {self.dtype} [{', '.join(axes)}]"
-
-    def limited(self, limit: int | None) -> "InputSpec":
-        """Return the input with the limit of its integers."""
-        return replace(self, limit=limit)
 
 
 def batch_range(inputs: Mapping[str, InputSpec]) -> tuple[int, int, int]:
@@ -113,21 +109,16 @@ def check_finite(
         raise InputError(f"{what} is NaN or infinite in {wrong.sum()} of {len(wrong)} samples; {remedy}")
 
 
-def numpy_type(kind: "trt.DataType") -> np.dtype | None:
-    """Return NumPy's type for one of TensorRT's; None where NumPy has none (BF16, FP8)."""
-    known = {
-        "FLOAT": np.float32, "HALF": np.float16, "INT8": np.int8, "INT32": np.int32, "INT64": np.int64,
-        "UINT8": np.uint8, "BOOL": np.bool_,
-    }  # fmt: skip
+def numpy_type(kind: object, what: str) -> np.dtype:
+    """Return NumPy's type for a `trt.DataType`; `what` names the tensor that has it.
+
+    Raises:
+        InputError: NumPy has none (BF16, FP8).
+    """
     name = str(kind).rpartition(".")[2]
-    return np.dtype(known[name]) if name in known else None
-
-
-def tensor_names(engine: "trt.ICudaEngine") -> tuple[list[str], list[str]]:
-    """Return the names of an engine's inputs and outputs."""
-    names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
-    inputs = [name for name in names if str(engine.get_tensor_mode(name)).endswith("INPUT")]
-    return inputs, [name for name in names if name not in inputs]
+    if name not in _NUMPY_TYPES:
+        raise InputError(f"{what} is {kind}, which NumPy has no type for")
+    return np.dtype(_NUMPY_TYPES[name])
 
 
 def volume(shape: Shape) -> int:

@@ -2,9 +2,8 @@
 
 import hashlib
 import time
-from collections import OrderedDict
-from dataclasses import asdict, dataclass
-from typing import TypedDict, get_type_hints
+from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from trtlab.engines.inference import InferenceEngine
 
 _MOST_OPEN = 4
 
-_open: "OrderedDict[str, InferenceEngine]" = OrderedDict()
+_open: dict[str, InferenceEngine] = {}  # by their plans' hashes; the one that was opened last is the last
 
 
 class Ran(TypedDict):
@@ -57,22 +56,17 @@ def opened(plan: bytes) -> Timed:
     Raises:
         LabError: it cannot be loaded.
     """
-    return Timed(**_opened(plan))
-
-
-_Opened = TypedDict("_Opened", get_type_hints(Timed))
+    key = hashlib.sha256(plan).hexdigest()
+    return Timed(key, *_opened(key, plan))
 
 
 @loads(repeatable=False)
-def _opened(plan: bytes) -> _Opened:
-    key = hashlib.sha256(plan).hexdigest()
-    if key not in _open:
-        while len(_open) >= _MOST_OPEN:
-            _open.popitem(last=False)[1].close()
-        _open[key] = InferenceEngine(plan)
-    _open.move_to_end(key)
-    engine = _open[key]
-    return asdict(Timed(key, engine.min_batch, engine.opt_batch, engine.max_batch))
+def _opened(key: str, plan: bytes) -> tuple[int, int, int]:
+    engine = _open.pop(key, None)
+    while len(_open) >= _MOST_OPEN:
+        _open.pop(next(iter(_open))).close()
+    _open[key] = engine or InferenceEngine(plan)
+    return _open[key].min_batch, _open[key].opt_batch, _open[key].max_batch
 
 
 def _engine(key: str) -> InferenceEngine:
@@ -84,7 +78,8 @@ def _engine(key: str) -> InferenceEngine:
 @loads(repeatable=False)
 def _executions(key: str, images: np.ndarray, number: int) -> Ran:
     engine = _engine(key)
-    engine.bind(len(images), images)
+    engine.upload(engine.named(images))
+    engine.synchronize()
     times: list[float] = []
     outputs: list[np.ndarray] = []
     for _ in range(number):
