@@ -54,7 +54,7 @@ class Study:
         self.model = parse_onnx(options.onnx)
         self.groups = groups_of(self.model.network, self.model.path)
         if options.calib_cache:
-            read_cache(options.calib_cache).check_fits(self.model.calibrated_inputs, self.model.tensor_names)
+            read_cache(options.calib_cache, self.model.calibrated_inputs, self.model.tensor_names)
         self.parts = options.out.with_name(f"{options.out.name}.parts")
         self._about = self._described()
         self.rows: dict[str, Row] = self._known()
