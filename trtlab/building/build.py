@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from helpers.engine.backend import describe, trt
 from helpers.engine.layers import count_precisions, engine_layers
 from helpers.tools.files import atomic_path, atomic_write, sha256, write_json
 from trtcpu.errors import EngineError, InputError
-from trtlab.building.build_options import BuildOptions
+from trtlab.building.build_options import BuildOptions, has_strong_types
 from trtlab.building.calibration import Calibration
 from trtlab.building.layer_precisions import check_ran, constrain, contradiction, resolve, unquantised, what_ran
 from trtlab.engines.engine_log import LOG
@@ -24,7 +23,6 @@ from trtlab.images.preprocessing_record import ONNX_KEY, of_build
 Report = Callable[[str], None]
 
 _ALL_FLAGS = ("TF32", "FP16", "BF16", "INT8")
-_ADVICE = "Build with --explicit, or ask for what runs", "Name them in --layer-precisions, so that they get no Q/DQ"
 
 
 class BuildRecord(SimpleNamespace):
@@ -79,7 +77,7 @@ def build_engine(
     with contextlib.ExitStack() as files:
         paths = [record_path(engine_path), Path(engine_path), *([typed] if typed else [])]
         record_file, engine_file, *typed_file = [files.enter_context(atomic_path(path)) for path in paths]
-        plan, config = job.explicit(*typed_file) if typed else job.implicit()
+        plan, config = job.build(*typed_file)
         engine_file.write_bytes(plan)
         record = job.record(engine_path, typed, plan, config, time.perf_counter() - start)
         write_json(record_file, vars(record))
@@ -112,41 +110,38 @@ class _Job:
         self.quantised: Sequence[str] = ()
         self.warnings: list[str] = []
 
-    def implicit(self) -> tuple[bytes, "trt.IBuilderConfig"]:
-        """Build with precision flags, and a calibrator where scales are needed."""
-        config = _configure(self.model, self.options)
-        constrain(self.model, config, self.constraints)
-        return self._serialized(self.model, config, self.calibration.attached(config)), config
-
-    def explicit(self, file: Path) -> tuple[bytes, "trt.IBuilderConfig"]:
-        """Write the types into the model, keep that in `file`, and build what it says."""
-        # here, since they bring the CPU engine along
-        from trtlab.building.typed import float_model, has_strong_types, quantised_layers, typed_model
-
-        options, path = self.options, self.model.path
-        graph = float_model(path.read_bytes(), str(path))
-        typed = typed_model(graph, options.precision, self.calibration.scales(graph), self.constraints)
-        file.write_bytes(typed.SerializeToString())
-        self.quantised = quantised_layers(typed)
-        model = parse_typed(typed, path)
-        config = _configure(model, options, strongly_typed=has_strong_types())
-        return self._serialized(model, config, contextlib.nullcontext()), config
-
-    def _serialized(
-        self, model: ParsedModel, config: "trt.IBuilderConfig", calibrating: contextlib.AbstractContextManager
-    ) -> bytes:
-        precision = self.options.precision
+    def build(self, typed_file: Path | None = None) -> tuple[bytes, "trt.IBuilderConfig"]:
+        """Build with precision flags and a calibrator; or with a `typed_file`, what is written into that."""
+        options, calibration = self.options, self.calibration
+        model = self._typed(typed_file) if typed_file else self.model
+        config = _configure(model, options)
+        calibrating = contextlib.nullcontext()
+        if not typed_file:
+            constrain(model, config, self.constraints)
+            calibrating = calibration.attached(config) if calibration.needed else calibrating
         profile = profile_of(model, {name: (spec.least, spec.best, spec.most) for name, spec in self.inputs.items()})
         if profile is not None:
             config.add_optimization_profile(profile)
-        with _timing(config, self.options.timing_cache), calibrating, LOG.collect() as messages:
-            self.progress(f"building {precision}")
+        with _timing(config, options.timing_cache), calibrating, LOG.collect() as messages:
+            self.progress(f"building {options.precision}")
             plan = model.builder.build_serialized_network(model.network, config)
             if plan is None:
                 reason = messages.text() or "; ".join(messages.warnings[-2:]) or "no reason was logged"
-                raise EngineError(f"cannot build {model.path} as {precision}: {reason}")
+                raise EngineError(f"cannot build {model.path} as {options.precision}: {reason}")
         self.warnings = messages.warnings
-        return bytes(plan)
+        return bytes(plan), config
+
+    def _typed(self, file: Path) -> ParsedModel:
+        """Return the network whose model says the types itself; that model is kept in `file`."""
+        # here, since it brings the CPU engine along
+        from trtlab.building.typed import float_model, quantised_layers, typed_model
+
+        path = self.model.path
+        graph = float_model(path.read_bytes(), str(path))
+        typed = typed_model(graph, self.options.precision, self.calibration.scales(graph), self.constraints)
+        file.write_bytes(typed.SerializeToString())
+        self.quantised = quantised_layers(typed)
+        return parse_typed(typed, path)
 
     def record(
         self, engine_path: str | Path, typed: Path | None, plan: bytes, config: "trt.IBuilderConfig", seconds: float
@@ -157,12 +152,18 @@ class _Job:
             EngineError: as `build_engine`, for what runs in another precision.
         """
         model, options, inputs = self.model, self.options, self.inputs
-        calibration = self.calibration.kept(engine_path)
+        calibration = self.calibration.kept(engine_path) if self.calibration.needed else None
         layers = engine_layers(deserialize(plan)[0])
         check_ran(self.constraints, layers)
         ran = what_ran(options.precision, layers)
+        # layers that were asked for in a precision of their own are check_ran's
         held = None if self.constraints.asked else contradiction(ran)
-        surprises = _surprises((held, unquantised(self.quantised, layers)), options.strict)
+        surprises = [text for text in (held, unquantised(self.quantised, layers)) if text]
+        if options.strict and surprises:
+            raise EngineError(
+                f"{surprises[0]}; the engine is not kept. Build with --explicit, ask for what runs, or name layers in "
+                "--layer-precisions, so that they get no Q/DQ"
+            )
         return BuildRecord(
             engine_path=str(engine_path),
             engine=describe(),
@@ -172,7 +173,17 @@ class _Job:
             sample_shape=list(inputs[model.input_name].best[1:]),
             profile=dict(zip(("min", "opt", "max"), batch_range(inputs), strict=True)),
             dynamic=any(-1 in shape for shape in model.inputs.values()),
-            inputs=[_described(spec) for spec in inputs.values()],
+            inputs=[
+                {
+                    "name": spec.name,
+                    "dtype": str(spec.dtype),
+                    "min": list(spec.least),
+                    "opt": list(spec.best),
+                    "max": list(spec.most),
+                    "limit": spec.limit,
+                }
+                for spec in inputs.values()
+            ],
             workspace_mb=options.workspace_mb,
             opt_level=config.builder_optimization_level,
             calibration=calibration,
@@ -184,7 +195,7 @@ class _Job:
             layer_precisions=count_precisions(layers),
             seconds=seconds,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            warnings=[*surprises, *self.warnings],
+            warnings=[*(f"{text}; --strict refuses such an engine" for text in surprises), *self.warnings],
             metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
             preprocessing=self.preprocessing.to_dict() if self.preprocessing else None,
             layer_constraints=self.constraints.described(layers),
@@ -197,11 +208,11 @@ def _flag(name: str) -> "trt.BuilderFlag | None":
     return getattr(trt.BuilderFlag, name, None)  # TensorRT 11 has TF32 alone
 
 
-def _configure(model: ParsedModel, options: BuildOptions, strongly_typed: bool = False) -> "trt.IBuilderConfig":
+def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig":
     config = model.builder.create_builder_config()
     asked = [] if options.precision == "fp32" else ["TF32", *options.precision.upper().split("+")]
     for name in _ALL_FLAGS:
-        if name in (["TF32"] if strongly_typed else asked):
+        if name in (["TF32"] if options.typed and has_strong_types() else asked):
             config.set_flag(_flag(name))
         elif _flag(name) is not None:
             config.clear_flag(_flag(name))
@@ -233,16 +244,3 @@ def _timing(config: "trt.IBuilderConfig", path: Path | None) -> Iterator[None]:
         raise InputError(f"{path} is no timing cache of this engine and device ({reason}); delete it")
     yield
     atomic_write(path, bytes(config.get_timing_cache().serialize()))
-
-
-def _surprises(found: tuple[str | None, str | None], strict: bool) -> list[str]:
-    """Return what was asked for and does not run, as warnings; raise EngineError for them where the build is strict."""
-    for text, advice in zip(found, _ADVICE, strict=True):
-        if strict and text:
-            raise EngineError(f"{text}; the engine is not kept. {advice}")
-    return [f"{text}; --strict refuses such an engine" for text in found if text]
-
-
-def _described(spec: InputSpec) -> dict[str, Any]:
-    shapes = {"min": list(spec.least), "opt": list(spec.best), "max": list(spec.most)}
-    return {"name": spec.name, "dtype": str(spec.dtype), **shapes, "limit": spec.limit}

@@ -18,8 +18,14 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "int8+fp16")
 _FLOATS = ("fp32", "tf32")
 _LAYER_PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 _CALIBRATORS = ("entropy", "minmax", "percentile")
-_RULES = ("obey", "prefer")
 _DEFAULT_OPT_BATCH, _DEFAULT_MAX_BATCH = 8, 32
+
+
+def has_strong_types() -> bool:
+    """Say whether this TensorRT has strongly typed networks."""
+    from helpers.engine.backend import trt
+
+    return hasattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED")
 
 
 @Parameter(name="*")
@@ -93,12 +99,12 @@ class BuildOptions:
         """Raise InputError for options that are wrong on their own or contradict each other."""
         from helpers.engine.backend import DEVICE, trt
 
-        precision, data = self.precision, self.calib_npy or self.calib_images or self.calib_cache
-        calibration = data or self.calibrator
+        precision = self.precision
+        calibration = self.calib_npy or self.calib_images or self.calib_cache or self.calibrator
         choices = {
             "--precision": (precision, PRECISIONS),
             "--calibrator": (self.calibrator or _CALIBRATORS[0], _CALIBRATORS),
-            "--precision-constraints": (self.precision_constraints, _RULES),
+            "--precision-constraints": (self.precision_constraints, ("obey", "prefer")),
         }
         for option, (given, known) in choices.items():
             if given not in known:
@@ -109,7 +115,7 @@ class BuildOptions:
                 self.explicit and precision in _FLOATS
             ),
             f"{DEVICE} has no strongly typed networks; drop --explicit, or use TensorRT 10": (
-                self.explicit and not self.int8 and not hasattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED")
+                self.explicit and not self.int8 and not has_strong_types()
             ),
             f"--keep-fp16 does nothing to {precision}; add --precision int8+fp16 or drop it": (
                 self.keep_fp16 and precision != "int8+fp16"
@@ -133,9 +139,8 @@ class BuildOptions:
         Raises:
             InputError: one is not of that form, or needs what the build's precision does not allow.
         """
-        pairs = []
-        for text in self.layer_precisions:
-            name, _, kind = text.rpartition(":")
+        pairs = [(name, kind) for name, _, kind in (text.rpartition(":") for text in self.layer_precisions)]
+        for text, (name, kind) in zip(self.layer_precisions, pairs, strict=True):
             if not name or kind not in _LAYER_PRECISIONS:
                 known = ", ".join(_LAYER_PRECISIONS)
                 raise InputError(f"--layer-precisions takes NAME:PRECISION with {known}; found {text!r}")
@@ -143,7 +148,6 @@ class BuildOptions:
                 raise InputError(
                     f"--layer-precisions {text} needs {kind}, which --precision {self.precision} does not allow"
                 )
-            pairs.append((name, kind))
         return pairs
 
     def ranges(self, model: "ParsedModel") -> dict[str, Range]:

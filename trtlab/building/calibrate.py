@@ -36,15 +36,12 @@ class _BatchFeeder:
     def get_batch(self, names: list[str]) -> list[int] | None:
         """Upload the next batch and return the device address of each input in `names`; None ends the calibration."""
         try:
-            batch = next(self._batches, None)
-            if batch is None:
-                return None
-            for name in names:
-                self._upload(name, batch[name])
+            batch = next(self._batches, {})
+            for name, array in batch.items():
+                self._upload(name, array)
         except BaseException as error:  # Ctrl-C too: TensorRT would swallow it
-            self.error = error
-            return None
-        return [int(self._buffers[name]) for name in names]
+            self.error, batch = error, {}
+        return [int(self._buffers[name]) for name in names] if batch else None
 
     def read_calibration_cache(self) -> bytes | None:
         return self._cache

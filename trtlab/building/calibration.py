@@ -76,9 +76,6 @@ class Calibration:
     @contextlib.contextmanager
     def attached(self, config: "trt.IBuilderConfig") -> Iterator[None]:
         """Let a calibrator serve what is built in the block; what it raised in there is raised when the block ends."""
-        if not self.needed:
-            yield
-            return
         from trtlab.building.calibrate import CALIBRATORS  # TensorRT 11 has none
 
         batch_size = self.batches.batch_size if self.batches else batch_range(self.inputs)[1]
@@ -98,11 +95,9 @@ class Calibration:
                 raise calibrator.error
         self.written = calibrator.written
 
-    def kept(self, engine_path: str | Path) -> dict[str, Any] | None:
-        """Write the cache that came of the data, and return how the engine was calibrated; None where it was not."""
+    def kept(self, engine_path: str | Path) -> dict[str, Any]:
+        """Write the cache that came of the data, and return how the engine was calibrated."""
         batches = self.batches
-        if not self.needed:
-            return None
         path = Path(self.options.calib_cache or f"{engine_path}.cache")
         if batches and self.written is not None:
             atomic_write(path, self.written)

@@ -148,13 +148,12 @@ def read_cache(path: str | Path, inputs: Collection[str], tensors: Collection[st
         raise InputError(f"cannot read the calibration cache {path}: {error.strerror or error}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    scales = cache.scales
-    known = sum(name in tensors for name in scales)
-    if not all(name in scales for name in inputs) or 2 * known < len(scales):
+    known = sum(name in tensors for name in cache.scales)
+    if not all(name in cache.scales for name in inputs) or 2 * known < len(cache.scales):
         names = " and ".join(map(repr, inputs)) or "indices alone"
         raise InputError(
-            f"calibration cache {path} belongs to another model: {known} of its {len(scales)} tensors are in this "
-            f"network, whose input is {names}; calibrate with --calib-npy or --calib-images"
+            f"calibration cache {path} belongs to another model: {known} of its {len(cache.scales)} tensors are in "
+            f"this network, whose input is {names}; calibrate with --calib-npy or --calib-images"
         )
     return cache
 

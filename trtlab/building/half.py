@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.version_converter import convert_version
 
 from trtcpu.builder.operators import keep_read
 from trtcpu.errors import InputError
@@ -38,13 +39,14 @@ def to_half(model: onnx.ModelProto, kind: str, float_layers: Container[str] = ()
     """
     if model.functions or any(a.HasField("g") or a.graphs for node in model.graph.node for a in node.attribute):
         raise InputError(f"a model with subgraphs or functions cannot be written in {kind}: drop --explicit")
-    needed = _OPSETS[kind]
     try:
-        raised = model if _opset(model) >= needed else onnx.version_converter.convert_version(model, needed)
+        raised = model if _opset(model) >= _OPSETS[kind] else convert_version(model, _OPSETS[kind])
         typed = onnx.shape_inference.infer_shapes(raised, strict_mode=True)
     except Exception as error:  # both raise C++ errors that have no class of their own
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{kind} needs opset {needed}, to which the model cannot be raised: {reason}") from error
+        raise InputError(
+            f"{kind} needs opset {_OPSETS[kind]}, to which the model cannot be raised: {reason}"
+        ) from error
     return _Conversion(typed, kind, float_layers).run()
 
 
@@ -85,7 +87,8 @@ class _Conversion:
             if name in self.floats:
                 half = schema is not None and self._allows_half(schema.inputs, index)
                 node.input[index] = self._read(name, half, node)
-        self._retype(node)
+        if schema is not None:
+            self._retype(node)
         self.nodes.append(node)
         for index, name in enumerate(node.output):
             if name in self.floats:
@@ -108,8 +111,6 @@ class _Conversion:
 
     def _retype(self, node: onnx.NodeProto) -> None:
         """Change what an attribute says of the type."""
-        if node.name in self.float_layers:
-            return
         for attribute in node.attribute:
             if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
                 attribute.i = HALVES[self.kind]

@@ -16,7 +16,6 @@ from collections.abc import Callable, Container, Mapping
 
 import onnx
 
-from helpers.engine.backend import trt
 from trtcpu import tensorrt as cpu_engine
 from trtcpu.api.enums import CalibrationAlgoType
 from trtcpu.builder.lowering import lowered
@@ -27,6 +26,7 @@ from trtcpu.calibration.scales import scales_from
 from trtcpu.calibration.tensors import calibration_plan
 from trtcpu.calibration_cache import CalibrationCache
 from trtcpu.errors import InputError
+from trtlab.building.build_options import has_strong_types
 from trtlab.building.calibration_data import CalibrationBatches
 from trtlab.building.half import HALVES, to_half
 from trtlab.building.layer_precisions import Constraints
@@ -42,11 +42,6 @@ class _Percentile:
     """What the percentile is: the same as of the pipeline's calibrator of that name."""
 
     quantile, regression_cutoff = 0.9999, 1.0
-
-
-def has_strong_types() -> bool:
-    """Say whether this TensorRT has strongly typed networks."""
-    return hasattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED")
 
 
 def float_model(data: bytes, path: str) -> onnx.ModelProto:

@@ -7,23 +7,21 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper
 
 from helpers.engine import backend
 from helpers.engine.backend import API, ENGINE, trt
 from helpers.engine.layers import engine_layers, ran_in
 from tests.trtlab.tiny_models import SIZE, images_npy, outlier_onnx, tiny_onnx
 from trtcpu import _openvino
-from trtcpu.calibration_cache import parse_cache
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import BuildOptions, build_engine
+from trtlab.building.build_options import has_strong_types
 from trtlab.building.calibration_data import tensor_batches
-from trtlab.building.typed import calibrated, explicit_int8, float_model, has_strong_types, quantised_layers
+from trtlab.building.typed import calibrated, explicit_int8, float_model, quantised_layers
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import InputSpec
 
 strongly_typed = pytest.mark.skipif(not has_strong_types(), reason="TensorRT 8 has no strongly typed networks")
-on_the_cpu_engine = pytest.mark.skipif(ENGINE != "cpu", reason="TensorRT's scales and kernels differ a little")
 IMAGES = np.random.default_rng(9).standard_normal((5, 3, SIZE, SIZE), dtype=np.float32)
 WEIGHTED = ("/stem/stem.0/Conv", "/block/block.0/Conv", "/head/Gemm")
 
@@ -43,15 +41,9 @@ def model(folder: Path) -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def scales(folder: Path, model: onnx.ModelProto) -> dict[str, float]:
-    return _calibrated(folder, model, "minmax").scales
-
-
-def _calibrated(folder: Path, model: onnx.ModelProto, kind: str) -> SimpleNamespace:
-    """Return what `calibrated` does, and what it told."""
-    shape, told = (4, 3, SIZE, SIZE), []
+    shape = (4, 3, SIZE, SIZE)
     inputs = {"input": InputSpec("input", np.dtype(np.float32), shape, shape, shape)}
-    found = calibrated(model, kind, tensor_batches(folder / "c.npy", inputs, None), told.append)
-    return SimpleNamespace(**vars(found), told=told)
+    return calibrated(model, "minmax", tensor_batches(folder / "c.npy", inputs, None), print).scales
 
 
 def run(model: onnx.ModelProto) -> np.ndarray:
@@ -67,27 +59,10 @@ def apart(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
-def producers(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
-    return {name: node for node in model.graph.node for name in node.output}
-
-
 def options(folder: Path, precision: str, **more: object) -> BuildOptions:
     # min-max: the entropy of the pooled layer's few values says little
     data = {"calib_npy": folder / "c.npy", "calibrator": "minmax"} if precision.startswith("int8") else {}
     return BuildOptions(**{"precision": precision, "explicit": True, **data, **more})
-
-
-@on_the_cpu_engine
-@pytest.mark.parametrize("kind", ["entropy", "minmax", "percentile"])
-def test_the_scales_are_those_of_the_calibrator(
-    folder: Path, model: onnx.ModelProto, tmp_path: Path, kind: str
-) -> None:
-    given = BuildOptions(precision="int8", calibrator=kind, calib_npy=folder / "c.npy")
-    build_engine(tiny_onnx(folder), tmp_path / "e.engine", given)
-    written = parse_cache((tmp_path / "e.engine.cache").read_bytes())
-    found = _calibrated(folder, model, kind)
-    assert (found.algorithm, found.scales) == (written.algorithm, written.scales)
-    assert found.told[-1] == "calibrating: batch 4 of 4"
 
 
 @pytest.mark.parametrize("naive, added", [(False, {"Conv", "DequantizeLinear"}), (True, {"Conv", "Relu"})])
@@ -97,26 +72,12 @@ def test_an_explicit_model_computes_nearly_the_same_and_a_naive_one_adds_floats(
     quantised = explicit_int8(model, scales, naive=naive)
     onnx.checker.check_model(quantised, full_check=True)
     assert 1e-4 < apart(run(quantised), run(model)) < 0.05
+    made = {name: node.op_type for node in quantised.graph.node for name in node.output}
     add = next(node for node in quantised.graph.node if node.op_type == "Add")
-    assert {producers(quantised)[name].op_type for name in add.input} == added
-
-
-def test_every_weighted_layer_reads_its_input_and_its_weights_through_dq(
-    model: onnx.ModelProto, scales: dict[str, float]
-) -> None:
-    quantised = explicit_int8(model, scales)
-    made, stored = producers(quantised), {tensor.name: tensor for tensor in quantised.graph.initializer}
-    weighted = [node for node in quantised.graph.node if node.name in WEIGHTED]
-    assert len(weighted) == 3
-    for node in weighted:
-        for name in node.input[:2]:
-            dequantise = made[name]
-            quantise = made[dequantise.input[0]]
-            assert (quantise.op_type, dequantise.op_type) == ("QuantizeLinear", "DequantizeLinear")
-            assert quantise.input[1:] == dequantise.input[1:]
-            zero = numpy_helper.to_array(stored[quantise.input[2]])
-            assert zero.dtype == np.int8 and not zero.any()
-        assert stored[node.input[2]].data_type == onnx.TensorProto.FLOAT  # the bias
+    assert {made[name] for name in add.input} == added
+    kinds = {tensor.name: tensor.data_type for tensor in quantised.graph.initializer}
+    biases = {kinds[node.input[2]] for node in quantised.graph.node if node.name in WEIGHTED}
+    assert biases == {onnx.TensorProto.FLOAT}  # NVIDIA's parser refuses integers
 
 
 def test_a_layer_that_is_to_stay_in_float_has_no_q_and_dq(model: onnx.ModelProto, scales: dict[str, float]) -> None:
@@ -161,12 +122,15 @@ def test_each_precision_computes_the_model_and_is_what_runs(
 
 
 @strongly_typed
-@on_the_cpu_engine
-def test_explicit_int8_answers_what_implicit_int8_does_and_writes_the_same_cache(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(ENGINE != "cpu", reason="TensorRT's scales and kernels differ a little")
+@pytest.mark.parametrize("calibrator", ["entropy", "minmax", "percentile"])
+def test_explicit_int8_answers_what_implicit_int8_does_and_writes_the_same_cache(
+    folder: Path, tmp_path: Path, calibrator: str
+) -> None:
     for name in ("implicit", "explicit"):
-        given = options(folder, "int8", explicit=name == "explicit")
-        record = build_engine(tiny_onnx(folder), tmp_path / name, given)
-        assert record.calibration["images"] == 20
+        given, told = options(folder, "int8", calibrator=calibrator, explicit=name == "explicit"), []
+        record = build_engine(tiny_onnx(folder), tmp_path / name, given, progress=told.append)
+        assert record.calibration["images"] == 20 and "calibrating: batch 4 of 4" in told
     assert (tmp_path / "implicit.cache").read_bytes() == (tmp_path / "explicit.cache").read_bytes()
     # Where products are added in 16 bits, weights are rounded to eight bits and halved, or rounded to seven.
     allowed = 2e-2 if _openvino.saturates_int8() else 1e-5
