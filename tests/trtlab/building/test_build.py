@@ -34,6 +34,12 @@ def _outputs(path: Path, images: np.ndarray) -> np.ndarray:
         return engine.infer(images)
 
 
+def _options(folder: Path, given: dict[str, Any]) -> BuildOptions:
+    """Return the options; those that name a file, with the file in the folder."""
+    files = {name: folder / value for name, value in given.items() if "." in str(value)}
+    return BuildOptions(**{**given, **files})
+
+
 def _nothing_left(folder: Path, *expected: str) -> bool:
     return {path.name for path in folder.iterdir()} == set(expected)
 
@@ -147,11 +153,10 @@ def test_a_file_that_is_no_model_or_a_part_of_one_or_has_an_unknown_operator_is_
 def test_missing_external_weights_are_named(folder: Path, tmp_path: Path) -> None:
     path, place = tmp_path / "m.onnx", {"location": "weights.bin", "size_threshold": 16}
     onnx.save(onnx.load(tiny_onnx(folder)), path, save_as_external_data=True, **place)
-    build_engine(path, tmp_path / "e.engine", BuildOptions())
     (tmp_path / "weights.bin").unlink()
     with pytest.raises(InputError, match=r"weights in weights\.bin, which is missing"):
-        build_engine(path, tmp_path / "f.engine", BuildOptions())
-    assert not (tmp_path / "f.engine").exists()
+        build_engine(path, tmp_path / "e.engine", BuildOptions())
+    assert _nothing_left(tmp_path, "m.onnx")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +196,8 @@ def test_a_batch_that_contradicts_a_fixed_model_is_an_error(folder: Path, name: 
     ],
 )
 def test_wrong_options_are_explained(folder: Path, tmp_path: Path, options: dict, said: str) -> None:
-    files = {name: folder / value for name, value in options.items() if name.endswith("cache")}
     with pytest.raises(InputError, match=said):
-        build_engine(tiny_onnx(folder), tmp_path / "e.engine", BuildOptions(**{**options, **files}))
+        build_engine(tiny_onnx(folder), tmp_path / "e.engine", _options(folder, options))
     assert _nothing_left(tmp_path)
 
 
@@ -213,11 +217,14 @@ def test_a_folder_that_cannot_be_written_to_fails_before_the_build(folder: Path,
     assert said == ["parsing"]
 
 
-def test_what_tensorrt_logs_is_in_the_error(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given", [{}, {"precision": "int8", "explicit": True, "calib_npy": "c.npy"}])
+def test_a_build_that_fails_says_what_tensorrt_logs_and_leaves_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict
+) -> None:
     def refuse(self: trt.Builder, network: object, config: object) -> None:
         LOG.log(trt.ILogger.Severity.ERROR, "10: could not find any implementation\nfor node x")
 
     monkeypatch.setattr(trt.Builder, "build_serialized_network", refuse)
-    with pytest.raises(EngineError, match="as fp32: 10: could not find any implementation for node x"):
-        build_engine(tiny_onnx(folder), tmp_path / "e.engine", BuildOptions())
+    with pytest.raises(EngineError, match=r"as (fp32|int8): 10: could not find any implementation for node x"):
+        build_engine(tiny_onnx(folder), tmp_path / "e.engine", _options(folder, given))
     assert _nothing_left(tmp_path)

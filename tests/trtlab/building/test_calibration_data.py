@@ -87,14 +87,6 @@ def test_more_images_take_no_more_memory(tmp_path: Path) -> None:
     )
 
 
-def test_an_unreadable_image_raises_when_its_batch_is_asked_for(tmp_path: Path) -> None:
-    folder = image_folder(tmp_path / "images", 9)
-    (folder / "03.png").write_bytes(b"broken")
-    found = _images(folder)
-    with pytest.raises(InputError, match=r"03\.png"):
-        list(found)
-
-
 def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
     tensor = np.zeros((4, *SHAPE), np.float32)
     tensor[3, 0, 0, 0] = np.nan

@@ -58,6 +58,14 @@ def test_a_kept_group_and_the_ends_run_in_half_precision_and_the_rest_in_int8(fo
     assert sum(found["weighted_ran"].values()) == 3 and set(found["weighted_ran"]) <= {HALF, "fp32"}
 
 
+def test_a_group_that_is_kept_in_fp16_has_no_q_and_dq(folder: Path, tmp_path: Path) -> None:
+    explicit = dataclasses.replace(INT8, calib_cache=folder / "c.cache", keep_fp16=("third",), explicit=True)
+    record = build_engine(folder / "m.onnx", tmp_path / "e.engine", explicit)
+    constraints = record.layer_constraints
+    assert constraints["weighted_asked"] == {"fp16": 3} and "int8" not in constraints["weighted_ran"]
+    assert record.ran["ran"]["int8"] == 2
+
+
 def test_layers_are_named_as_trtexec_names_them(folder: Path, tmp_path: Path) -> None:
     found, _ = built(folder, tmp_path / "e.engine", layer_precisions=("*Conv:fp32", "/f*/Conv:int8"))
     assert found["second"] == found["third"] == "fp32"

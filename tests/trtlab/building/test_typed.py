@@ -11,9 +11,9 @@ import pytest
 from helpers.engine import backend
 from helpers.engine.backend import API, ENGINE, trt
 from helpers.engine.layers import engine_layers, ran_in
-from tests.trtlab.tiny_models import SIZE, images_npy, outlier_onnx, tiny_onnx
+from tests.trtlab.tiny_models import SIZE, images_npy, tiny_onnx
 from trtcpu import _openvino
-from trtcpu.errors import EngineError, InputError
+from trtcpu.errors import InputError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.building.build_options import has_strong_types
 from trtlab.building.calibration_data import tensor_batches
@@ -153,30 +153,12 @@ def test_a_cache_gives_the_same_model_which_needs_no_calibration_of_its_own(fold
 
 
 @strongly_typed
-def test_a_group_that_is_kept_in_fp16_has_no_q_and_dq(tmp_path: Path) -> None:
-    images_npy(tmp_path / "c.npy")
-    given = options(tmp_path, "int8+fp16", keep_fp16=("third",), calibrator="entropy")
-    record = build_engine(outlier_onnx(tmp_path / "m.onnx"), tmp_path / "e", given)
-    ran = record.layer_constraints["weighted_ran"]
-    assert record.layer_constraints["weighted_asked"] == {"fp16": 3} and "int8" not in ran
-    assert record.ran["ran"]["int8"] == 2
-
-
-@strongly_typed
 def test_the_model_that_is_read_is_not_written_over(tmp_path: Path) -> None:
     model = tiny_onnx(tmp_path)
     before = model.read_bytes()
     with pytest.raises(InputError, match=rf"{model.name} would be written over .*; rename --engine"):
         build_engine(model, model.with_suffix(""), BuildOptions(precision="fp16", explicit=True))
     assert model.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == [model.name]
-
-
-@strongly_typed
-def test_a_build_that_fails_leaves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trt.Builder, "build_serialized_network", lambda self, network, config: None)
-    with pytest.raises(EngineError, match="cannot build .* as int8"):
-        build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, "int8"))
-    assert not any(tmp_path.iterdir())
 
 
 @strongly_typed
