@@ -198,7 +198,7 @@ class _Job:
             warnings=[*(f"{text}; --strict refuses such an engine" for text in surprises), *self.warnings],
             metadata={key: text for key, text in model.metadata().items() if key != ONNX_KEY},
             preprocessing=self.preprocessing.to_dict() if self.preprocessing else None,
-            layer_constraints=self.constraints.described(layers),
+            layer_constraints=self.constraints.described(layers) if self.constraints.asked else None,
             ran=ran,
             typed_onnx=str(typed) if typed else None,
         )

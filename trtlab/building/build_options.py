@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "int8+fp16")
 _FLOATS = ("fp32", "tf32")
 _LAYER_PRECISIONS = ("fp32", "fp16", "bf16", "int8")
-_CALIBRATORS = ("entropy", "minmax", "percentile")
 _DEFAULT_OPT_BATCH, _DEFAULT_MAX_BATCH = 8, 32
 
 
@@ -34,8 +33,8 @@ class BuildOptions:
     """Options of one build; batches left at None become 1, 8 and 32 where the model's batch is dynamic.
 
     The profile's shapes are texts in trtexec's spelling, one an input. Calibration takes images or a tensor, and writes
-    the cache (default: beside the engine); or the cache alone. layer_precisions.py tells of the layers' precisions,
-    typed.py of `explicit`, and what_ran.py of `strict`. The text below an option is its help.
+    the cache (default: beside the engine); or the cache alone. layer_precisions.py tells of the layers' precisions
+    and of `strict`, typed.py of `explicit`. The text below an option is its help.
     """
 
     precision: str = "fp32"
@@ -101,15 +100,14 @@ class BuildOptions:
 
         precision = self.precision
         calibration = self.calib_npy or self.calib_images or self.calib_cache or self.calibrator
-        choices = {
-            "--precision": (precision, PRECISIONS),
-            "--calibrator": (self.calibrator or _CALIBRATORS[0], _CALIBRATORS),
-            "--precision-constraints": (self.precision_constraints, ("obey", "prefer")),
-        }
-        for option, (given, known) in choices.items():
-            if given not in known:
-                raise InputError(f"{option} {given!r} is unknown; choose one of {', '.join(known)}")
         refusals = {
+            f"--precision {precision!r} is unknown; choose one of {', '.join(PRECISIONS)}": precision not in PRECISIONS,
+            f"--calibrator {self.calibrator!r} is unknown; choose entropy, minmax or percentile": (
+                self.calibrator not in (None, "entropy", "minmax", "percentile")
+            ),
+            f"--precision-constraints {self.precision_constraints!r} is unknown; choose obey or prefer": (
+                self.precision_constraints not in ("obey", "prefer")
+            ),
             f"{DEVICE} has no BF16 builds; choose fp16": precision == "bf16" and not hasattr(trt, "bfloat16"),
             f"--explicit does nothing to {precision}; add --precision fp16, bf16, int8 or int8+fp16": (
                 self.explicit and precision in _FLOATS

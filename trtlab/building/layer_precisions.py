@@ -39,10 +39,8 @@ class Constraints:
     groups: tuple[str, ...] = ()
     rule: str = "obey"
 
-    def described(self, layers: Sequence[Layer]) -> dict[str, Any] | None:
-        """Return what was asked for, and in which precisions the weighted layers ran; None where nothing was."""
-        if not self.asked:
-            return None
+    def described(self, layers: Sequence[Layer]) -> dict[str, Any]:
+        """Return what was asked for, and in which precisions the weighted layers ran, as JSON can hold it."""
         return {
             "rule": self.rule,
             "kept_groups": list(self.groups),

@@ -27,10 +27,6 @@ INPUTS = {"input": InputSpec("input", np.dtype(np.float32), (1, *SHAPE), (1, *SH
 TINY, LARGER = Preprocessing.usual(*SHAPE), Preprocessing.usual(3, 128, 128)
 
 
-def _images(folder: Path, count: int | None = None, fixed: int | None = None) -> CalibrationBatches:
-    return image_batches(folder, TINY, "input", fixed, count)
-
-
 def _whole(batches: CalibrationBatches) -> np.ndarray:
     return np.concatenate([batch["input"] for batch in batches])
 
@@ -46,18 +42,17 @@ def _takes_no_more_memory(work: Callable[[int], Iterable], *numbers: int) -> boo
     return peaks[1] < 1.2 * peaks[0]
 
 
-@pytest.mark.parametrize("number, batch", [(2, 2), (7, 7), (12, 6), (13, 1), (20, 5), (64, 8), (100, 5)])
-def test_a_tensor_gives_its_rows_in_the_batches_that_use_every_one(tmp_path: Path, number: int, batch: int) -> None:
+@pytest.mark.parametrize(
+    "number, fixed, batch",
+    [(2, None, 2), (7, None, 7), (12, None, 6), (13, None, 1), (64, None, 8), (100, None, 5), (11, 4, 4)],
+)
+def test_a_tensor_gives_its_rows_in_batches_that_use_every_one_or_in_the_models_fixed_batch(
+    tmp_path: Path, number: int, fixed: int | None, batch: int
+) -> None:
     path = images_npy(tmp_path / "t.npy", number)
-    found = tensor_batches(path, INPUTS, None)
-    rows = _whole(found)
-    assert found.batch_size == batch and rows.dtype == np.float32
-    np.testing.assert_array_equal(rows, np.load(path))
-
-
-def test_the_batch_of_a_fixed_model_is_kept_and_an_incomplete_last_batch_dropped(tmp_path: Path) -> None:
-    found = tensor_batches(images_npy(tmp_path / "t.npy", 11), INPUTS, 4)
-    assert [len(batch["input"]) for batch in found] == [4, 4]
+    found = tensor_batches(path, INPUTS, fixed)
+    assert found.batch_size == batch
+    np.testing.assert_array_equal(_whole(found), np.load(path)[: number // batch * batch], strict=True)
 
 
 @pytest.mark.parametrize("number, fixed", [(1, None), (1, 1), (3, 4)])
@@ -65,16 +60,18 @@ def test_too_few_images_are_an_error_that_counts_them(tmp_path: Path, number: in
     with pytest.raises(InputError, match=f"at least .* has {number}"):
         tensor_batches(images_npy(tmp_path / "t.npy", number), INPUTS, fixed)
     with pytest.raises(InputError, match=f"at least .* has {number}"):
-        _images(image_folder(tmp_path / "images", number), fixed=fixed)
+        image_batches(image_folder(tmp_path / "images", number), TINY, "input", fixed)
 
 
 @pytest.mark.parametrize("count, taken", [(None, range(9)), (3, (0, 4, 8))])
 def test_a_count_takes_images_spread_over_the_whole_folder(tmp_path: Path, count: int | None, taken: range) -> None:
     folder = image_folder(tmp_path / "images", 9)
     paths = sorted(folder.iterdir())
-    np.testing.assert_array_equal(_whole(_images(folder, count)), load_batch([paths[i] for i in taken], SIZE))
+    np.testing.assert_array_equal(
+        _whole(image_batches(folder, TINY, "input", None, count)), load_batch([paths[i] for i in taken], SIZE)
+    )
     with pytest.raises(InputError, match="--calib-count 10 of the 9 images"):
-        _images(folder, 10)
+        image_batches(folder, TINY, "input", None, 10)
 
 
 def test_more_images_take_no_more_memory(tmp_path: Path) -> None:

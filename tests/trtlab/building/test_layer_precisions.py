@@ -80,7 +80,7 @@ def test_layers_are_named_as_trtexec_names_them(folder: Path, tmp_path: Path) ->
         ({"layer_precisions": ("/third/Conv",)}, "takes NAME:PRECISION with fp32, fp16.*found '/third/Conv'"),
         ({"layer_precisions": ("/fifth/*:fp16",)}, "no layer '/fifth/.*its layers are /first/Conv"),
         ({"layer_precisions": ("*:bf16",)}, "needs bf16, which --precision int8.fp16 does not allow"),
-        ({"precision_constraints": "hope"}, "'hope' is unknown; choose one of obey, prefer"),
+        ({"precision_constraints": "hope"}, "'hope' is unknown; choose obey or prefer"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_leaves_nothing(
@@ -92,8 +92,10 @@ def test_what_cannot_be_meant_is_one_line_and_leaves_nothing(
 
 
 def test_the_command_line_takes_groups_and_trtexec_s_spelling(trtlab, folder: Path, tmp_path: Path) -> None:
-    common = ("build", "--onnx", folder / "m.onnx", "--engine", tmp_path / "e.engine", "--precision", "int8+fp16")
-    common = (*common, "--calib-cache", folder / "c.cache", "--max-batch", 4)
+    common = (
+        *("build", "--onnx", folder / "m.onnx", "--engine", tmp_path / "e.engine"),
+        *("--precision", "int8+fp16", "--calib-cache", folder / "c.cache", "--max-batch", 4),
+    )
     code, out, err = trtlab(*common, "--keep-fp16", "second,third")
     assert (code, err) == (0, "") and "4 fp16 asked" in out and "kept: second, third, first and last layer" in out
     code, out, err = trtlab(*common, "--layerPrecisions=/third/Conv:fp16", "--precisionConstraints=obey")

@@ -72,17 +72,13 @@ def test_an_explicit_model_computes_nearly_the_same_and_a_naive_one_adds_floats(
     quantised = explicit_int8(model, scales, naive=naive)
     onnx.checker.check_model(quantised, full_check=True)
     assert 1e-4 < apart(run(quantised), run(model)) < 0.05
+    assert quantised_layers(quantised) == [*WEIGHTED] and quantised_layers(model) == []
     made = {name: node.op_type for node in quantised.graph.node for name in node.output}
     add = next(node for node in quantised.graph.node if node.op_type == "Add")
     assert {made[name] for name in add.input} == added
     kinds = {tensor.name: tensor.data_type for tensor in quantised.graph.initializer}
     biases = {kinds[node.input[2]] for node in quantised.graph.node if node.name in WEIGHTED}
     assert biases == {onnx.TensorProto.FLOAT}  # NVIDIA's parser refuses integers
-
-
-def test_a_layer_that_is_to_stay_in_float_has_no_q_and_dq(model: onnx.ModelProto, scales: dict[str, float]) -> None:
-    assert quantised_layers(explicit_int8(model, scales, {"/head/Gemm"})) == [*WEIGHTED[:2]]
-    assert quantised_layers(model) == []
 
 
 def test_what_cannot_be_quantised_or_read_is_refused(model: onnx.ModelProto, scales: dict[str, float]) -> None:
