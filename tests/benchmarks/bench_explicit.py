@@ -32,8 +32,7 @@ from trtcpu.calibration_cache import parse_cache
 from trtcpu.errors import InputError, LabError
 from trtlab.building.build import BuildOptions, BuildRecord, build_engine
 from trtlab.building.calibration_data import write_calibration_tensor
-from trtlab.building.explicit import naive_int8
-from trtlab.building.scales import float_model
+from trtlab.building.typed import explicit_int8, float_model
 from trtlab.doctor import cpu_name
 from trtlab.models.export import export_onnx
 from trtlab.quality.accuracy import Accuracy, accuracy_loss
@@ -89,7 +88,7 @@ def _engines(precision: str, arguments: argparse.Namespace) -> dict[str, BuildRe
         options: dict[str, Any] = {"precision": precision, "opt_batch": largest, "max_batch": largest}
         if way == "naive":
             scales = parse_cache((work / f"{precision}_explicit.engine.cache").read_bytes()).scales
-            graph = naive_int8(float_model(model.read_bytes(), str(model)), scales)
+            graph = explicit_int8(float_model(model.read_bytes(), str(model)), scales, naive=True)
             source = work / "naive.onnx"
             onnx.save(graph, str(source))
         else:

@@ -25,10 +25,8 @@ from helpers.tools.files import write_json
 from helpers.toys.bert.encoder import INPUTS
 from tests.tools import own_models
 from trtlab.building.calibration_data import CalibrationBatches
-from trtlab.building.explicit import naive_int8
 from trtlab.building.layer_precisions import Constraints
-from trtlab.building.scales import calibrated, float_model
-from trtlab.building.typed import typed_model
+from trtlab.building.typed import calibrated, explicit_int8, float_model, typed_model
 from trtlab.engines.tensors import example
 from trtlab.models.export import export_onnx
 from trtlab.models.model_inputs import ModelInput, image_input, parse_inputs
@@ -87,7 +85,7 @@ def written(model: Model, folder: Path) -> dict[str, Path]:
         precision: typed_model(graph, precision, scales if precision.startswith("int8") else None, Constraints())
         for precision in PRECISIONS
     }
-    made["naive int8"] = naive_int8(graph, scales)
+    made["naive int8"] = explicit_int8(graph, scales, naive=True)
     files = {}
     for precision, typed in made.items():
         onnx.checker.check_model(typed, full_check=True)

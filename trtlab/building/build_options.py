@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
@@ -15,8 +15,16 @@ if TYPE_CHECKING:
     from trtlab.engines.network import ParsedModel
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "int8+fp16")
-_KINDS = ("entropy", "minmax", "percentile")
+_FLOATS = ("fp32", "tf32")
+_LAYER_PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 _DEFAULT_OPT_BATCH, _DEFAULT_MAX_BATCH = 8, 32
+
+
+def has_strong_types() -> bool:
+    """Say whether this TensorRT has strongly typed networks."""
+    from helpers.engine.backend import trt
+
+    return hasattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED")
 
 
 @Parameter(name="*")
@@ -25,8 +33,8 @@ class BuildOptions:
     """Options of one build; batches left at None become 1, 8 and 32 where the model's batch is dynamic.
 
     The profile's shapes are texts in trtexec's spelling, one an input. Calibration takes images or a tensor, and writes
-    the cache (default: beside the engine); or the cache alone. layer_precisions.py tells of the layers' precisions,
-    typed.py of `explicit`, and what_ran.py of `strict`. The text below an option is its help.
+    the cache (default: beside the engine); or the cache alone. layer_precisions.py tells of the layers' precisions
+    and of `strict`, typed.py of `explicit`. The text below an option is its help.
     """
 
     precision: str = "fp32"
@@ -73,54 +81,72 @@ class BuildOptions:
     opt_level: Level | None = None
     """Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3."""
     preprocessing: Asked = NOTHING
-    detailed: Annotated[bool, Parameter(parse=False)] = True
 
     @property
     def typed(self) -> bool:
         """Whether the precision is written into the model, and no flag asks for it."""
-        from trtlab.building.typed import always_typed
+        from helpers.engine import backend
 
-        return (self.explicit or always_typed()) and self.precision not in ("fp32", "tf32")
+        return (self.explicit or backend.API >= 11) and self.precision not in _FLOATS
 
     @property
     def int8(self) -> bool:
         """Whether the build quantises."""
         return self.precision.startswith("int8")
 
-    @property
-    def calibration_source(self) -> str | None:
-        """The images or the tensor that calibrate, or None."""
-        source = self.calib_npy or self.calib_images
-        return str(source) if source else None
-
     def check(self) -> None:
         """Raise InputError for options that are wrong on their own or contradict each other."""
         from helpers.engine.backend import DEVICE, trt
-        from trtlab.building.layer_precisions import check_asked
-        from trtlab.building.typed import check_typed
 
-        if self.precision not in PRECISIONS:
-            raise InputError(f"precision {self.precision!r} is unknown; choose one of {', '.join(PRECISIONS)}")
-        if self.precision == "bf16" and not hasattr(trt, "bfloat16"):
-            raise InputError(f"{DEVICE} has no BF16 builds; choose fp16")
-        if self.workspace_mb < 1:
-            raise InputError(f"a workspace of {self.workspace_mb} MB is impossible; give 1 or more")
-        if self.opt_level is not None and self.opt_level not in range(6):
-            raise InputError(f"optimization level {self.opt_level} does not exist; choose 0 to 5")
-        check_typed(self.precision, self.explicit)
-        check_asked(self.keep_fp16, self.layer_precisions, self.precision_constraints, self.precision)
-        self._check_calibration()
+        precision = self.precision
+        calibration = self.calib_npy or self.calib_images or self.calib_cache or self.calibrator
+        refusals = {
+            f"--precision {precision!r} is unknown; choose one of {', '.join(PRECISIONS)}": precision not in PRECISIONS,
+            f"--calibrator {self.calibrator!r} is unknown; choose entropy, minmax or percentile": (
+                self.calibrator not in (None, "entropy", "minmax", "percentile")
+            ),
+            f"--precision-constraints {self.precision_constraints!r} is unknown; choose obey or prefer": (
+                self.precision_constraints not in ("obey", "prefer")
+            ),
+            f"{DEVICE} has no BF16 builds; choose fp16": precision == "bf16" and not hasattr(trt, "bfloat16"),
+            f"--explicit does nothing to {precision}; add --precision fp16, bf16, int8 or int8+fp16": (
+                self.explicit and precision in _FLOATS
+            ),
+            f"{DEVICE} has no strongly typed networks; drop --explicit, or use TensorRT 10": (
+                self.explicit and not self.int8 and not has_strong_types()
+            ),
+            f"--keep-fp16 does nothing to {precision}; add --precision int8+fp16 or drop it": (
+                self.keep_fp16 and precision != "int8+fp16"
+            ),
+            "--calib-npy and --calib-images exclude each other; give one": self.calib_npy and self.calib_images,
+            f"--calib-count {self.calib_count} is for --calib-images; a tensor is used whole": (
+                self.calib_count is not None and not self.calib_images
+            ),
+            f"calibration ({calibration}) does nothing to {precision}; add --precision int8 or drop it": (
+                calibration and not self.int8
+            ),
+        }
+        for text, is_wrong in refusals.items():
+            if is_wrong:
+                raise InputError(text)
+        self.named_precisions()
 
-    def _check_calibration(self) -> None:
-        if self.calibrator not in (None, *_KINDS):
-            raise InputError(f"calibrator {self.calibrator!r} is unknown; choose one of {', '.join(_KINDS)}")
-        if self.calib_npy and self.calib_images:
-            raise InputError("--calib-npy and --calib-images exclude each other; give one")
-        if self.calib_count is not None and not self.calib_images:
-            raise InputError(f"--calib-count {self.calib_count} is for --calib-images; a tensor is used whole")
-        given = self.calibration_source or self.calib_cache or self.calibrator
-        if given and not self.int8:
-            raise InputError(f"calibration ({given}) does nothing to {self.precision}; add --precision int8 or drop it")
+    def named_precisions(self) -> list[tuple[str, str]]:
+        """Return name and precision of each of the `layer_precisions`.
+
+        Raises:
+            InputError: one is not of that form, or needs what the build's precision does not allow.
+        """
+        pairs = [(name, kind) for name, _, kind in (text.rpartition(":") for text in self.layer_precisions)]
+        for text, (name, kind) in zip(self.layer_precisions, pairs, strict=True):
+            if not name or kind not in _LAYER_PRECISIONS:
+                known = ", ".join(_LAYER_PRECISIONS)
+                raise InputError(f"--layer-precisions takes NAME:PRECISION with {known}; found {text!r}")
+            if kind not in ("fp32", *self.precision.split("+")):
+                raise InputError(
+                    f"--layer-precisions {text} needs {kind}, which --precision {self.precision} does not allow"
+                )
+        return pairs
 
     def ranges(self, model: "ParsedModel") -> dict[str, Range]:
         """Return the profile's minimum, optimum and maximum shape of every input of `model`.
@@ -134,35 +160,24 @@ class BuildOptions:
         asked = merge_shapes(self.shapes, self.min_shapes, self.opt_shapes, self.max_shapes, names)
         batch = next((name for name in asked if model.inputs[name][:1] == (-1,)), None)
         if batch is None:
-            batches = self.batches(model.fixed_batch, str(model.path))
+            batches = self._batches(model.fixed_batch, model.path)
         elif (self.min_batch, self.opt_batch, self.max_batch) != (None, None, None):
             raise InputError(f"--shapes sets the batch of {batch}; drop --min-batch, --opt-batch and --max-batch")
         else:
             batches = tuple(shape[0] for shape in asked[batch])
         return complete_ranges(model.inputs, asked, batches, model.axis_names())
 
-    def batches(self, fixed: int | None, model: str) -> tuple[int, int, int]:
-        """Return minimum, optimum and maximum batch for a model whose batch is `fixed`, or dynamic (None).
-
-        Raises:
-            InputError: the batches contradict the model or each other.
-        """
-        asked = (self.min_batch, self.opt_batch, self.max_batch)
+    def _batches(self, fixed: int | None, model: Path) -> tuple[int, int, int]:
+        """Return minimum, optimum and maximum batch for a model whose batch is `fixed`, or dynamic (None)."""
+        asked = {"min": self.min_batch, "opt": self.opt_batch, "max": self.max_batch}
         if fixed is not None:
-            self._check_fixed(fixed, model, asked)
+            for name, batch in asked.items():
+                if batch not in (None, fixed):
+                    raise InputError(
+                        f"{model} has a fixed batch of {fixed}, so --{name}-batch {batch} is impossible; "
+                        "drop the option, or export with --dynamic-batch"
+                    )
             return fixed, fixed, fixed
-        least = 1 if self.min_batch is None else self.min_batch
-        most = max(_DEFAULT_MAX_BATCH, self.opt_batch or least) if self.max_batch is None else self.max_batch
-        best = min(max(_DEFAULT_OPT_BATCH, least), most) if self.opt_batch is None else self.opt_batch
-        if not 1 <= least <= best <= most:
-            raise InputError(f"batches must satisfy 1 <= min <= opt <= max; found min {least}, opt {best}, max {most}")
-        return least, best, most
-
-    @staticmethod
-    def _check_fixed(fixed: int, model: str, asked: tuple[int | None, ...]) -> None:
-        for name, batch in zip(("min", "opt", "max"), asked, strict=True):
-            if batch not in (None, fixed):
-                raise InputError(
-                    f"{model} has a fixed batch of {fixed}, so --{name}-batch {batch} is impossible; "
-                    "drop the option, or export with --dynamic-batch"
-                )
+        least = self.min_batch or 1
+        most = self.max_batch or max(_DEFAULT_MAX_BATCH, self.opt_batch or least)
+        return least, self.opt_batch or min(max(_DEFAULT_OPT_BATCH, least), most), most

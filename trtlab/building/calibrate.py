@@ -11,25 +11,22 @@ import numpy as np
 from helpers.engine.backend import cuda, trt
 from trtlab.building.calibration_data import CalibrationBatches
 
-Report = Callable[[str], None]
-
 
 class _BatchFeeder:
-    """The four methods that every calibrator shares.
+    """The methods that every calibrator shares.
 
     Attributes:
-        fed: how many batches TensorRT has taken.
         written: the cache that TensorRT handed over, or None.
         error: what `get_batch` raised, or None.
     """
 
-    def start(self, batches: CalibrationBatches | None, cache: bytes | None, batch_size: int, report: Report) -> None:
+    def start(
+        self, batches: CalibrationBatches | None, cache: bytes | None, batch_size: int, report: Callable[[str], None]
+    ) -> None:
         """Feed `batches`, or let TensorRT take every scale from `cache`."""
-        self._batches: Iterator[dict[str, np.ndarray]] = iter(batches or ())
-        self._number = batches.number if batches else 0
-        self._cache, self._batch_size, self._report = cache, batch_size, report
+        self._cache, self._batch_size = cache, batch_size
+        self._batches: Iterator[dict[str, np.ndarray]] = batches.told(report) if batches else iter(())
         self._buffers: dict[str, cuda.DeviceAllocation] = {}
-        self.fed = 0
         self.written: bytes | None = None
         self.error: BaseException | None = None
 
@@ -39,29 +36,18 @@ class _BatchFeeder:
     def get_batch(self, names: list[str]) -> list[int] | None:
         """Upload the next batch and return the device address of each input in `names`; None ends the calibration."""
         try:
-            batch = next(self._batches, None)
-            if batch is None:
-                return None
-            for name in names:
-                self._upload(name, batch[name])
+            batch = next(self._batches, {})
+            for name, array in batch.items():
+                self._upload(name, array)
         except BaseException as error:  # Ctrl-C too: TensorRT would swallow it
-            self.error = error
-            return None
-        self.fed += 1
-        self._report(f"calibrating: batch {self.fed} of {self._number}")
-        return [int(self._buffers[name]) for name in names]
+            self.error, batch = error, {}
+        return [int(self._buffers[name]) for name in names] if batch else None
 
     def read_calibration_cache(self) -> bytes | None:
         return self._cache
 
     def write_calibration_cache(self, cache: bytes) -> None:
         self.written = bytes(cache)
-
-    def free(self) -> None:
-        """Free the device buffers; the build is over."""
-        for buffer in self._buffers.values():
-            buffer.free()
-        self._buffers = {}
 
     def _upload(self, name: str, batch: np.ndarray) -> None:
         if name not in self._buffers:
@@ -72,29 +58,17 @@ class _BatchFeeder:
 class EntropyCalibrator(_BatchFeeder, trt.IInt8EntropyCalibrator2):
     """Least Kullback-Leibler divergence; TensorRT's recommendation for convolutional networks."""
 
-    def __init__(self) -> None:
-        trt.IInt8EntropyCalibrator2.__init__(self)
-
 
 class Entropy1Calibrator(_BatchFeeder, trt.IInt8EntropyCalibrator):
     """TensorRT's first entropy calibrator; here only to use caches that it wrote."""
-
-    def __init__(self) -> None:
-        trt.IInt8EntropyCalibrator.__init__(self)
 
 
 class MinMaxCalibrator(_BatchFeeder, trt.IInt8MinMaxCalibrator):
     """The largest absolute value sets the range: nothing is clipped."""
 
-    def __init__(self) -> None:
-        trt.IInt8MinMaxCalibrator.__init__(self)
-
 
 class PercentileCalibrator(_BatchFeeder, trt.IInt8LegacyCalibrator):
     """The 99.99th percentile of the absolute values sets the range (TensorRT's legacy calibrator)."""
-
-    def __init__(self) -> None:
-        trt.IInt8LegacyCalibrator.__init__(self)
 
     def get_quantile(self) -> float:
         return 0.9999

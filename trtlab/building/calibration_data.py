@@ -1,21 +1,21 @@
 """What an INT8 calibration reads: batches from a folder of images or tensors on disk, and TensorRT's cache files."""
 
-from collections.abc import Collection, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from helpers.tools.files import atomic_path
-from trtcpu.calibration_cache import parse_cache
+from trtcpu.calibration_cache import CalibrationCache, parse_cache
 from trtcpu.errors import InputError
 from trtlab.engines.tensors import InputSpec, Shape, batched, count, taken
 from trtlab.images.preprocessing import IMAGENET, Preprocessing, find_images
 from trtlab.images.preprocessing_record import write_beside
 
 _MIN_IMAGES = 2
-_BATCHES = (8, 7, 6, 5, 4, 3, 2)
-_KINDS = {"EntropyCalibration2": "entropy", "EntropyCalibration": "entropy1", "MinMaxCalibration": "minmax"}
+_MOST_BATCH = 8
 
 
 @dataclass
@@ -33,33 +33,17 @@ class CalibrationBatches:
         """How many batches there are."""
         return self.available // self.batch_size
 
+    def told(self, report: Callable[[str], None]) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the batches, and tell of each."""
+        for index, batch in enumerate(self, start=1):
+            report(f"calibrating: batch {index} of {self.number}")
+            yield batch
+
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        for batch in self._batches:
-            if all(len(batch[name]) == self.batch_size for name in self.sample_shapes):
-                yield {name: _checked(array, self.source) for name, array in batch.items()}
-
-
-@dataclass(frozen=True)
-class CalibrationCache:
-    """TensorRT's text cache: `scales` by tensor name; the dynamic range is 127 times the scale."""
-
-    source: str
-    kind: str
-    scales: dict[str, float]
-    data: bytes
-
-    def check_fits(self, inputs: Collection[str], tensors: Collection[str]) -> None:
-        """Raise InputError where the cache belongs to another network than one with these inputs and tensors.
-
-        Of the inputs only those that have a scale are given: indices have none.
-        """
-        known = sum(name in tensors for name in self.scales)
-        if not all(name in self.scales for name in inputs) or 2 * known < len(self.scales):
-            names = " and ".join(map(repr, inputs)) or "indices alone"
-            raise InputError(
-                f"calibration cache {self.source} belongs to another model: {known} of its {len(self.scales)} tensors "
-                f"are in this network, whose input is {names}; calibrate with --calib-npy or --calib-images"
-            )
+        for batch in itertools.islice(self._batches, self.number):
+            if not all(np.isfinite(array).all() for array in batch.values()):
+                raise InputError(f"{self.source} holds NaN or infinite values; make it again with trtlab calib-data")
+            yield {name: np.ascontiguousarray(array) for name, array in batch.items()}
 
 
 def image_batches(
@@ -71,8 +55,6 @@ def image_batches(
         InputError: no folder, fewer images than asked for or too few, or a count that the model's fixed batch does not
             divide; an image that cannot be read raises when its batch is asked for.
     """
-    if not Path(folder).is_dir():
-        raise InputError(f"{folder} is not a folder; --calib-images takes a folder of images")
     paths = find_images(folder)
     if count is not None:
         if not 1 <= count <= len(paths):
@@ -111,72 +93,69 @@ def open_inputs(path: str | Path, inputs: Mapping[str, InputSpec]) -> dict[str, 
     Raises:
         InputError: missing, truncated, neither, without one of the inputs, or of another shape or type.
     """
-    loaded = _load(path)
-    if isinstance(loaded, np.ndarray):
-        if len(inputs) > 1:
-            raise InputError(f"{path} holds one tensor, needed are {', '.join(inputs)}; give an .npz of named inputs")
-        return {name: _fitting(path, "", loaded, spec) for name, spec in inputs.items()}
-    cut = batched(inputs)
-    arrays = {
-        name: _fitting(path, f" {name}", _member(loaded, path, name), spec, name in cut)
-        for name, spec in inputs.items()
-    }
+    arrays, cut = _loaded(path, inputs), batched(inputs)
+    for name, spec in inputs.items():
+        _check_fits(path, arrays[name], spec, name in cut)
     if len({len(arrays[name]) for name in cut}) > 1:
         counts = ", ".join(f"{name} {len(arrays[name])}" for name in cut)
         raise InputError(f"{path} has another number of samples for each input ({counts}); make them equal")
     return arrays
 
 
-def _load(path: str | Path) -> "np.ndarray | np.lib.npyio.NpzFile":
+def _loaded(path: str | Path, inputs: Collection[str]) -> dict[str, np.ndarray]:
+    """Return the tensors of an .npz that are named as inputs, or the one of a .npy as the only input's."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        file = np.load(path, mmap_mode="r", allow_pickle=False)
+        single = isinstance(file, np.ndarray)
+        arrays = {} if single else {name: file[name] for name in inputs if name in file.files}
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}; make it with trtlab calib-data") from error
-    except Exception as error:  # NumPy's header parser raises ValueError, SyntaxError, EOFError, tokenize errors
-        raise InputError(f"{path} is not a .npy tensor ({error}); make it with trtlab calib-data") from error
+    except Exception as error:  # those of zipfile and zlib; ValueError, SyntaxError, EOFError of NumPy's header parser
+        raise InputError(f"{path} is no .npy or .npz of tensors ({error}); make it with trtlab calib-data") from error
+    if single and len(inputs) > 1:
+        raise InputError(f"{path} holds one tensor, needed are {', '.join(inputs)}; give an .npz of named inputs")
+    absent = [name for name in inputs if not single and name not in arrays]
+    if absent:
+        raise InputError(f"{path} holds {', '.join(file.files) or 'nothing'}, but no {absent[0]}; add it by that name")
+    return dict.fromkeys(inputs, file) if single else arrays
 
 
-def _member(archive: "np.lib.npyio.NpzFile", path: str | Path, name: str) -> np.ndarray:
-    if name not in archive.files:
-        raise InputError(f"{path} holds {', '.join(archive.files) or 'nothing'}, but no {name}; add it by that name")
-    try:
-        return archive[name]
-    except Exception as error:  # zipfile's and zlib's errors, and those of NumPy's header parser
-        raise InputError(f"{name} in {path} cannot be read ({error}); write the file again with numpy.savez") from error
-
-
-def _fitting(path: str | Path, name: str, tensor: np.ndarray, spec: InputSpec, has_batch: bool = True) -> np.ndarray:
-    """Return the tensor where it fits the input, whose batch, if it has one, it need not keep to."""
-    kinds = "f" if spec.dtype.kind == "f" else "b" if spec.dtype.kind == "b" else "iu"
+def _check_fits(path: str | Path, tensor: np.ndarray, spec: InputSpec, has_batch: bool) -> None:
+    """Raise InputError for a tensor that does not fit its input; the number of samples is not looked at."""
+    kinds = spec.dtype.kind if spec.dtype.kind in "fb" else "iu"
     sizes = (*spec.best[:1], *tensor.shape[1:]) if has_batch and tensor.ndim else tensor.shape
     if not (tensor.dtype.kind in kinds and spec.takes(sizes)):
-        wanted = spec.described().removeprefix(f"{spec.name} ")
-        dtype, _, axes = wanted.partition(" [")
-        axes = ", ".join([*(["n"] if has_batch else []), *axes.rstrip("]").split(", ")[has_batch:]])
+        dtype, _, axes = spec.described().removeprefix(f"{spec.name} ").partition(" [")
+        axes = ", ".join(["n", *axes.split(", ")[1:]]) if has_batch else axes
         how = "as trtlab calib-data writes it" if has_batch else "the same for all samples: it has no batch"
-        found = f"{tensor.dtype} {list(tensor.shape)}"
-        raise InputError(f"{path} holds{name} {found}; needed is {dtype} [{axes}], {how}")
+        found = f"{path} holds {spec.name} {tensor.dtype} {list(tensor.shape)}"
+        raise InputError(f"{found}; needed is {dtype} [{axes.rstrip(']')}], {how}")
     if spec.limit is not None and tensor.size and not (-spec.limit <= tensor.min() <= tensor.max() < spec.limit):
-        raise InputError(
-            f"{path} holds{name or ' indices'} up to {tensor.max()}; the model's table has {spec.limit} rows"
-        )
-    return tensor
+        raise InputError(f"{path} holds {spec.name} up to {tensor.max()}; the model's table has {spec.limit} rows")
 
 
-def read_cache(path: str | Path) -> CalibrationCache:
-    """Return a calibration cache that TensorRT or the CPU engine wrote.
+def read_cache(path: str | Path, inputs: Collection[str], tensors: Collection[str]) -> CalibrationCache:
+    """Return a calibration cache that TensorRT or the CPU engine wrote for a network with these inputs and tensors.
+
+    Of the inputs only those that have a scale are given: indices have none.
 
     Raises:
-        InputError: the file is missing, empty, truncated or no calibration cache.
+        InputError: the file is missing, empty, truncated, no calibration cache, or one of another network.
     """
     try:
-        data = Path(path).read_bytes()
-        content = parse_cache(data)
+        cache = parse_cache(Path(path).read_bytes())
     except OSError as error:
         raise InputError(f"cannot read the calibration cache {path}: {error.strerror or error}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    return CalibrationCache(str(path), _KINDS.get(content.algorithm, "percentile"), content.scales, data)
+    known = sum(name in tensors for name in cache.scales)
+    if not all(name in cache.scales for name in inputs) or 2 * known < len(cache.scales):
+        names = " and ".join(map(repr, inputs)) or "indices alone"
+        raise InputError(
+            f"calibration cache {path} belongs to another model: {known} of its {len(cache.scales)} tensors are in "
+            f"this network, whose input is {names}; calibrate with --calib-npy or --calib-images"
+        )
+    return cache
 
 
 def write_calibration_tensor(
@@ -205,15 +184,5 @@ def _batch_size(source: str, available: int, fixed_batch: int | None) -> int:
         raise InputError(
             f"calibration needs at least {needed} images, {source} has {available}; some hundred give good scales"
         )
-    return fixed_batch or _best_batch(available)
-
-
-def _best_batch(available: int) -> int:
-    """Return the largest batch up to 8 that leaves no image over: TensorRT takes whole batches of one size."""
-    return next((batch for batch in _BATCHES if available % batch == 0), 1)
-
-
-def _checked(batch: np.ndarray, source: str) -> np.ndarray:
-    if not np.isfinite(batch).all():
-        raise InputError(f"{source} holds NaN or infinite values; make it again with trtlab calib-data")
-    return np.ascontiguousarray(batch)
+    # the largest that leaves no image over: TensorRT takes whole batches of one size
+    return fixed_batch or next(batch for batch in range(_MOST_BATCH, 0, -1) if available % batch == 0)

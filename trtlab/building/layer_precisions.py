@@ -1,27 +1,29 @@
-"""Mixed precision: what the options say of single layers, set on the network, and read back from the engine.
+"""Mixed precision: what the options say of single layers, set on the network; and what ran, read back from the engine.
 
 The API is that of TensorRT 8.2 to 10: `layer.precision`, `layer.set_output_type` and OBEY_PRECISION_CONSTRAINTS, which
 was STRICT_TYPES before. TensorRT 11 has none of it. With OBEY a build fails where no kernel has the precision; with
 PREFER it takes another.
+
+An engine asked for as FP16 can be built FP32 in silence: TensorRT chooses by timing, and 11 has no flag to ask with.
 """
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from helpers.engine.arithmetic import has_half
 from helpers.engine.backend import ENGINE, trt
 from helpers.engine.layer_groups import choose_groups, ends, float_layers, groups_of, is_weighted
-from helpers.engine.layers import Layer, ran_in
+from helpers.engine.layers import Layer, layer_precision, ran_in, weights_precision
 from trtcpu.errors import EngineError, InputError
+from trtlab.building.build_options import BuildOptions
+from trtlab.engines.network import ParsedModel
 
-if TYPE_CHECKING:
-    from trtlab.engines.network import ParsedModel
-
-RULES = ("obey", "prefer")
 _TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
-_NEEDS = {"fp16": "fp16", "bf16": "bf16", "int8": "int8"}
 _WORSE = {"fp32": ("int8", "fp16", "bf16"), "fp16": ("int8",), "bf16": ("int8",), "int8": ()}
+_HALVES = ("fp16", "bf16")
 _SHOWN = 3
 
 
@@ -37,37 +39,22 @@ class Constraints:
     groups: tuple[str, ...] = ()
     rule: str = "obey"
 
-    def to_dict(self, layers: Sequence[Layer]) -> dict[str, Any]:
+    def described(self, layers: Sequence[Layer]) -> dict[str, Any]:
         """Return what was asked for, and in which precisions the weighted layers ran, as JSON can hold it."""
-        ran = ran_in(layers, self.weighted)
         return {
             "rule": self.rule,
             "kept_groups": list(self.groups),
             "asked": dict(Counter(self.asked.values())),
             "weighted_asked": dict(Counter(self.asked[name] for name in self.weighted)),
-            "weighted_ran": dict(Counter(ran.values())),
+            "weighted_ran": dict(Counter(ran_in(layers, self.weighted).values())),
         }
 
 
-def check_asked(keep: Sequence[str], pairs: Sequence[str], rule: str, precision: str) -> None:
-    """Raise InputError for options that are wrong before the network is known, or contradict the build's precision."""
-    if rule not in RULES:
-        raise InputError(f"precision constraints {rule!r} are unknown; choose {' or '.join(RULES)}")
-    if keep and precision != "int8+fp16":
-        raise InputError(f"--keep-fp16 does nothing to {precision}; add --precision int8+fp16 or drop it")
-    for pair in pairs:
-        _, kind = _pair(pair)
-        if kind in _NEEDS and kind not in precision.split("+"):
-            raise InputError(f"--layer-precisions {pair} needs {kind}, which --precision {precision} does not allow")
-
-
-def resolve(model: "ParsedModel", keep: Sequence[str], pairs: Sequence[str], rule: str = "obey") -> Constraints:
+def resolve(model: ParsedModel, options: BuildOptions) -> Constraints:
     """Return what is asked of which layer.
 
-    Args:
-        keep: groups that stay in FP16; the first and the last weighted layer then stay too.
-        pairs: NAME:PRECISION as trtexec spells it, `*` in a name standing for anything; they count more than `keep`,
-            whole names more than those with a star.
+    Of groups that stay in FP16, the first and the last weighted layer stay too. NAME:PRECISION is as trtexec spells it,
+    `*` in a name standing for anything; these count more than groups, and whole names more than those with a star.
 
     Raises:
         InputError: no such group or layer.
@@ -75,22 +62,24 @@ def resolve(model: "ParsedModel", keep: Sequence[str], pairs: Sequence[str], rul
     layers = {layer.name: is_weighted(layer) for layer in float_layers(model.network)}
     asked: dict[str, str] = {}
     kept: tuple[str, ...] = ()
-    if keep:
+    if options.keep_fp16:
         groups = groups_of(model.network, model.path)
-        chosen = choose_groups(groups, keep)
+        chosen = choose_groups(groups, options.keep_fp16)
         kept = tuple(group.name for group in chosen)
         asked |= dict.fromkeys([*(name for group in chosen for name in group.layers), *ends(groups)], "fp16")
-    for name, kind in sorted(map(_pair, pairs), key=lambda pair: ("*" not in pair[0], len(pair[0]))):
-        found = [name] if name in layers else [layer for layer in layers if _matches(layer, name)]
+    for name, kind in sorted(options.named_precisions(), key=lambda pair: ("*" not in pair[0], len(pair[0]))):
+        pattern = re.escape(name).replace(r"\*", ".*")
+        found = [layer for layer in layers if re.fullmatch(pattern, layer)]
         if not found:
             raise InputError(
                 f"{model.path} has no layer {name!r} that computes; its layers are {_listed(list(layers))}"
             )
         asked |= dict.fromkeys(found, kind)
-    return Constraints(asked, frozenset(name for name in asked if layers[name]), kept, rule)
+    weighted = frozenset(name for name in asked if layers[name])
+    return Constraints(asked, weighted, kept, options.precision_constraints)
 
 
-def constrain(model: "ParsedModel", config: "trt.IBuilderConfig", constraints: Constraints) -> None:
+def constrain(model: ParsedModel, config: "trt.IBuilderConfig", constraints: Constraints) -> None:
     """Set the precisions on the network's layers and the rule in the config; nothing where nothing is asked."""
     if not constraints.asked:
         return
@@ -101,10 +90,10 @@ def constrain(model: "ParsedModel", config: "trt.IBuilderConfig", constraints: C
         if kind is None:
             continue
         layer.precision = getattr(trt, _TYPES[kind])
-        if kind == "int8":  # what it hands on is then the reader's business: without a scale INT8 would be impossible
-            continue
         for index in range(layer.num_outputs):
-            if layer.get_output(index).name not in outputs:  # those keep the type that callers know
+            # The network's outputs keep the type that callers know. What an INT8 layer hands on is its reader's
+            # business: without a scale INT8 would be impossible.
+            if kind != "int8" and layer.get_output(index).name not in outputs:
                 layer.set_output_type(index, getattr(trt, _TYPES[kind]))
 
 
@@ -113,32 +102,71 @@ def check_ran(constraints: Constraints, layers: Sequence[Layer]) -> None:
 
     On the CPU engine FP16 may run as BF16 or FP32, which is what the processor has; on a GPU it may not.
     """
-    if constraints.rule != "obey":
-        return
-    wrong = {}
+    wrong = []
     for name, found in ran_in(layers, constraints.weighted).items():
         asked = constraints.asked[name]
         if found in _WORSE[asked] or (ENGINE == "tensorrt" and asked == "fp16" and found in ("fp32", "tf32")):
-            wrong[name] = f"{name} ({asked} asked, {found} ran)"
-    if wrong:
+            wrong.append(f"{name} ({asked} asked, {found} ran)")
+    if wrong and constraints.rule == "obey":
         raise EngineError(
             f"{len(wrong)} of {len(constraints.weighted)} layers did not run in the precision asked for: "
-            f"{_listed(list(wrong.values()))}; give --precision-constraints prefer to build all the same"
+            f"{_listed(wrong)}; give --precision-constraints prefer to build all the same"
         )
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, _, kind = text.rpartition(":")
-    if not name or kind not in _TYPES:
-        raise InputError(f"--layer-precisions takes NAME:PRECISION with {', '.join(_TYPES)}; found {text!r}")
-    return name, kind
+def what_ran(asked: str, layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return what the inspector tells of an engine that was asked for in the precision `asked`.
+
+    Of the layers that multiply by weights: how many are `stored` in which precision, and how many `ran` in which, most
+    frequent first. `said` is what tables and `build` say where that is not what was `asked`; None else.
+    """
+    weighted = [layer for layer in layers if weights_precision(layer)]
+    stored, ran = (
+        dict(Counter(map(precision, weighted)).most_common()) for precision in (weights_precision, layer_precision)
+    )
+    # of INT8 with FP16, INT8 must run; where FP32 is right, nothing is held against it
+    wanted = _HALVES if asked in _HALVES else ("int8",) if asked.startswith("int8") else tuple(ran)
+    said = None
+    if weighted and ran.keys().isdisjoint(wanted):
+        is_stored = asked in _HALVES and not stored.keys().isdisjoint(_HALVES)
+        said = f"stored {_most(stored)}, ran {_most(ran)}" if is_stored else f"{asked.upper()} asked, {_most(ran)} ran"
+    return {"asked": asked, "stored": stored, "ran": ran, "said": said}
 
 
-def _matches(layer: str, pattern: str) -> bool:
-    head, star, tail = pattern.partition("*")
-    if not star:
-        return layer == pattern
-    return len(layer) >= len(head) + len(tail) and layer.startswith(head) and layer.endswith(tail)
+def contradiction(found: Mapping[str, Any]) -> str | None:
+    """Return what is wrong where what was asked for is not stored, or does not run though it could; None else.
+
+    For FP16 and BF16 some weights must be stored in half and some layers run so; for INT8 some layers run in it. Layers
+    that were asked for in another precision are `check_ran`'s.
+    """
+    asked, stored = found["asked"], found["stored"]
+    if found["said"] is None:
+        return None
+    text = f"{asked.upper()} was asked for, and of {sum(stored.values())} layers with weights none has it"
+    if asked in _HALVES and stored.keys().isdisjoint(_HALVES):
+        return f"{text}: their weights are stored in {_counted(stored)}"
+    if asked in _HALVES and not has_half(asked):
+        return None
+    return f"{text}: they run in {_counted(found['ran'])}"
+
+
+def unquantised(names: Sequence[str], layers: Sequence[Layer]) -> str | None:
+    """Return which of the layers `names`, which have Q/DQ, ran in something else than INT8; None where none did.
+
+    Of a layer that the inspector does not tell ("other") nothing is said.
+    """
+    wrong = [f"{name} ({ran})" for name, ran in ran_in(layers, names).items() if ran not in ("int8", "other")]
+    if not wrong:
+        return None
+    return f"{len(wrong)} of {len(names)} layers with Q/DQ did not run in INT8: {_listed(wrong)}"
+
+
+def _most(counts: Mapping[str, int]) -> str:
+    return next(iter(counts)).upper()
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind.upper()} ({number})" for kind, number in counts.items())
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -25,7 +25,5 @@ def built(model: bytes, options: dict[str, Any], cache: bytes | None = None) -> 
         if cache is not None:
             scales.write_bytes(cache)
             options = {**options, "calib_cache": scales}
-        if constraints := options.get("layer_precisions"):
-            options = {**options, "layer_precisions": tuple(constraints)}
         build_engine(onnx, target, BuildOptions(**options))
         return target.read_bytes()

@@ -65,7 +65,7 @@ class Study:
         self._check_calibration()
         name, model = str(self.onnx), parse_onnx(self.onnx)
         if self.calib_cache:
-            read_cache(self.calib_cache).check_fits(model.calibrated_inputs, model.tensor_names)
+            read_cache(self.calib_cache, model.calibrated_inputs, model.tensor_names)
         self.groups = groups_of(model.network, name)
         self.first_and_last = mixed(self.groups, ()).kept
         classes = number_of_classes(tuple(model.network.get_output(0).shape)[1:], name)

@@ -11,51 +11,45 @@ from trtcpu.errors import InputError
 from trtlab.building.half import to_half
 
 RNG = np.random.default_rng(5)
-NET = """
-<ir_version: 8, opset_import: ["" : 17]>
-net (float[N, 3, 8, 8] x) => (float[N, 4, 16, 16] large, float[N, 4, 8, 8] both) {
+IMAGES = RNG.normal(0, 1, (2, 3, 8, 8)).astype(np.float32)
+NET = """(float[N, 3, 8, 8] x) => (float[N, 4, 16, 16] large, float[N, 4, 8, 8] both) {
     [conv] both = Conv <pads = [1, 1, 1, 1]> (x, w, b)
     [relu] r = Relu (both)
     [resize] large = Resize <mode = "nearest"> (r, , scales)
-}
-"""
+}"""
+
+
+def model(text: str, opset: int = 17, **stored: object) -> onnx.ModelProto:
+    """Return a network with the tensors that it has stored."""
+    made = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> net {text}')
+    made.graph.initializer.extend(numpy_helper.from_array(np.asarray(values), name) for name, values in stored.items())
+    return made
 
 
 def network(**weights: np.ndarray) -> onnx.ModelProto:
     """Return a convolution that is an output as well, a ReLU and an operator with FP32 scales."""
-    model = parser.parse_model(NET)
-    stored = {
-        "w": RNG.normal(0, 0.2, (4, 3, 3, 3)).astype(np.float32),
-        "b": RNG.normal(0, 0.2, 4).astype(np.float32),
-        "scales": np.array([1, 1, 2, 2], np.float32),
-        **weights,
-    }
-    model.graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in stored.items())
-    return model
+    random = {"w": RNG.normal(0, 0.2, (4, 3, 3, 3)).astype(np.float32), "b": RNG.normal(0, 0.2, 4).astype(np.float32)}
+    return model(NET, scales=np.array([1, 1, 2, 2], np.float32), **{**random, **weights})
 
 
-def run(model: onnx.ModelProto, **feeds: np.ndarray) -> list[np.ndarray]:
+def run(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
     onnx.checker.check_model(model, full_check=True)
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
 
 
 def types(model: onnx.ModelProto) -> dict[str, int]:
     return {tensor.name: tensor.data_type for tensor in model.graph.initializer}
 
 
-def test_an_fp16_model_computes_nearly_the_same_and_keeps_its_inputs_and_outputs() -> None:
-    x = RNG.normal(0, 1, (2, 3, 8, 8)).astype(np.float32)
-    model = network()
-    half = to_half(model, "fp16")
-    for found, expected in zip(run(half, x=x), run(model, x=x), strict=True):
+def test_an_fp16_model_stores_half_weights_computes_nearly_the_same_and_keeps_its_inputs_and_outputs() -> None:
+    whole = network()
+    half = to_half(whole, "fp16")
+    for found, expected in zip(run(half, IMAGES), run(whole, IMAGES), strict=True):
         assert found.dtype == np.float32 and found.shape == expected.shape
         assert 0 < np.linalg.norm(found - expected) / np.linalg.norm(expected) < 2e-3
     assert [value.name for value in half.graph.output] == ["large", "both"]
-
-
-def test_weights_are_stored_in_half_and_what_onnx_wants_in_fp32_stays() -> None:
-    found = types(to_half(network(), "fp16"))
-    assert found == {"w_fp16": TensorProto.FLOAT16, "b_fp16": TensorProto.FLOAT16, "scales": TensorProto.FLOAT}
+    # ONNX wants the scales of Resize in FP32
+    assert types(half) == {"w_fp16": TensorProto.FLOAT16, "b_fp16": TensorProto.FLOAT16, "scales": TensorProto.FLOAT}
 
 
 def test_bf16_weights_are_rounded_as_pytorch_rounds_them() -> None:
@@ -69,76 +63,57 @@ def test_bf16_weights_are_rounded_as_pytorch_rounds_them() -> None:
 
 
 def test_a_layer_that_stays_in_fp32_has_fp32_weights() -> None:
-    x = RNG.normal(0, 1, (1, 3, 8, 8)).astype(np.float32)
-    model = network()
-    mixed = to_half(model, "fp16", {"conv"})
-    assert types(mixed) == {"w": TensorProto.FLOAT, "b": TensorProto.FLOAT, "scales": TensorProto.FLOAT}
-    np.testing.assert_array_equal(run(mixed, x=x)[1], run(model, x=x)[1])
+    whole = network()
+    mixed = to_half(whole, "fp16", {"conv"})
+    assert set(types(mixed).values()) == {TensorProto.FLOAT}
+    np.testing.assert_array_equal(run(mixed, IMAGES)[1], run(whole, IMAGES)[1])
 
 
-def test_a_mask_beyond_fp16_is_clipped_and_a_tiny_number_does_not_become_zero() -> None:
-    text = """
-    <ir_version: 8, opset_import: ["" : 17]>
-    net (float[N] x) => (float[N] y, float[N] z) { [add] y = Add (x, mask) [mul] z = Mul (x, tiny) }
-    """
-    model = parser.parse_model(text)
-    model.graph.initializer.append(numpy_helper.from_array(np.array([np.finfo(np.float32).min], np.float32), "mask"))
-    model.graph.initializer.append(numpy_helper.from_array(np.array([1e-12], np.float32), "tiny"))
-    y, z = run(to_half(model, "fp16"), x=np.ones(2, np.float32))
-    assert np.isfinite(y).all() and (y < -65000).all() and (z > 0).all()
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+def test_a_mask_is_clipped_and_a_tiny_number_does_not_become_zero(kind: str) -> None:
+    text = "(float[N] x) => (float[N] y, float[N] z) { [add] y = Add (x, mask) [mul] z = Mul (x, tiny) }"
+    masked = model(text, mask=np.array([np.finfo(np.float32).min]), tiny=np.array([1e-12], np.float32))
+    mask, tiny = (
+        numpy_helper.to_array(tensor).astype(np.float32) for tensor in to_half(masked, kind).graph.initializer
+    )
+    assert np.isfinite(mask).all() and (mask < -65000).all() and (tiny > 0).all()
 
 
-def test_weights_beyond_fp16_are_an_error_and_bf16_takes_them() -> None:
-    large = np.full((4, 3, 3, 3), 1e6, np.float32)
+def test_weights_beyond_fp16_and_too_small_a_scale_are_errors_and_bf16_takes_the_weights() -> None:
+    large = network(w=np.full((4, 3, 3, 3), 1e6, np.float32))
     with pytest.raises(InputError, match=r"conv has weights up to 1e\+06 \(w\), FP16 ends at 65504; build it in bf16"):
-        to_half(network(w=large), "fp16")
-    assert types(to_half(network(w=large), "bf16"))["w_bf16"] == TensorProto.BFLOAT16
-
-
-def test_a_scale_too_small_for_fp16_is_an_error() -> None:
-    text = """
-    <ir_version: 9, opset_import: ["" : 19]>
-    net (float[N] x) => (float[N] y) { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }
-    """
-    model = parser.parse_model(text)
-    for name, value in (("s", np.float32(1e-9)), ("z", np.int8(0))):
-        model.graph.initializer.append(numpy_helper.from_array(np.array(value), name))
+        to_half(large, "fp16")
+    assert types(to_half(large, "bf16"))["w_bf16"] == TensorProto.BFLOAT16
+    text = "(float[N] x) => (float[N] y) { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }"
     with pytest.raises(InputError, match="the scale s is 1e-09, too small for FP16; build it in int8"):
-        to_half(model, "fp16")
+        to_half(model(text, 19, s=np.float32(1e-9), z=np.int8(0)), "fp16")
 
 
 def test_a_cast_a_constant_and_a_random_number_follow_the_type() -> None:
-    text = """
-    <ir_version: 8, opset_import: ["" : 17]>
-    net (int64[N] x) => (float[N] y) {
+    text = """(int64[N] x) => (float[N] y) {
         c = Constant <value = float {0.5}> ()
         f = Cast <to = 1> (x)
         s = Add (f, c)
         n = RandomUniformLike <low = 0.0, high = 0.0> (s)
         y = Add (s, n)
-    }
-    """
-    half = to_half(parser.parse_model(text), "fp16")
-    np.testing.assert_array_equal(run(half, x=np.arange(3))[0], np.arange(3) + 0.5)
+    }"""
+    half = to_half(model(text), "fp16")
+    np.testing.assert_array_equal(run(half, np.arange(3))[0], np.arange(3) + 0.5)
     assert next(node for node in half.graph.node if node.output[0] == "f").attribute[0].i == TensorProto.FLOAT16
 
 
-def test_hard_swish_stays_in_fp32_under_bf16_since_nvidias_parser_refuses_it() -> None:
-    text = '<ir_version: 9, opset_import: ["" : 22]> net (float[N] x) => (float[N] y) { y = HardSwish (x) }'
-    assert [node.op_type for node in to_half(parser.parse_model(text), "bf16").graph.node] == ["HardSwish"]
-    kinds = [node.op_type for node in to_half(parser.parse_model(text), "fp16").graph.node]
-    assert kinds == ["Cast", "HardSwish", "Cast"]
+@pytest.mark.parametrize("kind, nodes", [("bf16", ["HardSwish"]), ("fp16", ["Cast", "HardSwish", "Cast"])])
+def test_hard_swish_stays_in_fp32_under_bf16_since_nvidias_parser_refuses_it(kind: str, nodes: list[str]) -> None:
+    half = to_half(model("(float[N] x) => (float[N] y) { y = HardSwish (x) }", 22), kind)
+    assert [node.op_type for node in half.graph.node] == nodes
 
 
 def test_a_model_with_control_flow_is_refused() -> None:
-    text = """
-    <ir_version: 8, opset_import: ["" : 17]>
-    net (bool c, float[N] x) => (float[N] y) {
+    text = """(bool c, float[N] x) => (float[N] y) {
         y = If (c) <
             then_branch = a () => (float[N] p) { p = Identity (x) },
             else_branch = b () => (float[N] q) { q = Neg (x) }
         >
-    }
-    """
+    }"""
     with pytest.raises(InputError, match="subgraphs or functions cannot be written in fp16"):
-        to_half(parser.parse_model(text), "fp16")
+        to_half(model(text), "fp16")

@@ -1,4 +1,4 @@
-"""Precisions of single layers: asked for in the options, read back from the engine, and what they do to its outputs."""
+"""Precisions asked for, of single layers and of whole engines, against what ran: as the inspector tells it."""
 
 import dataclasses
 import json
@@ -8,12 +8,15 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from helpers.engine.backend import ENGINE, trt
-from helpers.engine.layers import engine_layers, layer_precision, ran_in
-from tests.trtlab.tiny_models import images_npy, outlier_onnx
+from helpers.engine.backend import API, ENGINE, trt
+from helpers.engine.layers import engine_layers, layer_precision
+from helpers.tools.files import read_json
+from tests.trtlab.tiny_models import images_npy, outlier_onnx, tiny_onnx
+from trtcpu import _openvino
 from trtcpu.errors import EngineError, InputError
-from trtlab.building.build import BuildOptions, build_engine
-from trtlab.building.layer_precisions import Constraints, check_ran
+from trtlab.building import layer_precisions as room
+from trtlab.building.build import BuildOptions, build_engine, record_path
+from trtlab.building.layer_precisions import Constraints, check_ran, contradiction, unquantised, what_ran
 from trtlab.engines.inference import InferenceEngine
 
 RECORDED = json.loads((Path(__file__).parents[2] / "fixtures/inspector_tensorrt_8_6.json").read_text())
@@ -32,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def built(folder: Path, path: Path, **options: object) -> tuple[dict[str, str], float]:
     """Return each convolution's precision in the engine, and the relative error against ONNX Runtime."""
-    options = dataclasses.replace(INT8, calib_cache=folder / "c.cache", **options)
+    options = dataclasses.replace(INT8, **{"calib_cache": folder / "c.cache", **options})
     build_engine(folder / "m.onnx", path, options)
     images = np.load(folder / "c.npy")
     expected = onnxruntime.InferenceSession(str(folder / "m.onnx")).run(None, {"input": images})[0]
@@ -50,13 +53,17 @@ def test_a_kept_group_and_the_ends_run_in_half_precision_and_the_rest_in_int8(fo
     assert {mixed[name] for name in ("second", "fourth")} == {"int8"}
     assert {mixed[name] for name in ("first", "third", "head")} <= {HALF, "fp32"}
     assert kept < loss / 3
-
-
-def test_the_record_says_what_was_asked_and_what_ran(folder: Path, tmp_path: Path) -> None:
-    options = dataclasses.replace(INT8, calib_cache=folder / "c.cache", keep_fp16=("third",))
-    found = build_engine(folder / "m.onnx", tmp_path / "e.engine", options).layer_constraints
+    found = read_json(record_path(tmp_path / "b.engine"))["layer_constraints"]
     assert found["kept_groups"] == ["third"] and found["weighted_asked"] == {"fp16": 3}
     assert sum(found["weighted_ran"].values()) == 3 and set(found["weighted_ran"]) <= {HALF, "fp32"}
+
+
+def test_a_group_that_is_kept_in_fp16_has_no_q_and_dq(folder: Path, tmp_path: Path) -> None:
+    explicit = dataclasses.replace(INT8, calib_cache=folder / "c.cache", keep_fp16=("third",), explicit=True)
+    record = build_engine(folder / "m.onnx", tmp_path / "e.engine", explicit)
+    constraints = record.layer_constraints
+    assert constraints["weighted_asked"] == {"fp16": 3} and "int8" not in constraints["weighted_ran"]
+    assert record.ran["ran"]["int8"] == 2
 
 
 def test_layers_are_named_as_trtexec_names_them(folder: Path, tmp_path: Path) -> None:
@@ -73,44 +80,100 @@ def test_layers_are_named_as_trtexec_names_them(folder: Path, tmp_path: Path) ->
         ({"layer_precisions": ("/third/Conv",)}, "takes NAME:PRECISION with fp32, fp16.*found '/third/Conv'"),
         ({"layer_precisions": ("/fifth/*:fp16",)}, "no layer '/fifth/.*its layers are /first/Conv"),
         ({"layer_precisions": ("*:bf16",)}, "needs bf16, which --precision int8.fp16 does not allow"),
-        ({"precision_constraints": "hope"}, "'hope' are unknown; choose obey or prefer"),
+        ({"precision_constraints": "hope"}, "'hope' is unknown; choose obey or prefer"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_leaves_nothing(
     folder: Path, tmp_path: Path, options: dict, said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        build_engine(
-            folder / "m.onnx",
-            tmp_path / "e.engine",
-            dataclasses.replace(INT8, **{"calib_cache": folder / "c.cache", **options}),
-        )
+        built(folder, tmp_path / "e.engine", **options)
     assert not list(tmp_path.iterdir())
 
 
 def test_the_command_line_takes_groups_and_trtexec_s_spelling(trtlab, folder: Path, tmp_path: Path) -> None:
-    common = ("build", "--onnx", folder / "m.onnx", "--engine", tmp_path / "e.engine", "--precision", "int8+fp16")
-    common = (*common, "--calib-cache", folder / "c.cache", "--max-batch", 4)
+    common = (
+        *("build", "--onnx", folder / "m.onnx", "--engine", tmp_path / "e.engine"),
+        *("--precision", "int8+fp16", "--calib-cache", folder / "c.cache", "--max-batch", 4),
+    )
     code, out, err = trtlab(*common, "--keep-fp16", "second,third")
     assert (code, err) == (0, "") and "4 fp16 asked" in out and "kept: second, third, first and last layer" in out
     code, out, err = trtlab(*common, "--layerPrecisions=/third/Conv:fp16", "--precisionConstraints=obey")
     assert (code, err) == (0, "") and "1 fp16 asked" in out
-    code, _, err = trtlab(*common, "--keep-fp16", "stem")
-    assert code == 2 and err.count("\n") == 1 and "its groups are first, second, third, fourth, head" in err
 
 
-def test_the_layers_of_a_recorded_tensorrt_engine_are_found_by_name() -> None:
-    names = ["/conv1/Conv", "/maxpool/MaxPool", "/layer1/layer1.0/downsample/downsample.0/Conv", "/fc/Gemm"]
-    assert list(ran_in(RECORDED["int8"], names).values()) == ["int8", "int8", "int8", "other"]
-    assert ran_in(RECORDED["fp16"], ["/conv1/Conv"]) == {"/conv1/Conv": "fp16"}
+def test_a_layer_with_q_and_dq_that_runs_in_something_else_is_named() -> None:
+    assert unquantised(["/layer1/layer1.0/conv1/Conv", "told nowhere"], RECORDED["int8"]) is None
+    found = unquantised(["/conv1/Conv", "told nowhere"], RECORDED["fp16"])
+    assert found == "1 of 2 layers with Q/DQ did not run in INT8: /conv1/Conv (fp16)"
 
 
-@pytest.mark.parametrize("rule, fails", [("obey", True), ("prefer", False)])
-def test_a_kept_layer_that_ran_in_int8_is_an_error_where_the_rule_is_obey(rule: str, fails: bool) -> None:
-    asked = Constraints({"/conv1/Conv": "fp16"}, frozenset({"/conv1/Conv"}), ("stem",), rule)
+def test_a_kept_layer_that_ran_in_int8_is_an_error_where_the_rule_is_obey() -> None:
+    asked = Constraints({"/conv1/Conv": "fp16"}, frozenset({"/conv1/Conv"}), ("stem",))
     check_ran(asked, RECORDED["fp16"])
-    if fails:
-        with pytest.raises(EngineError, match=r"1 of 1 layers .*/conv1/Conv \(fp16 asked, int8 ran\)"):
-            check_ran(asked, RECORDED["int8"])
-    else:
+    check_ran(dataclasses.replace(asked, rule="prefer"), RECORDED["int8"])
+    with pytest.raises(EngineError, match=r"1 of 1 layers .*/conv1/Conv \(fp16 asked, int8 ran\)"):
         check_ran(asked, RECORDED["int8"])
+
+
+HALF_IN_FP32 = [{"Name": "conv", "Precision": "FP32", "Weights": {"Type": "Half", "Count": 9}}]
+NONE = "was asked for, and of 2 layers with weights none has it: "
+
+
+@pytest.mark.parametrize(
+    ("asked", "layers", "said", "wrong"),
+    [
+        *((precision, RECORDED[precision], None, None) for precision in ("fp16", "int8", "fp32", "tf32")),
+        ("fp16", RECORDED["fp32"], "FP16 asked, FP32 ran", f"FP16 {NONE}their weights are stored in FP32 (2)"),
+        ("bf16", RECORDED["fp32"], "BF16 asked, FP32 ran", f"BF16 {NONE}their weights are stored in FP32 (2)"),
+        ("int8", RECORDED["fp16"], "INT8 asked, FP16 ran", f"INT8 {NONE}they run in FP16 (2)"),
+        ("int8+fp16", RECORDED["fp16"], "INT8+FP16 asked, FP16 ran", f"INT8+FP16 {NONE}they run in FP16 (2)"),
+        ("fp16", HALF_IN_FP32, "stored FP16, ran FP32", f"FP16 {NONE.replace('2', '1')}they run in FP32 (1)"),
+    ],
+)
+def test_an_engine_that_is_silently_something_else_is_named(
+    monkeypatch: pytest.MonkeyPatch, asked: str, layers: list, said: str | None, wrong: str | None
+) -> None:
+    monkeypatch.setattr(room, "has_half", lambda precision: True)
+    found = what_ran(asked, layers)
+    assert found["said"] == said and contradiction(found) == wrong
+
+
+@pytest.mark.skipif(ENGINE != "cpu", reason="a GPU has half arithmetic")
+@pytest.mark.parametrize("precision, explicit", [("fp16", False), ("bf16", False), ("bf16", True)])
+def test_a_processor_without_half_arithmetic_stores_it_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, explicit: bool
+) -> None:
+    model = tiny_onnx(tmp_path)
+    plain = build_engine(model, tmp_path / "fp32", BuildOptions())
+    monkeypatch.setattr(_openvino, "cpu_capabilities", lambda: ["FP32", "INT8"])
+    found = build_engine(model, tmp_path / "half", BuildOptions(precision=precision, explicit=explicit))
+    # BF16 is stored as FP16 too: its weights are within that range
+    stored = {"asked": precision, "stored": {"fp16": 3}, "ran": {"fp32": 3}, "said": "stored FP16, ran FP32"}
+    assert found.ran == stored and not any("--strict" in text for text in found.warnings)
+    assert plain.size_bytes - found.size_bytes > 0.3 * model.stat().st_size
+
+
+@pytest.mark.skipif((ENGINE, API) != ("cpu", 10), reason="what is broken is the CPU engine's flag")
+def test_a_build_in_which_nothing_runs_as_asked_warns_and_a_strict_one_leaves_nothing(
+    trtlab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CPU engine builds what TensorRT builds where it finds FP32 the fastest."""
+    set_flag = trt.IBuilderConfig.set_flag
+
+    def forgetful(config: trt.IBuilderConfig, flag: trt.BuilderFlag) -> None:
+        if flag != trt.BuilderFlag.FP16:
+            set_flag(config, flag)
+
+    monkeypatch.setattr(trt.IBuilderConfig, "set_flag", forgetful)
+    model, engine = tiny_onnx(tmp_path), tmp_path / "e.engine"
+    build = ("build", "--onnx", model, "--engine", engine, "--precision", "fp16")
+    code, _, err = trtlab(*build, "--strict")
+    assert code == 2 and err.startswith("error: FP16 was asked for") and "the engine is not kept" in err
+    assert [path.name for path in tmp_path.iterdir()] == [model.name]
+    code, out, _ = trtlab(*build)
+    assert code == 0 and "\nFP16 asked, FP32 ran\n" in out
+    assert "\nwarning: FP16 was asked for, and of 3 layers with weights" in out
+    record = read_json(record_path(engine))
+    assert record["ran"]["said"] == "FP16 asked, FP32 ran" and record["ran"]["ran"] == {"fp32": 3}
+    assert record["warnings"][0].startswith("FP16 was asked for")
