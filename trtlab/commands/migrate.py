@@ -6,13 +6,12 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 import json
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from trtcpu.errors import InputError
 from trtlab.commands.console import print_line
-from trtlab.options import Count
 
 if TYPE_CHECKING:
     from trtlab.migrate import Finding
@@ -22,7 +21,7 @@ def migrate(
     file: Path,
     /,
     *,
-    to: Count = 11,
+    to: Literal[10, 11] = 11,
     write: bool = False,
     out: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
@@ -39,11 +38,8 @@ def migrate(
         as_json: Print the findings as JSON.
     """
     from helpers.tools.files import atomic_write
-    from trtlab.migrate import VERSIONS
     from trtlab.migrate import migrate as migrate_file
 
-    if to not in VERSIONS:
-        raise InputError(f"--to {to} is none of {' and '.join(map(str, VERSIONS))}; code can be brought to these")
     if write and out is not None:
         raise InputError("--write and --out both say where to write; give one of them")
     if out is not None and out.suffix != file.suffix:
