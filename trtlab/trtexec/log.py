@@ -30,23 +30,30 @@ _NUMBER = r"(-?\d{1,15}(?:\.\d{0,15})?(?:[eE][-+]?\d{1,2})?)"
 _PERCENT = r"(\d{1,2}(?:\.\d{1,9})?)%"
 _SIZES = r"(\d{1,9}(?:x\d{1,9})*)"
 
-# What is said before the summary, by the key of our JSON; the last three are for this package alone.
-_DESCRIBED = {
-    "command": re.compile(r"(?:[$#>] ?)?((?:\S*/)?trtexec -.*)"),
-    "gpu": re.compile(r"Selected Device: (.+)"),
-    "tensorrt_version": re.compile(r"TensorRT version: (\d+\.\d+.*)"),
-    "logged_precision": re.compile(r"Precision: (.+)"),
-    "workspace_mb": re.compile(r"(?:Memory Pools: )?[Ww]orkspace: (\d{1,9}(?:\.\d{1,9})?) ?Mi?B.*"),
-    "streams": re.compile(r"(?:Inference )?Streams: (\d{1,9})"),
-    "model": re.compile(r"(?:Model|Prototxt|UFF): (.+)"),
-    "implicit_batch": re.compile(r"Batch: (\d{1,9})"),
-    "traced": re.compile(r"Timing trace has (\d{1,9}) queries over .*"),
-}
-_KINDS = {"workspace_mb": float, "streams": int, "implicit_batch": int, "traced": int}
+# What is said around the summary, by the key of our JSON; what is said last counts. The last four are for this package
+# alone.
+_SAID = (
+    ("tensorrt_version", re.compile(r".*&&&& \w+ \S+ \[TensorRT v([^\]]+)\].*")),
+    ("tensorrt_version", re.compile(r"TensorRT version: (\d+\.\d+.*)")),
+    ("gpu", re.compile(r"Selected Device: (.+)")),
+    ("workspace_mb", re.compile(r"(?:Memory Pools: )?[Ww]orkspace: (\d{1,9}(?:\.\d{1,9})?) ?Mi?B.*")),
+    ("logged_precision", re.compile(r"Precision: (.+)")),
+    ("command", re.compile(r".*&&&& \w+ .*? # (.*)")),
+    ("command", re.compile(r"(?:[$#>] ?)?((?:\S*/)?trtexec -.*)")),
+    ("passed", re.compile(r".*&&&& (PASSED|FAILED) .*")),
+    ("streams", re.compile(r".*trtexec .*--(?:infStreams|streams)=(\d{1,9}).*")),
+    ("streams", re.compile(r"(?:Inference )?Streams: (\d{1,9})")),
+    ("model", re.compile(r"(?:Model|Prototxt|UFF): (.+)")),
+    ("logged_batch", re.compile(r"Batch: (\d{1,9})")),
+    ("given_batch", re.compile(r".*trtexec .*--batch=(\d{1,9}).*")),
+    ("traced", re.compile(r"Timing trace has (\d{1,9}) queries over .*")),
+)
 _SHAPE = re.compile(
     r"(?:Input inference shapes? ?: ?(.+?)=|Input binding for (.+) with dimensions |Set shape of input tensor (.+) to: )"
     rf"{_SIZES}(?: and type \w+)?(?: is created\.?)?"
 )
+_GIVEN_SHAPES = re.compile(r"trtexec .*?--(?:shapes|optShapes)=(\S+)")
+_GIVEN_SHAPE = re.compile(rf"([^:,'\"\s]+)['\"]?:{_SIZES}")
 
 # The summary: quantities, and metrics with their statistics; of 7.x after those of 8.0 and later.
 _QUANTITIES = {
@@ -73,13 +80,8 @@ _STATISTIC_OF_7 = re.compile(
     rf"(min|max|mean|median|percentile): {_NUMBER} ms(?: at {_PERCENT})?(?: \(end to end {_NUMBER} ms.*\))?"
 )
 
-_GIVEN_SHAPES = re.compile(r"--(?:shapes|optShapes)=(\S+)")
-_GIVEN_SHAPE = re.compile(rf"([^:,\s]+):{_SIZES}")
-_GIVEN_BATCH = re.compile(r"--batch=(\d{1,9})")
-_GIVEN_STREAMS = re.compile(r"--(?:infStreams|streams)=(\d{1,9})")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _PREFIX = re.compile(r".{0,80}?\[([VIWEF])\] ?|\[[A-Z]{2,9}\]:? |[\w.-]{1,60} *\| ?|")
-_BANNER = re.compile(r"&&&& (RUNNING|PASSED|FAILED) \S+(?: \[TensorRT v([^\]]+)\])?.*?(?: # (.*))?$")
 _IMAGES = 4  # dimensions
 
 
@@ -91,9 +93,7 @@ class LogRun:
     compute, d2h (and end_to_end) to statistics in ms. `whole`: the log has its first line, so it is no excerpt.
     """
 
-    said: dict[str, Any] = field(
-        default_factory=lambda: dict.fromkeys((*_DESCRIBED, "passed", *_QUANTITIES.values()))
-    )
+    said: dict[str, Any] = field(default_factory=lambda: dict.fromkeys([*dict(_SAID), *_QUANTITIES.values()]))
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
     shapes: dict[str, list[int]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -101,24 +101,29 @@ class LogRun:
     heading: str = ""
 
     @property
+    def implicit_batch(self) -> int | None:
+        """Images of an engine without a batch dimension. trtexec counts them, not its executions, in all it prints."""
+        return self.said["logged_batch"] or (None if self.shapes else self.said["given_batch"])
+
+    @property
     def batch(self) -> int | None:
         """Images per query: the implicit batch, or the first dimension that all inputs have; None where neither is."""
         first = {shape[0] for shape in self.shapes.values()}
-        return self.said["implicit_batch"] or (first.pop() if len(first) == 1 else None)
+        return self.implicit_batch or (first.pop() if len(first) == 1 else None)
 
     @property
     def is_sure_of_its_batch(self) -> bool:
         """Whether the batch is an implicit one, or an image's, [N, C, H, W]; another first dimension may be none."""
-        return bool(self.said["implicit_batch"]) or all(len(shape) == _IMAGES for shape in self.shapes.values())
+        return bool(self.implicit_batch) or all(len(shape) == _IMAGES for shape in self.shapes.values())
 
     @property
     def queries(self) -> int | None:
-        """Executions that were timed; trtexec counts the images of an implicit batch."""
-        return self.said["traced"] and self.said["traced"] // (self.said["implicit_batch"] or 1)
+        """Executions that were timed."""
+        return self.said["traced"] and self.said["traced"] // (self.implicit_batch or 1)
 
     def images_per_s(self, batch: int) -> float:
         """Return images per second for `batch` images a query."""
-        return self.said["throughput_qps"] * (1 if self.said["implicit_batch"] else batch)
+        return self.said["throughput_qps"] * (1 if self.implicit_batch else batch)
 
 
 def read_text(path: str | Path) -> str:
@@ -152,10 +157,10 @@ def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
         line = spaced.strip()
         if level == "E":
             first_error = first_error or line
-        if banner := _BANNER.search(line):
-            if banner[1] == "RUNNING":
+        if "&&&& " in line:
+            if "&&&& RUNNING" in line:
                 context, inside = LogRun(whole=True), False
-            _take_banner(runs[-1] if inside else context, banner)
+            _take_description(runs[-1] if inside else context, line)
             inside = False
         elif line in (SUMMARY, _SUMMARY_OF_7):
             runs.append(copy.deepcopy(context))
@@ -168,7 +173,6 @@ def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
         else:
             _take_description(context, line)
     for run in runs:
-        _take_command(run)
         _check(run, source)
     if not runs:
         why = f"; it reports the error {first_error[:200]!r}" if first_error else ""
@@ -179,13 +183,8 @@ def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
     return runs
 
 
-def _take_banner(run: LogRun, banner: re.Match[str]) -> None:
-    event, version, command = banner.groups()
-    if version:
-        run.said["tensorrt_version"] = _dotted(version)
-    if event != "RUNNING":
-        run.said["passed"] = event == "PASSED"
-    run.said["command"] = run.said["command"] or command
+def _is_passed(event: str) -> bool:
+    return event == "PASSED"
 
 
 def _dotted(banner: str) -> str:
@@ -229,27 +228,26 @@ def _take_warning(run: LogRun, line: str) -> None:
 
 
 def _take_description(run: LogRun, line: str) -> None:
-    for key, pattern in _DESCRIBED.items():
+    for key, pattern in _SAID:
         if found := pattern.fullmatch(line):
             run.said[key] = _KINDS.get(key, str)(found[1])
     if shape := _SHAPE.fullmatch(line):
         name, sizes = filter(None, shape.groups())
         run.shapes[name] = _dimensions(sizes)
-
-
-def _take_command(run: LogRun) -> None:
-    """Store the shapes, the batch and the streams that a command asked for, where the log does not say them."""
-    command = re.sub("['\"]", "", run.said["command"] or "")
-    if not run.shapes and (given := _GIVEN_SHAPES.search(command)):
-        run.shapes = {name: _dimensions(sizes) for name, sizes in _GIVEN_SHAPE.findall(given[1])}
-    if not run.shapes and (given := _GIVEN_BATCH.search(command)):
-        run.said["implicit_batch"] = run.said["implicit_batch"] or int(given[1])
-    if given := _GIVEN_STREAMS.search(command):
-        run.said["streams"] = run.said["streams"] or int(given[1])
+    elif given := _GIVEN_SHAPES.search(line):
+        run.shapes = run.shapes or {name: _dimensions(sizes) for name, sizes in _GIVEN_SHAPE.findall(given[1])}
 
 
 def _dimensions(sizes: str) -> list[int]:
     return [int(size) for size in sizes.split("x")]
+
+
+_KINDS = {
+    **dict.fromkeys(("streams", "logged_batch", "given_batch", "traced"), int),
+    "workspace_mb": float,
+    "tensorrt_version": _dotted,
+    "passed": _is_passed,
+}
 
 
 def _check(run: LogRun, source: str) -> None:

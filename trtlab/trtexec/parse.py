@@ -10,7 +10,7 @@ from trtlab.trtexec.exports import summarise_export
 from trtlab.trtexec.log import LogRun, parse_log_text, read_text
 
 _ALWAYS = ("latency", "enqueue", "h2d", "compute", "d2h")
-_OURS = ("model", "implicit_batch", "traced")
+_OURS = ("model", "logged_batch", "given_batch", "traced")
 _FULL = ("fp32", "tf32")
 _LOWER = ("fp16", "bf16", "int8", "fp8", "int4")
 _SOURCE = re.compile(r"--(?:onnx|deploy|uff)=(\S+)")
@@ -99,7 +99,7 @@ def _chosen(runs: list[LogRun], model: str | None, precision: str | None, batch:
     def agreement(run: LogRun) -> tuple[bool, bool, bool]:
         return (
             batch is None or run.batch in (None, batch),
-            precision is None or (_allowed(run) or "").lower() == precision.lower(),
+            precision is None or "+".join(_allowed(run)) == precision.lower(),
             model is None or model in (run.said["model"] or ""),
         )
 
@@ -120,34 +120,32 @@ def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -
     """Raise InputError where the batch or the precision that was given is not the log's."""
     if batch is not None and run.batch not in (None, batch) and run.is_sure_of_its_batch:
         raise InputError(f"--batch {batch} contradicts {source}: batch {run.batch} ran there; leave out --batch")
-    logged = _allowed(run)
-    if precision is None or logged is None:
+    allowed = _allowed(run)
+    if precision is None or not allowed:
         return
-    asked, allowed = (set(names.lower().split("+")) for names in (precision, logged))
-    is_known = asked <= {*_FULL, *_LOWER}
-    if is_known and (not asked - {*_FULL} <= allowed or (asked <= {*_FULL} and allowed - {*_FULL})):
+    asked = precision.lower().split("+")
+    lower, full = set(asked) - {*_FULL}, set(allowed) <= {*_FULL}
+    if lower <= {*_LOWER} and (not lower <= {*allowed} or not lower and not full):
+        logged = "+".join(allowed).upper()
         raise InputError(f"--precision {precision} contradicts {source}: it says {logged}; leave out --precision")
 
 
-def _allowed(run: LogRun) -> str | None:
-    """Return the precisions that the build was allowed, as logged or asked for by flags ("FP32+INT8").
+def _allowed(run: LogRun) -> list[str]:
+    """Return the precisions that the build was allowed, as logged or asked for by flags; none where neither says it.
 
     A run that loads an engine logs defaults, which say nothing.
     """
-    command = run.said["command"] or ""
+    command, logged = run.said["command"] or "", run.said["logged_precision"]
     if "--loadEngine" in command:
-        return None
-    flags = [name.upper() for name in _LOWER if re.search(rf"--{name}(?!\S)", command)]
-    return run.said["logged_precision"] or ("+".join(["FP32", *flags]) if flags else None)
+        return []
+    flags = [name for name in _LOWER if re.search(rf"--{name}(?!\S)", command)]
+    return logged.lower().split("+") if logged else ["fp32", *flags] if flags else []
 
 
-def _as_precision(logged: str | None) -> str | None:
-    """Return the log's "FP32+FP16" as our own names say it: "fp16"."""
-    if logged is None:
-        return None
-    parts = logged.lower().split("+")
-    lower = [part for part in parts if part not in _FULL]
-    return "+".join(sorted(lower, key=lambda part: part != "int8")) or "+".join(parts)
+def _as_precision(allowed: list[str]) -> str | None:
+    """Return fp32 and fp16 as our own names say it: "fp16"."""
+    lower = sorted((name for name in allowed if name not in _FULL), key=lambda name: name != "int8")
+    return "+".join(lower or allowed) or None
 
 
 def _model(run: LogRun) -> str | None:
