@@ -44,19 +44,18 @@ class Diagnosis:
     findings: list[Finding]
     engine: str
 
-    @property
-    def missing(self) -> list[Finding]:
-        """The findings that have a remedy."""
-        return [finding for finding in self.findings if finding.remedy]
-
 
 def diagnose() -> Diagnosis:
     """Return what this machine can run."""
     python = Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     gpus = _gpus()
-    here = (*_tensorrt(has_gpu=any(gpu.ok for gpu in gpus)), *_cpu(), *map(_package, _PACKAGES))
+    packages = [_part(name, installed(name), "not installed", "pip install -e .") for name in _PACKAGES]
     engine, started = _engine()
-    return Diagnosis([python, *gpus, *here, *started], engine)
+    return Diagnosis([python, *gpus, *_tensorrt(any(gpu.ok for gpu in gpus)), *_cpu(), *packages, *started], engine)
+
+
+def _part(topic: str, found: str | None, absent: str, remedy: str = "") -> Finding:
+    return Finding(topic, found or absent, bool(found), "" if found else remedy)
 
 
 def _gpus() -> list[Finding]:
@@ -78,19 +77,19 @@ def _gpus() -> list[Finding]:
 
 
 def _tensorrt(has_gpu: bool) -> Iterator[Finding]:
+    absent, install, replace, bindings = "not installed; needs an NVIDIA GPU", "", "", ""
+    if has_gpu:
+        absent, install = "not installed", gpu_packages.install_command()
+        replace = f": {gpu_packages.replace_command()}"
+        bindings = f"pip install '{gpu_packages.CUDA_PYTHON[gpu_packages.cuda_major()]}'"
     found = next(filter(None, map(installed, _TENSORRT)), None)
-    absent = "not installed" + ("" if has_gpu else "; needs an NVIDIA GPU")
-    remedy = gpu_packages.install_command() if has_gpu and not found else ""
-    note = ""
     if found and int(found.split(".")[0]) >= 11:
-        note = " (no precision flags, no calibrators; the lab was not run on TensorRT 11. Step 4's calibrator needs 10.16"
-        note += f": {gpu_packages.replace_command()})" if has_gpu else ")"
-    yield Finding("TensorRT", f"{found or absent}{note}", bool(found), remedy)
+        note = "no precision flags, no calibrators; the lab was not run on TensorRT 11. Step 4's calibrator needs 10.16"
+        found += f" ({note}{replace})"
     there = [f"{name} {version}" for name in ("pycuda", "cuda-bindings") if (version := installed(name))]
-    remedy = f"pip install '{gpu_packages.CUDA_PYTHON[gpu_packages.cuda_major()]}'" if has_gpu and not there else ""
-    yield Finding("pycuda or cuda-python", ", ".join(there) or absent, bool(there), remedy)
-    trtexec = shutil.which("trtexec")
-    yield Finding("trtexec", trtexec or "not on PATH; trtlab bench measures without it", bool(trtexec))
+    yield _part("TensorRT", found, absent, install)
+    yield _part("pycuda or cuda-python", ", ".join(there), absent, bindings)
+    yield _part("trtexec", shutil.which("trtexec"), "not on PATH; trtlab bench measures without it")
 
 
 def _cpu() -> Iterator[Finding]:
@@ -101,11 +100,6 @@ def _cpu() -> Iterator[Finding]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Finding("CPU", f"{cpu_name()}, {cores} cores")
     yield Finding("CPU features", (", ".join(known) if flags else "unknown on this system") + note)
-
-
-def _package(name: str) -> Finding:
-    version = installed(name)
-    return Finding(name, version or "not installed", bool(version), "" if version else "pip install -e .")
 
 
 def _engine() -> tuple[str, list[Finding]]:
@@ -119,10 +113,8 @@ def _engine() -> tuple[str, list[Finding]]:
         return "", [Finding("Engine", why, ok=False, remedy=remedy)]
     through = f", through {cuda}" if (cuda := describe().get("cuda")) else ""
     found = [Finding("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}{through}")]
-    found.append(Finding("TensorRT's API", _API[API]))
-    if WHY_CPU:
-        found.append(Finding("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False))
-    return ENGINE, found
+    why = [Finding("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False)] if WHY_CPU else []
+    return ENGINE, [*found, Finding("TensorRT's API", _API[API]), *why]
 
 
 def cpu_name() -> str:

@@ -80,12 +80,10 @@ def migrate(path: Path, to: int) -> Migration:
     if path.suffix not in (".py", ".ipynb"):
         raise InputError(f"{path} is no Python script and no notebook; give a file that ends in .py or .ipynb")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            raw = file.read()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text in UTF-8: {error.reason}; save it as UTF-8") from error
+        raw = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {reason}; give a file of UTF-8 text") from error
     search = _Search({name: change for name, change in load_changes().items() if float(change.gone_in) <= to})
     if path.suffix == ".ipynb":
         return _notebook(path, raw, search)

@@ -59,18 +59,12 @@ def migrate(
     for cell, reason in found.faults:
         print_line(f"{file}, cell {cell}: left out, it is not Python: {reason}")
     for one in found.findings:
-        _print(one, target is not None)
+        done = f" [{'can be renamed' if target is None else 'renamed'}]" if one.new else ""
+        owner = ", if this is TensorRT's" if one.likely else ""
+        change = one.change
+        print_line(f"{one.place}: {change.name} is gone since TensorRT {change.gone_in}{owner}: {change.reason}")
+        print_line(f"    {one.code}\n    instead: {change.replacement}{done}")
     print_line(_summary(file, to, len(found.findings), renamed, target))
-
-
-def _print(one: "Finding", written: bool) -> None:
-    done = f" [{'renamed' if written else 'can be renamed'}]" if one.new else ""
-    owner = ", if this is TensorRT's" if one.likely else ""
-    print_line(
-        f"{one.place}: {one.change.name} is gone since TensorRT {one.change.gone_in}{owner}: {one.change.reason}"
-    )
-    print_line(f"    {one.code}")
-    print_line(f"    instead: {one.change.replacement}{done}")
 
 
 def _summary(file: Path, to: int, number: int, renamed: int, target: Path | None) -> str:

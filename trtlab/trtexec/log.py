@@ -49,7 +49,9 @@ _SAID = (
     ("traced", re.compile(r"Timing trace has (\d{1,9}) queries over .*")),
 )
 _SHAPE = re.compile(
-    r"(?:Input inference shapes? ?: ?(.+?)=|Input binding for (.+) with dimensions |Set shape of input tensor (.+) to: )"
+    r"(?:Input inference shapes? ?: ?(.+?)=|"
+    r"Input binding for (.+) with dimensions |"
+    r"Set shape of input tensor (.+) to: )"
     rf"{_SIZES}(?: and type \w+)?(?: is created\.?)?"
 )
 _GIVEN_SHAPES = re.compile(r"trtexec .*?--(?:shapes|optShapes)=(\S+)")
@@ -116,11 +118,6 @@ class LogRun:
         """Whether the batch is an implicit one, or an image's, [N, C, H, W]; another first dimension may be none."""
         return bool(self.implicit_batch) or all(len(shape) == _IMAGES for shape in self.shapes.values())
 
-    @property
-    def queries(self) -> int | None:
-        """Executions that were timed."""
-        return self.said["traced"] and self.said["traced"] // (self.implicit_batch or 1)
-
     def images_per_s(self, batch: int) -> float:
         """Return images per second for `batch` images a query."""
         return self.said["throughput_qps"] * (1 if self.implicit_batch else batch)
@@ -183,16 +180,20 @@ def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
     return runs
 
 
-def _is_passed(event: str) -> bool:
-    return event == "PASSED"
-
-
 def _dotted(banner: str) -> str:
     """Turn the banner's number into dots: 8601 → 8.6.1, 100200 → 10.2.0; what is dotted already stays."""
     if not banner.isdecimal() or not 4 <= len(banner) <= 6:
         return banner
     number, step = int(banner), 1000 if len(banner) == 4 else 10000
     return f"{number // step}.{number % step // 100}.{number % 100}"
+
+
+_KINDS = {
+    **dict.fromkeys(("streams", "logged_batch", "given_batch", "traced"), int),
+    "workspace_mb": float,
+    "tensorrt_version": _dotted,
+    "passed": "PASSED".__eq__,
+}
 
 
 def _take_figure(run: LogRun, line: str) -> bool:
@@ -242,18 +243,11 @@ def _dimensions(sizes: str) -> list[int]:
     return [int(size) for size in sizes.split("x")]
 
 
-_KINDS = {
-    **dict.fromkeys(("streams", "logged_batch", "given_batch", "traced"), int),
-    "workspace_mb": float,
-    "tensorrt_version": _dotted,
-    "passed": _is_passed,
-}
-
-
 def _check(run: LogRun, source: str) -> None:
-    """Raise InputError where a figure is missing; work out the throughput of an explicit batch, which 7.x prints as 0."""
+    """Raise InputError where a figure is missing; work out the 0 queries/s that 7.x prints for an explicit batch."""
     needed = STATISTICS[: 4 if run.whole else 3]
-    latency, compute = ([run.metrics.get(metric, {}).get(key) for key in needed] for metric in ("latency", "compute"))
+    latency = [run.metrics.get("latency", {}).get(key) for key in needed]
+    compute = [run.metrics.get("compute", {}).get(key) for key in needed]
     walltime_s, traced = run.said["total_host_walltime_s"], run.said["traced"]
     figures = {"Throughput": [run.said["throughput_qps"]], "Latency": latency}
     if run.whole:

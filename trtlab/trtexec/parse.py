@@ -59,7 +59,7 @@ def parse_file(
         "batch": taken,
         "format": "trtexec log",
         **{key: value for key, value in run.said.items() if key not in _OURS},
-        "queries": run.queries,
+        "queries": run.said["traced"] and run.said["traced"] // (run.implicit_batch or 1),
         "images_per_s": None if taken is None else run.images_per_s(taken),
         **dict.fromkeys(_ALWAYS),
         **run.metrics,
