@@ -15,6 +15,7 @@ from trtcpu.api_changes import Change, load_changes
 from trtcpu.errors import InputError
 
 _MODULES = ("tensorrt", "tensorrt_lean", "tensorrt_dispatch", "trtcpu.tensorrt")
+# What variables are usually called, in code and in the replacements, and the class of what they hold.
 _CUSTOMARY = {
     "builder": "Builder",
     "config": "IBuilderConfig",
@@ -28,16 +29,14 @@ _CUSTOMARY = {
     "refitter": "Refitter",
     "allocator": "IGpuAllocator",
 }
-"""What variables are usually called, in code and in the replacements, and the class of what they hold."""
+# Members whose names others' objects have too: found only on a variable that is called as TensorRT's objects are.
 _COMMON = frozenset(
     "compute_precision debug_sync device_memory_size dilation dynamic_range execute execute_async free get_location "
     "get_shape get_strides kernel_size max_batch_size padding post_padding pre_padding precision refittable stride "
     "supports_model tensor_format transpose0 transpose1 window_size".split()
 )
-"""Members whose names others' objects have too: found only on a variable that is called as TensorRT's objects are."""
 _RENAMED = re.compile(r"(\w+)((?:\.\w+)+)")
-_USED_OTHERWISE = {"IBuilderConfig.min_timing_iterations", "IStreamReader"}
-"""What has a new name that is used otherwise."""
+_USED_OTHERWISE = {"IBuilderConfig.min_timing_iterations", "IStreamReader"}  # have a new name that is used otherwise
 _MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 _UNREADABLE = (SyntaxError, ValueError, RecursionError)
 
@@ -56,11 +55,6 @@ class Finding(NamedTuple):
     change: Change
     new: str
     likely: bool
-
-    @property
-    def place(self) -> str:
-        """Where it stands, in words."""
-        return f"line {self.line}" if self.cell is None else f"cell {self.cell}, line {self.line}"
 
 
 class Migration(NamedTuple):
@@ -198,7 +192,6 @@ def _new(change: Change) -> str:
 
 
 def _replaced(text: str, findings: list[Finding]) -> str:
-    """Return the text with the new names in the places of the old ones."""
     lines = text.splitlines(keepends=True)
     for one in reversed(findings):
         if one.new:

@@ -95,7 +95,7 @@ def test_what_only_has_a_new_name_gets_it(old: str, new: str, tmp_path: Path) ->
     assert migrate(path, 11).content == f"import tensorrt as trt\r\n{new}\r\n"
 
 
-def test_a_notebook_keeps_its_form_and_its_lines_for_ipython(tmp_path: Path) -> None:
+def test_a_notebook_keeps_its_form_and_its_lines_for_ipython(tmp_path: Path, trtlab) -> None:
     cells = [
         {"cell_type": "markdown", "source": ["trt.ResizeMode"]},
         {
@@ -111,8 +111,9 @@ def test_a_notebook_keeps_its_form_and_its_lines_for_ipython(tmp_path: Path) -> 
     path = tmp_path / "old.ipynb"
     path.write_text(raw)
     found = migrate(path, 11)
-    assert [(one.place, one.column) for one in found.findings] == [("cell 3, line 1", 4)]
+    assert [(one.cell, one.line, one.column) for one in found.findings] == [(3, 1, 4)]
     assert [cell for cell, _ in found.faults] == [4]
+    assert "cell 3, line 1: ResizeMode is gone" in trtlab("migrate", path)[1]
     assert found.content == raw.replace('"trt.ResizeMode.LINEAR"', '"trt.InterpolationMode.LINEAR"')
 
 

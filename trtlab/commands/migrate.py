@@ -61,8 +61,10 @@ def migrate(
     for one in found.findings:
         done = f" [{'can be renamed' if target is None else 'renamed'}]" if one.new else ""
         owner = ", if this is TensorRT's" if one.likely else ""
-        change = one.change
-        print_line(f"{one.place}: {change.name} is gone since TensorRT {change.gone_in}{owner}: {change.reason}")
+        change, cell = one.change, "" if one.cell is None else f"cell {one.cell}, "
+        print_line(
+            f"{cell}line {one.line}: {change.name} is gone since TensorRT {change.gone_in}{owner}: {change.reason}"
+        )
         print_line(f"    {one.code}\n    instead: {change.replacement}{done}")
     print_line(_summary(file, to, len(found.findings), renamed, target))
 

@@ -11,12 +11,9 @@ from trtlab.stats import LatencyStats
 _OLDER = {"startInMs": "startH2dMs", "inMs": "h2dMs", "endOutMs": "endD2hMs", "outMs": "d2hMs"}
 _TIMES = {"latency": "latencyMs", "h2d": "h2dMs", "compute": "computeMs", "d2h": "d2hMs"}
 _LAYER = {"time_ms": "timeMs", "average_ms": "averageMs", "median_ms": "medianMs", "percent": "percentage"}
-_MOST = 1e15
-"""No figure of an export is so large: in milliseconds it is 30,000 years. Its square can still be summed."""
-_DIGITS = 6
-"""Those that trtexec prints of a time."""
-_STEPS = 10
-"""An enqueue time is worth telling where it is at least so many of the steps that the file's times have."""
+_MOST = 1e15  # no figure is so large: in milliseconds it is 30,000 years; its square can still be summed
+_DIGITS = 6  # those that trtexec prints of a time
+_STEPS = 10  # an enqueue time is told where it is at least so many of the steps that the file's times have
 
 
 def summarise_export(value: Any, source: str = "the JSON file") -> dict[str, Any]:
@@ -59,6 +56,7 @@ def _times(entries: Sequence[dict[str, Any]], source: str) -> dict[str, Any]:
         raise InputError(f"{source}: a query ends before it starts; let trtexec write the file again")
     step = _step_ms(columns["endD2hMs"])
     is_told = bool(enqueue) and statistics.median(enqueue) >= _STEPS * step
+    note = f"enqueue times are left out: the file has them in steps of {step:g} ms only"
     return {
         "format": "trtexec exportTimes",
         "queries": len(entries),
@@ -66,9 +64,7 @@ def _times(entries: Sequence[dict[str, Any]], source: str) -> dict[str, Any]:
         "walltime_s": walltime_ms / 1000,
         **{name: _statistics(columns[key]) for name, key in _TIMES.items()},
         "enqueue": _statistics(enqueue) if is_told else None,
-        "notes": []
-        if is_told or not enqueue
-        else [f"enqueue times are left out: the file has them in steps of {step:g} ms only"],
+        "notes": [note] if enqueue and not is_told else [],
     }
 
 
