@@ -5,7 +5,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy
-import onnxruntime
 import openvino
 import pytest
 import torch
@@ -18,9 +17,8 @@ def test_on_the_cpu_engine_the_versions_are_those_of_the_imported_packages(monke
     monkeypatch.setattr(backend, "ENGINE", "cpu")
     found = versions()
     assert found["OpenVINO"] and openvino.__version__.startswith(found["OpenVINO"])
-    assert (found["NumPy"], found["ONNX Runtime"]) == (numpy.__version__, onnxruntime.__version__)
+    assert found["NumPy"] == numpy.__version__ and found["Python"].startswith(platform.python_version())
     assert torch.__version__.startswith(found["PyTorch"])
-    assert found["Python"].startswith(platform.python_version())
     assert installed("no-such-package-of-the-lab") is None
     assert not any("CUDA" in name or "driver" in name for name in found)
 

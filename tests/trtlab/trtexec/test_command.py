@@ -1,13 +1,11 @@
-"""Is trtexec run with the right arguments and logged, and its absence one clear line? A script stands in for it."""
+"""Is trtexec run with the right arguments, and its log kept whatever happens? A script stands in for it."""
 
 from pathlib import Path
 
 import pytest
 
-from trtcpu.errors import EngineError, EngineUnavailableError, InputError
-from trtlab.trtexec import command as trtexec
-from trtlab.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
-from trtlab.trtexec.log import parse_log_text
+from trtcpu.errors import EngineError, InputError
+from trtlab.trtexec.command import run_trtexec, trtexec_arguments
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 TIMING = ["--warmUp=200", "--iterations=10", "--duration=3"]
@@ -27,20 +25,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return write
 
 
-def test_without_trtexec_the_error_points_to_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(trtexec, "_PLACES", ())
-    with pytest.raises(EngineUnavailableError, match="not installed.*trtlab bench"):
-        find_trtexec()
-
-
-def test_its_output_is_echoed_and_saved(install) -> None:
-    log, seen = install("v10.16_dynamic.log", 0), []
-    run_trtexec(["--onnx=m.onnx", "--fp16"], log, seen.append)
-    assert seen[0] == "# arguments: --onnx=m.onnx --fp16"
-    assert parse_log_text(log.read_text())[0].said["throughput_qps"] == 1200.5
-
-
 def test_a_failure_names_its_first_error_and_keeps_the_log(install) -> None:
     log = install("v10.16_failed.log", 1)
     with pytest.raises(EngineError, match="exit code 1.*deserializeCudaEngine"):
@@ -56,9 +40,9 @@ def test_a_run_that_is_interrupted_keeps_the_log_so_far(install) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_trtexec([], log, interrupted)
-    kept = log.read_text()
-    assert kept.startswith("# arguments") and kept.splitlines()[-1].endswith("Throughput: 1200.5 qps")
+        run_trtexec(["--onnx=m.onnx", "--fp16"], log, interrupted)
+    kept = log.read_text().splitlines()
+    assert kept[0] == "# arguments: --onnx=m.onnx --fp16" and kept[-1].endswith("Throughput: 1200.5 qps")
 
 
 @pytest.mark.parametrize(
