@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
+from rich.text import Text
 
 from helpers.tools.signals import clean_ends
 from trtcpu.errors import LabError
@@ -21,9 +22,8 @@ def _shown(default: Any) -> str | None:
     """Return a default as the help shows it; None where there is nothing to show."""
     if default in (None, (), False):
         return None
-    if isinstance(default, tuple):
-        return " ".join(map(str, default))
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    values = default if isinstance(default, tuple) else (default,)
+    return " ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
 
 
 app = App(
@@ -44,8 +44,7 @@ for _place, _command in enumerate(_COMMANDS):
 for _command in (course.grade, course.regrade):
     app.command(_command, help_flags=(), sort_key=len(_COMMANDS))
 _PASSED_ON = ("trtexec", "grade", "regrade")
-_LONGEST = 40
-"""Digits of a number that a message shows whole."""
+_LONGEST = 40  # digits of a number that a message shows whole
 
 
 def main() -> None:
@@ -59,12 +58,11 @@ def main() -> None:
             command = " ".join(("trtlab", *(error.command_chain or ())))
             message = str(error).rstrip(".")
             _fail(f"{message[:1].lower()}{message[1:]}; see {command} --help")
-        except MemoryError as error:
-            _too_large(error)
-        except RuntimeError as error:
-            if "can't allocate memory" not in str(error):  # what PyTorch says in place of a MemoryError
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):  # PyTorch's words
                 raise
-            _too_large(error)
+            known = str(error).partition("\n")[0] or "no more is known"
+            _fail(f"this needs more memory than there is ({known}); choose a smaller batch or size")
 
 
 def _ours(words: list[str]) -> list[str]:
@@ -75,17 +73,10 @@ def _ours(words: list[str]) -> list[str]:
     return [words[0], *our_spelling(words[1:], {name for argument in arguments for name in argument.names})]
 
 
-def _too_large(error: Exception) -> NoReturn:
-    known = str(error).partition("\n")[0] or "no more is known"
-    _fail(f"this needs more memory than there is ({known}); choose a smaller batch or size")
-
-
 def _fail(reason: str) -> NoReturn:
-    from rich.markup import escape
-
     reason = re.sub(rf"\d{{{_LONGEST},}}", lambda digits: f"{digits[0][:5]}… ({len(digits[0])} digits)", reason)
-    text = escape(" ".join(reason.split()))
-    Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {text}", highlight=False)
+    text = Text.assemble(("error:", "bold red"), " ", " ".join(reason.split()))
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text)
     sys.exit(2)
 
 

@@ -3,15 +3,17 @@
 import os
 import platform
 import shutil
-import subprocess
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.engine import gpu_packages
 from trtcpu.errors import LabError
-from trtlab.versions import cuda_driver, installed
+from trtlab.versions import cuda_driver, installed, nvml_text
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "onnxsim", "openvino")
+_TENSORRT = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu13-bindings", "tensorrt-cu12-bindings")
+_CPUINFO = Path("/proc/cpuinfo")
 _CPU_FEATURES = {
     "AVX2": ("avx2",),
     "AVX-512": ("avx512f",),
@@ -35,136 +37,100 @@ class Finding:
     remedy: str = ""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Diagnosis:
-    """All findings, and the engine that the lab uses here."""
+    """All findings, and the engine that the lab uses here; "" where none can start."""
 
-    findings: list[Finding] = field(default_factory=list)
-    engine: str = ""
-
-    @property
-    def missing(self) -> list[Finding]:
-        """The findings that have a remedy."""
-        return [finding for finding in self.findings if finding.remedy]
-
-    def add(self, topic: str, found: str, ok: bool = True, remedy: str = "") -> None:
-        """Append a finding."""
-        self.findings.append(Finding(topic, found, ok, remedy))
+    findings: list[Finding]
+    engine: str
 
 
 def diagnose() -> Diagnosis:
     """Return what this machine can run."""
-    diagnosis = Diagnosis()
-    diagnosis.add("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    _tensorrt(diagnosis, has_gpu=_gpus(diagnosis))
-    _cpu(diagnosis)
-    _packages(diagnosis)
-    diagnosis.engine = _engine(diagnosis)
-    return diagnosis
+    python = Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    gpus = _gpus()
+    packages = [_part(name, installed(name), "not installed", "pip install -e .") for name in _PACKAGES]
+    engine, started = _engine()
+    return Diagnosis([python, *gpus, *_tensorrt(any(gpu.ok for gpu in gpus)), *_cpu(), *packages, *started], engine)
 
 
-def _gpus(diagnosis: Diagnosis) -> bool:
-    """Add the NVIDIA GPUs; tells whether there is one."""
+def _part(topic: str, found: str | None, absent: str, remedy: str = "") -> Finding:
+    return Finding(topic, found or absent, bool(found), "" if found else remedy)
+
+
+def _gpus() -> list[Finding]:
+    """Return a finding for each NVIDIA GPU; one that is not ok where there is none to use."""
     try:
         import pynvml
 
         driver, cuda = cuda_driver().values()
     except Exception as error:  # no package, no driver library, or no permission: all mean that there is none to use
-        diagnosis.add("NVIDIA GPU", f"none ({_short(error)})", ok=False)
-        return False
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    for handle in handles:
+        return [Finding("NVIDIA GPU", f"none ({_short(error)})", ok=False)]
+    gpus = []
+    for handle in map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount())):
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
         memory_gib = pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30
-        name = _text(pynvml.nvmlDeviceGetName(handle))
+        name = nvml_text(pynvml.nvmlDeviceGetName(handle))
         found = f"{name}, compute capability {major}.{minor}, {memory_gib:.0f} GiB, driver {driver} (CUDA {cuda})"
-        diagnosis.add("NVIDIA GPU", found)
-    return bool(handles)
+        gpus.append(Finding("NVIDIA GPU", found))
+    return gpus
 
 
-def _tensorrt(diagnosis: Diagnosis, has_gpu: bool) -> None:
-    found = next((version for name in _tensorrt_names() if (version := installed(name))), None)
-    absent = "not installed" + ("" if has_gpu else "; needs an NVIDIA GPU")
+def _tensorrt(has_gpu: bool) -> Iterator[Finding]:
+    absent, install, replace, bindings = "not installed; needs an NVIDIA GPU", "", "", ""
+    if has_gpu:
+        absent, install = "not installed", gpu_packages.install_command()
+        replace = f": {gpu_packages.replace_command()}"
+        bindings = f"pip install '{gpu_packages.CUDA_PYTHON[gpu_packages.cuda_major()]}'"
+    found = next(filter(None, map(installed, _TENSORRT)), None)
     if found and int(found.split(".")[0]) >= 11:
         note = "no precision flags, no calibrators; the lab was not run on TensorRT 11. Step 4's calibrator needs 10.16"
-        diagnosis.add("TensorRT", f"{found} ({note}{': ' + gpu_packages.replace_command() if has_gpu else ''})")
-    else:
-        remedy = gpu_packages.install_command() if has_gpu and not found else ""
-        diagnosis.add("TensorRT", found or absent, bool(found), remedy)
+        found += f" ({note}{replace})"
     there = [f"{name} {version}" for name in ("pycuda", "cuda-bindings") if (version := installed(name))]
-    remedy = f"pip install '{gpu_packages.CUDA_PYTHON[gpu_packages.cuda_major()]}'" if has_gpu and not there else ""
-    diagnosis.add("pycuda or cuda-python", ", ".join(there) or absent, bool(there), remedy)
-    trtexec = shutil.which("trtexec")
-    diagnosis.add("trtexec", trtexec or "not on PATH; trtlab bench measures without it", bool(trtexec))
+    yield _part("TensorRT", found, absent, install)
+    yield _part("pycuda or cuda-python", ", ".join(there), absent, bindings)
+    yield _part("trtexec", shutil.which("trtexec"), "not on PATH; trtlab bench measures without it")
 
 
-def _tensorrt_names() -> tuple[str, ...]:
-    return ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu13-bindings", "tensorrt-cu12-bindings")
-
-
-def _cpu(diagnosis: Diagnosis) -> None:
-    flags = cpu_flags()
+def _cpu() -> Iterator[Finding]:
+    flags = set(_cpuinfo().get("flags", "").split())
     known = [name for name, any_of in _CPU_FEATURES.items() if flags & set(any_of)]
     lacking = [name for name in ("VNNI", "BF16") if name not in known]
     note = f"; without {' and '.join(lacking)}: INT8 and FP16 gain less here" if flags and lacking else ""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    diagnosis.add("CPU", f"{cpu_name()}, {cores} cores")
-    diagnosis.add("CPU features", (", ".join(known) if flags else "unknown on this system") + note)
+    yield Finding("CPU", f"{cpu_name()}, {cores} cores")
+    yield Finding("CPU features", (", ".join(known) if flags else "unknown on this system") + note)
 
 
-def _packages(diagnosis: Diagnosis) -> None:
-    for package in _PACKAGES:
-        version = installed(package)
-        diagnosis.add(package, version or "not installed", bool(version), "" if version else "pip install -e .")
-
-
-def _engine(diagnosis: Diagnosis) -> str:
-    """Return the engine that the lab chooses here; a failure becomes a finding."""
+def _engine() -> tuple[str, list[Finding]]:
+    """Return the engine that the lab chooses here, and what is to be said of it; a failure is a finding."""
     asked = os.environ.get("TRT_LAB_ENGINE", "auto")
     try:
         from helpers.engine.backend import API, DEVICE, ENGINE, WHY_CPU, describe
     except Exception as error:  # a doctor reports a broken installation, it does not die of it
         remedy = "" if isinstance(error, LabError) else "pip install -e ."  # an error of ours says what to do
-        diagnosis.add("Engine", f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}", False, remedy)
-        return ""
+        why = f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}"
+        return "", [Finding("Engine", why, ok=False, remedy=remedy)]
     through = f", through {cuda}" if (cuda := describe().get("cuda")) else ""
-    diagnosis.add("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}{through}")
-    diagnosis.add("TensorRT's API", _API[API])
-    if WHY_CPU:
-        diagnosis.add("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False)
-    return ENGINE
+    found = [Finding("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}{through}")]
+    why = [Finding("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False)] if WHY_CPU else []
+    return ENGINE, [*found, Finding("TensorRT's API", _API[API]), *why]
 
 
-def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """Return the first processor's feature flags; empty where the system does not list them."""
-    return set(_cpuinfo(cpuinfo).get("flags", "").split())
+def cpu_name() -> str:
+    """Return the processor's name, or its architecture where the system does not say it."""
+    return _cpuinfo().get("model name") or platform.processor() or platform.machine()
 
 
-def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name."""
-    return _cpuinfo(cpuinfo).get("model name") or _sysctl() or platform.processor() or platform.machine()
-
-
-def _cpuinfo(path: Path) -> dict[str, str]:
+def _cpuinfo() -> dict[str, str]:
+    """Return what Linux says of the first processor."""
     try:
-        lines = path.read_text(errors="replace").split("\n\n")[0].splitlines()
+        lines = _CPUINFO.read_text(errors="replace").split("\n\n")[0].splitlines()
     except OSError:
         return {}
     pairs = (line.partition(":") for line in lines)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _sysctl() -> str:
-    try:
-        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
-    except OSError:
-        return ""
-
-
 def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:160] or type(error).__name__
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -22,6 +22,11 @@ def installed(package: str) -> str | None:
         return None
 
 
+def nvml_text(value: str | bytes) -> str:
+    """Return what pynvml says as text; its older versions say bytes."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def cuda_driver() -> dict[str, str]:
     """Return the NVIDIA driver's version and the newest CUDA that it can run.
 
@@ -32,32 +37,26 @@ def cuda_driver() -> dict[str, str]:
 
     pynvml.nvmlInit()
     driver, cuda = pynvml.nvmlSystemGetDriverVersion(), pynvml.nvmlSystemGetCudaDriverVersion()
-    text = driver.decode() if isinstance(driver, bytes) else driver
-    return {"NVIDIA driver": text, "CUDA (driver)": f"{cuda // 1000}.{cuda % 1000 // 10}"}
+    return {"NVIDIA driver": nvml_text(driver), "CUDA (driver)": f"{cuda // 1000}.{cuda % 1000 // 10}"}
 
 
 def versions() -> dict[str, str]:
     """Return the version of everything that a run's numbers depend on, by name."""
-    from helpers.engine.backend import ENGINE
+    from helpers.engine.backend import ENGINE, trt
 
+    if ENGINE == "tensorrt":
+        engine = {"TensorRT": trt.__version__, **_cuda()}
+    else:
+        engine = {"CPU engine": trt.__version__, "OpenVINO": installed("openvino") or "not installed"}
     packages = {name: installed(package) or "not installed" for name, package in _PACKAGES.items()}
-    python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    return {**(_gpu() if ENGINE == "tensorrt" else _cpu()), **packages, "Python": python}
+    return {**engine, **packages, "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}"}
 
 
-def _cpu() -> dict[str, str]:
-    from helpers.engine.backend import trt
-
-    return {"CPU engine": trt.__version__, "OpenVINO": installed("openvino") or "not installed"}
-
-
-def _gpu() -> dict[str, str]:
+def _cuda() -> dict[str, str]:
     import torch
-
-    from helpers.engine.backend import trt
 
     try:
         driver = cuda_driver()
     except Exception as error:  # the numbers are as good without knowing the driver
         driver = {"NVIDIA driver": f"unknown ({' '.join(str(error).split())[:80]})"}
-    return {"TensorRT": trt.__version__, **driver, "CUDA (PyTorch's runtime)": str(torch.version.cuda)}
+    return {**driver, "CUDA (PyTorch's runtime)": str(torch.version.cuda)}

@@ -8,14 +8,10 @@ import pytest
 
 from helpers.engine.gpu_packages import CUDA_PYTHON
 from trtlab import doctor
-from trtlab.doctor import Diagnosis, cpu_flags, cpu_name, diagnose
+from trtlab.doctor import diagnose
 
 
-def _found(diagnosis: Diagnosis, topic: str) -> str:
-    return " | ".join(finding.found for finding in diagnosis.findings if finding.topic == topic)
-
-
-def _gpu(driver: str, cuda: int = 13000) -> SimpleNamespace:
+def _gpu(driver: str | bytes, cuda: int) -> SimpleNamespace:
     return SimpleNamespace(
         nvmlInit=lambda: None,
         nvmlSystemGetDriverVersion=lambda: driver,
@@ -28,64 +24,51 @@ def _gpu(driver: str, cuda: int = 13000) -> SimpleNamespace:
     )
 
 
-@pytest.mark.parametrize("driver, cuda, major", [("580.65.06", 13000, 13), ("550.54.15", 12040, 12)])
+@pytest.mark.parametrize(("driver", "cuda", "shown"), [("580.65.06", 13000, "13.0"), (b"550.54.15", 12040, "12.4")])
 def test_a_gpu_without_tensorrt_gets_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, driver: str, cuda: int, major: int
+    monkeypatch: pytest.MonkeyPatch, driver: str | bytes, cuda: int, shown: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _gpu(driver, cuda))
     monkeypatch.setattr(doctor, "installed", lambda package: None)
-    diagnosis = diagnose()
-    version = f"{cuda // 1000}.{cuda % 1000 // 10}"
-    assert (
-        _found(diagnosis, "NVIDIA GPU")
-        == f"NVIDIA H200, compute capability 9.0, 141 GiB, driver {driver} (CUDA {version})"
-    )
-    remedies = {finding.topic: finding.remedy for finding in diagnosis.missing}
-    assert remedies["TensorRT"] == f"pip install '{CUDA_PYTHON[major]}' 'tensorrt-cu{major}==10.16.1.11'"
-    assert remedies["pycuda or cuda-python"] == f"pip install '{CUDA_PYTHON[major]}'"
+    found = {finding.topic: finding for finding in diagnose().findings}
+    gpu = found["NVIDIA GPU"].found
+    assert gpu.startswith("NVIDIA H200, compute capability 9.0, 141 GiB, driver 5") and gpu.endswith(f"(CUDA {shown})")
+    major = cuda // 1000
+    assert found["TensorRT"].remedy == f"pip install '{CUDA_PYTHON[major]}' 'tensorrt-cu{major}==10.16.1.11'"
+    assert found["pycuda or cuda-python"].remedy == f"pip install '{CUDA_PYTHON[major]}'"
+    assert found["onnxsim"].remedy == "pip install -e ."
 
 
 def test_without_a_gpu_nothing_of_tensorrt_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    diagnosis = diagnose()
-    assert _found(diagnosis, "NVIDIA GPU").startswith("none (")
-    assert not {"TensorRT", "pycuda or cuda-python"} & {finding.topic for finding in diagnosis.missing}
+    found = {finding.topic: finding for finding in diagnose().findings}
+    assert found["NVIDIA GPU"].found.startswith("none (")
+    assert found["TensorRT"].remedy == found["pycuda or cuda-python"].remedy == ""
 
 
 def test_tensorrt_11_is_taken_and_what_it_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", _gpu("580.1"))
+    monkeypatch.setitem(sys.modules, "pynvml", _gpu("580.1", 13000))
     monkeypatch.setattr(doctor, "installed", lambda package: "11.1.0")
-    diagnosis = diagnose()
-    found = _found(diagnosis, "TensorRT")
-    assert "no precision flags" in found and "'tensorrt-cu13==10.16.1.11'" in found
-    assert "TensorRT" not in {finding.topic for finding in diagnosis.missing}
+    (found,) = (finding for finding in diagnose().findings if finding.topic == "TensorRT")
+    assert "no precision flags" in found.found and "'tensorrt-cu13==10.16.1.11'" in found.found
+    assert found.ok and not found.remedy
 
 
-def test_missing_packages_come_with_their_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "installed", lambda package: None if package == "onnxsim" else "1.0")
-    assert ("onnxsim", "pip install -e .") in {(finding.topic, finding.remedy) for finding in diagnose().missing}
-
-
-CPUINFO = """processor\t: 0
-model name\t: AMD EPYC 9654
-flags\t\t: fpu avx2 avx512f avx512_vnni avx512_bf16
-
-processor\t: 1
-model name\t: other
-flags\t\t: fpu
-"""
-
-
-def test_the_processor_and_its_features_are_read_from_cpuinfo(tmp_path: Path) -> None:
-    (tmp_path / "cpuinfo").write_text(CPUINFO)
-    assert cpu_name(tmp_path / "cpuinfo") == "AMD EPYC 9654"
-    assert cpu_flags(tmp_path / "cpuinfo") == {"fpu", "avx2", "avx512f", "avx512_vnni", "avx512_bf16"}
-
-
-def test_a_system_without_cpuinfo_has_a_name_and_no_known_features(tmp_path: Path) -> None:
-    assert cpu_name(tmp_path / "none") and cpu_flags(tmp_path / "none") == set()
-
-
-def test_a_processor_without_vnni_is_told_what_that_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "cpu_flags", lambda: {"avx2"})
-    assert _found(diagnose(), "CPU features") == "AVX2; without VNNI and BF16: INT8 and FP16 gain less here"
+@pytest.mark.parametrize(
+    ("flags", "features"),
+    [
+        ("avx2 avx512f avx512_vnni avx512_bf16", "AVX2, AVX-512, VNNI, BF16"),
+        ("avx2", "AVX2; without VNNI and BF16: INT8 and FP16 gain less here"),
+        (None, "unknown on this system"),
+    ],
+)
+def test_the_processor_and_its_features_are_the_first_of_cpuinfo(
+    flags: str | None, features: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "_CPUINFO", tmp_path / "cpuinfo")
+    if flags:
+        (tmp_path / "cpuinfo").write_text(
+            f"processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu {flags}\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+        )
+    found = {finding.topic: finding.found for finding in diagnose().findings}
+    assert found["CPU features"] == features and found["CPU"].startswith("AMD EPYC, " if flags else "")

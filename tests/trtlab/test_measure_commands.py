@@ -10,7 +10,7 @@ import pytest
 from helpers.engine.backend import DEVICE
 from tests.trtlab.tiny_models import TinyNet, tiny_onnx
 from trtlab.building.build import BuildOptions, build_engine
-from trtlab.trtexec.log import read_log
+from trtlab.trtexec.log import parse_log_text
 
 FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
 BUDGET = ("latency-budget", "--pre-ms", 4, "--h2d-ms", 0.5, "--infer-ms", 2, "--d2h-ms", 0.1, "--post-ms", 1)
@@ -58,7 +58,7 @@ def test_bench_measures_engines_and_baselines_and_writes_json_and_log(
     engine = next(row for row in written["rows"] if row["name"] == "fp16")
     assert engine["precision"] == "fp16" and engine["size_bytes"] == (folder / "fp16.engine").stat().st_size
     assert 20e6 < engine["peak_memory_bytes"] < 4e9
-    assert len(read_log(tmp_path / "b.log")) == len(written["rows"])
+    assert len(parse_log_text((tmp_path / "b.log").read_text())) == len(written["rows"])
 
 
 @pytest.mark.parametrize("form", ["--batch-sizes 2 3", "--batch-sizes 2,3", "--batch-sizes 2 --batch-sizes 3"])

@@ -6,13 +6,12 @@ Heavy modules are imported inside the functions, so that `trtlab --help` is quic
 import json
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from trtcpu.errors import InputError
 from trtlab.commands.console import print_line
-from trtlab.options import Count
 
 if TYPE_CHECKING:
     from trtlab.migrate import Finding
@@ -22,7 +21,7 @@ def migrate(
     file: Path,
     /,
     *,
-    to: Count = 11,
+    to: Literal[10, 11] = 11,
     write: bool = False,
     out: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
@@ -39,11 +38,8 @@ def migrate(
         as_json: Print the findings as JSON.
     """
     from helpers.tools.files import atomic_write
-    from trtlab.migrate import VERSIONS
     from trtlab.migrate import migrate as migrate_file
 
-    if to not in VERSIONS:
-        raise InputError(f"--to {to} is none of {' and '.join(map(str, VERSIONS))}; code can be brought to these")
     if write and out is not None:
         raise InputError("--write and --out both say where to write; give one of them")
     if out is not None and out.suffix != file.suffix:
@@ -63,18 +59,14 @@ def migrate(
     for cell, reason in found.faults:
         print_line(f"{file}, cell {cell}: left out, it is not Python: {reason}")
     for one in found.findings:
-        _print(one, target is not None)
+        done = f" [{'can be renamed' if target is None else 'renamed'}]" if one.new else ""
+        owner = ", if this is TensorRT's" if one.likely else ""
+        change, cell = one.change, "" if one.cell is None else f"cell {one.cell}, "
+        print_line(
+            f"{cell}line {one.line}: {change.name} is gone since TensorRT {change.gone_in}{owner}: {change.reason}"
+        )
+        print_line(f"    {one.code}\n    instead: {change.replacement}{done}")
     print_line(_summary(file, to, len(found.findings), renamed, target))
-
-
-def _print(one: "Finding", written: bool) -> None:
-    done = f" [{'renamed' if written else 'can be renamed'}]" if one.new else ""
-    owner = ", if this is TensorRT's" if one.likely else ""
-    print_line(
-        f"{one.place}: {one.change.name} is gone since TensorRT {one.change.gone_in}{owner}: {one.change.reason}"
-    )
-    print_line(f"    {one.code}")
-    print_line(f"    instead: {one.change.replacement}{done}")
 
 
 def _summary(file: Path, to: int, number: int, renamed: int, target: Path | None) -> str:

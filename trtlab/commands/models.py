@@ -40,8 +40,9 @@ def doctor(*, sandbox: bool = False) -> None:
     diagnosis = diagnose()
     rows = [("ok" if finding.ok else "-", finding.topic, finding.found) for finding in diagnosis.findings]
     print_table("trtlab doctor", ("", "what", "found"), rows)
-    for finding in diagnosis.missing:
-        print_line(f"{finding.topic}: {finding.remedy}")
+    for finding in diagnosis.findings:
+        if finding.remedy:
+            print_line(f"{finding.topic}: {finding.remedy}")
     if not diagnosis.engine:
         raise EngineUnavailableError(f"no engine: {diagnosis.findings[-1].found}")
     print_line(f"the lab uses the engine: {diagnosis.engine}")

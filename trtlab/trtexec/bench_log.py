@@ -13,6 +13,35 @@ from trtlab.timing.bench import BenchResult
 
 RUNS_PER_AVERAGE = 10
 _UNSTABLE_PERCENT = 1.0
+_SECTION = """\
+=== Model Options ===
+Model: {run.name}
+=== Build Options ===
+Precision: {precision}
+=== Inference Options ===
+Batch: Explicit
+Input inference shape : {run.input_name}={shape}
+Iterations: {calls}
+Data transfers: Disabled
+=== Device Information ===
+Selected Device: {run.device}
+{version}Warmup completed {run.warmup_queries} queries over {run.warmup_ms:g} ms
+Timing trace has {calls} queries over {walltime_s:g} s
+
+=== Trace details ===
+Trace averages of {per_average} runs:
+{averages}
+=== Performance summary ===
+Throughput: {qps:g} qps
+Latency: {latency}
+Enqueue Time: {enqueue}
+H2D Latency: {nothing}
+GPU Compute Time: {latency}
+D2H Latency: {nothing}
+Total Host Walltime: {walltime_s:g} s
+Total GPU Compute Time: {walltime_s:g} s
+{warning}Explanations of the performance metrics are printed in the verbose logs.
+"""
 
 
 def format_log(runs: Sequence[BenchResult], now: datetime | None = None) -> str:
@@ -24,75 +53,34 @@ def format_log(runs: Sequence[BenchResult], now: datetime | None = None) -> str:
 def _section(run: BenchResult, stamp: str) -> str:
     version = f" [TensorRT v{run.tensorrt_version}]" if run.tensorrt_version else ""
     banner = f"trtlab.bench{version} # trtlab bench {run.name} --batch-sizes {run.batch}"
-    lines = [*_described(run), *_trace(run), *_summary(run)]
-    body = "".join(f"{stamp} [{level}] {text}\n" for level, text in lines)
+    calls, walltime_s = len(run.times_ms), float(np.sum(run.times_ms)) / 1e3
+    variance = 100 * np.std(run.times_ms) / np.mean(run.times_ms)
+    unstable = f"* GPU compute time is unstable, with coefficient of variance = {variance:g}%.\n"
+    text = _SECTION.format(
+        run=run,
+        precision=run.precision.upper(),
+        shape="x".join(map(str, (run.batch, *run.sample_shape))),
+        calls=calls,
+        walltime_s=walltime_s,
+        qps=calls / walltime_s,
+        version=f"TensorRT version: {run.tensorrt_version}\n" if run.tensorrt_version else "",
+        per_average=RUNS_PER_AVERAGE,
+        averages="".join(_average(run, start) for start in range(0, calls - RUNS_PER_AVERAGE + 1, RUNS_PER_AVERAGE)),
+        latency=_statistics(run.times_ms),
+        enqueue=_statistics(run.enqueue_ms),
+        nothing=_statistics([0.0] * calls),
+        warning=unstable if variance > _UNSTABLE_PERCENT else "",
+    )
+    levels = ((line, "W" if line.startswith("* ") else "I") for line in text.split("\n"))
+    body = "".join(f"{stamp} [{level}] {line}\n" for line, level in levels)
     return f"&&&& RUNNING {banner}\n{body}&&&& PASSED {banner}\n"
 
 
-def _described(run: BenchResult) -> list[tuple[str, str]]:
-    shape = "x".join(map(str, (run.batch, *run.sample_shape)))
-    texts = [
-        "=== Model Options ===",
-        f"Model: {run.name}",
-        "=== Build Options ===",
-        f"Precision: {run.precision.upper()}",
-        "=== Inference Options ===",
-        "Batch: Explicit",
-        f"Input inference shape : {run.input_name}={shape}",
-        f"Iterations: {len(run.times_ms)}",
-        "Data transfers: Disabled",
-        "=== Device Information ===",
-        f"Selected Device: {run.device}",
-    ]
-    if run.tensorrt_version:
-        texts.append(f"TensorRT version: {run.tensorrt_version}")
-    return [("I", text) for text in texts]
-
-
-def _trace(run: BenchResult) -> list[tuple[str, str]]:
-    texts = [
-        f"Warmup completed {run.warmup_queries} queries over {run.warmup_ms:g} ms",
-        f"Timing trace has {len(run.times_ms)} queries over {_walltime_s(run):g} s",
-        "",
-        "=== Trace details ===",
-        f"Trace averages of {RUNS_PER_AVERAGE} runs:",
-    ]
-    for start in range(0, len(run.times_ms) - RUNS_PER_AVERAGE + 1, RUNS_PER_AVERAGE):
-        part = slice(start, start + RUNS_PER_AVERAGE)
-        mean, enqueue = np.mean(run.times_ms[part]), np.mean(run.enqueue_ms[part])
-        texts.append(
-            f"Average on {RUNS_PER_AVERAGE} runs - GPU latency: {mean:g} ms - Host latency: {mean:g} ms "
-            f"(enqueue {enqueue:g} ms)"
-        )
-    return [("I", text) for text in [*texts, ""]]
-
-
-def _summary(run: BenchResult) -> list[tuple[str, str]]:
-    none = [0.0] * len(run.times_ms)
-    texts = [
-        "=== Performance summary ===",
-        f"Throughput: {len(run.times_ms) / _walltime_s(run):g} qps",
-        f"Latency: {_statistics(run.times_ms)}",
-        f"Enqueue Time: {_statistics(run.enqueue_ms)}",
-        f"H2D Latency: {_statistics(none)}",
-        f"GPU Compute Time: {_statistics(run.times_ms)}",
-        f"D2H Latency: {_statistics(none)}",
-        f"Total Host Walltime: {_walltime_s(run):g} s",
-        f"Total GPU Compute Time: {_walltime_s(run):g} s",
-    ]
-    end = ("I", "Explanations of the performance metrics are printed in the verbose logs.")
-    return [*(("I", text) for text in texts), *_stability(run), end, ("I", "")]
-
-
-def _stability(run: BenchResult) -> list[tuple[str, str]]:
-    variance = 100 * np.std(run.times_ms) / np.mean(run.times_ms)
-    if variance <= _UNSTABLE_PERCENT:
-        return []
-    return [("W", f"* GPU compute time is unstable, with coefficient of variance = {variance:g}%.")]
-
-
-def _walltime_s(run: BenchResult) -> float:
-    return float(np.sum(run.times_ms)) / 1e3
+def _average(run: BenchResult, start: int) -> str:
+    part = slice(start, start + RUNS_PER_AVERAGE)
+    mean_ms, enqueue_ms = np.mean(run.times_ms[part]), np.mean(run.enqueue_ms[part])
+    latencies = f"GPU latency: {mean_ms:g} ms - Host latency: {mean_ms:g} ms"
+    return f"Average on {RUNS_PER_AVERAGE} runs - {latencies} (enqueue {enqueue_ms:g} ms)\n"
 
 
 def _statistics(times_ms: Sequence[float]) -> str:

@@ -17,7 +17,7 @@ def find_trtexec() -> str:
     Raises:
         EngineUnavailableError: it is not installed; the text points to `trtlab bench`.
     """
-    found = shutil.which("trtexec") or next((place for place in _PLACES if Path(place).is_file()), None)
+    found = next(filter(None, map(shutil.which, ("trtexec", *_PLACES))), None)
     if found is None:
         raise EngineUnavailableError(
             "trtexec is not installed here (looked on PATH and in "
@@ -42,20 +42,18 @@ def trtexec_arguments(
     With `must_exist` false the command is for another machine, so that the files need not be on this one.
 
     Raises:
-        InputError: nothing to build or to load, a missing file, or a count that cannot be.
+        InputError: nothing to build or to load, or a missing file.
     """
-    own = [argument.partition("=")[0] for argument in extra]
-    if not onnx and not engine and not {"--onnx", "--loadEngine", "--help", "-h"} & set(own):
+    own = {argument.partition("=")[0] for argument in extra}
+    if not onnx and not engine and not {"--onnx", "--loadEngine", "--help", "-h"} & own:
         raise InputError("trtexec needs a model: give --onnx M (to build it) or --engine E (to load it)")
-    if warmup_ms < 0 or iterations < 1 or duration_s < 0:
-        raise InputError("--warmup and --duration must be 0 or more, --iterations 1 or more")
     source = onnx or engine
     if must_exist and source and not Path(source).is_file():
         raise InputError(f"cannot read {source}: no such file; write it with trtlab export or trtlab build")
-    given = [f"--onnx={onnx}"] if onnx else []
-    given += [f"--{'saveEngine' if onnx else 'loadEngine'}={engine}"] if engine else []
-    timing = [f"--warmUp={warmup_ms}", f"--iterations={iterations}", f"--duration={duration_s:g}"]
-    return [*given, *(option for option in timing if option.partition("=")[0] not in own), *extra]
+    options = {"--onnx": onnx, "--saveEngine" if onnx else "--loadEngine": engine}
+    options |= {"--warmUp": warmup_ms, "--iterations": iterations, "--duration": f"{duration_s:g}"}
+    ours = [f"{name}={value}" for name, value in options.items() if value is not None and name not in own]
+    return [*ours, *extra]
 
 
 def run_trtexec(arguments: Sequence[str], log: str | Path | None, echo: Callable[[str], None]) -> None:

@@ -2,7 +2,7 @@
 
 trtexec prints, after `=== Performance summary ===`, one line per metric; what changed between versions:
 
-    7.x       another layout, without that line: trtexec/older.py
+    7.x       no such line: a heading per metric ("Host Latency" is the first), and a line per statistic below it
     8.0–8.2   one percentile (99%), and an End-to-End Host Latency
     8.4       one percentile
     8.5–11.1  percentiles 90%, 95% and 99%
@@ -16,16 +16,58 @@ implicit batch of old engines (`--batch=N`) trtexec has multiplied already.
 """
 
 import copy
-import math
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from trtcpu.errors import InputError
-from trtlab.trtexec.older import OlderSummary, begins_older_summary
-from trtlab.trtexec.run import STATISTICS, LogRun, sizes
 
 SUMMARY = "=== Performance summary ==="
-METRICS = {
+STATISTICS = ("min_ms", "max_ms", "mean_ms", "median_ms", "p90_ms", "p95_ms", "p99_ms")
+_NOTHING = dict.fromkeys(STATISTICS)
+_NUMBER = r"(-?\d{1,15}(?:\.\d{0,15})?(?:[eE][-+]?\d{1,2})?)"
+_PERCENT = r"(\d{1,2}(?:\.\d{1,9})?)%"
+_SIZES = r"(\d{1,9}(?:x\d{1,9})*)"
+
+# What is said around the summary, by the key of our JSON; what is said last counts. The last four are for this package
+# alone.
+_SAID = (
+    ("tensorrt_version", re.compile(r".*&&&& \w+ \S+ \[TensorRT v([^\]]+)\].*")),
+    ("tensorrt_version", re.compile(r"TensorRT version: (\d+\.\d+.*)")),
+    ("gpu", re.compile(r"Selected Device: (.+)")),
+    ("workspace_mb", re.compile(r"(?:Memory Pools: )?[Ww]orkspace: (\d{1,9}(?:\.\d{1,9})?) ?Mi?B.*")),
+    ("logged_precision", re.compile(r"Precision: (.+)")),
+    ("command", re.compile(r".*&&&& \w+ .*? # (.*)")),
+    ("command", re.compile(r"(?:[$#>] ?)?((?:\S*/)?trtexec -.*)")),
+    ("passed", re.compile(r".*&&&& (PASSED|FAILED) .*")),
+    ("streams", re.compile(r".*trtexec .*--(?:infStreams|streams)=(\d{1,9}).*")),
+    ("streams", re.compile(r"(?:Inference )?Streams: (\d{1,9})")),
+    ("model", re.compile(r"(?:Model|Prototxt|UFF): (.+)")),
+    ("logged_batch", re.compile(r"Batch: (\d{1,9})")),
+    ("given_batch", re.compile(r".*trtexec .*--batch=(\d{1,9}).*")),
+    ("traced", re.compile(r"Timing trace has (\d{1,9}) queries over .*")),
+)
+_SHAPE = re.compile(
+    r"(?:Input inference shapes? ?: ?(.+?)=|"
+    r"Input binding for (.+) with dimensions |"
+    r"Set shape of input tensor (.+) to: )"
+    rf"{_SIZES}(?: and type \w+)?(?: is created\.?)?"
+)
+_GIVEN_SHAPES = re.compile(r"trtexec .*?--(?:shapes|optShapes)=(\S+)")
+_GIVEN_SHAPE = re.compile(rf"([^:,'\"\s]+)['\"]?:{_SIZES}")
+
+# The summary: quantities, and metrics with their statistics; of 7.x after those of 8.0 and later.
+_QUANTITIES = {
+    "Throughput": "throughput_qps",
+    "Total Host Walltime": "total_host_walltime_s",
+    "Total GPU Compute Time": "total_compute_s",
+    "throughput": "throughput_qps",
+    "walltime": "total_host_walltime_s",
+    "total compute time": "total_compute_s",
+}
+_QUANTITY = re.compile(rf"({'|'.join(_QUANTITIES)}): {_NUMBER} (?:qps|s)")
+_METRICS = {
     "Latency": "latency",
     "End-to-End Host Latency": "end_to_end",
     "Enqueue Time": "enqueue",
@@ -33,42 +75,60 @@ METRICS = {
     "GPU Compute Time": "compute",
     "D2H Latency": "d2h",
 }
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
-_PREFIX = re.compile(r"^.{0,80}?(?:\[\d[\d/]*-[\d:]+\] )?\[(?P<level>[VIWEF])\] ?(?P<text>.*)$")
-_WRAPPER = re.compile(r"^(?:\[[A-Z]{2,9}\]:? |[\w.-]{1,60} *\| ?)")
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_STATISTIC = re.compile(rf"(min|max|mean|median|percentile\((\d+(?:\.\d+)?)%\)) = ({_NUMBER}) ms(?:, |\s*$)")
-_QUANTITY = re.compile(rf"^(Throughput|Total Host Walltime|Total GPU Compute Time): ({_NUMBER}) (?:qps|s)\s*$")
-_BANNER = re.compile(r"&&&& (RUNNING|PASSED|FAILED) (\S+)(?: \[TensorRT v([^\]]+)\])?.*?(?: # (.*))?$")
-_COMMAND = re.compile(r"^(?:[$#>] ?)?((?:\S*/)?trtexec -.*)$")
-_TRACED = re.compile(r"^Timing trace has (\d+) queries over ")
-_SHAPE = re.compile(
-    r"^(?:Input inference shapes? ?: ?(.+?)=|Input binding for (.+) with dimensions |"
-    r"Set shape of input tensor (.+) to: )"
-    r"(\d+(?:x\d+)*)(?: and type \w+)?(?: is created\.?)?\s*$"
+_STATISTIC = re.compile(rf"(min|max|mean|median|percentile)(?:\({_PERCENT}\))? = {_NUMBER} ms(?=,|$)")
+_SUMMARY_OF_7 = "Host Latency"
+_METRICS_OF_7 = {_SUMMARY_OF_7: "latency", "Enqueue Time": "enqueue", "GPU Compute": "compute"}
+_STATISTIC_OF_7 = re.compile(
+    rf"(min|max|mean|median|percentile): {_NUMBER} ms(?: at {_PERCENT})?(?: \(end to end {_NUMBER} ms.*\))?"
 )
-_WORKSPACE = re.compile(r"^(?:Memory Pools: )?[Ww]orkspace: ([\d.]+) ?Mi?B")
-_STREAMS = re.compile(r"^(?:Inference )?Streams: (\d+)\s*$")
-_WHOLE = {
-    "Throughput": lambda run: run.throughput_qps is not None,
-    "Latency": lambda run: _has(run, "latency", STATISTICS[:4]),
-    "GPU Compute Time": lambda run: _has(run, "compute", STATISTICS[:4]),
-    "Total Host Walltime": lambda run: run.total_host_walltime_s is not None,
-}
-_EXCERPT = {"Throughput": _WHOLE["Throughput"], "Latency": lambda run: _has(run, "latency", STATISTICS[:3])}
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_PREFIX = re.compile(r".{0,80}?\[([VIWEF])\] ?|\[[A-Z]{2,9}\]:? |[\w.-]{1,60} *\| ?|")
+_IMAGES = 4  # dimensions
 
 
-def read_log(path: str | Path) -> list[LogRun]:
-    """Return every run that the log at `path` summarises.
+@dataclass
+class LogRun:
+    """One run of a log.
 
-    Raises:
-        InputError: the file cannot be read, holds no summary, or one that is cut off.
+    `said` has what the log says by the keys of our JSON; None where it does not. `metrics` maps latency, enqueue, h2d,
+    compute, d2h (and end_to_end) to statistics in ms. `whole`: the log has its first line, so it is no excerpt.
     """
-    return parse_log_text(read_text(path), str(path))
+
+    said: dict[str, Any] = field(default_factory=lambda: dict.fromkeys([*dict(_SAID), *_QUANTITIES.values()]))
+    metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    shapes: dict[str, list[int]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    whole: bool = False
+    heading: str = ""
+
+    @property
+    def implicit_batch(self) -> int | None:
+        """Images of an engine without a batch dimension. trtexec counts them, not its executions, in all it prints."""
+        return self.said["logged_batch"] or (None if self.shapes else self.said["given_batch"])
+
+    @property
+    def batch(self) -> int | None:
+        """Images per query: the implicit batch, or the first dimension that all inputs have; None where neither is."""
+        first = {shape[0] for shape in self.shapes.values()}
+        return self.implicit_batch or (first.pop() if len(first) == 1 else None)
+
+    @property
+    def is_sure_of_its_batch(self) -> bool:
+        """Whether the batch is an implicit one, or an image's, [N, C, H, W]; another first dimension may be none."""
+        return bool(self.implicit_batch) or all(len(shape) == _IMAGES for shape in self.shapes.values())
+
+    def images_per_s(self, batch: int) -> float:
+        """Return images per second for `batch` images a query."""
+        return self.said["throughput_qps"] * (1 if self.implicit_batch else batch)
 
 
 def read_text(path: str | Path) -> str:
-    """Return a text file's content, UTF-8 or (as PowerShell's redirection writes it) UTF-16."""
+    """Return a text file's content, UTF-8 or (as PowerShell's redirection writes it) UTF-16.
+
+    Raises:
+        InputError: the file cannot be read, or is empty.
+    """
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
@@ -81,80 +141,84 @@ def read_text(path: str | Path) -> str:
 
 
 def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
-    """Parse a whole log, or an excerpt; `source` names it in errors."""
+    """Return every run that a whole log, or an excerpt, summarises; `source` names it in errors.
+
+    Raises:
+        InputError: it holds no summary, or one that is cut off.
+    """
     runs: list[LogRun] = []
-    context, inside, older, first_error = LogRun(), False, None, ""
-    for raw in text.splitlines():
-        level, line = _split_prefix(raw)
-        if level == "E" and not first_error:
-            first_error = line.strip()
-        banner = _BANNER.search(line)
-        if banner and banner[1] == "RUNNING":
-            context, inside, older = LogRun(whole=True), False, None
-        if line.strip() == SUMMARY:
+    context, inside, first_error = LogRun(), False, ""
+    for raw in _COLOUR.sub("", text).splitlines():
+        prefix = _PREFIX.match(raw)
+        level, spaced = prefix[1], raw[prefix.end() :]
+        line = spaced.strip()
+        if level == "E":
+            first_error = first_error or line
+        if "&&&& " in line:
+            if "&&&& RUNNING" in line:
+                context, inside = LogRun(whole=True), False
+            _take_description(runs[-1] if inside else context, line)
+            inside = False
+        elif line in (SUMMARY, _SUMMARY_OF_7):
+            runs.append(copy.deepcopy(context))
+            runs[-1].heading = _METRICS_OF_7.get(line, "")
             inside = True
-            runs.append(copy.deepcopy(context))
-        elif begins_older_summary(line) and not inside:
-            older = OlderSummary()
-            runs.append(copy.deepcopy(context))
-        elif older is not None and older.take(line, runs[-1]):
-            continue
         elif inside and _take_figure(runs[-1], line):
             continue
-        elif banner:
-            _take_banner(runs[-1] if inside or older else context, banner)
-            inside, older = False, None
         elif inside and level == "W":
-            _take_warning(runs[-1], line)
-        elif not inside or line.startswith("=== "):
-            _take_description(context, line.strip())
-    return _checked(runs, source, first_error)
+            _take_warning(runs[-1], spaced)
+        else:
+            _take_description(context, line)
+    for run in runs:
+        _check(run, source)
+    if not runs:
+        why = f"; it reports the error {first_error[:200]!r}" if first_error else ""
+        raise InputError(
+            f"{source} holds no performance summary: no line {SUMMARY!r} was found{why}; "
+            "give the whole output of trtexec 7 to 11 or of trtlab bench --log"
+        )
+    return runs
 
 
-def _split_prefix(raw: str) -> tuple[str, str]:
-    """Return a line's level and its text without trtexec's prefix, a wrapper's, and colours."""
-    line = _COLOUR.sub("", raw).rstrip()
-    if prefix := _PREFIX.match(line):
-        return prefix["level"], prefix["text"]
-    return "", _WRAPPER.sub("", line).lstrip()
+def _dotted(banner: str) -> str:
+    """Turn the banner's number into dots: 8601 → 8.6.1, 100200 → 10.2.0; what is dotted already stays."""
+    if not banner.isdecimal() or not 4 <= len(banner) <= 6:
+        return banner
+    number, step = int(banner), 1000 if len(banner) == 4 else 10000
+    return f"{number // step}.{number % step // 100}.{number % 100}"
+
+
+_KINDS = {
+    **dict.fromkeys(("streams", "logged_batch", "given_batch", "traced"), int),
+    "workspace_mb": float,
+    "tensorrt_version": _dotted,
+    "passed": "PASSED".__eq__,
+}
 
 
 def _take_figure(run: LogRun, line: str) -> bool:
     """Store a line of the summary; False when it is none."""
-    quantity = _QUANTITY.match(line.strip())
-    if quantity:
-        value = _finite(float(quantity[2]), line)
-        if quantity[1] == "Throughput":
-            run.throughput_qps = value
-        elif quantity[1] == "Total Host Walltime":
-            run.total_host_walltime_s = value
-        else:
-            run.total_compute_s = value
+    if quantity := _QUANTITY.fullmatch(line):
+        run.said[_QUANTITIES[quantity[1]]] = float(quantity[2])
         return True
-    name, _, rest = line.strip().partition(": ")
-    if name not in METRICS or not rest.startswith("min ="):  # the verbose explanations use the same names
-        return False
-    found = {
-        (f"p{float(percent):g}_ms" if percent else f"{key}_ms"): _finite(float(value), line)
-        for key, percent, value in _STATISTIC.findall(rest)
-    }
-    run.metrics[METRICS[name]] = {**dict.fromkeys(STATISTICS), **found} if not _STATISTIC.sub("", rest).strip() else {}
-    return True
+    if line in _METRICS_OF_7:
+        run.heading = _METRICS_OF_7[line]
+        return True
+    if run.heading and (older := _STATISTIC_OF_7.fullmatch(line)):
+        statistic, value, percent, end_to_end = older.groups()
+        for metric, figure in ((run.heading, value), ("end_to_end", end_to_end)):
+            if figure:
+                run.metrics.setdefault(metric, _NOTHING.copy())[_key(statistic, percent)] = float(figure)
+        return True
+    metric = _METRICS.get(line.partition(": ")[0])
+    figures = {_key(statistic, percent): float(value) for statistic, percent, value in _STATISTIC.findall(line)}
+    if metric and figures:  # the verbose explanations use the same names
+        run.metrics[metric] = _NOTHING | figures
+    return bool(metric and figures)
 
 
-def _finite(value: float, line: str) -> float:
-    if not math.isfinite(value):
-        raise InputError(f"the log's summary holds no finite number in {line.strip()[:120]!r}; run trtexec again")
-    return value
-
-
-def _take_banner(run: LogRun, banner: re.Match[str]) -> None:
-    if banner[3]:
-        run.tensorrt_version = dotted_version(banner[3])
-    if banner[1] == "RUNNING":
-        run.command = banner[4]
-    else:
-        run.command, run.passed = run.command or banner[4], banner[1] == "PASSED"
+def _key(statistic: str, percent: str | None) -> str:
+    return f"p{float(percent):g}_ms" if percent else f"{statistic}_ms"
 
 
 def _take_warning(run: LogRun, line: str) -> None:
@@ -165,62 +229,39 @@ def _take_warning(run: LogRun, line: str) -> None:
 
 
 def _take_description(run: LogRun, line: str) -> None:
-    """Store what the log says before the summary: command, device, version, precision, shapes, workspace."""
-    key, _, value = (part.strip() for part in line.partition(":"))
-    if command := _COMMAND.match(line):
-        run.command = run.command or command[1]
-    elif streams := _STREAMS.match(line):
-        run.logged_streams = int(streams[1][:9])
-    elif shape := _SHAPE.match(line):
-        run.logged_shapes.setdefault(shape[1] or shape[2] or shape[3], sizes(shape[4]))
-    elif traced := _TRACED.match(line):
-        run.logged_queries = int(traced[1][:9])
-    elif workspace := _WORKSPACE.match(line):
-        run.workspace_mb = _finite(float(workspace[1]), line) if workspace[1].count(".") < 2 else None
-    elif key == "Selected Device" and value:
-        run.device = value
-    elif key == "TensorRT version" and re.match(r"\d+\.\d+", value):
-        run.tensorrt_version = value
-    elif key == "Model" and value:
-        run.model = value
-    elif key in ("Prototxt", "UFF") and value:
-        run.model = run.model or value
-    elif key == "Precision" and value:
-        run.precision = value
-    elif key == "Batch" and value.isdecimal():
-        run.implicit_batch = int(value[:9]) or None
+    for key, pattern in _SAID:
+        if found := pattern.fullmatch(line):
+            run.said[key] = _KINDS.get(key, str)(found[1])
+    if shape := _SHAPE.fullmatch(line):
+        name, sizes = filter(None, shape.groups())
+        run.shapes[name] = _dimensions(sizes)
+    elif given := _GIVEN_SHAPES.search(line):
+        run.shapes = run.shapes or {name: _dimensions(sizes) for name, sizes in _GIVEN_SHAPE.findall(given[1])}
 
 
-def dotted_version(banner: str) -> str:
-    """Turn the banner's number into dots: 8601 → 8.6.1, 100200 → 10.2.0; what is dotted already stays."""
-    if not banner.isdecimal() or not 4 <= len(banner) <= 6:
-        return banner
-    number, step = int(banner), 1000 if len(banner) == 4 else 10000
-    return f"{number // step}.{number % step // 100}.{number % 100}"
+def _dimensions(sizes: str) -> list[int]:
+    return [int(size) for size in sizes.split("x")]
 
 
-def _checked(runs: list[LogRun], source: str, first_error: str) -> list[LogRun]:
-    if not runs:
-        why = f"; it reports the error {first_error[:200]!r}" if first_error else ""
+def _check(run: LogRun, source: str) -> None:
+    """Raise InputError where a figure is missing; work out the 0 queries/s that 7.x prints for an explicit batch."""
+    needed = STATISTICS[: 4 if run.whole else 3]
+    latency = [run.metrics.get("latency", {}).get(key) for key in needed]
+    compute = [run.metrics.get("compute", {}).get(key) for key in needed]
+    walltime_s, traced = run.said["total_host_walltime_s"], run.said["traced"]
+    figures = {"Throughput": [run.said["throughput_qps"]], "Latency": latency}
+    if run.whole:
+        figures |= {"GPU Compute Time": compute, "Total Host Walltime": [walltime_s]}
+    if missing := next((line for line, values in figures.items() if None in values), None):
         raise InputError(
-            f"{source} holds no performance summary: no line {SUMMARY!r} was found{why}; "
-            "give the whole output of trtexec 7 to 11 or of trtlab bench --log"
+            f"the performance summary in {source} is cut off: no complete {missing!r} line was found after "
+            f"{SUMMARY!r}; let trtexec finish and save its whole output"
         )
-    for run in runs:
-        needed = _WHOLE if run.whole else _EXCERPT
-        if missing := next((name for name, there in needed.items() if not there(run)), None):
-            raise InputError(
-                f"the performance summary in {source} is cut off: no complete {missing!r} line was found after "
-                f"{SUMMARY!r}; let trtexec finish and save its whole output"
-            )
-        if not run.qps:
+    if run.said["throughput_qps"] == 0:
+        if not traced or not walltime_s:
             raise InputError(
                 f"{source}: trtexec printed a throughput of 0 queries/s, as 7.x does for an explicit batch, and not "
                 "how many queries ran; give its whole output"
             )
-    return runs
-
-
-def _has(run: LogRun, metric: str, statistics: tuple[str, ...]) -> bool:
-    found = run.metrics.get(metric) or {}
-    return all(found.get(name) is not None for name in statistics)
+        run.said["throughput_qps"] = traced / walltime_s
+        run.warnings.append(f"trtexec printed 0 qps: the throughput is {traced:,} queries by their time")

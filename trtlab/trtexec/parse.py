@@ -7,13 +7,12 @@ from typing import Any
 
 from trtcpu.errors import InputError
 from trtlab.trtexec.exports import summarise_export
-from trtlab.trtexec.log import METRICS, parse_log_text, read_text
-from trtlab.trtexec.run import LogRun
+from trtlab.trtexec.log import LogRun, parse_log_text, read_text
 
-_ALWAYS = [metric for metric in METRICS.values() if metric != "end_to_end"]
-_KNOWN = {"fp32", "tf32", "fp16", "bf16", "int8", "fp8", "int4"}
-_FULL = {"fp32", "tf32"}
-_FLAGS = ("fp16", "bf16", "int8", "fp8", "int4")
+_ALWAYS = ("latency", "enqueue", "h2d", "compute", "d2h")
+_OURS = ("model", "logged_batch", "given_batch", "traced")
+_FULL = ("fp32", "tf32")
+_LOWER = ("fp16", "bf16", "int8", "fp8", "int4")
 _SOURCE = re.compile(r"--(?:onnx|deploy|uff)=(\S+)")
 _NO_BATCH = "how many images a query had is not said, so images/s is open: give --batch"
 
@@ -32,38 +31,54 @@ def parse_file(
     not say it. Without a batch images/s is None.
 
     Raises:
-        InputError: the file cannot be read, is none of the three, or is cut off; the batch is not positive; what was
-            given contradicts the log.
+        InputError: the file cannot be read, is none of the three, or is cut off; what was given contradicts the log.
     """
-    if batch is not None and batch < 1:
-        raise InputError(f"--batch must be 1 or more, not {batch}")
-    text = read_text(path)
-    exports = _exports(text, str(path))
-    if not exports:
-        runs = parse_log_text(text, str(path))
-        return {"source": str(path), **_from_log(runs, str(path), model, precision, batch, number)}
-    summary = summarise_export(_numbered(exports, number, str(path)), str(path))
-    notes = summary.pop("notes")
-    if len(exports) > 1:
-        notes.append(_one_of(exports, number or len(exports)))
-    if "throughput_qps" in summary:
-        summary["images_per_s"] = None if batch is None else summary["throughput_qps"] * batch
-        notes += [] if batch else [_NO_BATCH]
-    return {"source": str(path), "model": model, "precision": precision, "batch": batch, **summary, "notes": notes}
+    text, source = read_text(path), str(path)
+    given = {"source": source, "model": model, "precision": precision, "batch": batch}
+    if exports := _exports(text, source):
+        summary = summarise_export(_numbered(exports, number, source), source)
+        notes = summary.pop("notes")
+        if len(exports) > 1:
+            notes.append(_one_of(exports, number or len(exports)))
+        if "throughput_qps" in summary:
+            summary["images_per_s"] = None if batch is None else summary["throughput_qps"] * batch
+            notes += [] if batch else [_NO_BATCH]
+        return {**given, **summary, "notes": notes}
+    runs = parse_log_text(text, source)
+    run = _chosen(runs, model, precision, batch) if number is None else _numbered(runs, number, source)
+    _check(run, source, precision, batch)
+    taken, notes = batch or run.batch, list(run.warnings)
+    if len(runs) > 1:
+        found = [run.said["model"], run.said["logged_precision"], f"batch {run.batch}" if run.batch else None]
+        what = ", ".join(part for part in found if part) or "no model, precision or batch is logged"
+        notes.append(_one_of(runs, runs.index(run) + 1, f": {what}"))
+    return {
+        "source": source,
+        "model": model or _model(run),
+        "precision": precision or _as_precision(_allowed(run)),
+        "batch": taken,
+        "format": "trtexec log",
+        **{key: value for key, value in run.said.items() if key not in _OURS},
+        "queries": run.said["traced"] and run.said["traced"] // (run.implicit_batch or 1),
+        "images_per_s": None if taken is None else run.images_per_s(taken),
+        **dict.fromkeys(_ALWAYS),
+        **run.metrics,
+        "notes": notes + _about_the_batch(run, batch),
+    }
 
 
 def _exports(text: str, source: str) -> list[Any]:
     """Return the JSON of each run in the text; none when it is no JSON (a log's lines start with `[` as well)."""
-    found, place = [], 0
-    while rest := text[place:].lstrip():
+    found, rest = [], text.lstrip()
+    while rest:
         try:
-            value, length = json.JSONDecoder().raw_decode(rest)
+            value, end = json.JSONDecoder().raw_decode(rest)
         except (ValueError, RecursionError) as error:
             if not found:
                 return []
             raise InputError(f"{source}: JSON of {len(found)} runs, and then {rest[:40]!r}; export it again") from error
         found.append(value)
-        place = len(text) - len(rest) + length
+        rest = rest[end:].lstrip()
     return found
 
 
@@ -78,104 +93,62 @@ def _one_of(runs: list[Any], number: int, what: str = "") -> str:
     return f"the file holds {len(runs)} runs; this is number {number}{what} (--run takes another)"
 
 
-def _chosen(
-    runs: list[LogRun], source: str, given: tuple[str | None, str | None, int | None], number: int | None
-) -> LogRun:
-    """Return the run with this number, else the last one that agrees with what was given, as far as any does."""
-    if number is not None:
-        return _numbered(runs, number, source)
-    model, precision, batch = given
-    agree = (
-        lambda run: batch is None or run.batch in (None, batch),
-        lambda run: precision is None or (_allowed(run) or "").lower() == precision.lower(),
-        lambda run: model is None or model in (run.model or ""),
-    )
-    for rule in agree:
-        runs = [run for run in runs if rule(run)] or runs
-    return runs[-1]
+def _chosen(runs: list[LogRun], model: str | None, precision: str | None, batch: int | None) -> LogRun:
+    """Return the last run that agrees best: first by its batch, then by its precision, then by its model."""
 
+    def agreement(run: LogRun) -> tuple[bool, bool, bool]:
+        return (
+            batch is None or run.batch in (None, batch),
+            precision is None or "+".join(_allowed(run)) == precision.lower(),
+            model is None or model in (run.said["model"] or ""),
+        )
 
-def _from_log(
-    runs: list[LogRun], source: str, model: str | None, precision: str | None, batch: int | None, number: int | None
-) -> dict[str, Any]:
-    run = _chosen(runs, source, (model, precision, batch), number)
-    _check(run, source, precision, batch)
-    notes = list(run.warnings)
-    if len(runs) > 1:
-        found = [run.model, run.precision, f"batch {run.batch}" if run.batch else None]
-        what = ", ".join(part for part in found if part) or "no model, precision or batch is logged"
-        notes.append(_one_of(runs, runs.index(run) + 1, f": {what}"))
-    if run.throughput_qps == 0:
-        notes.append(f"trtexec printed 0 qps: the throughput is {run.logged_queries:,} queries by their time")
-    taken = batch or run.batch
-    notes += _about_the_batch(run, batch)
-    return {
-        "model": model or _model(run),
-        "precision": precision or _as_precision(_allowed(run)),
-        "batch": taken,
-        "format": "trtexec log",
-        "tensorrt_version": run.tensorrt_version,
-        "gpu": run.device,
-        "workspace_mb": run.workspace_mb,
-        "logged_precision": run.precision,
-        "command": run.command,
-        "passed": run.passed,
-        "queries": run.queries,
-        "streams": run.streams,
-        "throughput_qps": run.qps,
-        "images_per_s": None if taken is None else run.images_per_s(taken),
-        **dict.fromkeys(_ALWAYS),
-        **run.metrics,
-        "total_host_walltime_s": run.total_host_walltime_s,
-        "total_compute_s": run.total_compute_s,
-        "notes": notes,
-    }
+    return max(reversed(runs), key=agreement)
 
 
 def _about_the_batch(run: LogRun, given: int | None) -> list[str]:
     """Say what was taken as the batch where a first dimension may not be one."""
-    first = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in run.shapes.items())
+    inputs = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in run.shapes.items())
     if given is None and run.batch is None:
-        return [f"{_NO_BATCH} (inputs: {first})" if first else _NO_BATCH]
-    if run.counts_images or run.is_sure_of_its_batch or run.batch == given:
+        return [f"{_NO_BATCH} (inputs: {inputs})" if inputs else _NO_BATCH]
+    if run.is_sure_of_its_batch or run.batch == given:
         return []
-    return [f"batch {given or run.batch} {'was given' if given else 'is the first dimension'}; inputs: {first}"]
+    return [f"batch {given or run.batch} {'was given' if given else 'is the first dimension'}; inputs: {inputs}"]
 
 
 def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -> None:
     """Raise InputError where the batch or the precision that was given is not the log's."""
-    if batch is not None and run.batch not in (None, batch) and (run.counts_images or run.is_sure_of_its_batch):
+    if batch is not None and run.batch not in (None, batch) and run.is_sure_of_its_batch:
         raise InputError(f"--batch {batch} contradicts {source}: batch {run.batch} ran there; leave out --batch")
-    logged = _allowed(run)
-    if precision is None or logged is None:
+    allowed = _allowed(run)
+    if precision is None or not allowed:
         return
-    asked, allowed = set(precision.lower().split("+")), set(logged.lower().split("+"))
-    if asked <= _KNOWN and (not asked - _FULL <= allowed or (asked <= _FULL and allowed - _FULL)):
+    asked = precision.lower().split("+")
+    lower, full = set(asked) - {*_FULL}, set(allowed) <= {*_FULL}
+    if lower <= {*_LOWER} and (not lower <= {*allowed} or not lower and not full):
+        logged = "+".join(allowed).upper()
         raise InputError(f"--precision {precision} contradicts {source}: it says {logged}; leave out --precision")
 
 
-def _allowed(run: LogRun) -> str | None:
-    """Return the precisions that the build was allowed, as logged or asked for by flags ("FP32+INT8").
+def _allowed(run: LogRun) -> list[str]:
+    """Return the precisions that the build was allowed, as logged or asked for by flags; none where neither says it.
 
     A run that loads an engine logs defaults, which say nothing.
     """
-    command = run.command or ""
+    command, logged = run.said["command"] or "", run.said["logged_precision"]
     if "--loadEngine" in command:
-        return None
-    flags = [name.upper() for name in _FLAGS if re.search(rf"--{name}(?!\S)", command)]
-    return run.precision or ("+".join(["FP32", *flags]) if flags else None)
+        return []
+    flags = [name for name in _LOWER if re.search(rf"--{name}(?!\S)", command)]
+    return logged.lower().split("+") if logged else ["fp32", *flags] if flags else []
 
 
-def _as_precision(logged: str | None) -> str | None:
-    """Return the log's "FP32+FP16" as our own names say it: "fp16"."""
-    if logged is None:
-        return None
-    parts = [part for part in logged.lower().split("+") if part]
-    lower = [part for part in parts if part not in _FULL]
-    return "+".join(sorted(lower, key=lambda part: part != "int8")) or "+".join(parts)
+def _as_precision(allowed: list[str]) -> str | None:
+    """Return fp32 and fp16 as our own names say it: "fp16"."""
+    lower = sorted((name for name in allowed if name not in _FULL), key=lambda name: name != "int8")
+    return "+".join(lower or allowed) or None
 
 
 def _model(run: LogRun) -> str | None:
-    given = _SOURCE.search(run.command or "")
-    model = run.model or (given[1].strip("'\"") if given else None)
+    given = _SOURCE.search(run.said["command"] or "")
+    model = run.said["model"] or (given[1].strip("'\"") if given else None)
     return Path(model).stem if model else None

@@ -1,6 +1,7 @@
-"""Are trtexec's logs read whatever their version, and is anything else one clear error?"""
+"""Are trtexec's logs read whatever their version and form, and is anything else one clear error?"""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,136 +9,202 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trtcpu.errors import InputError, LabError
-from trtlab.trtexec.log import SUMMARY, dotted_version, parse_log_text, read_log
+from trtlab.trtexec.log import STATISTICS, SUMMARY, parse_log_text
 from trtlab.trtexec.parse import parse_file
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
-LOGS = ["v8.2_end_to_end", "v8.4_one_percentile", "v8.6_int8", "v10.16_dynamic"]
+LOGS = ("v8.2_end_to_end", "v8.4_one_percentile", "v8.6_int8", "v10.16_dynamic")
+WHOLE = (FIXTURES / "v10.16_dynamic.log").read_text()
+OLDER = """\
+&&&& RUNNING TensorRT.trtexec # trtexec --deploy=net.prototxt --fp16 --batch=2
+[02/03/2020-10:00:00] [I] === Model Options ===
+[02/03/2020-10:00:00] [I] Format: Caffe
+[02/03/2020-10:00:00] [I] Model:
+[02/03/2020-10:00:00] [I] Prototxt: net.prototxt
+[02/03/2020-10:00:00] [I] Workspace: 16 MB
+[02/03/2020-10:00:00] [I] Precision: FP32+FP16
+[02/03/2020-10:00:00] [I] Batch: 2
+[02/03/2020-10:00:05] [I] Timing trace has 60 queries over 3.01 s
+[02/03/2020-10:00:05] [I] Host Latency
+[02/03/2020-10:00:05] [I] min: 49.1 ms (end to end 49.2 ms)
+[02/03/2020-10:00:05] [I] max: 52.5 ms (end to end 52.6 ms)
+[02/03/2020-10:00:05] [I] mean: 50.2 ms (end to end 50.3 ms)
+[02/03/2020-10:00:05] [I] median: 50.1 ms (end to end 50.4 ms)
+[02/03/2020-10:00:05] [I] percentile: 52.5 ms at 99% (end to end 52.6 ms at 99%)
+[02/03/2020-10:00:05] [I] throughput: 39.87 qps
+[02/03/2020-10:00:05] [I] walltime: 3.01 s
+[02/03/2020-10:00:05] [I] Enqueue Time
+[02/03/2020-10:00:05] [I] min: 3.5 ms
+[02/03/2020-10:00:05] [I] max: 4.5 ms
+[02/03/2020-10:00:05] [I] median: 4.0 ms
+[02/03/2020-10:00:05] [I] GPU Compute
+[02/03/2020-10:00:05] [I] min: 49.0 ms
+[02/03/2020-10:00:05] [I] max: 52.4 ms
+[02/03/2020-10:00:05] [I] mean: 50.1 ms
+[02/03/2020-10:00:05] [I] median: 50.0 ms
+[02/03/2020-10:00:05] [I] percentile: 52.4 ms at 99%
+[02/03/2020-10:00:05] [I] total compute time: 3.006 s
+&&&& PASSED TensorRT.trtexec # trtexec --deploy=net.prototxt --fp16 --batch=2
+"""
+SHORT = """\
+[I] === Performance summary ===
+[I] Throughput: 500.5 qps
+[I] Latency: min = 1.9 ms, max = 2.6 ms, mean = 2.1 ms
+[I] GPU Compute Time: min = 1.8 ms, max = 2.5 ms, mean = 2 ms
+"""
 
 
-def _parse(name: str, **given: object) -> dict:
-    return parse_file(FIXTURES / name, **given)
+@pytest.fixture
+def parsed(tmp_path: Path) -> Callable[..., dict]:
+    """Parse a text as a file."""
+
+    def parse(text: str, **given: object) -> dict:
+        (tmp_path / "some.log").write_text(text)
+        return parse_file(tmp_path / "some.log", **given)
+
+    return parse
 
 
-def test_three_percentiles_of_86_are_read() -> None:
-    run = _parse("v8.6_int8.log")
-    assert run["latency"] == {
-        "min_ms": 0.409, "max_ms": 0.741, "mean_ms": 0.421, "median_ms": 0.42,
-        "p90_ms": 0.428, "p95_ms": 0.432, "p99_ms": 0.47,
-    }  # fmt: skip
-    assert (run["tensorrt_version"], run["gpu"]) == ("8.6.1", "NVIDIA H200")
-    assert (run["throughput_qps"], run["total_host_walltime_s"], run["total_compute_s"]) == (2372.46, 3.0011, 2.54896)
-    assert run["passed"] is True
-
-
-def test_the_verbose_explanations_do_not_overwrite_the_figures() -> None:
-    assert _parse("v8.6_int8.log")["compute"]["median_ms"] == 0.357
-
-
-def test_warnings_are_kept_with_their_second_line() -> None:
-    notes = _parse("v8.6_int8.log", batch=1)["notes"]
-    assert len(notes) == 2
-    assert notes[0].startswith("Throughput may be bound by Enqueue Time") and "--useCudaGraph" in notes[0]
-
-
-def test_84_has_one_percentile() -> None:
-    run = _parse("v8.4_one_percentile.log")
-    assert [run["latency"][f"p{percent}_ms"] for percent in (90, 95)] == [None, None] and run["latency"]["p99_ms"]
-    assert (run["logged_precision"], run["tensorrt_version"]) == ("FP32+FP16", "8.4.1")
-
-
-def test_82_has_the_end_to_end_latency() -> None:
-    assert _parse("v8.2_end_to_end.log")["end_to_end"]["median_ms"] == 0.411
-
-
-def test_images_are_queries_times_an_explicit_batch() -> None:
-    run = _parse("v10.16_dynamic.log")
-    assert run["images_per_s"] == 8 * run["throughput_qps"] and run["batch"] == 8
-    assert run["notes"] == []
-
-
-def test_an_implicit_batch_is_already_counted() -> None:
-    assert _parse("v8.2_end_to_end.log")["images_per_s"] == 40000
-
-
-def test_the_parts_of_a_latency_add_up() -> None:
-    for name in LOGS:
-        run = _parse(f"{name}.log")
-        parts = sum(run[part]["mean_ms"] for part in ("h2d", "compute", "d2h"))
-        assert run["latency"]["mean_ms"] == pytest.approx(parts, abs=1e-3)
-
-
-def test_utf16_as_powershell_redirects_it_is_read(tmp_path: Path) -> None:
-    text = (FIXTURES / "v8.6_int8.log").read_text()
-    (tmp_path / "utf16.log").write_text(text, encoding="utf-16")
-    assert read_log(tmp_path / "utf16.log") == parse_log_text(text)
-
-
-def test_windows_line_ends_and_bare_lines_are_read() -> None:
-    text = (FIXTURES / "v10.16_dynamic.log").read_text()
-    bare = "\n".join(line.partition("] [I] ")[2] or line for line in text.splitlines())
-    assert parse_log_text(text.replace("\n", "\r\n")) == parse_log_text(text)
-    assert parse_log_text(bare) == parse_log_text(text)
-
-
-def test_several_runs_in_one_file_are_told_apart(tmp_path: Path) -> None:
-    joined = tmp_path / "all.log"
-    joined.write_text("".join((FIXTURES / f"{name}.log").read_text() for name in LOGS))
-    assert [run.tensorrt_version for run in read_log(joined)] == ["8.2.5", "8.4.1", "8.6.1", "10.16.1"]
-    assert parse_file(joined)["tensorrt_version"] == "10.16.1" and "number 4" in parse_file(joined)["notes"][-1]
-    assert parse_file(joined, batch=16)["tensorrt_version"] == "8.6.1"  # the last without another batch
-    assert parse_file(joined, number=1)["tensorrt_version"] == "8.2.5"
-    assert "4 runs" in parse_file(joined, number=1)["notes"][-1]
-    for number in (0, 5):
-        with pytest.raises(InputError, match=f"--run {number}: .* holds 4 runs; give 1 to 4"):
-            parse_file(joined, number=number)
-
-
-def test_a_failed_run_names_what_was_looked_for_and_trtexecs_error() -> None:
-    with pytest.raises(InputError, match=r"=== Performance summary ===.*deserializeCudaEngine"):
-        read_log(FIXTURES / "v10.16_failed.log")
+def _statistics(*figures: float | None) -> dict[str, float | None]:
+    return dict(zip(STATISTICS, figures, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("cut", "named"),
-    [("Throughput", "Throughput"), ("Latency: min", "Latency"), ("GPU Compute Time: min", "GPU Compute Time")]
-    + [("percentile(99%) = 1.0 ms", "GPU Compute Time"), ("Total Host Walltime", "Total Host Walltime")],
+    ("text", "batch", "expected"),
+    [
+        (
+            OLDER,
+            None,
+            {
+                "latency": _statistics(49.1, 52.5, 50.2, 50.1, None, None, 52.5),
+                "end_to_end": _statistics(49.2, 52.6, 50.3, 50.4, None, None, 52.6),
+                "enqueue": _statistics(3.5, 4.5, None, 4.0, None, None, None),
+                "compute": _statistics(49.0, 52.4, 50.1, 50.0, None, None, 52.4),
+                **{"total_host_walltime_s": 3.01, "total_compute_s": 3.006, "workspace_mb": 16.0},
+                **{"model": "net", "precision": "fp16", "batch": 2},
+                **{"throughput_qps": 39.87, "images_per_s": 39.87, "queries": 30},
+            },
+        ),
+        ("v8.2_end_to_end", None, {"batch": 16, "images_per_s": 40000, "tensorrt_version": "8.2.5"}),
+        ("v8.4_one_percentile", None, {"logged_precision": "FP32+FP16", "tensorrt_version": "8.4.1"}),
+        (
+            "v8.6_int8",
+            1,
+            {
+                "latency": _statistics(0.409, 0.741, 0.421, 0.42, 0.428, 0.432, 0.47),
+                **{"tensorrt_version": "8.6.1", "gpu": "NVIDIA H200", "passed": True},
+                **{"throughput_qps": 2372.46, "total_host_walltime_s": 3.0011, "total_compute_s": 2.54896},
+            },
+        ),
+        (
+            "v10.16_dynamic",
+            None,
+            {
+                "enqueue": _statistics(0.2, 0.5, 0.25, 0.24, 0.3, 0.32, 0.4),
+                "h2d": _statistics(0.38, 0.5, 0.4, 0.4, 0.42, 0.43, 0.45),
+                "compute": _statistics(0.71, 1.3, 0.81, 0.8, 0.87, 0.9, 1.0),
+                "d2h": _statistics(0.008, 0.02, 0.01, 0.01, 0.012, 0.013, 0.015),
+                **{"tensorrt_version": "10.16.1", "images_per_s": 8 * 1200.5, "batch": 8, "notes": []},
+            },
+        ),
+        (
+            SHORT,
+            4,
+            {
+                "latency": _statistics(1.9, 2.6, 2.1, None, None, None, None),
+                "images_per_s": 4 * 500.5,
+                **dict.fromkeys(("h2d", "d2h", "enqueue", "total_host_walltime_s", "gpu", "workspace_mb", "streams")),
+            },
+        ),
+    ],
 )
-def test_a_summary_that_is_cut_off_names_the_missing_line(cut: str, named: str) -> None:
-    text = (FIXTURES / "v10.16_dynamic.log").read_text()
-    position = text.index(cut, text.index(SUMMARY))
-    if cut.startswith("percentile"):
-        text = text[: text.index("median", text.index("GPU Compute Time: min"))]
+def test_what_each_version_prints_is_read(text: str, batch: int | None, expected: dict, parsed) -> None:
+    run = parsed((FIXTURES / f"{text}.log").read_text() if text in LOGS else text, batch=batch)
+    assert {key: run[key] for key in expected} == expected
+
+
+def test_warnings_are_kept_and_the_verbose_explanations_do_not_overwrite_the_figures() -> None:
+    run = parse_file(FIXTURES / "v8.6_int8.log", batch=1)
+    first, _ = run["notes"]
+    assert first.startswith("Throughput may be bound by Enqueue Time") and "--useCudaGraph" in first
+    assert run["compute"]["median_ms"] == 0.357
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda line: line.partition("] ")[2] if line.startswith("[") else line,
+        lambda line: line.partition("] [I] ")[2] or line,
+        lambda line: f"[INFO] {line}",
+        lambda line: f"trt-1  | {line}",
+        lambda line: f"    {line}",
+        lambda line: f"{line}\r",
+        lambda line: f"\x1b[32m{line}\x1b[0m",
+        lambda line: f"2026-01-02T03:04:05Z {line}",
+        lambda line: f"trt-1 | {line.partition('] [I] ')[2] or line}",
+    ],
+    ids=["no time", "bare", "logger", "compose", "indented", "Windows", "coloured", "time in front", "bare, compose"],
+)
+def test_what_stands_around_the_lines_changes_nothing(wrapped) -> None:
+    assert parse_log_text("\n".join(map(wrapped, WHOLE.splitlines()))) == parse_log_text(WHOLE)
+
+
+def test_utf16_as_powershell_redirects_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "utf16.log").write_text(WHOLE, encoding="utf-16")
+    assert parse_file(tmp_path / "utf16.log")["latency"] == parse_log_text(WHOLE)[0].metrics["latency"]
+
+
+def test_of_several_runs_the_last_that_fits_is_taken_or_the_one_that_is_named(parsed) -> None:
+    text = OLDER + "".join((FIXTURES / f"{name}.log").read_text() for name in LOGS)
+    assert parsed(text)["tensorrt_version"] == "10.16.1" and "number 5" in parsed(text)["notes"][-1]
+    assert parsed(text, batch=16)["tensorrt_version"] == "8.6.1"  # the last without another batch
+    assert parsed(text, model="net", batch=2)["throughput_qps"] == 39.87
+    assert parsed(text, number=2)["tensorrt_version"] == "8.2.5" and "5 runs" in parsed(text, number=2)["notes"][-1]
+    for number in (0, 6):
+        with pytest.raises(InputError, match=f"--run {number}: .*some.log holds 5 runs; give 1 to 5"):
+            parsed(text, number=number)
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "named"),
+    [
+        (WHOLE, "Thro", "Throughput"),
+        (WHOLE, "Latency: min", "Latency"),
+        (WHOLE, "GPU Compute Time: min", "GPU Compute Time"),
+        (WHOLE, "Total Host Wall", "Total Host Walltime"),
+        (WHOLE.replace("Throughput: 1200.5", "Throughput: 1e999"), "PASSED", "Throughput"),
+        (SHORT, "mean = 2.1", "Latency"),
+        (SHORT, "max = 2.6 ms, mean", "Latency"),
+        (SHORT, "Latency: min = 1.9 ms", "Latency"),
+        (OLDER, "Enqueue Time", "GPU Compute Time"),
+    ],
+)
+def test_a_summary_that_is_cut_off_names_the_missing_line(text: str, end: str, named: str) -> None:
+    start = max(text.find(SUMMARY), 0)
     with pytest.raises(InputError, match=f"cut off.*'{named}'"):
-        parse_log_text(text[: position + 4])
+        parse_log_text(text[: text.index(end, start) + len(end)])
 
 
 @pytest.mark.parametrize("content", [b"", b"  \n", b"\x00\xff" * 500, b"\xff\xfe\x00", b"hello", b"[1, 2", b"{}"])
 def test_anything_else_is_one_clear_error(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "some.log").write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        parse_file(tmp_path / "some.log", "m", "fp32", 1)
-    assert "\n" not in str(caught.value) and "some.log" in str(caught.value)
+    with pytest.raises(InputError, match=r"^[^\n]*some\.log[^\n]*$"):
+        parse_file(tmp_path / "some.log")
 
 
 @pytest.mark.parametrize("path", ["missing.log", ".", "nul\0byte"])
 def test_a_file_that_cannot_be_read_is_an_input_error(path: str) -> None:
     with pytest.raises(InputError, match="cannot read the log"):
-        read_log(path)
-
-
-def test_a_figure_that_is_not_finite_is_refused() -> None:
-    text = (FIXTURES / "v10.16_dynamic.log").read_text().replace("Throughput: 1200.5", "Throughput: 1e999")
-    with pytest.raises(InputError, match="no finite number"):
-        parse_log_text(text)
+        parse_file(path)
 
 
 @pytest.mark.parametrize(
     ("banner", "dotted"),
     [("8601", "8.6.1"), ("8205", "8.2.5"), ("100200", "10.2.0"), ("101601", "10.16.1"), ("x", "x")],
 )
-def test_the_banners_version_is_dotted(banner: str, dotted: str) -> None:
-    assert dotted_version(banner) == dotted
+def test_the_banners_version_is_dotted(banner: str, dotted: str, parsed) -> None:
+    end = f"&&&& PASSED TensorRT.trtexec [TensorRT v{banner}] [b1] # trtexec"
+    assert parsed(SHORT + end)["tensorrt_version"] == dotted
 
 
 @settings(max_examples=150)
@@ -155,10 +222,82 @@ def test_a_damaged_log_is_read_or_refused_and_never_crashes(name: str, data: st.
     assert all(math.isfinite(value) for value in figures if value is not None)
 
 
-@settings(max_examples=150)
-@given(st.binary(max_size=300))
-def test_random_bytes_never_crash_the_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "fuzz.log"
-    path.write_bytes(content)
-    with pytest.raises(LabError):
-        parse_file(path, "m", "fp32", 1)
+@pytest.mark.parametrize(
+    ("before", "after", "batch", "images"),
+    [
+        ("[I] Input binding for x with dimensions 8x3x28x28 is created.\n", "", 8, 8),
+        ("[I] Input binding for x with dimensions 8x3x28x28 and type fp32 is created.\n", "", 8, 8),
+        ("[I] Set shape of input tensor x to: 8x3x28x28\n", "", 8, 8),
+        ("[I] Input inference shape : x=8x3x28x28\n", "", 8, 8),
+        ("trtexec --loadEngine=e --shapes=x:8x3x28x28\n", "", 8, 8),
+        ("$ /usr/src/tensorrt/bin/trtexec --onnx=m --shapes='x':8x3x28x28\n", "", 8, 8),
+        ("trtexec --loadEngine=e --batch=16\n", "", 16, 1),
+        ("[I] Batch: 16\n", "", 16, 1),
+        ("", "&&&& PASSED TensorRT.trtexec [TensorRT v8400] # trtexec --loadEngine=e --batch=16\n", 16, 1),
+    ],
+)
+def test_the_batch_is_found_wherever_the_log_says_it(before: str, after: str, batch: int, images: int, parsed) -> None:
+    text = before + SHORT + after
+    for run in (parsed(text), parsed(text, batch=batch)):
+        assert (run["batch"], run["images_per_s"]) == (batch, images * 500.5)
+    with pytest.raises(InputError, match=f"--batch 5 contradicts .*some.log: batch {batch} ran there"):
+        parsed(text, batch=5)
+
+
+def test_without_a_batch_images_per_second_are_open_and_the_note_says_why(parsed) -> None:
+    lines = "[I] Input inference shape : voxels=40000x32x10\n[I] Input inference shape : number=1\n"
+    for text, inputs in ((SHORT, ""), (lines + SHORT, " (inputs: voxels 40000x32x10, number 1)")):
+        run = parsed(text)
+        assert run["images_per_s"] is None and run["notes"][-1].endswith(f"give --batch{inputs}")
+    assert parsed(lines + SHORT, batch=1)["images_per_s"] == 500.5
+
+
+@pytest.mark.parametrize("shapes", ["voxels:40000x32x10", "voxels:40000x32x10,places:40000x4"])
+def test_a_first_dimension_that_may_be_no_batch_is_named(shapes: str, parsed) -> None:
+    text = f"trtexec --loadEngine=e --shapes={shapes}\n{SHORT}"
+    found, given = parsed(text), parsed(text, batch=1)
+    assert found["batch"] == 40000 and given["images_per_s"] == 500.5
+    assert "batch 40000 is the first dimension; inputs: voxels 40000x32x10" in found["notes"][-1]
+    assert "batch 1 was given; inputs: voxels" in given["notes"][-1]
+    assert parsed(text, batch=40000)["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("logged", "typed", "fits"),
+    [
+        ("FP32+INT8", "int8", True), ("FP32+FP16+INT8", "int8+fp16", True), ("FP32+FP16+INT8", "int8", True),
+        ("FP32", "fp32", True), ("FP32", "tf32", True), ("FP32+FP16", "best", True),
+        ("FP32+INT8", "fp16", False), ("FP32+FP16", "fp32", False), ("FP32", "fp16", False),
+    ],
+)  # fmt: skip
+def test_a_precision_that_the_log_contradicts_is_refused(logged: str, typed: str, fits: bool, parsed) -> None:
+    text = f"[I] Precision: {logged}\n{SHORT}"
+    if fits:
+        assert parsed(text, precision=typed)["precision"] == typed
+    else:
+        with pytest.raises(InputError, match=rf"--precision {typed} contradicts .*{logged.replace('+', '.')}"):
+            parsed(text, precision=typed)
+
+
+def test_precision_and_model_are_the_commands_where_no_line_says_them(parsed) -> None:
+    text = f"trtexec --onnx='nets/some.onnx' --int8 --fp16 --shapes=x:2x3x8x8\n{SHORT}"
+    assert (parsed(text)["precision"], parsed(text)["model"]) == ("int8+fp16", "some")
+    with pytest.raises(InputError, match=r"--precision bf16 contradicts .*FP32\+FP16\+INT8"):
+        parsed(text, precision="bf16")
+    loaded = f"trtexec --loadEngine=e --batch=1\n[I] Precision: FP32\n{SHORT}"  # a default, which says nothing
+    assert parsed(loaded)["precision"] is None and parsed(loaded, precision="int8")["precision"] == "int8"
+
+
+def test_the_workspace_and_the_streams_are_read(parsed) -> None:
+    options = "[I] Memory Pools: workspace: {}, dlaSRAM: default\n[I] Inference Streams: 4\n"
+    run = parsed(options.format("2048 MiB") + SHORT)
+    assert (run["workspace_mb"], run["streams"]) == (2048.0, 4)
+    assert parsed(options.format("default") + SHORT)["workspace_mb"] is None
+
+
+def test_the_0_qps_of_7_are_its_queries_by_their_time(parsed) -> None:
+    zero = OLDER.replace("39.87", "0")
+    run = parsed(zero)
+    assert run["throughput_qps"] == pytest.approx(60 / 3.01) and "printed 0 qps" in run["notes"][-1]
+    with pytest.raises(InputError, match="printed a throughput of 0 queries/s"):
+        parsed(zero[zero.index("[02/03/2020-10:00:05] [I] Host Latency") :])
