@@ -1,7 +1,6 @@
 """bench and profile at shapes beside the profile's best, with models of one's own as PyTorch baselines."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,8 @@ from trtcpu.errors import InputError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.engines.shapes import chosen_inputs
 from trtlab.engines.tensors import InputSpec
-from trtlab.timing.memory_probe import main
-from trtlab.timing.runners import RunnerSpec, described_inputs, load_runner
+from trtlab.timing.memory_probe import measure
+from trtlab.timing.runners import RunnerSpec, load_runner
 
 IMAGE = InputSpec("image", np.dtype("float32"), (1, 3, 16, 16), (2, 3, 32, 32), (4, 3, 48, 40))
 FACTS = InputSpec("facts", np.dtype("float32"), (1, 5), (2, 5), (4, 5))
@@ -113,15 +112,14 @@ def test_what_cannot_be_measured_is_one_line(trtlab, engine: Path, tmp_path: Pat
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_state_dict_runs_as_its_architecture_also_where_memory_is_measured(tmp_path: Path, capsys) -> None:
+def test_a_state_dict_runs_as_its_architecture_also_where_memory_is_measured(tmp_path: Path) -> None:
     torch.save(own_models.tokens().state_dict(), tmp_path / "tokens.pth")
     ids = InputSpec("ids", np.dtype("int64"), (1, 4), (2, 8), (4, 16), limit=1000)
     arch = f"{own_models.__file__}:tokens"
-    spec = RunnerSpec("pytorch", str(tmp_path / "tokens.pth"), arch=arch, inputs=described_inputs({"ids": ids}))
+    spec = RunnerSpec("pytorch", str(tmp_path / "tokens.pth"), arch=arch, inputs={"ids": ids})
     runner = load_runner(spec)
     runner.bind(3)
     (fed,) = runner._feeds
     assert fed.shape == (3, 8) and fed.dtype == torch.int64 and 0 <= int(fed.min()) <= int(fed.max()) < 1000
     assert runner.size_bytes == sum(tensor.nbytes for tensor in own_models.tokens().state_dict().values())
-    main(json.dumps({"spec": asdict(spec), "batch_sizes": [2]}))
-    assert json.loads(capsys.readouterr().out)["2"] > 10**7
+    assert measure(spec, [2])[2] > 10**7
