@@ -4,11 +4,10 @@ from trtlab.timing.runners import Runner
 
 
 class Clock:
-    """A clock that stands still unless something takes time; `journal` has the names of what was enqueued."""
+    """A clock that stands still unless something takes time."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.journal: list[str] = []
 
     def perf_counter(self) -> float:
         return self.now
@@ -29,7 +28,6 @@ class Device(Runner):
         self.busy_until, self.most_waiting, self.waiting = 0.0, 0, 0
 
     def enqueue(self) -> None:
-        self.clock.journal.append(self.name)
         self.waiting += 1
         self.most_waiting = max(self.most_waiting, self.waiting)
         self.busy_until = max(self.busy_until, self.clock.now) + self.ms / 1e3

@@ -17,7 +17,9 @@ QUICK = BenchOptions(batch_sizes=(1, 2), iterations=20, warmup_ms=1)
 
 
 def test_times_are_until_the_result_is_there_and_throughput_follows_from_them(clock: Clock) -> None:
-    results = bench([Device("a", 2.0, clock), Device("b", 2.0, clock)], QUICK)
+    runners, seen = [Device("a", 2.0, clock), Device("b", 2.0, clock)], []
+    results = bench(runners, QUICK, progress=lambda label, done, planned: seen.append((done, planned)))
+    assert seen[-1] == (40, 40) and all(done <= planned for done, planned in seen)
     assert [(result.name, result.batch) for result in results] == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     for result in results:
         assert result.times_ms == pytest.approx([2.0] * 20)
@@ -53,13 +55,6 @@ def test_a_slow_runner_stops_at_the_limit_and_says_what_it_lacks(
     assert notes == [f"slow at batch 1: {calls} of 100 calls within the limit of 10 s; too few for {lost}"]
 
 
-def test_runners_take_turns(clock: Clock) -> None:
-    bench([Device(name, 0.2, clock) for name in "abc"], BenchOptions((1,), iterations=50, warmup_ms=0))
-    journal = clock.journal
-    turns = [name for name, before in zip(journal, [None, *journal], strict=False) if name != before]
-    assert turns.count("a") >= 6 and turns.count("b") >= 6
-
-
 def test_a_machine_that_becomes_twice_as_slow_hits_all_runners_alike(clock: Clock, monkeypatch) -> None:
     def slower(self: Device) -> None:
         self.clock.now += (1 + self.clock.now) / 1e3
@@ -83,7 +78,7 @@ def test_the_warm_up_is_not_counted(clock: Clock) -> None:
 def test_the_garbage_collector_is_on_again_after_a_failure(clock: Clock) -> None:
     class Failing(Device):
         def synchronize(self) -> None:
-            if len(self.clock.journal) > 4:
+            if not gc.isenabled():
                 raise RuntimeError("lost")
 
     with pytest.raises(RuntimeError, match="lost"):
@@ -106,13 +101,6 @@ def test_batches_outside_a_profile_are_skipped_with_a_note(clock: Clock) -> None
 def test_what_cannot_be_measured_is_refused(clock: Clock, names: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         bench([Device(name, 1, clock, min_batch=4) for name in names], QUICK)
-
-
-def test_progress_ends_where_it_was_planned_to(clock: Clock) -> None:
-    seen: list[tuple[int, int]] = []
-    runners = [Device("a", 1, clock), Device("b", 1, clock)]
-    bench(runners, QUICK, progress=lambda label, done, planned: seen.append((done, planned)))
-    assert seen[-1] == (40, 40) and all(done <= planned for done, planned in seen)
 
 
 def test_memory_is_asked_for_once_a_runner_and_kept_by_batch(clock: Clock) -> None:

@@ -69,20 +69,6 @@ def test_missing_batches_are_left_out_once_the_limit_is_over(engine, images, mon
     assert found["iterations"] == 4  # 6 s a batch, three of them to warm up
 
 
-def test_the_scores_are_those_of_the_images_that_took_their_turn(engine, images, monkeypatch) -> None:
-    seen, argsort = [], np.argsort
-
-    def kept(scores: np.ndarray, **named: Any) -> np.ndarray:
-        seen.append(-scores)
-        return argsort(scores, **named)
-
-    monkeypatch.setattr(end_to_end.np, "argsort", kept)
-    measured(engine, images, batch=2, iterations=2)
-    with InferenceEngine(engine) as loaded:
-        for scores, turn in zip(seen[-2:], ((0, 1), (2, 0)), strict=True):
-            np.testing.assert_array_equal(scores, loaded.infer(np.stack([TINY.load(images[index]) for index in turn])))
-
-
 @pytest.mark.parametrize("batch", [(), ("--batch-sizes", 2)])
 def test_bench_writes_json_and_chart_and_the_budget_reads_it(trtlab, engine, images, tmp_path: Path, batch) -> None:
     file = tmp_path / "e.json"
