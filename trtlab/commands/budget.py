@@ -52,8 +52,9 @@ def latency_budget(
             f"{', '.join(missing)} missing; give all five times, or --from a file of trtlab bench --end-to-end"
         )
     total, bottleneck = sum(times.values()), max(times, key=times.__getitem__)
-    if not 0 < total <= MOST:
-        raise InputError(f"all stages take {total:g} ms, so there is no budget to split; give one of the times")
+    if min(times.values()) < 0 or not 0 < total <= MOST:
+        found = ", ".join(f"{ms:g}" for ms in times.values())
+        raise InputError(f"stages of {found} ms make no budget to split; give times of 0 ms or more, and one above 0")
     if bool(transfer_bytes) != bool(link_mbps):
         raise InputError("--transfer-bytes and --link-mbps go together, both more than 0; give both or none")
     rows = [
