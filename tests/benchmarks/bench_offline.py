@@ -26,9 +26,9 @@ from trtcpu.errors import InputError, LabError
 from trtlab.building.build import BuildOptions, build_engine, record_path
 from trtlab.doctor import cpu_name
 from trtlab.profiling.profile import profile_engine
+from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
-from trtlab.timing.streams import StreamOptions, stream_runners
-from trtlab.timing.throughput import measure_throughput
+from trtlab.timing.streams import measure_streams
 from trtlab.versions import versions
 
 Say = Callable[[str], None]
@@ -158,15 +158,13 @@ def _measure(
     engines: dict[str, Path], batch: int, settings: Settings, notes: list[str], *, copies: bool = False
 ) -> list[dict[str, Any]]:
     """Return the rows of the engines at one batch, all numbers of streams in turns; with copies without graphs."""
-    options = StreamOptions(settings.streams, cuda_graphs=not copies, copies=copies, seconds=settings.seconds)
+    options = StreamOptions(settings.streams, cuda_graphs=not copies, copies=copies)
     said: list[str] = []
     with ExitStack() as stack:
         alone = [(path, _alone(name, path, stack)) for name, path in engines.items()]
-        runners = stack.enter_context(stream_runners(alone, batch, options, said.append))
-        known = {runner.name: runner for runner in runners}
-        found = measure_throughput(runners, [batch], seconds=settings.seconds)
+        rows = measure_streams(alone, [batch], options, seconds=settings.seconds, note=said.append)
     notes += [text for text in said if text not in notes]
-    return [known[result.name].result(result).row() for result in found]
+    return rows
 
 
 def _alone(name: str, path: Path, stack: ExitStack) -> Runner:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,8 @@ from trtcpu.errors import InputError, LabError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import InputSpec
-from trtlab.timing.memory_probe import main
-from trtlab.timing.runners import RunnerSpec, described_inputs, load_runner
+from trtlab.timing.memory_probe import measure
+from trtlab.timing.runners import RunnerSpec, load_runner
 
 INPUTS = {
     "two_inputs": ("--input", "image:batch,3,height=32,width=32", "--input", "facts:batch,5"),
@@ -224,16 +223,16 @@ def test_what_contradicts_the_inputs_is_one_line_and_writes_nothing(
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_state_dict_runs_as_its_architecture_also_where_memory_is_measured(tmp_path: Path, capsys) -> None:
+def test_a_state_dict_runs_as_its_architecture_also_where_memory_is_measured(tmp_path: Path) -> None:
     weights = own_models.tokens().state_dict()
     torch.save(weights, tmp_path / "tokens.pth")
     ids = InputSpec("ids", np.dtype("int64"), (1, 4), (2, 8), (4, 16), limit=1000)
-    how = {"arch": f"{own_models.__file__}:tokens", "inputs": described_inputs({"ids": ids})}
-    spec = RunnerSpec("pytorch", str(tmp_path / "tokens.pth"), **how)
+    spec = RunnerSpec(
+        "pytorch", str(tmp_path / "tokens.pth"), arch=f"{own_models.__file__}:tokens", inputs={"ids": ids}
+    )
     runner = load_runner(spec)
     runner.bind(3)
     (fed,) = runner._feeds
     assert fed.shape == (3, 8) and fed.dtype == torch.int64 and 0 <= int(fed.min()) <= int(fed.max()) < 1000
     assert runner.size_bytes == sum(tensor.nbytes for tensor in weights.values())
-    main(json.dumps({"spec": asdict(spec), "batch_sizes": [2]}))
-    assert json.loads(capsys.readouterr().out)["2"] > 10**7
+    assert measure(spec, [2])[2] > 10**7

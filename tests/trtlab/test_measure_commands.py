@@ -1,5 +1,6 @@
 """The measuring commands from the outside: exit codes, one line an error, and what is written."""
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ from trtlab.building.build import BuildOptions, build_engine
 from trtlab.trtexec.log import parse_log_text
 
 FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
-BUDGET = ("latency-budget", "--pre-ms", 4, "--h2d-ms", 0.5, "--infer-ms", 2, "--d2h-ms", 0.1, "--post-ms", 1)
+BUDGET = ("latency-budget", "--pre-ms", 4, "--h2d-ms", 0.5, "--infer-ms", 2, "--d2h-ms", 0.5, "--post-ms", 3)
+LINK = ("--transfer-bytes", "--link-mbps")
 SHORT = ("--iterations", 5, "--warmup", 1)
 
 
@@ -42,32 +44,21 @@ def test_bench_measures_engines_and_baselines_and_writes_json_and_log(
     models = ModuleType("helpers.data.models")
     models.load_model = lambda name, data="digits": TinyNet().eval()
     monkeypatch.setitem(sys.modules, "helpers.data.models", models)
-    onnx = next(folder.glob("*.onnx"))
-    code, out, err = trtlab(
-        "bench", "--engines", folder, "--pytorch", "resnet50", "--ort", onnx, "--batch-sizes", 1, 4, 8, *SHORT,
-        "--output", tmp_path / "b.json", "--log", tmp_path / "b.log",
-    )  # fmt: skip
-    assert (code, err) == (0, "")
-    assert DEVICE in out and "fp16 skips batch 8" in out
+    beside = ("--pytorch", "resnet50", "--ort", next(folder.glob("*.onnx")), "--batch-sizes", 1, 4, 8)
+    kept = ("--output", tmp_path / "b.json", "--log", tmp_path / "b.log")
+    code, out, err = trtlab("bench", "--engines", folder, *beside, *SHORT, *kept)
+    assert (code, err) == (0, "") and DEVICE in out and "fp16 skips batch 8" in out
     written = json.loads((tmp_path / "b.json").read_text())
-    names = {(row["name"], row["batch"]) for row in written["rows"]}
-    assert names == {
-        (name, batch) for name in ("fp16", "fp32", "pytorch-fp32", "onnxruntime-fp32") for batch in (1, 4)
-    } | {(name, 8) for name in ("pytorch-fp32", "onnxruntime-fp32")}
+    rows = {(row["name"], row["batch"]): row for row in written["rows"]}
+    baselines = ("pytorch-fp32", "onnxruntime-fp32")
+    assert rows.keys() == {(name, batch) for name in ("fp16", "fp32", *baselines) for batch in (1, 4)} | {
+        (name, 8) for name in baselines
+    }
     assert written["engine"]["device"] == DEVICE
-    engine = next(row for row in written["rows"] if row["name"] == "fp16")
+    engine = rows["fp16", 4]
     assert engine["precision"] == "fp16" and engine["size_bytes"] == (folder / "fp16.engine").stat().st_size
     assert 20e6 < engine["peak_memory_bytes"] < 4e9
-    assert len(parse_log_text((tmp_path / "b.log").read_text())) == len(written["rows"])
-
-
-@pytest.mark.parametrize("form", ["--batch-sizes 2 3", "--batch-sizes 2,3", "--batch-sizes 2 --batch-sizes 3"])
-def test_batch_sizes_can_be_given_in_every_form(trtlab, folder: Path, tmp_path: Path, form: str) -> None:
-    engines = [folder / "fp32.engine", folder / "fp16.engine"]
-    code, _, err = trtlab("bench", "--engine", *engines, *form.split(), *SHORT, "--output", tmp_path / "b.json")
-    assert code == 0, err
-    rows = json.loads((tmp_path / "b.json").read_text())["rows"]
-    assert [(row["name"], row["batch"]) for row in rows] == [("fp32", 2), ("fp16", 2), ("fp32", 3), ("fp16", 3)]
+    assert len(parse_log_text((tmp_path / "b.log").read_text())) == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -76,66 +67,40 @@ def test_batch_sizes_can_be_given_in_every_form(trtlab, folder: Path, tmp_path: 
         ((), ("nothing to benchmark",)),
         (("--engine", "missing.engine"), ("missing.engine",)),
         (("--engines", "missing"), ("not a folder",)),
-        (("--ort", "missing.onnx"), ("missing.onnx",)),
+        (("--engines", "{bad}"), ("bad.engine",)),
+        (("--ort", "{bad}/bad.onnx"), ("bad.onnx",)),
         (("--engine", "{fp32}", "--batch-sizes", "64"), ("no engine takes", "1 to 4")),
-        (("--engine", "{fp32}", "--batch-sizes", "0"), ("--batch-sizes 0 cannot be; give 1 or more",)),
-        (("--engine", "{fp32}", "--batch-sizes", "many"), ("whole numbers",)),
+        (("--engine", "{fp32}", "--duration", "1e308"), ("--duration", "at most 1,000,000,000")),
+        (("--engine", "{fp32}", "--log", "{bad}"), ("cannot write {bad}: it is a folder",)),
+        (("--engine", "{fp32}", "--log", "{bad}/bad.onnx/b.log"), ("cannot write",)),
         (
-            ("--engine", "{fp32}", "--iterations", "0"),
-            (
-                "--iterations",
-                "cannot be; give 1 or more",
-            ),
+            ("--engine", "{fp32}", "--shapes", "input:1x3x32x32", "--batch-sizes", "1", "4", "8", "16", "32"),
+            ("drop --batch-sizes",),
         ),
-        (
-            ("--engine", "{fp32}", "--iterations", "-3"),
-            (
-                "--iterations",
-                "cannot be; give 1 or more",
-            ),
-        ),
-        (("--engine", "{fp32}", "--warmup", "-1"), ("--warmup",)),
-        (
-            ("--engine", "{fp32}", "--duration", "1e308"),
-            (
-                "--duration",
-                "at most 1,000,000,000",
-            ),
-        ),
-        (("--engine", "{fp32}", "--limit", "nan"), ("--limit",)),
     ],
 )
-def test_bench_refuses_what_cannot_be_measured(trtlab, folder: Path, options: tuple, words: tuple) -> None:
-    _fails(trtlab("bench", *(option.format(fp32=folder / "fp32.engine") for option in options)), *words)
-
-
-def test_bench_of_garbage_is_one_line_and_writes_nothing(trtlab, tmp_path: Path) -> None:
+def test_bench_refuses_what_cannot_be_measured_or_kept(
+    trtlab, folder: Path, tmp_path: Path, options: tuple, words: tuple
+) -> None:
     (tmp_path / "bad.engine").write_bytes(b"x" * 5000)
     (tmp_path / "bad.onnx").write_bytes(b"x" * 5000)
-    for option in (("--engines", tmp_path), ("--ort", tmp_path / "bad.onnx")):
-        _fails(trtlab("bench", *option, "--output", tmp_path / "b.json"), "bad.")
+    names = {"fp32": folder / "fp32.engine", "bad": tmp_path}
+    asked = ("--output", tmp_path / "b.json", *(option.format(**names) for option in options))
+    _fails(trtlab("bench", *asked), *(word.format(**names) for word in words))
     assert not (tmp_path / "b.json").exists()
 
 
-def test_bench_finds_out_before_measuring_that_its_results_cannot_be_kept(trtlab, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for option in (("--output", tmp_path), ("--log", tmp_path / "file" / "b.log")):
-        _fails(trtlab("bench", "--engine", folder / "fp32.engine", *option), "cannot write")
-
-
-def test_parse_log_writes_json_and_says_what_it_read(trtlab, tmp_path: Path) -> None:
-    out = tmp_path / "run.json"
-    described = ("--model", "resnet50", "--precision", "int8", "--batch", 4)
-    code, printed, _ = trtlab("parse-log", "--log", FIXTURES / "v8.6_int8.log", "--out", out, *described)
-    assert code == 0 and "median 0.42 ms, p99 0.47 ms of 7,120 calls" in printed
-    assert json.loads(out.read_text())["images_per_s"] == 4 * 2372.46
-    code, printed, _ = trtlab("parse-log", "--log", FIXTURES / "profile.json", "--out", out, *described)
-    assert code == 0 and "2 layers" in printed
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [("v8.6_int8.log", "median 0.42 ms, p99 0.47 ms of 7,120 calls"), ("profile.json", "2 layers")],
+)
+def test_parse_log_writes_json_and_says_what_it_read(trtlab, tmp_path: Path, log: str, said: str) -> None:
+    code, printed, _ = trtlab("parse-log", "--log", FIXTURES / log, "--out", tmp_path / "run.json", "--batch", 4)
+    assert code == 0 and said in printed and json.loads((tmp_path / "run.json").read_text())
 
 
 def test_parse_log_of_a_failed_run_is_one_line_and_writes_nothing(trtlab, tmp_path: Path) -> None:
-    described = ("--model", "m", "--precision", "p", "--batch", 1)
-    failed = trtlab("parse-log", "--log", FIXTURES / "v10.16_failed.log", "--out", tmp_path / "o.json", *described)
+    failed = trtlab("parse-log", "--log", FIXTURES / "v10.16_failed.log", "--out", tmp_path / "o.json")
     _fails(failed, "=== Performance summary ===", "deserializeCudaEngine")
     assert not (tmp_path / "o.json").exists()
 
@@ -150,20 +115,15 @@ def test_profile_prints_layers_the_roofline_and_findings(trtlab, folder: Path, t
     _fails(trtlab("profile", "--engine", "missing.engine"), "missing.engine")
 
 
-def test_trtexec_that_is_missing_points_to_bench(trtlab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("trtlab.trtexec.command._PLACES", ())
-    _fails(trtlab("trtexec", "--onnx", "m.onnx", "--fp16"), "trtlab bench")
-
-
 def test_trtexec_s_command_is_printed_where_it_is_not_installed(trtlab, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("trtlab.trtexec.command._PLACES", ())
-    printed = trtlab("trtexec", "--print", "--onnx", "a model.onnx", "--log", "f.log", "--fp16", "--shapes=x:8x3x9x9")
+    asked = ("--onnx", "a model.onnx", "--log", "f.log", "--fp16", "--shapes=x:8x3x9x9")
     command = "trtexec '--onnx=a model.onnx' --warmUp=200 --iterations=10 --duration=3 --fp16 --shapes=x:8x3x9x9"
-    assert printed == (0, f"{command} > f.log 2>&1\n", "")
-    assert list(tmp_path.iterdir()) == []
+    assert trtlab("trtexec", "--print", *asked) == (0, f"{command} > f.log 2>&1\n", "")
+    _fails(trtlab("trtexec", *asked), "trtlab bench")
     _fails(trtlab("trtexec", "--print"), "give --onnx M")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_trtexec_gets_the_options_that_trtlab_does_not_know(
@@ -180,13 +140,37 @@ def test_trtexec_gets_the_options_that_trtlab_does_not_know(
     assert "--onnx=" in (tmp_path / "t.log").read_text()
 
 
-def test_latency_budget_names_the_bottleneck_and_the_links_bound(trtlab) -> None:
-    code, out, _ = trtlab(*BUDGET, "--transfer-bytes", 602112, "--link-mbps", 100)
-    assert code == 0 and "bottleneck" in out and "megabit/s" in out and "It is the bound" in out
-    _fails(trtlab(*BUDGET, "--link-mbps", 100), "go together")
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ((), "pre takes 40 % of it; with all stages overlapped it alone bounds the rate: at most 250 batches/s."),
+        ((1_250_000, 100), "100 ms for 1,250,000 bytes at 100 megabit/s: at most 10 batches/s. It is the bound,"),
+        ((1000, 10_000), "at most 1.25e+06 batches/s, more than pre allows; the link is not the bound."),
+    ],
+)
+def test_latency_budget_gives_shares_bottleneck_and_bounds(trtlab, link: tuple, said: str) -> None:
+    code, out, _ = trtlab(*BUDGET, *(itertools.chain(*zip(LINK, link, strict=True)) if link else ()))
+    assert code == 0 and said in out and "takes 10 ms, which is 100 batches/s." in out
+    shares = [line.split()[5] for line in out.splitlines() if "│" in line]
+    assert shares == ["40.0", "5.0", "20.0", "5.0", "30.0", "100.0"] and out.count("bottleneck") == 1
 
 
-@pytest.mark.parametrize("command", ["bench", "trtexec", "parse-log", "profile", "latency-budget"])
-def test_the_help_of_every_command_ends_with_an_example(trtlab, command: str) -> None:
-    code, out, _ = trtlab(command, "--help")
-    assert code == 0 and f"Example: trtlab {command}" in out
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--pre-ms", 4), "--h2d-ms, --infer-ms, --d2h-ms, --post-ms missing; give all five times"),
+        ([part for flag in BUDGET[1::2] for part in (flag, 0)], "stages of 0, 0, 0, 0, 0 ms make no budget to split"),
+        ((*BUDGET[1:], "--link-mbps", 100), "go together"),
+        ((*BUDGET[1:], "--transfer-bytes", 5, "--link-mbps", 0), "go together, both more than 0"),
+    ],
+)
+def test_latency_budget_refuses_times_that_make_none(trtlab, arguments: tuple, said: str) -> None:
+    _fails(trtlab("latency-budget", *arguments), said)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"rows": []}', "[1]", '{"median_ms": {"decode": "x"}}', '{"median_ms": 3}', '{"median_ms": {"infer": 1}}']
+)
+def test_a_file_that_is_no_measurement_is_refused_with_what_to_run(trtlab, tmp_path: Path, text: str) -> None:
+    (tmp_path / "e.json").write_text(text)
+    _fails(trtlab("latency-budget", "--from", tmp_path / "e.json"), "has no times", "bench --end-to-end")

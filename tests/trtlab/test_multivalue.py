@@ -7,7 +7,6 @@ from trtlab.timing.options import BenchOptions
 
 
 def read(command: str, *words: str) -> dict:
-    """Return what a command would be called with."""
     _, bound, _ = app.parse_args([command, *words], exit_on_error=False, print_error=False)
     return bound.arguments
 

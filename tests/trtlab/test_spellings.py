@@ -6,7 +6,7 @@ from trtcpu.errors import InputError
 from trtlab.commands.spellings import our_spelling
 
 BUILD = {"--onnx", "--engine", "--precision", "--workspace-mb", "--opt-batch", "--min-shapes", "--calib-npy"}
-EXPORT = {"--out", "--input-size", "--batch-size"}
+OTHERS = {"--out", "--input-size", "--batch-size", "--batch-sizes"}
 
 
 @pytest.mark.parametrize(
@@ -27,21 +27,20 @@ def test_other_spellings_are_ours(given: list[str], ours: list[str]) -> None:
     assert our_spelling(given, BUILD) == ours
 
 
-def test_underscores_of_an_export_are_understood() -> None:
-    given = ["--input_size", "64", "--batch_size=2"]
-    assert our_spelling(given, EXPORT) == ["--input-size", "64", "--batch-size=2"]
+@pytest.mark.parametrize("known, ours", [(OTHERS, "--batch-size"), ({"--batch-sizes"}, "--batch-sizes")])
+def test_one_batch_size_is_the_only_one_of_several(known: set[str], ours: str) -> None:
+    assert our_spelling(["--batch_size", "8"], known) == [ours, "8"]
 
 
-def test_one_batch_size_is_the_only_one_of_several() -> None:
-    assert our_spelling(["--batch_size", "8"], {"--batch-sizes"}) == ["--batch-sizes", "8"]
-
-
-@pytest.mark.parametrize("given", [["--fp16", "--precision", "fp32"], ["--fp16", "--bf16"], ["--int8", "--tf32"]])
-def test_precisions_that_contradict_are_an_error(given: list[str]) -> None:
-    with pytest.raises(InputError, match="contradict each other; give one --precision"):
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (["--fp16", "--precision", "fp32"], "contradict each other; give one --precision"),
+        (["--fp16", "--bf16"], "contradict each other; give one --precision"),
+        (["--int8", "--tf32"], "contradict each other; give one --precision"),
+        (["--batch_size", "8"], "--batch_size is not an option here.*--opt-batch and --max-batch"),
+    ],
+)
+def test_what_a_build_cannot_mean_is_an_error(given: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
         our_spelling(given, BUILD)
-
-
-def test_a_batch_size_for_a_build_names_the_range() -> None:
-    with pytest.raises(InputError, match="--batch_size is not an option here.*--opt-batch and --max-batch"):
-        our_spelling(["--batch_size", "8"], BUILD)

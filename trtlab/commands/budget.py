@@ -9,11 +9,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from helpers.tools.files import read_json
 from trtcpu.errors import InputError
 from trtlab.commands.console import print_line, print_note, print_table, working
 from trtlab.images.preprocessing_record import Asked
-from trtlab.options import Amount, Bytes
+from trtlab.options import MOST, Amount, Bytes
 from trtlab.timing.options import BenchOptions
+
+STAGES = ("pre", "h2d", "infer", "d2h", "post")
 
 
 def latency_budget(
@@ -41,26 +44,61 @@ def latency_budget(
         transfer_bytes: Bytes that a batch moves over the link.
         link_mbps: The link's rate in megabits per second (10^6 bit/s; 1 MB/s is 8).
     """
-    from trtlab.timing.latency_budget import STAGES, LatencyBudget
-
-    times = dict(zip(STAGES, (pre_ms, h2d_ms, infer_ms, d2h_ms, post_ms), strict=True))
-    given = {name: ms for name, ms in times.items() if ms is not None}
-    link = {"transfer_bytes": transfer_bytes, "link_mbps": link_mbps}
-    if measured is not None:
-        budget = LatencyBudget.of_measurement(measured, given, **link)
-    elif len(given) == len(STAGES):
-        budget = LatencyBudget(*given.values(), **link)
-    else:
-        missing = ", ".join(f"--{name}-ms" for name in STAGES if name not in given)
-        raise InputError(f"{missing} missing; give all five times, or --from a file of trtlab bench --end-to-end")
+    given = dict(zip(STAGES, (pre_ms, h2d_ms, infer_ms, d2h_ms, post_ms), strict=True))
+    times = dict.fromkeys(STAGES) if measured is None else _measured_times(measured)
+    times |= {name: ms for name, ms in given.items() if ms is not None}
+    if missing := [f"--{name}-ms" for name, ms in times.items() if ms is None]:
+        raise InputError(
+            f"{', '.join(missing)} missing; give all five times, or --from a file of trtlab bench --end-to-end"
+        )
+    total, bottleneck = sum(times.values()), max(times, key=times.__getitem__)
+    if min(times.values()) < 0 or not 0 < total <= MOST:
+        found = ", ".join(f"{ms:g}" for ms in times.values())
+        raise InputError(f"stages of {found} ms make no budget to split; give times of 0 ms or more, and one above 0")
+    if bool(transfer_bytes) != bool(link_mbps):
+        raise InputError("--transfer-bytes and --link-mbps go together, both more than 0; give both or none")
     rows = [
-        (name, f"{ms:.3f}", f"{budget.shares[name]:.1f}", "bottleneck" if name == budget.bottleneck else "")
-        for name, ms in budget.times_ms.items()
+        (name, f"{ms:.3f}", f"{100 * ms / total:.1f}", "bottleneck" if name == bottleneck else "")
+        for name, ms in times.items()
     ]
-    rows.append(("total", f"{budget.total_ms:.3f}", "100.0", ""))
+    rows.append(("total", f"{total:.3f}", "100.0", ""))
     print_table("Latency budget of one batch", ("stage", ">ms", ">share %", ""), rows)
-    for line in budget.advice():
-        print_line(line)
+    slowest = times[bottleneck]
+    print_line(f"One batch after another takes {total:.3g} ms, which is {1e3 / total:.4g} batches/s.")
+    print_line(
+        f"{bottleneck} takes {100 * slowest / total:.0f} % of it; with all stages overlapped it alone bounds the rate: "
+        f"at most {1e3 / slowest:.4g} batches/s."
+    )
+    if transfer_bytes and link_mbps:
+        link_ms = transfer_bytes * 8 / (link_mbps * 1e3)
+        bound = f", more than {bottleneck} allows; the link is not the bound."
+        if link_ms > slowest:
+            bound = ". It is the bound, whatever the engine does."
+        print_line(
+            f"The link needs {link_ms:.3g} ms for {transfer_bytes:,} bytes at {link_mbps:g} megabit/s: "
+            f"at most {1e3 / link_ms:.4g} batches/s{bound}"
+        )
+
+
+def _measured_times(path: Path) -> dict[str, float]:
+    """Return milliseconds by stage of what `trtlab bench --end-to-end` measured: decode and resize are `pre`.
+
+    Raises:
+        InputError: the file is not such a measurement.
+    """
+    try:
+        ms = {name: float(value) for name, value in read_json(path, "measurement")["median_ms"].items()}
+        return {
+            "pre": ms["decode"] + ms["resize"],
+            "h2d": ms["h2d"],
+            "infer": ms["infer"],
+            "d2h": ms["d2h"],
+            "post": ms["top-k"],
+        }
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} has no times of the stages; write one with trtlab bench --end-to-end … --output FILE"
+        ) from error
 
 
 def bench_end_to_end(
@@ -72,7 +110,7 @@ def bench_end_to_end(
     asked: Asked,
 ) -> None:
     """Measure one engine at one batch size from files to classes; the chart is written beside `output`."""
-    batches = (1,) if options.batch_sizes == BenchOptions().batch_sizes else options.batch_sizes
+    batches = options.batch_sizes or (1,)
     if named := [option for option, value in beside.items() if value]:
         raise InputError(f"--end-to-end times one engine alone; leave out {', '.join(named)}")
     if len(engines) != 1 or len(batches) != 1:
@@ -83,27 +121,32 @@ def bench_end_to_end(
         from trtlab.engines.inference import InferenceEngine
         from trtlab.images.preprocessing import find_images
         from trtlab.images.preprocessing_record import of_engine
-        from trtlab.timing.end_to_end import STAGES, draw, measure_end_to_end, write
+        from trtlab.timing.bench import write_measured
+        from trtlab.timing.end_to_end import draw, measure_end_to_end
 
         paths = find_images(images)
         with InferenceEngine(engines[0]) as engine:
             preprocessing, note = of_engine(engine, asked)
-            how = (preprocessing, options.calls, options.limit_s)
             found = measure_end_to_end(
-                engine, paths, batches[0], *how, lambda n, planned: report(f"{n} of {planned} batches")
+                engine,
+                paths,
+                batches[0],
+                preprocessing,
+                options.calls,
+                options.limit_s,
+                lambda n, planned: report(f"{n} of {planned} batches"),
             )
     print_note(note)
-    total = sum(found.median_ms.values())
-    rows = [(stage, f"{found.median_ms[stage]:.3f}", f"{100 * found.median_ms[stage] / total:.1f}") for stage in STAGES]
-    tail = f", p99 {found.total_p99_ms:.3f} ms" if found.total_p99_ms is not None else ""
-    caption = f"medians of {found.iterations} batches; the whole {found.total_median_ms:.3f} ms{tail}"
+    times = found["median_ms"]
+    rows = [(stage, f"{ms:.3f}", f"{100 * ms / sum(times.values()):.1f}") for stage, ms in times.items()]
+    tail = f", p99 {found['total_p99_ms']:.3f} ms" if found["total_p99_ms"] is not None else ""
     print_table(
-        f"{found.name} at batch {found.batch}, from {found.images} files to classes, on {DEVICE}",
+        f"{found['name']} at batch {found['batch']}, from {found['images']} files to classes, on {DEVICE}",
         ("stage", ">ms", ">share %"),
         rows,
-        caption,
+        f"medians of {found['iterations']} batches; the whole {found['total_median_ms']:.3f} ms{tail}",
     )
     if output is not None:
-        write(output, found)
+        write_measured(output, **found)
         draw(output.with_suffix(".png"), found)
         print_line(f"{output} and {output.with_suffix('.png')}; read by trtlab latency-budget --from {output}")

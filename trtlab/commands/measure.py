@@ -3,18 +3,15 @@
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from trtcpu.errors import InputError
 from trtlab.commands.budget import bench_end_to_end
-from trtlab.commands.console import print_line, print_table
-from trtlab.commands.streams import print_streams
+from trtlab.commands.console import print_line, print_note, print_table, working
 from trtlab.images.preprocessing_record import NOTHING, Asked
 from trtlab.options import Amount, BatchSize, Count, Files, Milliseconds, Texts
 from trtlab.timing.options import Baselines, BenchOptions, StreamOptions
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from trtlab.timing.bench import BenchResult
 
 _USUAL, _ALONE, _NO_STREAMS = BenchOptions(), Baselines(), StreamOptions()
-_ONE_STREAM_SECONDS = 1.0
 
 
 def bench(
@@ -57,13 +53,14 @@ def bench(
         alone |= {f"--{name.replace('_', '-')}": value for name, value in vars(beside).items() if name != "data"}
         bench_end_to_end(engine, end_to_end, options, output, alone, asked)
         return
-    if shapes and (options.batch_sizes != _USUAL.batch_sizes or streams):
+    if shapes and (options.batch_sizes or streams):
         raise InputError("--shapes sets the batch, and is not for streams; drop --batch-sizes and --streams")
     if asked:
         raise InputError("--mean, --std, --resize, --crop and --channels are for --end-to-end; noise needs none")
     from helpers.tools.files import atomic_write
+    from trtlab.engines.tensors import batch_range
     from trtlab.timing.bench import bench as measure
-    from trtlab.timing.bench import write_bench_json
+    from trtlab.timing.bench import write_measured
     from trtlab.timing.bench_plan import check_writable, engine_files, load_runners
     from trtlab.timing.memory_probe import peak_memory
     from trtlab.timing.streams import measure_streams
@@ -72,65 +69,93 @@ def bench(
     files = engine_files(engine, engines)
     if streams and not files:
         raise InputError("--streams measures engines, and none was given; add --engine or --engines")
-    check_writable(output, log)
+    for path in filter(None, (output, log)):
+        check_writable(path)
     notes: list[str] = []
+    shared = []
     runners = load_runners(files, beside, shapes, notes.append)
     if shapes:
-        options = replace(options, batch_sizes=(runners[0].best_batch,))
+        options = replace(options, batch_sizes=(batch_range(runners[0].inputs)[1],))
     try:
-        with _bar() as report:
-            results = measure(runners, options, memory=peak_memory, progress=report, note=notes.append)
-            shared = []
+        with working("measuring memory, each in a process of its own") as report:
+            results = measure(
+                runners,
+                options,
+                memory=peak_memory,
+                progress=lambda label, done, planned: report(f"{label}, {done:,} of {planned:,} calls"),
+                note=notes.append,
+            )
             if streams:
-                each = min(options.duration_s, options.limit_s) or _ONE_STREAM_SECONDS
-                alone = list(zip(dict.fromkeys(files), runners, strict=False))
-                how = {"progress": lambda text: report(text, 0, 1), "note": notes.append}
-                shared = measure_streams(alone, options.batch_sizes, replace(streams, seconds=each), **how)
+                shared = measure_streams(
+                    list(zip(files, runners, strict=False)),
+                    options.batches,
+                    streams,
+                    seconds=min(options.duration_s, options.limit_s) or 1.0,
+                    progress=report,
+                    note=notes.append,
+                )
     finally:
         for runner in runners:
             runner.close()
-    from helpers.engine.backend import describe
-
     if output is not None:
-        write_bench_json(output, [*results, *shared], describe())
+        write_measured(output, rows=[*(result.row() for result in results), *shared])
     if log is not None:
         atomic_write(log, format_log(results))
     _print_results(results)
-    print_streams(shared)
+    if shared:
+        _print_streams(shared)
     for line in notes:
-        print_line(f"note: {line}")
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar on a terminal; gives the function that moves it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console, text = Console(stderr=True), TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("measuring memory, each in a process of its own", total=None)
-        yield lambda label, done, planned: bar.update(task, description=label, completed=done, total=planned)
+        print_note(line)
 
 
 def _print_results(results: "list[BenchResult]") -> None:
     from helpers.engine.backend import DEVICE
     from trtlab.ran_in import ran_text
 
-    figures = (">n", ">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
-    columns = ("name", "ran in", ">batch", *figures, "runs on")
     rows = []
     for result in results:
         stats = result.stats
         times = (stats.mean_ms, stats.median_ms, stats.p90_ms, stats.p95_ms, stats.p99_ms, stats.std_ms)
-        memory = "-" if result.peak_memory_bytes is None else f"{result.peak_memory_bytes / 1e6:,.0f}"
         shown = ("–" if value is None else f"{value:.3f}" for value in times)
+        memory = "-" if result.peak_memory_bytes is None else f"{result.peak_memory_bytes / 1e6:,.0f}"
         ran = ran_text(result.precision, result.ran_in) or "–"
         figures = (f"{stats.count:,}", *shown, f"{result.images_per_s:,.1f}", memory)
         rows.append((result.name, ran, result.batch, *figures, result.device.partition(", ")[0]))
+    figures = (">n", ">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
     caption = "n calls, times in ms; – where n is too small; MB: peak memory of a process that runs it alone"
-    print_table(f"Benchmark on {DEVICE}", columns, rows, caption)
+    print_table(f"Benchmark on {DEVICE}", ("name", "ran in", ">batch", *figures, "runs on"), rows, caption)
+
+
+def _print_streams(found: list[dict[str, Any]]) -> None:
+    from trtlab.ran_in import ran_text
+
+    rows = [
+        (
+            f"{row['name']}, {row['how']}",
+            ran_text(row["precision"], row["ran_in"]) or "–",
+            row["batch"],
+            row["streams"],
+            "yes" if row["cuda_graphs"] else "no",
+            f"{row['executions']:,}",
+            f"{row['images_per_s']:,.1f}",
+        )
+        for row in found
+    ]
+    columns = ("name", "ran in", ">batch", ">streams", "graphs", ">n", ">images/s")
+    kept = "copied in and out each time" if found[0]["copies"] else "resident on the device"
+    print_table("Streams", columns, rows, f"n batches; images/s of all streams together, data {kept}")
+    print_line(_best(found))
+
+
+def _best(found: list[dict[str, Any]]) -> str:
+    """Return the fastest point in a line, against its engine at the same batch in one stream without graphs."""
+    best = max(found, key=lambda row: row["images_per_s"])
+    text = f"best: {best['name']}, {best['how']} at batch {best['batch']}: {best['images_per_s']:,.1f} images/s"
+    plain = {"name": best["name"], "batch": best["batch"], "streams": 1, "cuda_graphs": False}
+    for row in found:
+        if row is not best and plain.items() <= row.items():
+            text += f", {best['images_per_s'] / row['images_per_s']:.2f}× one stream without graphs"
+    return text
 
 
 def trtexec(
@@ -174,10 +199,10 @@ def trtexec(
     if only_print:
         redirected = "" if log is None else f" > {shlex.quote(str(log))} 2>&1"
         print(shlex.join(["trtexec", *arguments]) + redirected)
-        return
-    run_trtexec(arguments, log, print_line)
-    if log is not None:
-        print_line(f"log: {log}; read it with trtlab parse-log --log {log}")
+    else:
+        run_trtexec(arguments, log, print_line)
+        if log is not None:
+            print_line(f"log: {log}; read it with trtlab parse-log --log {log}")
 
 
 def parse_log(
@@ -217,10 +242,10 @@ def parse_log(
         calls = f" of {found['queries']:,} calls" if found.get("queries") else ""
         print_line(f"{found['format']}: {figures}{calls}, {speed} → {out}")
     else:
-        layers = f"{len(found['layers'])} layers, {found['average_ms']:.4g} ms an execution"
-        print_line(f"{found['format']}: {layers} → {out}")
+        average = f"{found['average_ms']:.4g} ms an execution"
+        print_line(f"{found['format']}: {len(found['layers'])} layers, {average} → {out}")
     for note in found.get("notes", []):
-        print_line(f"note: {note}")
+        print_note(note)
 
 
 def profile(
@@ -245,7 +270,6 @@ def profile(
         output: JSON file to write.
     """
     from helpers.tools.files import write_json
-    from trtlab.commands.console import working
 
     with working(f"profiling {engine}"):
         from trtlab.profiling.profile import profile_engine

@@ -212,8 +212,7 @@ class OnnxModel:
 
     def runners(self, path: Path) -> list[RunnerSpec]:
         """Return what is timed beside the engines."""
-        shapes = {name: spec.best for name, spec in self.inputs.items()}
-        return [RunnerSpec("onnxruntime", str(path), ONNX_RUNTIME, shapes=shapes)]
+        return [RunnerSpec("onnxruntime", str(path), ONNX_RUNTIME, inputs=self.inputs)]
 
 
 def _state(path: Path) -> tuple[str, int, int]:

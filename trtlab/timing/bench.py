@@ -8,12 +8,11 @@ executions are short, the first ones of a turn are not counted (caches and threa
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from helpers.tools.files import write_json
 from trtcpu.errors import InputError
@@ -26,9 +25,8 @@ SETTLE_BELOW_MS = 50.0
 SETTLE_MS = 3.0
 LEAST_BLOCKS = 5
 LEAST_CALLS = 3
-TRTEXEC_ITERATIONS = 10
 
-Progress = Callable[[str, int, int], None]
+Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -91,14 +89,14 @@ def bench(
     runners: Sequence[Runner],
     options: BenchOptions,
     *,
-    memory: Callable[[Runner, Sequence[int]], dict[int, int]] | None = None,
-    progress: Progress | None = None,
-    note: Callable[[str], None] | None = None,
+    memory: Callable[[Runner, Sequence[int]], dict[int, int]] = lambda runner, batches: {},
+    progress: Callable[[str, int, int], None] = lambda label, done, planned: None,
+    note: Note = lambda text: None,
 ) -> list[BenchResult]:
     """Time every runner at every batch size that its profile allows.
 
     Args:
-        memory: gives peak bytes by batch size for a runner (memory_probe.peak_memory); None leaves memory out.
+        memory: gives peak bytes by batch size for a runner (memory_probe.peak_memory); by default none.
         progress: called with a label, executions done and executions planned.
         note: called with one line for each batch size that a runner cannot run, or that the limit cut short.
 
@@ -109,23 +107,25 @@ def bench(
         InputError: nothing to run, two runners of one name, or no batch size that any runner can run.
     """
     _check_names(runners)
-    batches = sorted(set(options.batch_sizes))
-    plan = {batch: [runner for runner in runners if _fits(runner, batch, note)] for batch in batches}
+    plan = {batch: [runner for runner in runners if _fits(runner, batch, note)] for batch in options.batches}
     if not any(plan.values()):
         ranges = "; ".join(f"{runner.name} takes {runner.min_batch} to {runner.max_batch}" for runner in runners)
-        raise InputError(f"no engine takes any of the batch sizes {list(plan)}: {ranges}")
-    peaks = _peak_memory(plan, memory)
+        raise InputError(f"no engine takes any of the batch sizes {options.batches}: {ranges}")
+    peaks = {}  # measured before anything is timed, so that the measuring disturbs no time
+    for runner in runners:
+        fitting = [batch for batch in plan if runner in plan[batch]]
+        peaks[runner.name] = memory(runner, fitting) if fitting else {}
     results = []
     for batch, fitting in plan.items():
-        for turn in _measure(fitting, batch, options, progress) if fitting else ():
-            results.append(_result(turn, batch, options, peaks.get((turn.runner.name, batch))))
+        for turn in _measure(fitting, batch, options, progress):
+            results.append(_result(turn, batch, options, peaks[turn.runner.name].get(batch)))
             _say_if_short(results[-1], options, note)
     return results
 
 
-def _say_if_short(result: BenchResult, options: BenchOptions, note: Callable[[str], None] | None) -> None:
+def _say_if_short(result: BenchResult, options: BenchOptions, note: Note) -> None:
     count = result.stats.count
-    if note and count < options.calls:
+    if count < options.calls:
         lost = [f"p{percent}" for percent in TAILS if count < least_calls(percent) <= options.calls]
         without = f"; too few for {' and '.join(lost)}" if lost else ""
         note(
@@ -143,52 +143,42 @@ def _check_names(runners: Sequence[Runner]) -> None:
         raise InputError(f"two things to benchmark are called {', '.join(twice)}; rename one of the files")
 
 
-def _fits(runner: Runner, batch: int, note: Callable[[str], None] | None) -> bool:
+def _fits(runner: Runner, batch: int, note: Note) -> bool:
     fits = runner.min_batch <= batch <= runner.max_batch
-    if not fits and note:
+    if not fits:
         note(f"{runner.name} skips batch {batch}: its profile takes {runner.min_batch} to {runner.max_batch}")
     return fits
 
 
-def _peak_memory(
-    plan: dict[int, list[Runner]], memory: Callable[[Runner, Sequence[int]], dict[int, int]] | None
-) -> dict[tuple[str, int], int]:
-    """Measure before anything is timed, so that the measuring disturbs no time."""
-    if memory is None:
-        return {}
-    runners = {runner.name: runner for fitting in plan.values() for runner in fitting}
-    peaks = {}
-    for name, runner in runners.items():
-        batches = [batch for batch, fitting in plan.items() if runner in fitting]
-        peaks.update({(name, batch): peak for batch, peak in memory(runner, batches).items()})
-    return peaks
-
-
-def _measure(runners: Sequence[Runner], batch: int, options: BenchOptions, progress: Progress | None) -> list[_Turn]:
+def _measure(
+    runners: Sequence[Runner], batch: int, options: BenchOptions, progress: Callable[[str, int, int], None]
+) -> list[_Turn]:
     turns = [_Turn(runner) for runner in runners]
     for turn in turns:
         turn.runner.bind(batch)
         _warm_up(turn, options.warmup_ms)
-    with _no_garbage_collection():
+    gc.collect()
+    gc.disable()
+    try:
         waiting = list(turns)
         while waiting:
             for turn in waiting:
                 _block(turn, options)
-                if progress:
-                    done, planned = _done(turns, options)
-                    progress(f"batch {batch}: {turn.runner.name}", done, planned)
+                done = sum(len(each.times_ms) for each in turns)
+                missing = sum(each.missing(options) for each in turns)
+                progress(f"batch {batch}: {turn.runner.name}", done, done + missing)
             waiting = [turn for turn in waiting[1:] + waiting[:1] if turn.missing(options)]
+    finally:
+        gc.enable()
     return turns
 
 
 def _warm_up(turn: _Turn, warmup_ms: float) -> None:
     """Run for `warmup_ms`, and at least twice: the first execution may still allocate or compile."""
     start = time.perf_counter()
-    last = 0.0
     while turn.warmup_queries < 2 or (time.perf_counter() - start) * 1e3 < warmup_ms:
-        last = _timed(turn.runner)[0]
+        turn.expected_ms = max(_timed(turn.runner)[0], 1e-3)
         turn.warmup_queries += 1
-    turn.expected_ms = max(last, 1e-3)
 
 
 def _block(turn: _Turn, options: BenchOptions) -> None:
@@ -210,26 +200,7 @@ def _timed(runner: Runner) -> tuple[float, float]:
     runner.enqueue()
     enqueued = time.perf_counter()
     runner.synchronize()
-    end = time.perf_counter()
-    return (end - start) * 1e3, (enqueued - start) * 1e3
-
-
-def _done(turns: Sequence[_Turn], options: BenchOptions) -> tuple[int, int]:
-    """Return executions done and planned, of all turns."""
-    done = sum(len(turn.times_ms) for turn in turns)
-    return done, done + sum(turn.missing(options) for turn in turns)
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    return (time.perf_counter() - start) * 1e3, (enqueued - start) * 1e3
 
 
 def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) -> BenchResult:
@@ -254,16 +225,10 @@ def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) ->
     )
 
 
-class Measured(Protocol):
-    """A result with a row for JSON."""
-
-    def row(self) -> dict[str, Any]:
-        """Return the row."""
-
-
-def write_bench_json(path: str | Path, results: Sequence[Measured], engine: dict[str, str]) -> None:
-    """Write `{"engine", "measured", "versions", "rows"}`, which `trtlab report` reads; `engine` is describe()'s."""
+def write_measured(path: Path, **found: Any) -> None:
+    """Write a JSON of what was found, with the engine, the day and the versions that it was measured with."""
+    from helpers.engine.backend import describe
     from trtlab.versions import versions
 
-    made = {"engine": engine, "measured": date.today().isoformat(), "versions": versions()}
-    write_json(path, {**made, "rows": [result.row() for result in results]})
+    about = {"engine": describe(), "measured": date.today().isoformat(), "versions": versions()}
+    write_json(path, {**about, **found})

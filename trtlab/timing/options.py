@@ -7,10 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from trtcpu.errors import InputError
-from trtlab.options import MOST, Amount, Count, Counts
+from trtlab.options import Amount, Count, Counts
 
+USUAL_BATCHES = (1, 4, 8, 16, 32)
 MOST_STREAMS = 64
-_CALLS, _TIMED_CALLS = 1000, 100
 
 
 @Parameter(name="*")
@@ -21,8 +21,8 @@ class BenchOptions:
     From `limit_s` seconds on, missing calls are not waited for (except the first three), so a result can have fewer.
     """
 
-    batch_sizes: Counts = (1, 4, 8, 16, 32)
-    """Images per batch; several after one flag."""
+    batch_sizes: Counts = ()
+    """Images per batch; several after one flag. 1 4 8 16 32 if left out."""
     iterations: Count | None = None
     """At least so many executions of each: 1000, or 100 where --duration is given."""
     warmup_ms: Annotated[Amount, Parameter(name="--warmup")] = 200.0
@@ -32,22 +32,15 @@ class BenchOptions:
     limit_s: Annotated[Amount, Parameter(name="--limit")] = 60.0
     """Seconds from which on missing executions are left out."""
 
-    def __post_init__(self) -> None:
-        wrong = [batch for batch in self.batch_sizes if batch < 1]
-        if wrong or not self.batch_sizes:
-            raise InputError(f"--batch-sizes must be 1 or more, found {wrong or 'none'}; try --batch-sizes 1 8 32")
-        if self.calls < 1:
-            raise InputError(f"--iterations must be 1 or more, not {self.calls}")
-        times = {"--warmup (ms)": self.warmup_ms, "--duration (s)": self.duration_s, "--limit (s)": self.limit_s}
-        for name, value in times.items():
-            if not 0 <= value <= MOST:
-                raise InputError(f"{name} must be 0 to {MOST}, not {value}")
-
     @property
     def calls(self) -> int:
         """The calls that are waited for."""
-        usual = _TIMED_CALLS if self.duration_s > 0 else _CALLS
-        return usual if self.iterations is None else self.iterations
+        return self.iterations or (100 if self.duration_s > 0 else 1000)
+
+    @property
+    def batches(self) -> list[int]:
+        """The batch sizes, in order."""
+        return sorted({*(self.batch_sizes or USUAL_BATCHES)})
 
 
 @Parameter(name="*")
@@ -72,7 +65,7 @@ class Baselines:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class StreamOptions:
-    """Which points to measure: each number of streams, with CUDA graphs besides where asked, for `seconds` each.
+    """Which points to measure: each number of streams, with CUDA graphs besides where asked.
 
     With `copies`, every execution copies its inputs in and its outputs out. Without any of the three, nothing is.
     """
@@ -83,13 +76,10 @@ class StreamOptions:
     """In streams: with CUDA graphs besides."""
     copies: Annotated[bool, Parameter(name="--with-copies")] = False
     """In streams: copy inputs in and outputs out each time."""
-    seconds: Annotated[float, Parameter(parse=False)] = 1.0
 
     def __post_init__(self) -> None:
-        wrong = [number for number in self.streams if not 1 <= number <= MOST_STREAMS]
-        if wrong:
-            found = ", ".join(map(str, wrong))
-            raise InputError(f"--streams must be 1 to {MOST_STREAMS}, found {found}; try --streams 1 2 4")
+        if self.numbers[-1] > MOST_STREAMS:
+            raise InputError(f"--streams must be 1 to {MOST_STREAMS}, found {self.numbers[-1]}; try --streams 1 2 4")
 
     @property
     def numbers(self) -> list[int]:

@@ -47,7 +47,10 @@ def measure_throughput(
             for runner in fitting:
                 progress(f"batch {batch}: {runner.name}, turn {turn + 1} of {rounds}")
                 turns[runner.name].append(_turn(runner, seconds / rounds))
-        results += [_result(name, batch, measured) for name, measured in turns.items()]
+        for name, measured in turns.items():
+            executions, elapsed = sum(count for count, _ in measured), sum(each for _, each in measured)
+            rate = batch * statistics.median(count / each for count, each in measured)
+            results.append(Throughput(name, batch, rate, executions, elapsed))
     return results
 
 
@@ -70,9 +73,3 @@ def _run_group(runner: Runner, number: int) -> float:
         runner.enqueue()
     runner.synchronize()
     return time.perf_counter() - start
-
-
-def _result(name: str, batch: int, turns: Sequence[tuple[int, float]]) -> Throughput:
-    executions, seconds = sum(count for count, _ in turns), sum(elapsed for _, elapsed in turns)
-    rate = batch * statistics.median(count / elapsed for count, elapsed in turns)
-    return Throughput(name, batch, rate, executions, seconds)

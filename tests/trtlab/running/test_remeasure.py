@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.trtlab.timing.test_throughput import Clock, Device
+from tests.trtlab.timing.simulated import Clock, Device
 from trtlab.running.remeasure import measure_again
 from trtlab.timing import bench, throughput
 from trtlab.timing.bench import BenchOptions
