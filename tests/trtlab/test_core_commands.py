@@ -123,12 +123,12 @@ def test_infer_shows_class_names_of_the_export(trtlab, digits, tmp_path: Path) -
 def test_infer_probabilities_are_pytorchs(trtlab, folder: Path, tmp_path: Path) -> None:
     import torch
 
-    from trtlab.images.preprocessing import preprocess
+    from trtlab.images.preprocessing import load_batch
 
     image = sorted(image_folder(tmp_path / "images", 1).iterdir())[0]
     code, out, _ = trtlab("infer", "--engine", folder / "fp32.engine", "--input", image, "--topk", 1)
     with torch.no_grad():
-        probabilities = TinyNet().eval()(torch.from_numpy(preprocess(image, SIZE))[None]).softmax(1)[0]
+        probabilities = TinyNet().eval()(torch.from_numpy(load_batch([image], SIZE))).softmax(1)[0]
     best = int(probabilities.argmax())
     assert code == 0 and f"class {best} {100 * probabilities[best]:.1f} %" in out
 

@@ -22,7 +22,7 @@ from trtlab.models.export import export_onnx
 from trtlab.models.model_inputs import image_input
 
 OPTIONS = ("--mean", "0.4", "--std", "0.2", "--resize", "36", "--crop", "32x24", "--channels", "1")
-GREY = Preprocessing(1, 36, 32, 24, (0.4,), (0.2,))
+GREY = Preprocessing(1, 36, (32, 24), (0.4,), (0.2,))
 FACTORY = """
 import torch
 from torch import nn

@@ -22,7 +22,7 @@ from trtlab.engines.inference import deserialize
 from trtlab.engines.network import ParsedModel, parse_onnx, parse_typed, profile_of
 from trtlab.engines.tensors import InputSpec, batch_range
 from trtlab.images.preprocessing import Preprocessing
-from trtlab.images.preprocessing_record import ONNX_KEY, of_build
+from trtlab.images.preprocessing_record import ONNX_KEY, of_model
 
 Report = Callable[[str], None]
 
@@ -153,7 +153,7 @@ def _preprocessing(
     """Return what images of this engine go through; None where nobody has said it and nothing needs it."""
     about = (str(model.path), model.metadata())
     data = options.calib_npy or (None if options.calib_images else options.calib_cache)
-    found, assumed = of_build(inputs, about, options.preprocessing, data, needed=bool(options.calib_images))
+    found, assumed = of_model(inputs, about, options.preprocessing, data, needed=bool(options.calib_images))
     if assumed:
         note(assumed)
     return found

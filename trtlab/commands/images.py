@@ -90,7 +90,7 @@ def infer(
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.images.preprocessing import find_images
-        from trtlab.images.preprocessing_record import of_engine
+        from trtlab.images.preprocessing_record import common
         from trtlab.models.class_names import read_classes
         from trtlab.quality.classify import classify
 
@@ -98,7 +98,7 @@ def infer(
         paths = find_images(input)
         with InferenceEngine(engine) as loaded:
             _check_batch(loaded, batch_size)
-            preprocessing, note = of_engine(loaded, asked)
+            preprocessing, note = common([loaded], asked)
             found, skipped = classify(loaded, paths, batch_size, topk, preprocessing, skip_unreadable, names)
     print_note(note)
     rows = [(image.path, *(f"{name} {percent:.1f} %" for name, percent in image.classes)) for image in found]

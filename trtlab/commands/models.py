@@ -91,21 +91,20 @@ def export(
         from helpers.data.models import load_model
         from trtlab.images.preprocessing_record import encoded, of_export
         from trtlab.models.class_names import read_classes
-        from trtlab.models.export import INPUT_NAME, check_options, export_onnx
+        from trtlab.models.export import INPUT_NAME, export_onnx
         from trtlab.models.model_inputs import image_input, parse_inputs
         from trtlab.models.own_models import is_own, load_own, program_inputs
 
         names = read_classes(classes) if classes else None
         height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)
         number = asked.channels or 3
-        check_options(opset, batch_size, min(height, width), number)
         inputs = parse_inputs(list(input), batch_size, height) if input else program_inputs(model)
         inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, number, height, width)]
-        own = is_own(model, weights)
+        own = weights == "none" or is_own(model)
         # --channels alone is the model's shape, and says nothing of its images
         asked = asked if replace(asked, channels=None) else NOTHING
         preprocessing = of_export(inputs, asked, None if own else (model, data))
-        module = load_own(model, arch, weights) if own else load_model(model, data)
+        module = load_own(model, arch) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
         record = export_onnx(
             module,

@@ -216,8 +216,8 @@ class PyTorchRunner(Runner):
             keep_freed_memory()
         threads = spec.threads or physical_cores()
         torch.set_num_threads(threads)
-        own = is_own(spec.source, "auto")
-        model = load_own(spec.source, spec.arch, "auto") if own else load_model(spec.source, data=spec.data)
+        own = is_own(spec.source)
+        model = load_own(spec.source, spec.arch) if own else load_model(spec.source, data=spec.data)
         self._model: Any = model.to("cuda" if self._on_gpu else "cpu")
         self._inputs = _inputs_of(spec)
         self.name = spec.name or self.suffix
