@@ -44,7 +44,7 @@ class Preprocessing:
     interpolation: str = "bilinear"
 
     def __post_init__(self) -> None:
-        crop, mean, std = f"crop {shape_text(self.crop)}", f"mean {numbers(self.mean)}", f"std {numbers(self.std)}"
+        crop, mean, std = f"crop {shape_text(self.crop)}", f"mean {_numbers(self.mean)}", f"std {_numbers(self.std)}"
         sizes, one_each = (
             f"give 1 to {MOST_PIXELS} pixels",
             f"does not fit channels {self.channels}; give one value a channel",
@@ -98,7 +98,7 @@ class Preprocessing:
         """Return the record in words."""
         return (
             f"{'grey' if self.channels == 1 else 'RGB'}, resize {self.resize} ({self.interpolation}), "
-            f"crop {shape_text(self.crop)}, mean {numbers(self.mean)}, std {numbers(self.std)}"
+            f"crop {shape_text(self.crop)}, mean {_numbers(self.mean)}, std {_numbers(self.std)}"
         )
 
     @property
@@ -181,8 +181,7 @@ def decode(path: str | Path) -> Image.Image:
         raise InputError(f"cannot read the image {path}: {reason}; remove it or save it again") from error
 
 
-def numbers(values: Sequence[float]) -> str:
-    """Return the values as the command line takes them: 0.5 0.5 0.5."""
+def _numbers(values: Sequence[float]) -> str:
     return " ".join(f"{value!r}".removesuffix(".0") for value in values)
 
 

@@ -9,15 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cyclopts import Parameter
 
 from helpers.tools.files import read_json, sha256, write_json
 from trtcpu.errors import InputError
-from trtlab.engines.tensors import InputSpec, Shape, shape_text
-from trtlab.images.preprocessing import IMAGENET, MOST_PIXELS, Preprocessing, numbers
+from trtlab.engines.tensors import InputSpec, Shape
+from trtlab.images.preprocessing import IMAGENET, MOST_PIXELS, Preprocessing
 from trtlab.options import Count, Numbers, Pixels, Size
 
 if TYPE_CHECKING:
@@ -65,11 +65,10 @@ class Asked:
     def check(self, recorded: Preprocessing, where: str) -> None:
         """Raise InputError where an option contradicts the record of `where`."""
         for name, value in vars(self).items():
-            has = getattr(recorded, name)
-            if value is not None and value != has:
+            if value is not None and value != getattr(recorded, name):
                 raise InputError(
-                    f"--{name} {_shown(name, value)} contradicts the preprocessing record of {where}, which has "
-                    f"{name} {_shown(name, has)}; leave the option out, or export and build again with it"
+                    f"--{name} contradicts the preprocessing record of {where}: {recorded.described()}; "
+                    "leave the option out, or export and build again with it"
                 )
 
 
@@ -176,7 +175,6 @@ def check_tensor(engines: Sequence["InferenceEngine"], path: str | Path) -> None
 
 
 def _of_engine(engine: "InferenceEngine") -> _Record:
-    """Return an engine's name and the record in ENGINE.json; None where there is no such file, or an older one."""
     return f"engine {engine.path.name}", read_beside(engine.path)
 
 
@@ -249,9 +247,3 @@ def read_beside(path: str | Path) -> Preprocessing | None:
     if found is None or ("sha256" in content and content["sha256"] != sha256(path)):
         return None
     return Preprocessing.from_dict(found, str(beside))
-
-
-def _shown(name: str, value: Any) -> str:
-    if name == "crop":
-        return shape_text(value)
-    return numbers(value) if isinstance(value, tuple) else str(value)

@@ -42,7 +42,7 @@ def read_classes(path: str | Path) -> ClassNames:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the class names {path}: {getattr(error, 'strerror', None) or error}") from error
     names = _from_json(path, text) if text[:1] in ("[", "{") else [line.strip() for line in text.splitlines()]
-    if not names or not all(names):
+    if "" in names or not names:
         what = f"an empty name at index {names.index('')}" if names else "no names"
         raise InputError(f"{path} holds {what}; expected a name for each of the model's outputs, in their order")
     return ClassNames(names, str(path))

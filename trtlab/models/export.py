@@ -11,10 +11,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
+import onnxruntime
 import torch
 
 from helpers.data.storage import one_line
@@ -24,11 +24,7 @@ from trtcpu.errors import InputError
 from trtlab.models.class_names import ClassNames, number_of_classes
 from trtlab.models.model_inputs import ModelInput, image_input, sizes_to_try
 
-if TYPE_CHECKING:
-    import onnxruntime
-
 INPUT_NAME, OUTPUT_NAME = "input", "output"
-_TORCHSCRIPT_MAX_OPSET = 20
 _OTHER_EXPORTER = "try --opset 21, whose exporter traces sizes too"
 
 
@@ -156,15 +152,16 @@ def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[Mod
     if unused:
         raise InputError(f"the model does not use its input {unused[0]}, so the export lacks it; leave it out")
     errors = [error for sizes in sizes_to_try(inputs) for error in _differences(session, model, inputs, sizes)]
-    absolute, relative = (max(column) for column in zip(*errors, strict=True))
-    return absolute, relative
+    return max(absolute for absolute, _ in errors), max(relative for _, relative in errors)
 
 
 def _differences(
-    session: "onnxruntime.InferenceSession", model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: dict[str, int]
+    session: onnxruntime.InferenceSession, model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: dict[str, int]
 ) -> list[tuple[float, float]]:
     """Return the largest absolute and the relative error of every output at these sizes of the dynamic axes."""
-    values = [_unlike(value) for value in _values(model, inputs, sizes, seed=1000 + sum(sizes.values()))]
+    drawn = _values(model, inputs, sizes, seed=1000 + sum(sizes.values()))
+    # unlike the traced example, to reach other branches of the model
+    values = [-3 * value if value.is_floating_point() else value for value in drawn]
     expected = _outputs(model, values)
     try:
         found = session.run(None, {each.name: value.numpy() for each, value in zip(inputs, values, strict=True)})
@@ -175,14 +172,6 @@ def _differences(
             f"{_OTHER_EXPORTER}, or fix that axis"
         ) from error
     return [_difference(one, other.numpy()) for one, other in zip(found, expected, strict=True)]
-
-
-def _unlike(value: torch.Tensor) -> torch.Tensor:
-    """Return values unlike the traced example, to reach other branches of the model."""
-    if not value.is_floating_point() or not value.ndim:
-        return value
-    half = len(value) // 2
-    return torch.cat([value[:half], -3 * value[half:]])
 
 
 def _difference(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
@@ -223,7 +212,7 @@ def _export(model: torch.nn.Module, inputs: Sequence[ModelInput], path: Path, op
     axes = {each.name: each.dynamic() for each in inputs}
     names = {"input_names": list(axes), "output_names": list(outputs), "opset_version": opset}
     # the symbolic sizes of an exported program cannot be traced again by TorchScript's exporter
-    dynamo = isinstance(model, torch.fx.GraphModule) or opset > _TORCHSCRIPT_MAX_OPSET
+    dynamo = isinstance(model, torch.fx.GraphModule) or opset > 20
     try:
         with _quiet():
             if dynamo:

@@ -69,9 +69,8 @@ def parse_inputs(texts: Sequence[str], batch: int, size: int) -> list[ModelInput
         InputError: a text that is no input, or two inputs of one name.
     """
     inputs = [_parsed(text, batch, size) for text in texts]
-    names = [each.name for each in inputs]
-    if len({*names}) < len(names):
-        raise InputError(f"--input names {', '.join(names)}; give every input its own name")
+    if len({each.name for each in inputs}) < len(inputs):
+        raise InputError(f"--input names {', '.join(each.name for each in inputs)}; give every input its own name")
     return inputs
 
 

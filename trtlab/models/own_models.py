@@ -41,21 +41,19 @@ def load_own(model: str, arch: str | None) -> nn.Module:
         return _from_function(model)
     if not model.endswith(_SUFFIXES):
         return _named(model, 1000)
-    kind = _kind(model)
-    if kind == "weights":
-        return _with_weights(model, arch)
-    if arch is not None:
-        raise InputError(f"{model} is a {kind} and holds its own architecture; drop --arch {arch}")
-    with _loading(model, kind):
-        return torch.jit.load(model, map_location="cpu").eval() if kind == "scripted module" else _program(model)
+    if model.endswith(".pt2"):
+        return _program(model)
+    if _is_scripted(model):
+        with _loading(model, "scripted module"):
+            return torch.jit.load(model, map_location="cpu").eval()
+    return _with_weights(model, arch)
 
 
 def program_inputs(model: str) -> list[ModelInput] | None:
     """Return the inputs that an exported program (.pt2) was made for; None for any other model, which does not tell."""
     if not model.endswith(".pt2"):
         return None
-    with _loading(model, "exported program"):
-        program = torch.export.load(model)
+    program = _exported(model)
     names = program.graph_signature.user_inputs
     values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     return [_program_input(name, values[name], values[names[0]]) for name in names]
@@ -87,21 +85,23 @@ def _loading(path: str, kind: str) -> Iterator[None]:
 
 def _program(path: str) -> nn.Module:
     """Return an exported program as a module; its mode is fixed, but exporters set one and would be refused."""
-    module = torch.export.load(path).module(check_guards=False)
+    module = _exported(path).module(check_guards=False)
     module.training = False
     module.train, module.eval = (lambda mode=True: module), (lambda: module)
     return module
 
 
-def _kind(path: str) -> str:
-    """Tell a scripted module, an exported program and weights apart by the members of the archive."""
-    if path.endswith(".pt2"):
-        return "exported program"
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if any("/code/" in name for name in archive.namelist()):
-                return "scripted module"
-    return "weights"
+def _exported(path: str) -> torch.export.ExportedProgram:
+    with _loading(path, "exported program"):
+        return torch.export.load(path)
+
+
+def _is_scripted(path: str) -> bool:
+    """Tell a scripted module from weights by the code in the archive."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any("/code/" in name for name in archive.namelist())
 
 
 def _is_function(text: str) -> bool:

@@ -9,7 +9,7 @@ import torchvision
 from tests.trtlab.tiny_models import SIZE, TinyNet
 from trtcpu.errors import InputError
 from trtlab.models.export import export_onnx
-from trtlab.models.own_models import is_own, load_own, program_inputs
+from trtlab.models.own_models import load_own, program_inputs
 
 CODE = """
 from torch import nn
@@ -32,10 +32,6 @@ def folder(tmp_path: Path) -> Path:
     torch.save([1, 2], tmp_path / "list.pth")
     torch.save({"weight": torch.zeros(3, 4), "bias": torch.zeros(3)}, tmp_path / "w.pth")
     return tmp_path
-
-
-def test_a_file_or_a_function_is_one_s_own() -> None:
-    assert [is_own(text) for text in ("resnet50", "a.py:f", "w.pth", "s.pt", "p.pt2")] == [False, *[True] * 4]
 
 
 def test_a_function_gives_the_model(folder: Path) -> None:
@@ -62,8 +58,6 @@ def test_a_scripted_module_and_an_exported_program_are_exported(tmp_path: Path) 
     for path, inputs in ((scripted, None), (program, program_inputs(program))):
         found = export_onnx(load_own(path, None), tmp_path / "m.onnx", inputs=inputs, input_size=SIZE)
         assert found.input_shape == ("batch", 3, SIZE, SIZE) and found.relative_error < 1e-5
-        with pytest.raises(InputError, match="holds its own architecture; drop --arch resnet18"):
-            load_own(path, "resnet18")
 
 
 def test_random_weights_are_the_same_each_time_and_leave_the_generator_alone() -> None:
