@@ -190,7 +190,6 @@ def _constraints_text(found: dict[str, Any]) -> str:
 
 
 def _profile_text(record: "BuildRecord") -> str:
-    """Return the batches; where more than one batch axis is dynamic, every input's shapes."""
     from trtlab.engines.tensors import shape_text
 
     if len(record.inputs) == 1 and record.inputs[0]["min"][1:] == record.inputs[0]["max"][1:]:

@@ -158,11 +158,10 @@ def find_images(place: str | Path) -> list[Path]:
     place = Path(place)
     if place.is_file():
         return [place]
-    if not place.is_dir():
-        raise InputError(f"{place} does not exist; give an image or a folder of images")
     found = sorted(path for path in place.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
     if not found:
-        raise InputError(f"folder {place} has no images; put images there ({', '.join(IMAGE_SUFFIXES)})")
+        wrong = "has no images" if place.is_dir() else "does not exist"
+        raise InputError(f"{place} {wrong}; give an image or a folder of images ({', '.join(IMAGE_SUFFIXES)})")
     return found
 
 

@@ -284,14 +284,13 @@ def _values(
 
 
 def _outputs(model: torch.nn.Module, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run the model and return its outputs as a list."""
     try:
         found = model(*values)
     except Exception as error:  # whatever the model's layers raise for an input that they cannot take
         shapes = " and ".join(str(list(value.shape)) for value in values)
         raise InputError(f"the model cannot run on inputs of shape {shapes}: {one_line(error)}") from error
-    parts = list(found.values()) if isinstance(found, Mapping) else found
-    outputs = [part for part in (parts if isinstance(parts, (list, tuple)) else [parts]) if part is not None]
+    parts = found.values() if isinstance(found, Mapping) else found if isinstance(found, (list, tuple)) else [found]
+    outputs = [part for part in parts if part is not None]
     wrong = [type(part).__name__ for part in outputs if not isinstance(part, torch.Tensor)]
     if wrong or not outputs:
         raise InputError(f"the model gives {(wrong or ['nothing'])[0]}; only tensors and lists of them can be exported")

@@ -78,17 +78,17 @@ def _parsed(text: str, batch: int, size: int) -> ModelInput:
     name, _, rest = text.partition(":")
     shape, _, dtype = rest.partition(":")
     words = shape.replace("x", ",").split(",") if re.fullmatch(r"[\dx]+", shape) else shape.split(",")
-    axes = [match for match in map(_AXIS.fullmatch, map(str.strip, words)) if match]
-    if not name or len(axes) < len(words) or (dtype or "float32") not in DTYPES:
+    found = [match for match in map(_AXIS.fullmatch, map(str.strip, words)) if match]
+    if not name or len(found) < len(words) or (dtype or "float32") not in DTYPES:
         raise InputError(
             f"--input {text!r} is not name:shape:dtype, as tokens:batch,sequence:int64 is; an axis is a size from 1 on "
             f"or a name, the type one of {', '.join(DTYPES)}"
         )
-    usual = {0: batch, 2: size, 3: size} if len(axes) == 4 else {0: batch}
-    named = [(place, axis) for place, axis in enumerate(axes) if axis["name"]]
+    usual = {0: batch, 2: size, 3: size} if len(found) == 4 else {0: batch}
+    named = [(place, axis) for place, axis in enumerate(found) if axis["name"]]
     traced = {axis["name"]: int(axis["traced"] or usual.get(place, _TRACED_LENGTH)) for place, axis in named}
-    shape = tuple(axis["name"] or int(axis["size"]) for axis in axes)
-    return ModelInput(name, shape, DTYPES[dtype or "float32"], traced)
+    axes = tuple(axis["name"] or int(axis["size"]) for axis in found)
+    return ModelInput(name, axes, DTYPES[dtype or "float32"], traced)
 
 
 def sizes_to_try(inputs: Sequence[ModelInput]) -> list[dict[str, int]]:

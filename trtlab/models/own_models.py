@@ -40,7 +40,7 @@ def load_own(model: str, arch: str | None) -> nn.Module:
     if _is_function(model):
         return _from_function(model)
     if not model.endswith(_SUFFIXES):
-        return _named(model, 1000)
+        return _with_random_weights(model, 1000)
     if model.endswith(".pt2"):
         return _program(model)
     if _is_scripted(model):
@@ -64,7 +64,8 @@ def _program_input(name: str, value: torch.Tensor, first: torch.Tensor) -> Model
     if not isinstance(value, torch.Tensor) or value.dtype not in DTYPES.values():
         raise InputError(f"input {name} of the exported program is {getattr(value, 'dtype', type(value).__name__)}")
     dynamic = {str(size): size for size in value.shape if not isinstance(size, int)}
-    names = {symbol: "batch" if symbol == str(*first.shape[:1]) else symbol for symbol in dynamic}
+    batch = str(first.shape[0]) if first.ndim else ""
+    names = {symbol: "batch" if symbol == batch else symbol for symbol in dynamic}
     axes = tuple(names.get(str(size), size) for size in value.shape)
     return ModelInput(name, axes, value.dtype, {names[key]: size.node.hint or 2 for key, size in dynamic.items()})
 
@@ -128,8 +129,7 @@ def _from_function(text: str) -> nn.Module:
     return made.eval()
 
 
-def _named(name: str, classes: int) -> nn.Module:
-    """Return a torchvision classifier with seeded random weights."""
+def _with_random_weights(name: str, classes: int) -> nn.Module:
     check_model(name, "imagenet")
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -141,7 +141,7 @@ def _with_weights(path: str, arch: str | None) -> nn.Module:
     if arch is None:
         raise InputError(f"{path} holds weights; name what they are of: --arch resnet50, or --arch module.py:factory")
     last = list(state.values())[-1]  # the classifier's bias in every torchvision model
-    model = _from_function(arch) if _is_function(arch) else _named(arch, len(last) if last.ndim else 1000)
+    model = _from_function(arch) if _is_function(arch) else _with_random_weights(arch, len(last) if last.ndim else 1000)
     try:
         model.load_state_dict(state)
     except RuntimeError as error:
