@@ -66,8 +66,10 @@ class Asked:
         """Raise InputError where an option contradicts the record of `where`."""
         for name, value in vars(self).items():
             if value is not None and value != getattr(recorded, name):
+                parts = value if isinstance(value, tuple) else (value,)
+                given = ("x" if name == "crop" else " ").join(map(str, parts))
                 raise InputError(
-                    f"--{name} contradicts the preprocessing record of {where}: {recorded.described()}; "
+                    f"--{name} {given} contradicts the preprocessing record of {where}: {recorded.described()}; "
                     "leave the option out, or export and build again with it"
                 )
 
