@@ -114,6 +114,8 @@ def _from_function(text: str) -> nn.Module:
     file, _, name = text.rpartition(":")
     if not file.endswith(".py"):
         raise InputError(f"{text} names no function; write {text}:FACTORY, a function that returns the model")
+    if not Path(file).is_file():
+        raise InputError(f"cannot read {file}: no such file; --model takes module.py:factory")
     folder, spec = str(Path(file).parent.resolve()), importlib.util.spec_from_file_location(Path(file).stem, file)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.path.insert(0, folder)
