@@ -18,7 +18,7 @@ from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import deserialize
 from trtlab.engines.network import ParsedModel, parse_onnx, parse_typed, profile_of
 from trtlab.engines.tensors import InputSpec, batch_range
-from trtlab.images.preprocessing_record import ONNX_KEY, of_build
+from trtlab.images.preprocessing_record import ONNX_KEY, of_model
 
 Report = Callable[[str], None]
 
@@ -103,7 +103,7 @@ class _Job:
         about = (str(model.path), model.metadata())
         data = options.calib_npy or (None if options.calib_images else options.calib_cache)
         needed = bool(options.calib_images)
-        self.preprocessing, assumed = of_build(self.inputs, about, options.preprocessing, data, needed)
+        self.preprocessing, assumed = of_model(self.inputs, about, options.preprocessing, data, needed=needed)
         if assumed:
             note(assumed)
         self.calibration = Calibration(model, options, self.inputs, self.preprocessing, progress)

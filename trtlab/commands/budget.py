@@ -120,13 +120,13 @@ def bench_end_to_end(
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.images.preprocessing import find_images
-        from trtlab.images.preprocessing_record import of_engine
+        from trtlab.images.preprocessing_record import common
         from trtlab.timing.bench import write_measured
         from trtlab.timing.end_to_end import draw, measure_end_to_end
 
         paths = find_images(images)
         with InferenceEngine(engines[0]) as engine:
-            preprocessing, note = of_engine(engine, asked)
+            preprocessing, note = common([engine], asked)
             found = measure_end_to_end(
                 engine,
                 paths,

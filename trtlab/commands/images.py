@@ -44,8 +44,7 @@ def calib_data(
     """
     if input_size is not None:
         if asked.crop is not None:
-            crop = "x".join(map(str, asked.crop))
-            raise InputError(f"--input-size {input_size} and --crop {crop} say the same; give one")
+            raise InputError(f"--input-size {input_size} and --crop say the same; give one")
         asked = replace(asked, crop=(input_size, input_size))
     from helpers.data.datasets import load_dataset
     from trtlab.building.calibration_data import write_calibration_tensor
@@ -90,7 +89,7 @@ def infer(
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.images.preprocessing import find_images
-        from trtlab.images.preprocessing_record import of_engine
+        from trtlab.images.preprocessing_record import common
         from trtlab.models.class_names import read_classes
         from trtlab.quality.classify import classify
 
@@ -98,7 +97,7 @@ def infer(
         paths = find_images(input)
         with InferenceEngine(engine) as loaded:
             _check_batch(loaded, batch_size)
-            preprocessing, note = of_engine(loaded, asked)
+            preprocessing, note = common([loaded], asked)
             found, skipped = classify(loaded, paths, batch_size, topk, preprocessing, skip_unreadable, names)
     print_note(note)
     rows = [(image.path, *(f"{name} {percent:.1f} %" for name, percent in image.classes)) for image in found]
@@ -127,9 +126,8 @@ def compare(*, a: Path, b: Path, calib_npy: Path | None = None, n: Count = 128, 
         from trtlab.quality.compare import compare_engines
 
         with InferenceEngine(a) as first, InferenceEngine(b) as second:
-            if batch is not None:
-                _check_batch(first, batch)
-                _check_batch(second, batch)
+            for engine in (first, second) if batch else ():
+                _check_batch(engine, batch)
             if calib_npy is not None:
                 check_tensor([first, second], calib_npy)
             found = compare_engines(first, second, calib_npy, num_samples=n, batch_size=batch or 16)
@@ -137,12 +135,8 @@ def compare(*, a: Path, b: Path, calib_npy: Path | None = None, n: Count = 128, 
         of = f", output {name}" if len(found) > 1 else ""
         what = f"{drift.num_samples} {'images' if calib_npy else 'samples of seeded noise'}"
         print_table(f"{b.name} against {a.name}{of}, {what}", ("drift", ">value"), _drift_rows(drift), DEVICE)
-        if drift.relative > _MUCH:
+        if drift.relative > 0.1:  # no precision explains as much
             print_line(f"note: {b.name} is {drift.relative:.0%} off {a.name}{of}: find out why before you use it")
-
-
-_MUCH = 0.1
-"""A relative difference that no precision explains."""
 
 
 def _drift_rows(found: "Drift") -> list[tuple[str, str]]:

@@ -3,13 +3,14 @@
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trtcpu.errors import EngineUnavailableError, InputError
+from trtcpu.errors import EngineUnavailableError
 from trtlab.building.build_options import BuildOptions
 from trtlab.commands.console import print_line, print_note, print_table, working
 from trtlab.commands.course import instead
@@ -53,7 +54,7 @@ def export(
     out: Path,
     model: str = "resnet50",
     arch: str | None = None,
-    weights: str = "auto",
+    weights: Literal["auto", "none"] = "auto",
     input: tuple[str, ...] = (),
     batch_size: BatchSize = 1,
     dynamic_batch: Annotated[bool, Parameter(negative="--static-batch")] = True,
@@ -86,27 +87,24 @@ def export(
         classes: Names of the outputs: one a line, a JSON list, or JSON of index and name. The file and its engines keep
             them.
     """
-    if weights not in ("auto", "none"):
-        raise InputError(f"--weights {weights!r} is unknown; choose auto or none")
     with working(f"loading {model}") as report:
         from helpers.data.models import load_model
         from trtlab.images.preprocessing_record import encoded, of_export
         from trtlab.models.class_names import read_classes
-        from trtlab.models.export import INPUT_NAME, check_options, export_onnx
+        from trtlab.models.export import INPUT_NAME, export_onnx
         from trtlab.models.model_inputs import image_input, parse_inputs
         from trtlab.models.own_models import is_own, load_own, program_inputs
 
         names = read_classes(classes) if classes else None
         height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)
         number = asked.channels or 3
-        check_options(opset, batch_size, min(height, width), number)
         inputs = parse_inputs(list(input), batch_size, height) if input else program_inputs(model)
         inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, number, height, width)]
-        own = is_own(model, weights)
+        own = weights == "none" or is_own(model)
         # --channels alone is the model's shape, and says nothing of its images
         asked = asked if replace(asked, channels=None) else NOTHING
         preprocessing = of_export(inputs, asked, None if own else (model, data))
-        module = load_own(model, arch, weights) if own else load_model(model, data)
+        module = load_own(model, arch) if own else load_model(model, data)
         report("exporting, then checking against PyTorch")
         record = export_onnx(
             module,
@@ -123,12 +121,14 @@ def export(
 
 
 def _print_export(out: Path, record: "ExportRecord") -> None:
-    shapes = {name: "x".join(map(str, shape)) for name, shape in record.inputs.items()}
-    inputs = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    shown = f"input {next(iter(shapes.values()))}" if list(shapes) == ["input"] else f"inputs {inputs}"
+    from trtlab.engines.tensors import shape_text
+
+    inputs = ", ".join(f"{name} {shape_text(shape)}" for name, shape in record.inputs.items())
+    batches = ", ".join(map(str, record.checked_batches))
     print_line(
-        f"{out}: {record.size_bytes / _MEGABYTE:.1f} MB, opset {record.opset}, {record.nodes} nodes, {shown}; "
-        f"relative error against PyTorch {record.relative_error:.1e} (batches {_listed(record.checked_batches)})"
+        f"{out}: {record.size_bytes / _MEGABYTE:.1f} MB, opset {record.opset}, {record.nodes} nodes, "
+        f"{inputs if [*record.inputs] == ['input'] else f'inputs {inputs}'}; "
+        f"relative error against PyTorch {record.relative_error:.1e} (batches {batches})"
     )
 
 
@@ -191,7 +191,6 @@ def _constraints_text(found: dict[str, Any]) -> str:
 
 
 def _profile_text(record: "BuildRecord") -> str:
-    """Return the batches; where more than one batch axis is dynamic, every input's shapes."""
     from trtlab.engines.tensors import shape_text
 
     if len(record.inputs) == 1 and record.inputs[0]["min"][1:] == record.inputs[0]["max"][1:]:
@@ -204,19 +203,8 @@ def _profile_text(record: "BuildRecord") -> str:
 
 def _metadata(model: str, data: str) -> dict[str, str]:
     """Return what the ONNX file says of itself; `infer` names the classes from it."""
-    import json
-
-    return {"model": model, "data": data, "classes": json.dumps(_class_names(data))}
-
-
-def _class_names(data: str) -> list[str]:
-    """Return the class of each output of a model for this data."""
     from helpers.data.imagenet import CIFAR10_GROUPS, class_names
 
-    if data == "digits":
-        return [str(digit) for digit in range(10)]
-    return list(CIFAR10_GROUPS) if data.partition(":")[0] == "cifar10" else class_names()
-
-
-def _listed(numbers: tuple[int, ...]) -> str:
-    return ", ".join(map(str, numbers))
+    known = {"digits": [str(digit) for digit in range(10)], "cifar10": list(CIFAR10_GROUPS)}
+    classes = known.get(data.partition(":")[0]) or class_names()
+    return {"model": model, "data": data, "classes": json.dumps(classes)}

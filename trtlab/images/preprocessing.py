@@ -4,6 +4,7 @@ Written on Pillow and NumPy so that a calibrator or an inference script needs no
 model is in preprocessing_record.py.
 """
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,23 +15,22 @@ import numpy as np
 from PIL import Image
 
 from trtcpu.errors import InputError
+from trtlab.engines.tensors import shape_text
 
 MOST_PIXELS = 8192
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _RESIZE_TO_CROP = 256 / 224
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 _MODES = {1: "L", 3: "RGB"}
-_COLOURS = {1: "grey", 3: "RGB"}
 _USUAL = {1: ((0.0,), (1.0,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
-MEAN, STD = (np.array(values, np.float32) for values in _USUAL[3])
 
 
 @dataclass(frozen=True)
 class Preprocessing:
     """How an image becomes float32 [channels, height, width].
 
-    Converted to grey or RGB, the shorter side resized to `resize` pixels (bilinear or bicubic), the centre of
-    `height` × `width` cut out, pixels brought to 0..1, `mean` subtracted and divided by `std`, one value a channel.
+    Converted to grey or RGB, the shorter side resized to `resize` pixels (bilinear or bicubic), the centre of `crop`
+    (height, width) cut out, pixels brought to 0..1, `mean` subtracted and divided by `std`, one value a channel.
 
     Raises:
         InputError: sizes, channels or values that no image can have.
@@ -38,77 +38,73 @@ class Preprocessing:
 
     channels: int
     resize: int
-    height: int
-    width: int
+    crop: tuple[int, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     interpolation: str = "bilinear"
 
     def __post_init__(self) -> None:
-        if self.channels not in _MODES:
-            raise InputError(f"images of {self.channels} channels are not read; choose 1 (grey) or 3 (RGB)")
-        for name, size in (("crop", self.height), ("crop", self.width), ("resize", self.resize)):
-            if not 1 <= size <= MOST_PIXELS:
-                raise InputError(f"{name} {size} is impossible; give 1 to {MOST_PIXELS} pixels")
-        if self.interpolation not in _FILTERS:
-            raise InputError(f"interpolation {self.interpolation!r} is unknown; choose {' or '.join(_FILTERS)}")
-        if max(self.height, self.width) > self.resize:
-            raise InputError(f"crop {self._crop()} is larger than resize {self.resize}; resize to as much or more")
-        for name, values in (("mean", self.mean), ("std", self.std)):
-            if len(values) != self.channels:
-                number = f"{len(values)} value{'s' if len(values) != 1 else ''}"
-                raise InputError(f"{name} {numbers(values)} has {number} for {self.channels} channels; give one each")
-            if not all(math.isfinite(value) for value in values):
-                raise InputError(f"{name} {numbers(values)} is not finite; give numbers")
-        if max(self.mean) > 1:
-            raise InputError(f"mean {numbers(self.mean)} is above 1, and pixels are 0 to 1; divide mean and std by 255")
-        if min(self.std) < 1e-6:
-            raise InputError(f"std {numbers(self.std)} is not above 0; give what pixels of 0 to 1 are divided by")
+        crop, mean, std = f"crop {shape_text(self.crop)}", f"mean {_numbers(self.mean)}", f"std {_numbers(self.std)}"
+        sizes, one_each = (
+            f"give 1 to {MOST_PIXELS} pixels",
+            f"does not fit channels {self.channels}; give one value a channel",
+        )
+        wrong = {
+            f"images of {self.channels} channels are not read; choose 1 (grey) or 3 (RGB)": self.channels not in _MODES,
+            f"{crop} is impossible; {sizes}": not _are_sizes(*self.crop),
+            f"resize {self.resize} is impossible; {sizes}": not _are_sizes(self.resize),
+            f"{crop} is larger than resize {self.resize}; resize to as much or more": max(self.crop) > self.resize,
+            f"interpolation {self.interpolation!r} is unknown; choose {' or '.join(_FILTERS)}": self.interpolation
+            not in _FILTERS,
+            f"{mean} {one_each}": len(self.mean) != self.channels,
+            f"{std} {one_each}": len(self.std) != self.channels,
+            f"{mean} is not finite; give numbers": not all(map(math.isfinite, self.mean)),
+            f"{std} is not finite; give numbers": not all(map(math.isfinite, self.std)),
+            f"{mean} is above 1, and pixels are 0 to 1; divide mean and std by 255": max(self.mean, default=0) > 1,
+            f"{std} is not above 0; give what pixels of 0 to 1 are divided by": min(self.std, default=1) < 1e-6,
+        }
+        for message, found in wrong.items():
+            if found:
+                raise InputError(message)
 
     @classmethod
     def usual(cls, channels: int, height: int, width: int, **others: Any) -> "Preprocessing":
         """Return ImageNet's for RGB and plain 0..1 for grey, `resize` in the ratio 256 : 224 to the longer side."""
         mean, std = _USUAL.get(channels, ((), ()))
         resize = min(round(max(height, width) * _RESIZE_TO_CROP), MOST_PIXELS)
-        return cls(channels, **{"resize": resize, "height": height, "width": width, "mean": mean, "std": std, **others})
+        return cls(channels, **{"resize": resize, "crop": (height, width), "mean": mean, "std": std, **others})
 
     @classmethod
     def from_dict(cls, content: Any, source: str) -> "Preprocessing":
-        """Return what `to_dict` gave; `source` names the file in the error.
+        """Return what `to_dict` gave, or what JSON made of it; `source` names the file in the error.
 
         Raises:
-            InputError: a key is missing, or a value is of the wrong type or impossible.
+            InputError: no JSON, a key is missing, or a value is of the wrong type or impossible.
         """
         try:
-            height, width = (_integer(size) for size in content["crop"])
-            channels, resize = _integer(content["channels"]), _integer(content["resize"])
-            mean, std = (tuple(float(value) for value in content[name]) for name in ("mean", "std"))
-            return cls(channels, resize, height, width, mean, std, str(content["interpolation"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            why = f"no {error}" if isinstance(error, KeyError) else str(error)
+            content = json.loads(content) if isinstance(content, str) else content
+            height, width = content["crop"]
+            mean, std = (tuple(map(float, content[name])) for name in ("mean", "std"))
+            return cls(content["channels"], content["resize"], (height, width), mean, std, content["interpolation"])
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError, InputError) as error:
+            why = f"no {error}" if isinstance(error, KeyError) else error
             raise InputError(f"the preprocessing record of {source} is damaged: {why}; make the file again") from error
-        except InputError as error:
-            raise InputError(f"the preprocessing record of {source} is damaged: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
-        sizes = {"channels": self.channels, "resize": self.resize, "crop": [self.height, self.width]}
-        return {**sizes, "mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
     def described(self) -> str:
         """Return the record in words."""
         return (
-            f"{_COLOURS[self.channels]}, resize {self.resize} ({self.interpolation}), crop {self._crop()}, "
-            f"mean {numbers(self.mean)}, std {numbers(self.std)}"
+            f"{'grey' if self.channels == 1 else 'RGB'}, resize {self.resize} ({self.interpolation}), "
+            f"crop {shape_text(self.crop)}, mean {_numbers(self.mean)}, std {_numbers(self.std)}"
         )
-
-    def _crop(self) -> str:
-        return f"{self.height}x{self.width}"
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """The shape of one image: channels, height, width."""
-        return (self.channels, self.height, self.width)
+        return (self.channels, *self.crop)
 
     @property
     def mode(self) -> str:
@@ -117,9 +113,13 @@ class Preprocessing:
 
     def to_input(self, image: Image.Image) -> np.ndarray:
         """Return a decoded image as float32 [channels, height, width]."""
-        resized = _resize_shorter_side(image.convert(self.mode), self.resize, _FILTERS[self.interpolation])
-        cropped = _centre_crop(resized, self.height, self.width)
-        pixels = np.asarray(cropped, np.float32).reshape(self.height, self.width, self.channels) / np.float32(255)
+        height, width = self.crop
+        shorter = min(image.size)
+        size = tuple(int(self.resize * side / shorter) for side in image.size)
+        resized = image.convert(self.mode).resize(size, _FILTERS[self.interpolation])
+        left, top = round((resized.width - width) / 2), round((resized.height - height) / 2)
+        centre = resized.crop((left, top, left + width, top + height))
+        pixels = np.asarray(centre, np.float32).reshape(height, width, self.channels) / np.float32(255)
         normal = (pixels - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         return np.ascontiguousarray(normal.transpose(2, 0, 1))
 
@@ -144,15 +144,6 @@ class Preprocessing:
             yield self.load_batch(paths[start : start + batch_size])
 
 
-def preprocess(image: str | Path | Image.Image, size: int = 224) -> np.ndarray:
-    """Return one image as float32 [3, size, size], as the lab's models take it (ImageNet's preprocessing).
-
-    Raises:
-        InputError: the file is missing or is no image that can be decoded.
-    """
-    return Preprocessing.usual(3, size, size).to_input(image if isinstance(image, Image.Image) else decode(image))
-
-
 def load_batch(paths: Sequence[str | Path], size: int = 224) -> np.ndarray:
     """Return the images as one contiguous float32 array [N, 3, size, size], as the lab's models take them."""
     return Preprocessing.usual(3, size, size).load_batch(paths)
@@ -167,11 +158,10 @@ def find_images(place: str | Path) -> list[Path]:
     place = Path(place)
     if place.is_file():
         return [place]
-    if not place.is_dir():
-        raise InputError(f"{place} does not exist; give an image or a folder of images")
     found = sorted(path for path in place.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
     if not found:
-        raise InputError(f"folder {place} has no images; put images there ({', '.join(IMAGE_SUFFIXES)})")
+        wrong = "has no images" if place.is_dir() else "does not exist"
+        raise InputError(f"{place} {wrong}; give an image or a folder of images ({', '.join(IMAGE_SUFFIXES)})")
     return found
 
 
@@ -190,29 +180,12 @@ def decode(path: str | Path) -> Image.Image:
         raise InputError(f"cannot read the image {path}: {reason}; remove it or save it again") from error
 
 
-def numbers(values: Sequence[float]) -> str:
-    """Return the values as the command line takes them: 0.5 0.5 0.5."""
+def _numbers(values: Sequence[float]) -> str:
     return " ".join(f"{value!r}".removesuffix(".0") for value in values)
 
 
-def _integer(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
-    return value
-
-
-def _resize_shorter_side(image: Image.Image, target: int, interpolation: Image.Resampling) -> Image.Image:
-    width, height = image.size
-    if width <= height:
-        resized = (target, int(target * height / width))
-    else:
-        resized = (int(target * width / height), target)
-    return image.resize(resized, interpolation)
-
-
-def _centre_crop(image: Image.Image, height: int, width: int) -> Image.Image:
-    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
-    return image.crop((left, top, left + width, top + height))
+def _are_sizes(*values: Any) -> bool:
+    return all(isinstance(value, int) and 1 <= value <= MOST_PIXELS for value in values)
 
 
 IMAGENET = Preprocessing.usual(3, 224, 224)

@@ -9,15 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cyclopts import Parameter
 
 from helpers.tools.files import read_json, sha256, write_json
 from trtcpu.errors import InputError
-from trtlab.engines.tensors import InputSpec
-from trtlab.images.preprocessing import MOST_PIXELS, Preprocessing, numbers
+from trtlab.engines.tensors import InputSpec, Shape
+from trtlab.images.preprocessing import IMAGENET, MOST_PIXELS, Preprocessing
 from trtlab.options import Count, Numbers, Pixels, Size
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 KEY = "preprocessing"
 ONNX_KEY = f"trtlab.{KEY}"
 """In a file's metadata, where others may have an entry of the shorter name."""
-_USUAL_SIZE = 224
+_Record = tuple[str, Preprocessing | None]
+"""What has a record, as messages name it, and the record."""
 
 
 @Parameter(name="*")
@@ -58,48 +59,22 @@ class Asked:
         if (self.mean is None) != (self.std is None):
             given, other = ("--mean", "--std") if self.std is None else ("--std", "--mean")
             raise InputError(f"{given} is given without {other}; give both")
-        height, width = self.crop or (height, width)
-        others = {"mean": self.mean, "std": self.std, "resize": self.resize}
-        given = {name: value for name, value in others.items() if value is not None}
-        return Preprocessing.usual(self.channels or channels, height, width, **given)
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return Preprocessing.usual(given.pop("channels", channels), *given.get("crop", (height, width)), **given)
 
     def check(self, recorded: Preprocessing, where: str) -> None:
         """Raise InputError where an option contradicts the record of `where`."""
-        has = {**vars(recorded), "crop": (recorded.height, recorded.width)}
         for name, value in vars(self).items():
-            if value is not None and value != has[name]:
+            if value is not None and value != getattr(recorded, name):
+                parts = value if isinstance(value, tuple) else (value,)
+                given = ("x" if name == "crop" else " ").join(map(str, parts))
                 raise InputError(
-                    f"--{name} {_shown(name, value)} contradicts the preprocessing record of {where}, which has "
-                    f"{name} {_shown(name, has[name])}; leave the option out, or export and build again with it"
+                    f"--{name} {given} contradicts the preprocessing record of {where}: {recorded.described()}; "
+                    "leave the option out, or export and build again with it"
                 )
 
 
 NOTHING = Asked()
-
-
-def resolve(
-    spec: InputSpec, where: str, recorded: Preprocessing | None, asked: Asked = NOTHING
-) -> tuple[Preprocessing, str]:
-    """Return the preprocessing for an input, and a note in one line where it had to be assumed (else "").
-
-    Args:
-        spec: what the input takes.
-        where: the file that has the input, for errors and the note.
-        recorded: the record that came with it, or None.
-
-    Raises:
-        InputError: options against the record, or either against the shapes that the input takes.
-    """
-    if not image_input(spec):
-        raise InputError(f"{where} takes {spec.described()}, no grey or RGB images of [N, channels, height, width]")
-    if recorded is not None:
-        asked.check(recorded, where)
-    found = recorded or asked.completed(*spec.best[1:])
-    if not spec.takes((spec.best[0], *found.shape)):
-        raise InputError(f"the preprocessing gives {list(found.shape)} ({found.described()}); {where} takes "
-                         f"{spec.described()}; choose --crop, --channels or a profile that fit")  # fmt: skip
-    assumed = recorded is None and not asked
-    return found, f"{where} has no preprocessing record; taken is the usual: {found.described()}" if assumed else ""
 
 
 def published(name: str, data: str, height: int, width: int) -> Preprocessing:
@@ -124,179 +99,135 @@ def of_export(inputs: "Sequence[ModelInput]", asked: Asked, weights: tuple[str, 
     Raises:
         InputError: options, and several inputs or one that takes no images of that shape.
     """
-    if len(inputs) != 1:
-        if asked:
-            names = ", ".join(each.name for each in inputs)
-            raise InputError(f"the model takes {names}; only a model of one image input has a preprocessing")
-        return None
-    dtype = np.dtype(str(inputs[0].dtype).removeprefix("torch."))
-    spec = open_spec(inputs[0].name, dtype, inputs[0].axes, inputs[0].traced)
-    fixed = not {2, 3} & inputs[0].dynamic().keys()
-    if asked:
-        return resolve(spec, "the model", None, asked)[0]
-    if weights and fixed and image_input(spec):
-        return resolve(spec, "the model", published(*weights, *spec.best[2:]))[0]
-    return None
+    specs = {}
+    for each in inputs:
+        shape = tuple(axis if isinstance(axis, int) else -1 for axis in each.axes)
+        dtype = np.dtype(str(each.dtype).removeprefix("torch."))
+        specs[each.name] = _open_spec(each.name, dtype, shape, each.shape(each.traced))
+    first = next(iter(specs.values()))
+    if weights and not asked and len(specs) == 1 and _takes_images(first) and first.least[2:] == first.most[2:]:
+        return published(*weights, *first.best[2:])
+    return of_model(specs, ("the model", {}), asked, None, needed=False)[0]
 
 
-def of_build(
+def of_onnx(path: Path, asked: Asked = NOTHING) -> tuple[Preprocessing | None, str]:
+    """Return what the images of an ONNX model go through, and a note where it had to be assumed.
+
+    Raises:
+        InputError: no ONNX model, no single image input, or options that contradict its record.
+    """
+    from trtlab.engines.network import parse_onnx  # here, since it starts the engine
+
+    model, specs = parse_onnx(path), {}
+    for name, shape in model.inputs.items():
+        usual = (1, *IMAGENET.shape, *shape[4:])
+        best = tuple(side if size < 0 else size for size, side in zip(shape, usual, strict=False))
+        specs[name] = _open_spec(name, model.dtypes[name], shape, best)
+    return of_model(specs, (str(path), model.metadata()), asked, None, needed=True)
+
+
+def of_model(
     inputs: Mapping[str, InputSpec],
     model: tuple[str, Mapping[str, str]],
     asked: Asked,
     data: str | Path | None,
     needed: bool,
 ) -> tuple[Preprocessing | None, str]:
-    """Return the preprocessing of an engine to build, and a note where it had to be assumed.
+    """Return the preprocessing of a model, and a note where it had to be assumed.
 
     Args:
-        inputs: what the engine takes.
+        inputs: what the model, or the engine to build of it, takes.
         model: the ONNX file's name and metadata.
         data: the tensor or the cache that calibrates; the record beside it counts where the model has none.
-        needed: whether images calibrate, so that it may not stay open.
+        needed: whether the model is given images, so that it may not stay open.
 
     Raises:
         InputError: model, options, data and inputs contradict each other.
     """
     where, metadata = model
-    recorded = of_metadata(metadata, where)
-    beside = read_beside(data) if data else None
-    check_same(recorded, where, beside, str(data))
-    if not (asked or needed or recorded or beside):
-        return None, ""
-    if len(inputs) != 1:
-        raise InputError(f"{where} takes {', '.join(inputs)}; only a model of one image input can be given images")
-    spec = next(iter(inputs.values()))
-    if recorded is None and beside is not None:
-        asked.check(beside, str(data))
-        return resolve(spec, where, beside)
-    return resolve(spec, where, recorded, asked)
-
-
-def image_input(spec: InputSpec) -> bool:
-    """Say whether an input takes grey or RGB images: floats of [N, 1 or 3, height, width]."""
-    return spec.dtype.kind == "f" and len(spec.best) == 4 and spec.best[1] in (1, 3)
-
-
-def check_same(recorded: Preprocessing | None, where: str, other: Preprocessing | None, other_where: str) -> None:
-    """Raise InputError where both have a record and the records differ; it names both."""
-    if recorded is not None and other is not None and recorded != other:
-        raise InputError(
-            f"{where} is preprocessed by {recorded.described()}, {other_where} by {other.described()}; "
-            "make one of them again with the other's"
-        )
-
-
-def of_engine(engine: "InferenceEngine", asked: Asked = NOTHING) -> tuple[Preprocessing, str]:
-    """Return what an engine's images go through, and a note where it had to be assumed.
-
-    Raises:
-        InputError: the engine takes no images, its record is damaged, or options contradict it.
-    """
-    return common([engine], asked)
+    recorded = Preprocessing.from_dict(metadata[ONNX_KEY], where) if ONNX_KEY in metadata else None
+    known = _agreed((where, recorded), (str(data), read_beside(data) if data else None))
+    return _resolved(inputs, where, known, asked) if asked or needed or known else (None, "")
 
 
 def common(engines: Sequence["InferenceEngine"], asked: Asked = NOTHING) -> tuple[Preprocessing, str]:
-    """Return what the images of all engines go through; an engine without record goes by those that have one.
+    """Return what the images of all engines go through, and a note where it had to be assumed.
+
+    An engine without record goes by those that have one.
 
     Raises:
-        InputError: as `of_engine`; two records that differ, or shapes that do.
+        InputError: an engine takes no images, its record is damaged, or two records, shapes or options contradict each
+            other.
     """
-    records = {engine: _engine_record(engine) for engine in engines}
-    known = [engine for engine, record in records.items() if record is not None]
-    for engine in known[1:]:
-        check_same(records[known[0]], _name(known[0]), records[engine], _name(engine))
-    recorded = records[known[0]] if known else None
-    without = ", ".join(_name(engine) for engine in engines if engine not in known)
-    note = f"{without} without preprocessing record: taken is that of {_name(known[0])}" if known and without else ""
-    for engine in [*known, *(engine for engine in engines if engine not in known)]:
-        if len(engine.inputs) != 1:
-            raise InputError(f"{_name(engine)} takes {', '.join(engine.inputs)}; only an engine of one image input can")
-        found, said = resolve(engine.inputs[engine.input_name], _name(engine), recorded, asked)
-        recorded, note = found, note or said
-    return recorded, note
+    records = [_of_engine(engine) for engine in engines]
+    known = _agreed(*records)
+    without = ", ".join(where for where, record in records if record is None)
+    note = f"{without} without preprocessing record: taken is that of {known[0]}" if known and without else ""
+    for engine, (where, _) in zip(engines, records, strict=True):
+        found, assumed = _resolved(engine.inputs, where, known, asked)
+        known, note = known or (where, found), note or assumed
+    return found, note
 
 
 def check_tensor(engines: Sequence["InferenceEngine"], path: str | Path) -> None:
     """Raise InputError where the record beside a tensor and that of an engine it is fed to differ."""
-    beside = read_beside(path)
-    for engine in engines if beside else ():
-        check_same(_engine_record(engine), _name(engine), beside, str(path))
+    beside = str(path), read_beside(path)
+    for engine in engines:
+        _agreed(_of_engine(engine), beside)
 
 
-def _name(engine: "InferenceEngine") -> str:
-    return f"engine {engine.path.name if engine.path else engine.name}"
+def _of_engine(engine: "InferenceEngine") -> _Record:
+    return f"engine {engine.path.name}", read_beside(engine.path)
 
 
-def _engine_record(engine: "InferenceEngine") -> Preprocessing | None:
-    """Return the record in ENGINE.json; None where there is no such file, or an older one without it."""
-    path = Path(f"{engine.path}.json")
-    if engine.path is None or not path.is_file():
-        return None
-    content = read_json(path, "record of an engine")
-    return _of_content(content, str(path))
+def _agreed(*records: _Record) -> tuple[str, Preprocessing] | None:
+    """Return the first that there is; raise InputError naming both where another one differs."""
+    known = [(where, record) for where, record in records if record is not None]
+    for where, record in known[1:]:
+        if record != known[0][1]:
+            raise InputError(
+                f"{known[0][0]} is preprocessed by {known[0][1].described()}, {where} by {record.described()}; "
+                "make one of them again with the other's"
+            )
+    return known[0] if known else None
 
 
-def _of_content(content: Any, source: str) -> Preprocessing | None:
-    found = content.get(KEY) if isinstance(content, dict) else None
-    return None if found is None else Preprocessing.from_dict(found, source)
+def _resolved(
+    inputs: Mapping[str, InputSpec], where: str, known: tuple[str, Preprocessing] | None, asked: Asked
+) -> tuple[Preprocessing, str]:
+    """Return the preprocessing of images for `inputs` of `where`: as is known, else as asked, and the note."""
+    if len(inputs) != 1:
+        raise InputError(f"{where} takes {', '.join(inputs)}; only a model of one image input can be given images")
+    (spec,) = inputs.values()
+    if not _takes_images(spec):
+        raise InputError(f"{where} takes {spec.described()}, no grey or RGB images of [N, channels, height, width]")
+    if known:
+        asked.check(known[1], known[0])
+    found = known[1] if known else asked.completed(*spec.best[1:])
+    if not spec.takes((spec.best[0], *found.shape)):
+        raise InputError(
+            f"the preprocessing gives {list(found.shape)} ({found.described()}); {where} takes {spec.described()}; "
+            "choose --crop, --channels or a profile that fit"
+        )
+    assumed = not known and not asked
+    return found, f"{where} has no preprocessing record; taken is the usual: {found.described()}" if assumed else ""
+
+
+def _takes_images(spec: InputSpec) -> bool:
+    """Say whether an input takes grey or RGB images: floats of [N, 1 or 3, height, width]."""
+    return spec.dtype.kind == "f" and len(spec.best) == 4 and spec.best[1] in (1, 3)
+
+
+def _open_spec(name: str, dtype: np.dtype, shape: Shape, best: Shape) -> InputSpec:
+    """Return an input whose axes of -1 may have any size."""
+    least = tuple(1 if size < 0 else size for size in shape)
+    most = tuple(MOST_PIXELS if size < 0 else size for size in shape)
+    return InputSpec(name, dtype, least, best, most)
 
 
 def encoded(preprocessing: Preprocessing | None) -> dict[str, str]:
     """Return the record as an entry of an ONNX file's metadata; empty where there is none."""
     return {} if preprocessing is None else {ONNX_KEY: json.dumps(preprocessing.to_dict())}
-
-
-def of_metadata(metadata: Mapping[str, str], source: str) -> Preprocessing | None:
-    """Return the record among an ONNX file's metadata, or None.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    if ONNX_KEY not in metadata:
-        return None
-    try:
-        content = json.loads(metadata[ONNX_KEY])
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the preprocessing record of {source} is no JSON: {error}; export it again") from error
-    return Preprocessing.from_dict(content, source)
-
-
-def of_onnx(path: Path, asked: Asked = NOTHING) -> tuple[Preprocessing, str]:
-    """Return what the images of an ONNX model go through, and a note where it had to be assumed.
-
-    Raises:
-        InputError: no ONNX model, no single image input, or options that contradict its record.
-    """
-    import onnx
-
-    try:
-        model = onnx.load(str(path), load_external_data=False)
-    except OSError as error:
-        raise InputError(f"cannot read the ONNX model {path}: {error.strerror or error}") from error
-    except Exception as error:  # protobuf's DecodeError, whose module depends on its version
-        raise InputError(f"{path} is no ONNX model, or is truncated; export it again with trtlab export") from error
-    weights = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
-    if len(inputs) != 1:
-        names = ", ".join(value.name for value in inputs)
-        raise InputError(f"{path} takes {names or 'nothing'}; only a model of one image input can be given images")
-    tensor = inputs[0].type.tensor_type
-    axes = [dim.dim_value or dim.dim_param or "?" for dim in tensor.shape.dim]
-    recorded = of_metadata({entry.key: entry.value for entry in model.metadata_props}, str(path))
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type or 1))
-    return resolve(open_spec(inputs[0].name, dtype, axes), str(path), recorded, asked)
-
-
-def open_spec(
-    name: str, dtype: np.dtype, axes: Sequence[int | str], usual: Mapping[str, int] | None = None
-) -> InputSpec:
-    """Return an input whose named axes may have any size; the best is the `usual`, of an image's side else 224."""
-    least = tuple(1 if isinstance(axis, str) else axis for axis in axes)
-    most = tuple(MOST_PIXELS if isinstance(axis, str) else axis for axis in axes)
-    sides = (1, 3, _USUAL_SIZE, _USUAL_SIZE, *axes[4:])
-    named = {axis: sides[place] for place, axis in enumerate(axes)} | dict(usual or {})
-    best = tuple(named[axis] if isinstance(axis, str) else axis for axis in axes)
-    return InputSpec(name, dtype, least, best, most)
 
 
 def write_beside(path: str | Path, preprocessing: Preprocessing, *, content: str | Path | None = None) -> None:
@@ -313,13 +244,8 @@ def read_beside(path: str | Path) -> Preprocessing | None:
     beside = Path(f"{path}.json")
     if not beside.is_file() or not Path(path).is_file():
         return None
-    content = read_json(beside, "record of calibration data")
-    if not isinstance(content, dict) or content.get("sha256") != sha256(path):
+    content = read_json(beside, "record of an engine or of calibration data")
+    found = content.get(KEY) if isinstance(content, dict) else None
+    if found is None or ("sha256" in content and content["sha256"] != sha256(path)):
         return None
-    return _of_content(content, str(beside))
-
-
-def _shown(name: str, value: Any) -> str:
-    if name in ("mean", "std"):
-        return numbers(value)
-    return f"{value[0]}x{value[1]}" if name == "crop" else str(value)
+    return Preprocessing.from_dict(found, str(beside))

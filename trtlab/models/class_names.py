@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from helpers.data.image_folders import DataSet, Item
 from helpers.data.imagenet import class_names, label_of_folder
@@ -13,7 +12,6 @@ from helpers.tools.files import read_json
 from trtcpu.errors import InputError
 
 _SHOWN = 4
-_ADVICE = "give the --data that the model was trained on, or its outputs' names by --classes FILE"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ def read_classes(path: str | Path) -> ClassNames:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the class names {path}: {getattr(error, 'strerror', None) or error}") from error
     names = _from_json(path, text) if text[:1] in ("[", "{") else [line.strip() for line in text.splitlines()]
-    if not names or not all(names):
+    if "" in names or not names:
         what = f"an empty name at index {names.index('')}" if names else "no names"
         raise InputError(f"{path} holds {what}; expected a name for each of the model's outputs, in their order")
     return ClassNames(names, str(path))
@@ -56,21 +54,18 @@ def _from_json(path: str | Path, text: str) -> list[str]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no JSON of class names ({error}); or write one name a line") from error
     if isinstance(content, dict):
-        content = _by_index(path, content)
+        if all(isinstance(value, int) for value in content.values()):
+            content = {str(index): name for name, index in content.items()}
+        missing = [index for index in map(str, range(len(content))) if index not in content]
+        if missing:
+            raise InputError(
+                f"{path} has {len(content)} entries but none for index {missing[0]}; number them from 0 on"
+            )
+        content = [content[str(index)] for index in range(len(content))]
     names = [entry[-1] if isinstance(entry, list) and entry else entry for entry in content]
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"{path} holds other things than names; expected a JSON list of names or {{index: name}}")
     return [name.strip() for name in names]
-
-
-def _by_index(path: str | Path, content: dict[str, Any]) -> list[Any]:
-    if all(isinstance(value, int) for value in content.values()):
-        content = {str(index): name for name, index in content.items()}
-    expected = [str(index) for index in range(len(content))]
-    missing = [index for index in expected if index not in content]
-    if missing:
-        raise InputError(f"{path} has {len(content)} entries but none for index {missing[0]}; number them from 0 on")
-    return [content[index] for index in expected]
 
 
 def names_in(metadata: Mapping[str, str], source: str) -> ClassNames | None:
@@ -86,10 +81,9 @@ def names_in(metadata: Mapping[str, str], source: str) -> ClassNames | None:
 def names_beside(engine: str | Path | None) -> ClassNames | None:
     """Return the names in the record beside an engine file; None where there are none."""
     try:
-        metadata = read_json(f"{engine}.json")["metadata"]
+        return names_in(read_json(f"{engine}.json")["metadata"], f"{engine}.json")
     except (InputError, KeyError, TypeError):
         return None
-    return names_in(metadata, f"{engine}.json") if isinstance(metadata, dict) else None
 
 
 def number_of_classes(shape: Sequence[int], model: str) -> int:
@@ -111,14 +105,14 @@ def fit_labels(data: DataSet, outputs: int, names: ClassNames | None, model: str
             the model has no names, another number of classes.
     """
     if names is None:
-        if outputs != data.num_outputs:
-            raise InputError(
-                f"{model} has {outputs} outputs, {data.name} has {_counted(data.classes)}: labels cannot match; "
-                + _advice(data)
-            )
-        return data
+        if outputs == data.num_outputs:
+            return data
+        has = f"{model} has {outputs} outputs, {data.name} has {_counted(data.classes)}"
+        raise InputError(f"{has}: labels cannot match; {_advice(data)}")
     names.check(outputs, model)
-    if names.names == list(data.classes) or _are_imagenets(data, names):
+    # ImageNet's 1,000 classes are in one order everywhere, and spelled in many ways
+    same_order = list(data.classes) in (names.names, list(class_names()))
+    if same_order and len(names.names) == len(data.classes):
         return data
     exact, plain = _places(names.names), _places([_plain(name) for name in names.names])
     found = [exact.get(name, plain.get(_plain(name))) for name in data.classes]
@@ -134,12 +128,7 @@ def fit_labels(data: DataSet, outputs: int, names: ClassNames | None, model: str
 def _advice(data: DataSet) -> str:
     if all(label_of_folder(name) is not None for name in data.classes) and not data.classes[0].isdecimal():
         return f"these are ImageNet's synsets: for its 1,000 labels give --data imagenet:{data.name.partition(':')[2]}"
-    return _ADVICE
-
-
-def _are_imagenets(data: DataSet, names: ClassNames) -> bool:
-    """Say whether both have ImageNet's 1,000 classes, whose order is one everywhere and whose spelling is not."""
-    return list(data.classes) == list(class_names()) and len(names.names) == len(data.classes)
+    return "give the --data that the model was trained on, or its outputs' names by --classes FILE"
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:

@@ -14,7 +14,6 @@ DTYPES = {
     "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
 }  # fmt: skip
 _AXIS = re.compile(r"(?P<size>\d{1,10})|(?P<name>[A-Za-z_]\w*)(?:=(?P<traced>\d{1,10}))?")
-_EXAMPLE = "--input tokens:batch,sequence:int64"
 _TRACED_LENGTH = 16
 _BATCHES = (1, 2, 5)
 _LARGEST = 2**31 - 1
@@ -22,7 +21,7 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class ModelInput:
-    """An input: each axis a size or a name; `traced` gives the size of each named axis to trace with."""
+    """An input: each axis a size or a name; `traced` gives the size of every named axis to trace with."""
 
     name: str
     axes: tuple[int | str, ...]
@@ -31,7 +30,7 @@ class ModelInput:
 
     def __post_init__(self) -> None:
         """Raise InputError where an axis is empty, or where what is traced has more elements than an engine's input."""
-        sizes = [axis if isinstance(axis, int) else self.traced.get(axis, 1) for axis in self.axes]
+        sizes = self.shape(self.traced)
         if not all(size >= 1 for size in sizes) or math.prod(sizes) > _LARGEST:
             shown = "x".join(map(str, sizes))
             raise InputError(f"input {self.name} cannot be {shown}; sizes are 1 or more, {_LARGEST:,} elements at most")
@@ -57,7 +56,7 @@ def image_input(
 ) -> ModelInput:
     """Return the input of an image classifier: float32 [batch, channels, height, width]; a square without `width`."""
     axes = ("batch" if dynamic else batch, channels, height, width or height)
-    return ModelInput(name, axes, torch.float32, {"batch": batch})
+    return ModelInput(name, axes, torch.float32, {"batch": batch} if dynamic else {})
 
 
 def parse_inputs(texts: Sequence[str], batch: int, size: int) -> list[ModelInput]:
@@ -70,53 +69,35 @@ def parse_inputs(texts: Sequence[str], batch: int, size: int) -> list[ModelInput
         InputError: a text that is no input, or two inputs of one name.
     """
     inputs = [_parsed(text, batch, size) for text in texts]
-    names = [each.name for each in inputs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"--input names {twice} twice; give every input its own name")
+    if len({each.name for each in inputs}) < len(inputs):
+        raise InputError(f"--input names {', '.join(each.name for each in inputs)}; give every input its own name")
     return inputs
 
 
 def _parsed(text: str, batch: int, size: int) -> ModelInput:
     name, _, rest = text.partition(":")
     shape, _, dtype = rest.partition(":")
-    dtype = dtype or "float32"
-    if not name or not shape:
-        raise InputError(f"--input {text!r} is not name:shape:dtype; write it as in {_EXAMPLE}")
-    if dtype not in DTYPES:
-        raise InputError(f"--input {text!r} has the type {dtype!r}; choose one of {', '.join(DTYPES)}")
     words = shape.replace("x", ",").split(",") if re.fullmatch(r"[\dx]+", shape) else shape.split(",")
-    matches = [_AXIS.fullmatch(word.strip()) for word in words]
-    if not all(matches):
-        raise InputError(f"--input {text!r} has the shape {shape!r}; an axis is a size from 1 on or a name: {_EXAMPLE}")
-    axes = tuple(int(match["size"]) if match["size"] else match["name"] for match in matches if match)
-    traced = {
-        match["name"]: int(match["traced"] or _traced(place, len(axes), batch, size))
-        for place, match in enumerate(matches)
-        if match and match["name"]
-    }
-    return ModelInput(name, axes, DTYPES[dtype], traced)
+    found = [match for match in map(_AXIS.fullmatch, map(str.strip, words)) if match]
+    if not name or len(found) < len(words) or (dtype or "float32") not in DTYPES:
+        raise InputError(
+            f"--input {text!r} is not name:shape:dtype, as tokens:batch,sequence:int64 is; an axis is a size from 1 on "
+            f"or a name, the type one of {', '.join(DTYPES)}"
+        )
+    usual = {0: batch, 2: size, 3: size} if len(found) == 4 else {0: batch}
+    named = [(place, axis) for place, axis in enumerate(found) if axis["name"]]
+    traced = {axis["name"]: int(axis["traced"] or usual.get(place, _TRACED_LENGTH)) for place, axis in named}
+    axes = tuple(axis["name"] or int(axis["size"]) for axis in found)
+    return ModelInput(name, axes, DTYPES[dtype or "float32"], traced)
 
 
-def _traced(place: int, rank: int, batch: int, size: int) -> int:
-    if place == 0:
-        return batch
-    return size if rank == 4 and place > 1 else _TRACED_LENGTH
-
-
-def test_sizes(inputs: Sequence[ModelInput]) -> tuple[list[dict[str, int]], tuple[int, ...]]:
-    """Return the sizes of the named axes to compare with PyTorch at, and the batches among them.
+def sizes_to_try(inputs: Sequence[ModelInput]) -> list[dict[str, int]]:
+    """Return the sizes of the named axes to compare with PyTorch at.
 
     The batch is the name of the first input's axis 0: it is tried at 1, 2 and 5; every other name also at twice the
     size that was traced, at which networks that halve their input several times still run.
     """
-    traced = {name: size for each in inputs for name, size in each.traced.items() if name in each.axes}
-    first = inputs[0].axes[0] if inputs[0].axes else None
-    if not isinstance(first, str):
-        batches = (first if isinstance(first, int) else 1,)
-        tried = [traced]
-    else:
-        batches = _BATCHES
-        tried = [{**traced, first: batch} for batch in batches]
-    others = [name for name in traced if name != first]
-    return [*tried, *({**tried[0], name: 2 * traced[name]} for name in others)], batches
+    traced = {name: size for each in inputs for name, size in each.traced.items()}
+    batch = inputs[0].dynamic().get(0)
+    tried = [{**traced, batch: size} for size in _BATCHES] if batch else [traced]
+    return [*tried, *({**tried[0], name: 2 * traced[name]} for name in traced if name != batch)]

@@ -82,7 +82,7 @@ class LabModel:
         about = {"model": self.options.model, "data": self.options.data, "classes": json.dumps(self.data.classes)}
         about |= encoded(self.preprocessing)
         exported = export_onnx(model, path, opset=OPSET, input_size=self.options.input_size, metadata=about)
-        write_json(record, {**exported.to_dict(), "path": f"{path.parent.name}/{path.name}"})
+        write_json(record, {**vars(exported), "path": f"{path.parent.name}/{path.name}"})
 
     def predictor(self, device: str) -> Predict:
         """Return a function from images [N, 3, S, S] to scores [N, C], both float32 NumPy arrays."""

@@ -29,10 +29,8 @@ from trtlab.images.preprocessing import Preprocessing
 from trtlab.images.preprocessing_record import (
     NOTHING,
     encoded,
-    of_build,
-    of_metadata,
+    of_model,
     read_beside,
-    resolve,
     write_beside,
 )
 from trtlab.models.class_names import ClassNames, fit_labels, names_in, number_of_classes, read_classes
@@ -72,7 +70,7 @@ class OnnxModel:
         if not options.samples:
             return None
         open_inputs(options.samples, self.inputs)
-        of_build(self.inputs, (str(options.onnx), self.metadata), NOTHING, options.samples, needed=False)
+        of_model(self.inputs, (str(options.onnx), self.metadata), NOTHING, options.samples, needed=False)
         return read_beside(options.samples)
 
     def _as_run(self, options: RunOptions) -> dict[str, Any]:
@@ -91,8 +89,7 @@ class OnnxModel:
             raise InputError(
                 f"{self.options.labels} is of images, {self.name} takes {takes}; give an .npz of named inputs"
             )
-        recorded = of_metadata(self.metadata, self.name)
-        return resolve(next(iter(self.inputs.values())), self.name, recorded, self.options.preprocessing)
+        return of_model(self.inputs, (self.name, self.metadata), self.options.preprocessing, None, needed=True)
 
     def prepare(self) -> None:
         """Load the images' names, and render or download what is not there; without labels there is nothing to do.

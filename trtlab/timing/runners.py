@@ -174,8 +174,8 @@ class PyTorchRunner(Runner):
         self.name = spec.name or _PYTORCH[spec.kind]
         shapes = ((batch, *spec.sample_shape) for batch in (1, 1, UNBOUNDED))
         self._take(spec.inputs or {"input": InputSpec("input", np.dtype(np.float32), *shapes)})
-        own = is_own(spec.source, "auto")
-        model = load_own(spec.source, spec.arch, "auto") if own else load_model(spec.source, data=spec.data)
+        own = is_own(spec.source)
+        model = load_own(spec.source, spec.arch) if own else load_model(spec.source, data=spec.data)
         self._model: Any = model.to(self._device)
         torch.set_num_threads(physical_cores())
         if self._device == "cpu":
@@ -209,9 +209,8 @@ class PyTorchRunner(Runner):
         except Exception as error:  # the user's own code may raise anything; inductor and its C++ compiler have classes
             said = one_line(error)[:200]
             if self.spec.kind == "torch-compile":
-                raise EngineError(
-                    f"torch.compile failed here: {said}; it needs a C++ compiler: apt install g++"
-                ) from error
+                needs = "; it needs a C++ compiler: apt install g++" if self._device == "cpu" else ""
+                raise EngineError(f"torch.compile failed here: {said}{needs}") from error
             shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
             raise InputError(f"{self.spec.source} does not run on {shapes}: {said}") from error
 

@@ -22,7 +22,7 @@ from helpers.data.models import MODELS, WEIGHTS, load_model
 from helpers.tools.files import sha256
 from tests.helpers.data.local_server import LocalServer, local_server, url_of_nothing
 from trtcpu.errors import DataError, InputError
-from trtlab.images.preprocessing import preprocess
+from trtlab.images.preprocessing import IMAGENET
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = "squeezenet1_1"
@@ -84,7 +84,7 @@ def test_mistakes_of_preprocessing_cost_resnet18_many_of_the_first_images() -> N
         pixels = torch.from_numpy(np.stack([np.asarray(script["GEOMETRIES"][geometry](image)) for image in images]))
         found[name] = script["top1"](model, (pixels, labels), values, "cpu")
     with torch.inference_mode():
-        classes = model(torch.from_numpy(np.stack([preprocess(image) for image in images]))).argmax(1)
+        classes = model(torch.from_numpy(np.stack([IMAGENET.to_input(image) for image in images]))).argmax(1)
     correct = found.pop("correct")
     assert correct == 100 * int((classes == labels).sum()) / len(pairs) >= 85
     assert max(found.values()) <= correct - 20, found
