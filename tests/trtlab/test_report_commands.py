@@ -46,7 +46,7 @@ def test_report_takes_several_results_after_one_flag(trtlab, tmp_path):
         trtlab, "report", "--results", home, away, "--device", "TensorRT 10, A100", "--out", tmp_path / "both"
     )
     assert "3,900  images/s (FP16, batch 8)" in output and f"measured on {ENGINE['device']}" in output
-    assert "beside it, with charts of its own: A100 (TensorRT 10, A100)" in output
+    assert "beside it, with charts of its own: b (TensorRT 10, A100)" in output
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
         "charts", "measurements.csv", "report.html", "report.md", "summary.json",
     ]  # fmt: skip

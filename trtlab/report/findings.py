@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from trtlab.report.results import Results
-from trtlab.report.table import KEY, pretty
+from trtlab.report.table import pretty
 
 LEAST_GAIN = 1.1
 SATURATION_RULE = "the next larger batch gains less than 10 %"
@@ -98,23 +98,9 @@ def _of(number: Any, what: str) -> str:
 
 def most_layers(results: Results) -> str:
     """Say in one sentence in which precision most layers of each row ran."""
-    if results.rows.ran_in.isna().all():
-        return "In which precision the layers ran was not recorded."
-    where = results.engines.ran_in.str.upper().radd("in ").fillna("in a precision that is not recorded")
-    return f"Most layers ran {'; '.join(_grouped(where, map(_bare, results.engines.itertuples())))}."
-
-
-def _grouped(what: Sequence[str], titles: Any) -> list[str]:
-    """Return "what: title, title" for each `what`, in the order in which they first come."""
-    said: dict[str, list[str]] = {}
-    for words, title in zip(what, titles, strict=True):
-        said.setdefault(words, []).append(title)
-    return [f"{words}: {', '.join(names)}" for words, names in said.items()]
-
-
-def _bare(row: Any) -> str:
-    """Return an engine as it is printed, without what ran."""
-    return pretty(row.engine) + (f", {row.how}" if row.how else "") + (f" · {row.source}" if row.source else "")
+    ran = results.engines.ran_in.map(str.upper, na_action="ignore").fillna("a precision that is not recorded")
+    groups = results.engines.groupby(ran, sort=False).title.agg(", ".join)
+    return f"Most layers ran {'; '.join(f'in {where}: {titles}' for where, titles in groups.items())}."
 
 
 def headline(results: Results) -> list[tuple[str, str, str]]:
@@ -125,9 +111,9 @@ def headline(results: Results) -> list[tuple[str, str, str]]:
 def findings(results: Results) -> list[str]:
     """Return what the measured numbers say, a sentence each; nothing is said of what was not measured."""
     said = [_checks(results), _disturbed(results), contradiction(results), _elsewhere(results), _machines(results)]
-    said += [_precisions(results), _saturates(results), _dynamic(results), _same_accuracy(results)]
+    said += [_saturates(results), _same_accuracy(results)]
     said += [_accuracy_cost(results, row) for row in results.accuracy.itertuples()]
-    said += [_sizes(results), _bound(results)]
+    said += [_bound(results)]
     return [sentence for sentence in said if sentence]
 
 
@@ -144,7 +130,8 @@ def _top_speed(results: Results) -> tuple[str, str, str] | None:
 
 
 def _top_latency(results: Results) -> tuple[str, str, str] | None:
-    rows = results.rows[results.rows.elsewhere.isna() & results.rows.apart.isna() & results.rows.typical_ms.notna()]
+    rows = results.rows[results.rows.typical_ms.notna()]
+    rows = rows[rows.elsewhere.isna() & rows.machine.isna() & rows.apart.isna()]
     if rows.empty:
         return None
     row = rows.sort_values(["batch", "typical_ms"], kind="stable").iloc[0]
@@ -205,8 +192,8 @@ def contradiction(results: Results) -> str | None:
 
 def _elsewhere(results: Results) -> str | None:
     """Name the baselines that no other row is compared with."""
-    away = results.engines[results.engines.elsewhere.notna() & (results.engines.source == "")]
-    parts = [f"{_bare(row)} ran on {row.elsewhere}" for row in away.itertuples()]
+    away = results.engines[results.engines.elsewhere.notna() & results.engines.machine.isna()]
+    parts = [f"{row.title} ran on {row.elsewhere}" for row in away.itertuples()]
     return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and is in no chart." if parts else None
 
 
@@ -220,40 +207,19 @@ def _machines(results: Results) -> str | None:
     )
 
 
-def _precisions(results: Results) -> str | None:
-    """Name each engine's range of speed-ups over the batch sizes."""
-    lines = results.lines("speedup")
-    parts = []
-    for title, values in lines[lines.engine != results.baseline].groupby("title", sort=False).value:
-        low, high = f"{values.min():.1f}", f"{values.max():.1f}"
-        parts.append(f"{title} {low}×" if low == high else f"{title} {low}–{high}×")
-    base = results.title(results.baseline)
-    return f"Throughput against {base}, over the batches measured: {', '.join(parts)}." if parts else None
-
-
 def _saturates(results: Results) -> str | None:
-    where, rates = [], []
+    rates: dict[str, list[str]] = {}
     for title, lines in engines_only(results.lines("images_per_s")).groupby("title", sort=False):
         if point := saturation(points(lines)):
-            where.append(f"{'saturates' if point.reached else 'still gains'} at batch {point.batch}")
-            rates.append(f"{title} ({point.images_per_s:,.0f} images/s)")
-    said = "; ".join(_grouped(where, rates))
+            where = f"{'saturates' if point.reached else 'still gains'} at batch {point.batch}"
+            rates.setdefault(where, []).append(f"{title} ({point.images_per_s:,.0f} images/s)")
+    said = "; ".join(f"{where}: {', '.join(engines)}" for where, engines in rates.items())
     return f"Throughput {said} (saturated: the first measured batch from which {SATURATION_RULE})." if said else None
 
 
 def points(lines: pd.DataFrame) -> list[tuple[int, float]]:
     """Return (batch, value) of each line."""
     return list(zip(lines.batch, lines.value, strict=True))
-
-
-def _dynamic(results: Results) -> str | None:
-    """Compare the engine with a wide profile with the one tuned for its largest batch, over the batches they share."""
-    medians = results.lines("median_ms")
-    own = medians[(medians.source == "") & (medians.how == "")].set_index("batch")
-    wide, tuned = (own[own.engine == engine] for engine in ("dynamic-fp16", "fp16"))
-    ratios = [f"{ratio:.2f} at batch {batch}" for batch, ratio in (wide.value / tuned.value).dropna().items()]
-    engines = f"{results.title('dynamic-fp16')} over {results.title('fp16')}, which is tuned for its largest batch"
-    return f"Median latency of {engines}: {', '.join(ratios)}." if ratios else None
 
 
 def _same_accuracy(results: Results) -> str | None:
@@ -273,17 +239,6 @@ def _accuracy_cost(results: Results, row: Any) -> str | None:
         f"{row.title} {verb} {abs(row.loss):.2f} points of top-1 against {pretty(results.baseline)} "
         f"(95 % interval of the loss {row.loss_low:+.2f} to {row.loss_high:+.2f}, {row.num_samples:,} images){reading}."
     )
-
-
-def _sizes(results: Results) -> str | None:
-    lines = engines_only(results.lines("size_bytes", home=True)).drop_duplicates(KEY)
-    own = lines[(lines.source == "") & (lines.engine == "fp32")].value
-    parts = [
-        f"{line.title} {line.value / 1e6:.1f} MB ({own.iloc[0] / line.value:.1f}× smaller)"
-        for line in lines.itertuples()
-        if len(own) and line.value < 0.95 * own.iloc[0]
-    ]
-    return f"The FP32 engine takes {own.iloc[0] / 1e6:.1f} MB; {', '.join(parts)}." if parts else None
 
 
 def _bound(results: Results) -> str | None:

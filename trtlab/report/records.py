@@ -17,7 +17,7 @@ _ABOVE_0 = ("mean_ms", "median_ms", "images_per_s")
 _OF_ANY_SIZE = ("value", "limit")
 _LONGEST_NAME = 200
 
-_WORDS = ["name", "source", "how", "device", "elsewhere", "precision", "ran_in", "what", "message"]
+_WORDS = ["name", "source", "how", "device", "elsewhere", "machine", "precision", "ran_in", "what", "message"]
 _WORDS += ["layer", "layer_type", "bound", "profile", "layer_precisions", "calibration"]
 _FLOATS = [*TIMES, "images_per_s", "speedup", *SCORES, *_OF_ANY_SIZE]
 _FLOATS += ["time_ms", "share_percent", "intensity", "roof_percent", "seconds"]

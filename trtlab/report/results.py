@@ -22,9 +22,7 @@ from trtlab.report.table import (
 
 NOT_NAMED = "not named"
 """The model or data of measurements that do not name theirs."""
-BESIDE = " beside "
-"""In the source of what ran on the CPU beside another machine's GPU."""
-_WORDS = ["precision", "ran_in", "device", "elsewhere"]
+_WORDS = ["precision", "ran_in", "device", "elsewhere", "machine"]
 BUILD = ("precision", "profile", "layers", "layer_precisions", "calibration", "seconds")
 """How an engine was built, in the words of a table."""
 _TIMES_AND_RATES = ("_ms", "_per_s")
@@ -87,8 +85,8 @@ class Results:
     @property
     def machines(self) -> dict[str, str]:
         """The machines beside the first one: the words that name each as a source, and its device."""
-        away = self.engines[self.engines.elsewhere.notna() & (self.engines.source != "")]
-        return dict(zip(away.source, away.elsewhere, strict=True))
+        others = self.engines[self.engines.machine.notna()]
+        return dict(zip(others.source, others.machine, strict=True))
 
     @property
     def where(self) -> str:
@@ -119,14 +117,14 @@ class Results:
 
     def by_machine(self) -> list["Results"]:
         """Return the results of each machine alone: the first one's, without what ran beside it, then the others'."""
-        here = [row for row in self.found if not row.get("elsewhere")]
+        alone = [row for row in self.found if not row.get("elsewhere")]
+        here = [row for row in alone if not row.get("machine")]
         scored = [row for row in self.scored if row.get("source") not in self.machines]
         parts = [dataclasses.replace(self, found=here, scored=scored)]
         for source, device in self.machines.items():
-            if BESIDE not in source:
-                found = [{**row, "source": "", "elsewhere": None} for row in self.found if row.get("source") == source]
-                engine = {**self.engine, "device": device}
-                parts.append(dataclasses.replace(self, engine=engine, found=found, scored=[]))
+            found = [{**row, "source": "", "machine": None} for row in alone if row.get("source") == source]
+            engine = {**self.engine, "device": device}
+            parts.append(dataclasses.replace(self, engine=engine, found=found, scored=[]))
         return parts
 
     def title(self, engine: str, source: str | None = "", how: str | None = "") -> str:
@@ -137,11 +135,11 @@ class Results:
     def lines(self, figure: str, *, home: bool = False) -> pd.DataFrame:
         """Return the lines of one figure; without times and rates that contradict each other.
 
-        `home` leaves out what ran elsewhere.
+        `home` leaves out what ran elsewhere, or on another machine.
         """
         lines = self.table[self.table.figure == figure]
         lines = lines[lines.apart.isna()] if figure.endswith(_TIMES_AND_RATES) else lines
-        return lines[lines.elsewhere.isna()] if home else lines
+        return lines[lines.elsewhere.isna() & lines.machine.isna()] if home else lines
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -1,11 +1,10 @@
 """Several sources as one set of results: run folders, bench JSON files and parsed logs, of one machine or of several.
 
-The first source's device is at home. Rows of every other device ran elsewhere: they have charts of their own, and
-neither a headline nor a speed-up. Where two sources have a row of one engine, it says what it is from.
+The first source's device is at home. Every other machine has charts of its own, and neither a headline nor a speed-up.
+A row says its source where that is of another machine or model, or where an earlier source has a row of its engine.
 """
 
 import dataclasses
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from trtcpu.errors import InputError
 from trtlab.report.files import load_file
 from trtlab.report.folder import load_results
-from trtlab.report.results import BESIDE, NOT_NAMED, Results
+from trtlab.report.results import NOT_NAMED, Results
 
 MOST_ROWS, MOST_BATCHES = 500, 32
 _PARTS = ("found", "scored", "checks", "builds")
@@ -55,15 +54,12 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 
 
 def _beside(found: Sequence[Results], labels: Sequence[str]) -> Results:
-    home = found[0]
-    words = _machine_words([results.device for results in found])
-    taken: set[tuple[Any, ...]] = set()
-    guests = []
+    home, taken, parts = found[0], set(), {part: [] for part in _PARTS}
     for results, label in zip(found, labels, strict=True):
-        guest = _named(results, home, words[results.device], label, taken)
-        taken |= {_place(row) for row in guest.found}
-        guests.append(guest)
-    parts = {part: [row for guest in guests for row in getattr(guest, part)] for part in _PARTS}
+        named = _named(results, home, label, taken)
+        taken |= set(map(_place, named.found))
+        for part in _PARTS:
+            parts[part] += getattr(named, part)
     return dataclasses.replace(
         home,
         model=_together([results.model for results in found]),
@@ -74,55 +70,26 @@ def _beside(found: Sequence[Results], labels: Sequence[str]) -> Results:
     )
 
 
-def _named(results: Results, home: Results, machine: str, label: str, taken: set[tuple[Any, ...]]) -> Results:
-    """Return the results whose rows say what they are from; what ran on another device than `home` ran elsewhere.
-
-    `taken` is what rows of earlier sources are of: such a row says the `label` of its source as well.
-    """
-    other = results.device != home.device
+def _named(results: Results, home: Results, label: str, taken: set[tuple[Any, ...]]) -> Results:
+    """Return the results whose rows say their source, where they must; `taken` is what earlier rows are of."""
+    machine = results.device if results.device != home.device else None
+    other_baseline = results.baseline != home.baseline
     other_model = NOT_NAMED not in (results.model, home.model) and results.model != home.model
-    words = [machine] * other + [results.model] * other_model
-    if any(_place({**row, "source": _source(row, words)}) in taken for row in results.found):
-        words.append(label)
-    rows = [{**row, "source": _source(row, words)} for row in results.found]
-    rows = [_away(row, results.device) for row in rows] if other else rows
-    sources = {row["engine"]: row["source"] for row in rows}
-    parts = {
-        part: [{**row, "source": sources.get(row["engine"], ", ".join(words))} for row in getattr(results, part)]
-        for part in _PARTS[1:]
-    }
-    if results.baseline != home.baseline:  # ratios to something else would read as ratios to home's
+    if machine or other_model or not taken.isdisjoint(map(_place, results.found)):
+        parts = {
+            part: [{**row, "source": row.get("source") or label} for row in getattr(results, part)] for part in _PARTS
+        }
+        results = dataclasses.replace(results, **parts)
+    rows, scored = [{**row, "machine": row.get("machine") or machine} for row in results.found], results.scored
+    if machine or other_baseline:  # ratios to something else would read as ratios to home's
         rows = [{**row, "speedup": None} for row in rows]
-        parts["scored"] = [{**row, **dict.fromkeys(_AGAINST_BASELINE)} for row in parts["scored"]]
-    return dataclasses.replace(results, found=rows, **parts)
+    if other_baseline:
+        scored = [{**row, **dict.fromkeys(_AGAINST_BASELINE)} for row in scored]
+    return dataclasses.replace(results, found=rows, scored=scored)
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["source"], row["engine"], row.get("how"), row["batch"]
-
-
-def _source(row: dict[str, Any], words: Sequence[str]) -> str:
-    """Return what the row is from; a CPU beside a GPU is another device than the GPU."""
-    beside = f"{row['elsewhere'].partition(',')[0]}{BESIDE}" if row.get("elsewhere") and words else ""
-    return ", ".join([*filter(None, [row.get("source")]), *([beside + words[0], *words[1:]] if words else [])])
-
-
-def _away(row: dict[str, Any], device: str) -> dict[str, Any]:
-    where = f"{row['elsewhere']}, beside {device}" if row.get("elsewhere") else device
-    return {**row, "elsewhere": where, "speedup": None}
-
-
-def _machine_words(devices: Sequence[str]) -> dict[str, str]:
-    """Return a few words for each device: its processor's name, or all of it where two devices have one name."""
-    short = {device: _processor(device) for device in devices}
-    counts = Counter(short.values())
-    return {device: words if counts[words] == 1 else device for device, words in short.items()}
-
-
-def _processor(device: str) -> str:
-    """Return "NVIDIA H200" of "TensorRT 8.6.0, NVIDIA H200", and a CPU engine's processor without its features."""
-    parts = device.split(", ", 2 if device.startswith("CPU engine, OpenVINO") else 1)
-    return re.sub(r" \(.*", "", parts[-1])
+    return row.get("source") or "", row["engine"], row.get("how"), row["batch"]
 
 
 def _together(texts: Sequence[str]) -> str:

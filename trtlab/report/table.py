@@ -5,7 +5,8 @@ Every row says what it is of in columns of its own:
     source      what it is from where that is not the first source: "NVIDIA H200"; else empty
     engine      its name: "int8", "pytorch-fp32"
     how         how it ran where that is not one batch at a time: "2 streams, graphs"; else empty
-    device      what it ran on; `elsewhere` where that is not what the engines ran on ("CPU, 16 threads" beside a GPU)
+    device      what it ran on; `elsewhere` where that is not what the engines ran on ("CPU, 16 threads" beside a GPU),
+                `machine` where it is another one than the first source's
     precision   asked for; `ran_in` is that of most layers
     batch       images; 0 for a figure of no batch, such as an accuracy
 """
@@ -23,7 +24,7 @@ from trtlab.stats import TAILS, least_calls, times_apart
 ONNX_RUNTIME = "onnxruntime-fp32"
 KEY = ["source", "engine", "how"]
 """What a row is of, whatever its batch."""
-WORDS = [*KEY, "device", "elsewhere", "precision", "ran_in"]
+WORDS = [*KEY, "device", "elsewhere", "machine", "precision", "ran_in"]
 TIMES = ["mean_ms", "median_ms", "p90_ms", "p95_ms", "p99_ms", "std_ms"]
 UNITS = {
     **dict.fromkeys(TIMES, "ms"),
@@ -91,7 +92,7 @@ def measured_rows(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows = _frame(found, _ROW_NUMBERS)
     same = _known(rows.groupby(KEY, sort=False)[["precision", "ran_in", "elsewhere"]].transform("first"))
-    said = [_said(*words) for words in zip(rows.source, same.precision, same.ran_in, same.elsewhere, strict=True)]
+    said = [_said(*words) for words in zip(same.precision, same.ran_in, same.elsewhere, strict=True)]
     rows["title"] = _titles(rows, said)
     rows["ran"] = [ran_text(asked, ran_in) for asked, ran_in in zip(rows.precision, rows.ran_in, strict=True)]
     latency = rows.median_ms.fillna(rows.mean_ms)
@@ -118,7 +119,7 @@ def tidy(rows: pd.DataFrame, scores: pd.DataFrame, device: str) -> pd.DataFrame:
         [
             {key: row.get(key) for key in keys}
             | {
-                "device": row["device"] or row["elsewhere"] or device,
+                "device": row["device"] or row["machine"] or device,
                 "figure": figure,
                 "value": float(row[figure]),
                 "n": row.get(COUNTED_BY.get(figure)),
@@ -180,8 +181,8 @@ def _titles(rows: pd.DataFrame, said: Sequence[str] | str = "") -> pd.Series:
     return rows.engine.map(pretty).astype(object) + how + said + source
 
 
-def _said(source: str, precision: str | None, ran_in: str | None, elsewhere: str | None) -> str:
+def _said(precision: str | None, ran_in: str | None, elsewhere: str | None) -> str:
     """Return what would not be expected of an engine of this name: " (BF16 ran)"."""
     said = [f"{ran_in.upper()} ran"] if ran_in and differs(precision, ran_in) else []
-    said += [f"on {elsewhere.partition(',')[0]}"] if elsewhere and not source else []
+    said += [f"on {elsewhere.partition(',')[0]}"] if elsewhere else []
     return f" ({', '.join(said)})" if said else ""

@@ -117,7 +117,7 @@ def _rates(results: Results) -> Table | None:
         note = f"No speed-up: {base} was not measured on this device."
     if results.machines:
         note += f" {', '.join(results.machines)}: other machines, whose rows have none here."
-    away = results.engines[results.engines.elsewhere.notna() & (results.engines.source == "")]
+    away = results.engines[results.engines.elsewhere.notna() & results.engines.machine.isna()]
     for row in away.itertuples():
         note += f" {pretty(row.engine)} ran on {row.elsewhere}: it has none, and its memory is the process's."
     return _by_batch("Throughput, size and memory", results, _RATE_COLUMNS, note)

@@ -103,9 +103,9 @@ def test_several_streams_explain_a_throughput_above_one_over_latency(tmp_path, t
 
 
 def test_a_summary_is_read_with_its_accuracy_and_its_own_speedups(tmp_path):
-    away = {**ROW, "source": "H200", "elsewhere": "TensorRT, H200", "speedup": None}
+    away = {**ROW, "source": "H200", "machine": "TensorRT, H200", "speedup": None}
     rows = plain(load_file(write(tmp_path / "summary.json", bench({**ROW, "speedup": 2.5, "top1": 95.0}, away))).rows)
-    assert [(row["speedup"], row["elsewhere"]) for row in rows] == [(2.5, None), (None, "TensorRT, H200")]
+    assert [(row["speedup"], row["machine"]) for row in rows] == [(2.5, None), (None, "TensorRT, H200")]
     assert [row["title"] for row in rows] == ["FP16", "FP16 · H200"] and rows[0]["top1"] == 95.0
 
 

@@ -97,7 +97,7 @@ def test_what_an_old_folder_does_not_know_is_said(tmp_path):
 
 def test_in_which_precision_the_rows_ran_is_said_once(report):
     for text in (report.html.read_text(), report.markdown.read_text()):
-        assert text.count("Most layers ran") == text.count("in BF16: FP16, FP16 dynamic") == 1
+        assert text.count("Most layers ran") == text.count("in BF16: FP16 (BF16 ran), FP16 dynamic (BF16 ran)") == 1
 
 
 def test_the_first_line_says_what_to_deploy_and_why(report):
@@ -175,15 +175,15 @@ def test_a_report_of_files_lies_beside_them_and_names_its_machines(tmp_path):
     report = make_report([home, away])
     assert report.html == tmp_path / "report" / "report.html"
     text = report.markdown.read_text()
-    assert "Beside it, with charts of its own: TEST GPU (TensorRT 10.16.1, TEST GPU)" in text
-    assert "FP16 · TEST GPU" in text and "- sources: home, away" in text
+    assert "Beside it, with charts of its own: away (TensorRT 10.16.1, TEST GPU)" in text
+    assert "FP16 · away" in text and "- sources: home, away" in text
     files = json.loads(report.summary.read_text())["files"]
     assert "chart_latency_by_precision_svg" in files and "latency" not in files
     assert all((report.summary.parent / path).is_file() for path in files.values())
     assert make_report([home, away], tmp_path / "elsewhere").html.parent == tmp_path / "elsewhere"
     again = load_sources([report.summary])
-    assert list(again.rows.title) == list(report.results.rows.title) == ["FP16", "FP16 · TEST GPU"]
-    assert list(again.rows.elsewhere) == [None, "TensorRT 10.16.1, TEST GPU"]
+    assert list(again.rows.title) == list(report.results.rows.title) == ["FP16", "FP16 · away"]
+    assert list(again.rows.machine) == [None, "TensorRT 10.16.1, TEST GPU"]
 
 
 def test_nothing_measured_is_one_clear_error_and_nothing_is_written(tmp_path):
