@@ -51,7 +51,8 @@ def parse_file(
     if len(runs) > 1:
         found = [run.said["model"], run.said["logged_precision"], f"batch {run.batch}" if run.batch else None]
         what = ", ".join(part for part in found if part) or "no model, precision or batch is logged"
-        notes.append(_one_of(runs, runs.index(run) + 1, f": {what}"))
+        place = next(place for place, each in enumerate(runs, 1) if each is run)
+        notes.append(_one_of(runs, place, f": {what}"))
     return {
         "source": source,
         "model": model or _model(run),

@@ -160,6 +160,7 @@ def test_of_several_runs_the_last_that_fits_is_taken_or_the_one_that_is_named(pa
     assert parsed(text, batch=16)["tensorrt_version"] == "8.6.1"  # the last without another batch
     assert parsed(text, model="net", batch=2)["throughput_qps"] == 39.87
     assert parsed(text, number=2)["tensorrt_version"] == "8.2.5" and "5 runs" in parsed(text, number=2)["notes"][-1]
+    assert "number 2" in parsed(2 * OLDER, number=2)["notes"][-1], "of two equal runs"
     for number in (0, 6):
         with pytest.raises(InputError, match=f"--run {number}: .*some.log holds 5 runs; give 1 to 5"):
             parsed(text, number=number)
