@@ -120,7 +120,8 @@ def row(entry: Entry, folder: Path) -> dict[str, str]:
 
 def _stage(*arguments: object) -> str:
     try:
-        app([str(argument) for argument in arguments], standalone_mode=False)
+        words = [str(argument) for argument in arguments]
+        app(words, exit_on_error=False, print_error=False, result_action="return_value")
         return "✓"
     except LabError as error:
         return " ".join(str(error).split())
