@@ -101,24 +101,25 @@ def row(entry: Entry, folder: Path) -> dict[str, str]:
         shapes = ["--opt-batch", "4", "--max-batch", "8"]
     export = [argument.format(folder) for argument in entry.export]
     onnx, samples = folder / "m.onnx", folder / "samples.npz"
-    found = {"export": _stage("export", *export, "--out", onnx)}
-    found["build"] = _stage("build", "--onnx", onnx, "--engine", fp32, *shapes)
+    found = {"export": stage("export", *export, "--out", onnx)}
+    found["build"] = stage("build", "--onnx", onnx, "--engine", fp32, *shapes)
     if found["build"] != "✓":
         return {stage: found.get(stage, "no engine") for stage in STAGES}
     with InferenceEngine(fp32) as engine:
         np.savez(samples, **examples(engine.inputs, CALIBRATION_SAMPLES, seed=7))
     calibrated = ("--precision", "int8", "--calib-npy", samples)
-    found["INT8"] = _stage("build", "--onnx", onnx, "--engine", int8, *shapes, *calibrated)
+    found["INT8"] = stage("build", "--onnx", onnx, "--engine", int8, *shapes, *calibrated)
     engines = [path for path in (fp32, int8) if path.exists()]
     times = ("--batch-sizes", "1", "4", "--iterations", "5", "--warmup", "1", "--output", folder / "latency.json")
-    found["bench"] = _stage("bench", "--engine", *engines, *times)
-    found["compare"] = _stage("compare", "--a", fp32, "--b", engines[-1], "--calib-npy", samples)
-    found["profile"] = _stage("profile", "--engine", fp32, "--iterations", "3", "--top", "1")
-    found["report"] = _stage("report", "--results", folder)
+    found["bench"] = stage("bench", "--engine", *engines, *times)
+    found["compare"] = stage("compare", "--a", fp32, "--b", engines[-1], "--calib-npy", samples)
+    found["profile"] = stage("profile", "--engine", fp32, "--iterations", "3", "--top", "1")
+    found["report"] = stage("report", "--results", folder)
     return found
 
 
-def _stage(*arguments: object) -> str:
+def stage(*arguments: object) -> str:
+    """Run one command of `trtlab`; return "✓", or the line of its refusal."""
     try:
         words = [str(argument) for argument in arguments]
         app(words, exit_on_error=False, print_error=False, result_action="return_value")

@@ -1,6 +1,8 @@
 """docs/models.md holds the table that `make models` makes of these models and stages, each with its refusals."""
 
-from tests.tools.model_table import END, ENTRIES, PAGE, STAGES, START, page
+from pathlib import Path
+
+from tests.tools.model_table import END, ENTRIES, PAGE, STAGES, START, page, stage
 
 
 def test_the_page_has_a_row_for_every_model_and_a_column_for_every_stage() -> None:
@@ -17,3 +19,9 @@ def test_a_refusal_stands_below_the_table_in_its_own_words() -> None:
     made = page({"mine": found})
     assert "| mine | ✓ | ✓ | refused | ✓ | ✓ | ✓ | ✓ |" in made
     assert made.endswith("- mine, INT8: operator Foo is not supported")
+
+
+def test_a_stage_is_a_tick_or_the_words_of_its_refusal(tmp_path: Path) -> None:
+    mlp, missing = ENTRIES[3], tmp_path / "missing.onnx"
+    assert stage("export", *mlp.export, "--out", tmp_path / "m.onnx") == "✓"
+    assert "missing.onnx" in stage("build", "--onnx", missing, "--engine", tmp_path / "m.engine")
