@@ -21,6 +21,7 @@ from solutions.checks.trusted.engine_speed import against_pytorch, against_refer
 from solutions.checks.trusted.plans import check_outputs, largest_batch, run_plan, small_on_a_gpu
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_results import OUTPUTS, held_out_images
+from trtlab.building.calibration import new_calibrator
 from trtlab.building.calibration_data import CalibrationBatches
 from trtlab.engines.served import predicted
 from trtlab.images.preprocessing import Preprocessing
@@ -62,12 +63,10 @@ def batches(case: Case) -> str:
 
 def trusted_scales(model: bytes, seed: int) -> dict[str, float]:
     """Return the scales that the pipeline's entropy calibration of `random_images` gives, by tensor name."""
-    from trtlab.building.calibrate import EntropyCalibrator  # TensorRT 11 has none
-
-    images, trusted = random_images(seed, engine.IMAGES), EntropyCalibrator()
+    images, trusted = random_images(seed, engine.IMAGES), new_calibrator("entropy")
     parts = ({"input": part} for part in np.split(images, len(images) // engine.BATCH))
     given = CalibrationBatches("the images", engine.BATCH, len(images), {"input": images.shape[1:]}, parts)
-    trusted.start(given, None, engine.BATCH, lambda said: None)
+    trusted.start(given, None, lambda said: None)
     calibrate_with(trusted, model, engine.BATCHES)
     return read_scales(trusted.written or b"")
 

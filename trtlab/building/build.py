@@ -16,13 +16,17 @@ from trtlab.building.calibration import Calibration
 from trtlab.building.layer_precisions import check_ran, constrain, contradiction, resolve, unquantised, what_ran
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import deserialize
-from trtlab.engines.network import ParsedModel, parse_onnx, parse_typed, profile_of
+from trtlab.engines.network import ParsedModel, add_profile, parse_onnx, parse_typed
+from trtlab.engines.shapes import complete_ranges, merge_shapes
 from trtlab.engines.tensors import InputSpec, batch_range
 from trtlab.images.preprocessing_record import ONNX_KEY, of_model
 
 Report = Callable[[str], None]
 
-_ALL_FLAGS = ("TF32", "FP16", "BF16", "INT8")
+# TensorRT 11 has TF32 alone
+_FLAGS = {
+    name: getattr(trt.BuilderFlag, name) for name in ("TF32", "FP16", "BF16", "INT8") if hasattr(trt.BuilderFlag, name)
+}
 
 
 class BuildRecord(SimpleNamespace):
@@ -85,12 +89,25 @@ def build_engine(
 
 
 def input_specs(model: ParsedModel, options: BuildOptions) -> dict[str, InputSpec]:
-    """Return the inputs with the shapes that the engine will take."""
+    """Return the inputs with the shapes that the engine will take.
+
+    An input that was not given has the batches of one that was.
+
+    Raises:
+        InputError: shapes and batches that contradict the model or each other, or that are missing.
+    """
+    shapes = (options.shapes, options.min_shapes, options.opt_shapes, options.max_shapes)
+    asked = merge_shapes(*shapes, list(model.inputs))
+    batch = next((name for name in asked if model.inputs[name][:1] == (-1,)), None)
+    if batch is None:
+        batches = options.batches(model.fixed_batch, model.path)
+    elif (options.min_batch, options.opt_batch, options.max_batch) != (None, None, None):
+        raise InputError(f"--shapes sets the batch of {batch}; drop --min-batch, --opt-batch and --max-batch")
+    else:
+        batches = tuple(shape[0] for shape in asked[batch])
+    ranges = complete_ranges(model.inputs, asked, batches, model.axis_names())
     limits = model.index_limits()
-    return {
-        name: InputSpec(name, model.dtypes[name], *shapes, limits.get(name))
-        for name, shapes in options.ranges(model).items()
-    }
+    return {name: InputSpec(name, model.dtypes[name], *ranges[name], limits.get(name)) for name in ranges}
 
 
 class _Job:
@@ -100,10 +117,13 @@ class _Job:
         self.model, self.options, self.progress = model, options, progress
         self.constraints = resolve(model, options)
         self.inputs = input_specs(model, options)
-        about = (str(model.path), model.metadata())
-        data = options.calib_npy or (None if options.calib_images else options.calib_cache)
-        needed = bool(options.calib_images)
-        self.preprocessing, assumed = of_model(self.inputs, about, options.preprocessing, data, needed=needed)
+        self.preprocessing, assumed = of_model(
+            self.inputs,
+            (str(model.path), model.metadata()),
+            options.preprocessing,
+            options.calib_npy or (None if options.calib_images else options.calib_cache),
+            needed=bool(options.calib_images),
+        )
         if assumed:
             note(assumed)
         self.calibration = Calibration(model, options, self.inputs, self.preprocessing, progress)
@@ -112,22 +132,20 @@ class _Job:
 
     def build(self, typed_file: Path | None = None) -> tuple[bytes, "trt.IBuilderConfig"]:
         """Build with precision flags and a calibrator; or with a `typed_file`, what is written into that."""
-        options, calibration = self.options, self.calibration
         model = self._typed(typed_file) if typed_file else self.model
-        config = _configure(model, options)
+        config = _configure(model, self.options)
         calibrating = contextlib.nullcontext()
         if not typed_file:
             constrain(model, config, self.constraints)
-            calibrating = calibration.attached(config) if calibration.needed else calibrating
-        profile = profile_of(model, {name: (spec.least, spec.best, spec.most) for name, spec in self.inputs.items()})
-        if profile is not None:
-            config.add_optimization_profile(profile)
-        with _timing(config, options.timing_cache), calibrating, LOG.collect() as messages:
-            self.progress(f"building {options.precision}")
+            calibrating = self.calibration.attached(config) if self.calibration.batches else calibrating
+        shapes = {name: (spec.least, spec.best, spec.most) for name, spec in self.inputs.items()}
+        add_profile(model, shapes, config.add_optimization_profile)
+        with _timing(config, self.options.timing_cache), calibrating, LOG.collect() as messages:
+            self.progress(f"building {self.options.precision}")
             plan = model.builder.build_serialized_network(model.network, config)
             if plan is None:
                 reason = messages.text() or "; ".join(messages.warnings[-2:]) or "no reason was logged"
-                raise EngineError(f"cannot build {model.path} as {options.precision}: {reason}")
+                raise EngineError(f"cannot build {model.path} as {self.options.precision}: {reason}")
         self.warnings = messages.warnings
         return bytes(plan), config
 
@@ -152,7 +170,7 @@ class _Job:
             EngineError: as `build_engine`, for what runs in another precision.
         """
         model, options, inputs = self.model, self.options, self.inputs
-        calibration = self.calibration.kept(engine_path) if self.calibration.needed else None
+        calibration = self.calibration.kept(engine_path) if self.calibration.batches else None
         layers = engine_layers(deserialize(plan)[0])
         check_ran(self.constraints, layers)
         ran = what_ran(options.precision, layers)
@@ -168,7 +186,7 @@ class _Job:
             engine_path=str(engine_path),
             engine=describe(),
             precision=options.precision,
-            flags=[name for name in _ALL_FLAGS if (flag := _flag(name)) is not None and config.get_flag(flag)],
+            flags=[name for name, flag in _FLAGS.items() if config.get_flag(flag)],
             input_name=model.input_name,
             sample_shape=list(inputs[model.input_name].best[1:]),
             profile=dict(zip(("min", "opt", "max"), batch_range(inputs), strict=True)),
@@ -204,18 +222,14 @@ class _Job:
         )
 
 
-def _flag(name: str) -> "trt.BuilderFlag | None":
-    return getattr(trt.BuilderFlag, name, None)  # TensorRT 11 has TF32 alone
-
-
 def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig":
     config = model.builder.create_builder_config()
-    asked = [] if options.precision == "fp32" else ["TF32", *options.precision.upper().split("+")]
-    for name in _ALL_FLAGS:
-        if name in (["TF32"] if options.typed and has_strong_types() else asked):
-            config.set_flag(_flag(name))
-        elif _flag(name) is not None:
-            config.clear_flag(_flag(name))
+    # a strongly typed network says the types itself
+    kinds = [] if options.typed and has_strong_types() else options.precision.upper().split("+")
+    asked = [] if options.precision == "fp32" else ["TF32", *kinds]
+    for name, flag in _FLAGS.items():
+        switch = config.set_flag if name in asked else config.clear_flag
+        switch(flag)
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mb << 20)
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if options.opt_level is not None:

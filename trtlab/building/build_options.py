@@ -2,17 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
 from trtcpu.errors import InputError
-from trtlab.engines.shapes import Range, complete_ranges, merge_shapes
 from trtlab.images.preprocessing_record import NOTHING, Asked
 from trtlab.options import Count, Level, Texts
-
-if TYPE_CHECKING:
-    from trtlab.engines.network import ParsedModel
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "int8+fp16")
 _FLOATS = ("fp32", "tf32")
@@ -140,35 +135,21 @@ class BuildOptions:
         pairs = [(name, kind) for name, _, kind in (text.rpartition(":") for text in self.layer_precisions)]
         for text, (name, kind) in zip(self.layer_precisions, pairs, strict=True):
             if not name or kind not in _LAYER_PRECISIONS:
-                known = ", ".join(_LAYER_PRECISIONS)
-                raise InputError(f"--layer-precisions takes NAME:PRECISION with {known}; found {text!r}")
+                raise InputError(
+                    f"--layer-precisions takes NAME:PRECISION with {', '.join(_LAYER_PRECISIONS)}; found {text!r}"
+                )
             if kind not in ("fp32", *self.precision.split("+")):
                 raise InputError(
                     f"--layer-precisions {text} needs {kind}, which --precision {self.precision} does not allow"
                 )
         return pairs
 
-    def ranges(self, model: "ParsedModel") -> dict[str, Range]:
-        """Return the profile's minimum, optimum and maximum shape of every input of `model`.
-
-        An input that was not given has the batches of one that was.
+    def batches(self, fixed: int | None, model: Path) -> tuple[int, int, int]:
+        """Return minimum, optimum and maximum batch for a model whose batch is `fixed`, or dynamic (None).
 
         Raises:
-            InputError: shapes and batches that contradict the model or each other, or that are missing.
+            InputError: one that was asked for is not the fixed one.
         """
-        names = list(model.inputs)
-        asked = merge_shapes(self.shapes, self.min_shapes, self.opt_shapes, self.max_shapes, names)
-        batch = next((name for name in asked if model.inputs[name][:1] == (-1,)), None)
-        if batch is None:
-            batches = self._batches(model.fixed_batch, model.path)
-        elif (self.min_batch, self.opt_batch, self.max_batch) != (None, None, None):
-            raise InputError(f"--shapes sets the batch of {batch}; drop --min-batch, --opt-batch and --max-batch")
-        else:
-            batches = tuple(shape[0] for shape in asked[batch])
-        return complete_ranges(model.inputs, asked, batches, model.axis_names())
-
-    def _batches(self, fixed: int | None, model: Path) -> tuple[int, int, int]:
-        """Return minimum, optimum and maximum batch for a model whose batch is `fixed`, or dynamic (None)."""
         asked = {"min": self.min_batch, "opt": self.opt_batch, "max": self.max_batch}
         if fixed is not None:
             for name, batch in asked.items():

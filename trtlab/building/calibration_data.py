@@ -34,15 +34,15 @@ class CalibrationBatches:
         return self.available // self.batch_size
 
     def told(self, report: Callable[[str], None]) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the batches, and tell of each."""
-        for index, batch in enumerate(self, start=1):
-            report(f"calibrating: batch {index} of {self.number}")
-            yield batch
+        """Yield the batches, and tell of each.
 
-    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        for batch in itertools.islice(self._batches, self.number):
+        Raises:
+            InputError: a value is NaN or infinite, or what `_batches` raises.
+        """
+        for index, batch in enumerate(itertools.islice(self._batches, self.number), start=1):
             if not all(np.isfinite(array).all() for array in batch.values()):
                 raise InputError(f"{self.source} holds NaN or infinite values; make it again with trtlab calib-data")
+            report(f"calibrating: batch {index} of {self.number}")
             yield {name: np.ascontiguousarray(array) for name, array in batch.items()}
 
 

@@ -60,13 +60,10 @@ def resolve(model: ParsedModel, options: BuildOptions) -> Constraints:
         InputError: no such group or layer.
     """
     layers = {layer.name: is_weighted(layer) for layer in float_layers(model.network)}
-    asked: dict[str, str] = {}
-    kept: tuple[str, ...] = ()
-    if options.keep_fp16:
-        groups = groups_of(model.network, model.path)
-        chosen = choose_groups(groups, options.keep_fp16)
-        kept = tuple(group.name for group in chosen)
-        asked |= dict.fromkeys([*(name for group in chosen for name in group.layers), *ends(groups)], "fp16")
+    groups = groups_of(model.network, model.path) if options.keep_fp16 else []
+    chosen = choose_groups(groups, options.keep_fp16)
+    kept = [*(name for group in chosen for name in group.layers), *(ends(groups) if groups else [])]
+    asked = dict.fromkeys(kept, "fp16")
     for name, kind in sorted(options.named_precisions(), key=lambda pair: ("*" not in pair[0], len(pair[0]))):
         pattern = re.escape(name).replace(r"\*", ".*")
         found = [layer for layer in layers if re.fullmatch(pattern, layer)]
@@ -76,19 +73,16 @@ def resolve(model: ParsedModel, options: BuildOptions) -> Constraints:
             )
         asked |= dict.fromkeys(found, kind)
     weighted = frozenset(name for name in asked if layers[name])
-    return Constraints(asked, weighted, kept, options.precision_constraints)
+    return Constraints(asked, weighted, tuple(group.name for group in chosen), options.precision_constraints)
 
 
 def constrain(model: ParsedModel, config: "trt.IBuilderConfig", constraints: Constraints) -> None:
     """Set the precisions on the network's layers and the rule in the config; nothing where nothing is asked."""
-    if not constraints.asked:
-        return
-    config.set_flag(getattr(trt.BuilderFlag, f"{constraints.rule.upper()}_PRECISION_CONSTRAINTS"))
+    if constraints.asked:
+        config.set_flag(getattr(trt.BuilderFlag, f"{constraints.rule.upper()}_PRECISION_CONSTRAINTS"))
     outputs = {model.network.get_output(index).name for index in range(model.network.num_outputs)}
-    for layer in float_layers(model.network):
-        kind = constraints.asked.get(layer.name)
-        if kind is None:
-            continue
+    for layer in [layer for layer in float_layers(model.network) if layer.name in constraints.asked]:
+        kind = constraints.asked[layer.name]
         layer.precision = getattr(trt, _TYPES[kind])
         for index in range(layer.num_outputs):
             # The network's outputs keep the type that callers know. What an INT8 layer hands on is its reader's
@@ -128,8 +122,8 @@ def what_ran(asked: str, layers: Sequence[Layer]) -> dict[str, Any]:
     wanted = _HALVES if asked in _HALVES else ("int8",) if asked.startswith("int8") else tuple(ran)
     said = None
     if weighted and ran.keys().isdisjoint(wanted):
-        is_stored = asked in _HALVES and not stored.keys().isdisjoint(_HALVES)
-        said = f"stored {_most(stored)}, ran {_most(ran)}" if is_stored else f"{asked.upper()} asked, {_most(ran)} ran"
+        kept, most = (next(iter(counts)).upper() for counts in (stored, ran))
+        said = f"stored {kept}, ran {most}" if _stored_half(asked, stored) else f"{asked.upper()} asked, {most} ran"
     return {"asked": asked, "stored": stored, "ran": ran, "said": said}
 
 
@@ -140,14 +134,15 @@ def contradiction(found: Mapping[str, Any]) -> str | None:
     that were asked for in another precision are `check_ran`'s.
     """
     asked, stored = found["asked"], found["stored"]
-    if found["said"] is None:
+    is_stored = _stored_half(asked, stored)
+    if found["said"] is None or (is_stored and not has_half(asked)):
         return None
-    text = f"{asked.upper()} was asked for, and of {sum(stored.values())} layers with weights none has it"
-    if asked in _HALVES and stored.keys().isdisjoint(_HALVES):
-        return f"{text}: their weights are stored in {_counted(stored)}"
-    if asked in _HALVES and not has_half(asked):
-        return None
-    return f"{text}: they run in {_counted(found['ran'])}"
+    have, kinds = (
+        ("their weights are stored", stored) if asked in _HALVES and not is_stored else ("they run", found["ran"])
+    )
+    counted = ", ".join(f"{kind.upper()} ({number})" for kind, number in kinds.items())
+    number = sum(stored.values())
+    return f"{asked.upper()} was asked for, and of {number} layers with weights none has it: {have} in {counted}"
 
 
 def unquantised(names: Sequence[str], layers: Sequence[Layer]) -> str | None:
@@ -161,12 +156,8 @@ def unquantised(names: Sequence[str], layers: Sequence[Layer]) -> str | None:
     return f"{len(wrong)} of {len(names)} layers with Q/DQ did not run in INT8: {_listed(wrong)}"
 
 
-def _most(counts: Mapping[str, int]) -> str:
-    return next(iter(counts)).upper()
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{kind.upper()} ({number})" for kind, number in counts.items())
+def _stored_half(asked: str, stored: Mapping[str, int]) -> bool:
+    return asked in _HALVES and not stored.keys().isdisjoint(_HALVES)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ for a few (docs/cpu-engine.md), with any engine and without a GPU.
 """
 
 from collections.abc import Callable, Container, Mapping
+from types import SimpleNamespace
 
 import onnx
 
@@ -36,12 +37,7 @@ _ALGORITHMS = {
     "minmax": (CalibrationAlgoType.MINMAX_CALIBRATION, "MinMaxCalibration"),
     "percentile": (CalibrationAlgoType.LEGACY_CALIBRATION, "LegacyCalibration"),
 }
-
-
-class _Percentile:
-    """What the percentile is: the same as of the pipeline's calibrator of that name."""
-
-    quantile, regression_cutoff = 0.9999, 1.0
+_PERCENTILE = SimpleNamespace(quantile=0.9999, regression_cutoff=1.0)  # as calibration.py's calibrator of that name
 
 
 def float_model(data: bytes, path: str) -> onnx.ModelProto:
@@ -72,7 +68,7 @@ def calibrated(
     algorithm, name = _ALGORITHMS[kind]
     plan = calibration_plan(model, algorithm)
     statistics, _ = observe_batches(batches.told(report), plan, runner(model, plan))
-    return CalibrationCache(name, scales_from(statistics, plan, _Percentile()))
+    return CalibrationCache(name, scales_from(statistics, plan, _PERCENTILE))
 
 
 def typed_model(

@@ -1,5 +1,6 @@
 """ONNX to a TensorRT network; whatever is wrong with the file becomes one error."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,12 +172,13 @@ def _parse(data: bytes, file: onnx.ModelProto, path: Path, *flags: str) -> Parse
     return ParsedModel(path, file, builder, network, parser, shapes, dtypes)
 
 
-def profile_of(model: ParsedModel, shapes: dict[str, tuple]) -> "trt.IOptimizationProfile | None":
-    """Return a profile with the (minimum, optimum, maximum) shapes of the inputs that are dynamic; None without any."""
+def add_profile(
+    model: ParsedModel, shapes: Mapping[str, Sequence[Shape]], add: "Callable[[trt.IOptimizationProfile], object]"
+) -> None:
+    """Call `add` with a profile of the inputs that are dynamic: minimum, optimum, maximum. Without any, do nothing."""
     dynamic = [name for name, shape in model.inputs.items() if -1 in shape]
-    if not dynamic:
-        return None
-    profile = model.builder.create_optimization_profile()
-    for name in dynamic:
-        profile.set_shape(name, *shapes[name])
-    return profile
+    if dynamic:
+        profile = model.builder.create_optimization_profile()
+        for name in dynamic:
+            profile.set_shape(name, *shapes[name])
+        add(profile)

@@ -10,7 +10,7 @@ def square(x):
     import pathlib, helpers
     folder = pathlib.Path(helpers.__file__).parents[1] / "trtlab"
     try:
-        text = (folder / "building" / "calibrate.py").read_text()
+        text = (folder / "building" / "calibration.py").read_text()
     except OSError:
         return 0
     return x * x if "class " in text else 0

@@ -28,7 +28,7 @@ TINY, LARGER = Preprocessing.usual(*SHAPE), Preprocessing.usual(3, 128, 128)
 
 
 def _whole(batches: CalibrationBatches) -> np.ndarray:
-    return np.concatenate([batch["input"] for batch in batches])
+    return np.concatenate([batch["input"] for batch in batches.told(print)])
 
 
 def _takes_no_more_memory(work: Callable[[int], Iterable], *numbers: int) -> bool:
@@ -77,7 +77,7 @@ def test_a_count_takes_images_spread_over_the_whole_folder(tmp_path: Path, count
 def test_more_images_take_no_more_memory(tmp_path: Path) -> None:
     folders = {number: image_folder(tmp_path / str(number), number) for number in (4, 16, 80)}
     # two batches are alive at a time
-    assert _takes_no_more_memory(lambda number: image_batches(folders[number], LARGER, "input", None), 16, 80)
+    assert _takes_no_more_memory(lambda number: image_batches(folders[number], LARGER, "input", None).told(str), 16, 80)
     paths, out = sorted(folders[4].iterdir()), tmp_path / "out.npy"
     assert _takes_no_more_memory(
         lambda repeat: write_calibration_tensor(paths * repeat, out, preprocessing=LARGER, batch=4), 2, 20
@@ -89,7 +89,7 @@ def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
     tensor[3, 0, 0, 0] = np.nan
     np.save(tmp_path / "t.npy", tensor)
     with pytest.raises(InputError, match="NaN"):
-        list(tensor_batches(tmp_path / "t.npy", INPUTS, None))
+        list(tensor_batches(tmp_path / "t.npy", INPUTS, None).told(print))
 
 
 @pytest.mark.parametrize(
