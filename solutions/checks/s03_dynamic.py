@@ -23,7 +23,7 @@ from solutions.checks.trusted.plans import FP32_TOLERANCE, as_exact_as, check_ou
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
 from trtcpu.errors import LabError
-from trtlab.engines.timed import opened
+from trtlab.engines.served import opened
 
 ARTIFACT = "resnet50_dynamic_fp16.engine"
 SPEED_BATCHES = (8, 32)

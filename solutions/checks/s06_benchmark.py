@@ -20,7 +20,7 @@ from helpers.checks.probes.builds import plan_facts
 from helpers.course.settings import ENGINES
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.stillness import still
-from trtlab.engines.timed import opened
+from trtlab.engines.served import opened
 
 FASTER = 1.5
 """How many times as fast as the grader's fastest execution a figure may be: half way to a factor of 2."""

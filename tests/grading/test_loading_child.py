@@ -21,8 +21,7 @@ from solutions.grading.judge.memory import Memory
 from solutions.sandbox import KINDS, Limits, trouble
 from trtcpu.errors import InputError
 from trtlab.building.served import built
-from trtlab.engines.served import inferred, model_outputs
-from trtlab.engines.timed import opened
+from trtlab.engines.served import inferred, model_outputs, opened
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
 OPTIONS = {"precision": "fp32", "min_batch": 1, "opt_batch": 2, "max_batch": 4}

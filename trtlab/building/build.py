@@ -16,7 +16,7 @@ from trtlab.building.calibration import Calibration
 from trtlab.building.layer_precisions import check_ran, constrain, contradiction, resolve, unquantised, what_ran
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import deserialize
-from trtlab.engines.network import ParsedModel, add_profile, parse_onnx, parse_typed
+from trtlab.engines.network import ParsedModel, add_profile, parse_model, parse_onnx
 from trtlab.engines.shapes import complete_ranges, merge_shapes
 from trtlab.engines.tensors import InputSpec, batch_range
 from trtlab.images.preprocessing_record import ONNX_KEY, of_model
@@ -157,9 +157,10 @@ class _Job:
         path = self.model.path
         graph = float_model(path.read_bytes(), str(path))
         typed = typed_model(graph, self.options.precision, self.calibration.scales(graph), self.constraints)
-        file.write_bytes(typed.SerializeToString())
+        data = typed.SerializeToString()
+        file.write_bytes(data)
         self.quantised = quantised_layers(typed)
-        return parse_typed(typed, path)
+        return parse_model(data, typed, path, "EXPLICIT_BATCH", "STRONGLY_TYPED")
 
     def record(
         self, engine_path: str | Path, typed: Path | None, plan: bytes, config: "trt.IBuilderConfig", seconds: float

@@ -54,7 +54,7 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         self.engine, self.size_bytes = deserialize(source)
         self.path = None if isinstance(source, bytes) else Path(source)
         self.name = self.path.stem if self.path else self.engine.name
-        inputs, output_types = read_inputs(self.engine, self.path), read_output_types(self.engine)
+        inputs, output_types = read_inputs(self.engine, self.path), tensor_types(self.engine, trt.TensorIOMode.OUTPUT)
         self.output_names = list(output_types)
         if not inputs or not output_types:
             raise InputError(
@@ -129,8 +129,6 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         if set(feeds) != set(self.inputs):
             raise InputError(f"engine {self.name} takes {', '.join(self.inputs)}, not {', '.join(feeds) or 'nothing'}")
         arrays = {name: np.asarray(feeds[name]) for name in self.inputs}
-        for name, spec in self.inputs.items():
-            self._check(spec, arrays[name].shape)
         self._set_shapes({name: array.shape for name, array in arrays.items()})
         for name, array in arrays.items():
             host = self._staged(name, array.shape)
@@ -220,6 +218,7 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
 
     def _set_shapes(self, shapes: Mapping[str, Shape]) -> None:
         for name, shape in shapes.items():
+            self._check(self.inputs[name], shape)
             if not self.context.set_input_shape(name, shape):
                 raise InputError(f"engine {self.name} refuses {name} of shape {list(shape)}: {LOG.last_error}")
 
@@ -269,18 +268,14 @@ def _recorded(source: str | Path | bytes | None) -> tuple[str, dict[str, int | N
 def read_inputs(engine: "trt.ICudaEngine", path: Path | None) -> dict[str, InputSpec]:
     """Return an engine's inputs by name, with the limits of integers from the record beside `path`."""
     _, limits = _recorded(path)
-    types = _types(engine, trt.TensorIOMode.INPUT)
+    types = tensor_types(engine, trt.TensorIOMode.INPUT)
     return {
         name: InputSpec(name, dtype, *_first_profile(engine, name), limits.get(name)) for name, dtype in types.items()
     }
 
 
-def read_output_types(engine: "trt.ICudaEngine") -> dict[str, np.dtype]:
-    """Return the NumPy type of every output by name."""
-    return _types(engine, trt.TensorIOMode.OUTPUT)
-
-
-def _types(engine: "trt.ICudaEngine", mode: "trt.TensorIOMode") -> dict[str, np.dtype]:
+def tensor_types(engine: "trt.ICudaEngine", mode: "trt.TensorIOMode") -> dict[str, np.dtype]:
+    """Return the NumPy type of every input, or of every output, by name."""
     names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
     chosen = [name for name in names if engine.get_tensor_mode(name) == mode]
     return {name: numpy_type(engine.get_tensor_dtype(name), f"tensor {name} of the engine") for name in chosen}
@@ -288,6 +283,4 @@ def _types(engine: "trt.ICudaEngine", mode: "trt.TensorIOMode") -> dict[str, np.
 
 def _first_profile(engine: "trt.ICudaEngine", name: str) -> list[Shape]:
     shape = tuple(engine.get_tensor_shape(name))
-    if -1 not in shape:
-        return [shape] * 3
-    return [tuple(dims) for dims in engine.get_tensor_profile_shape(name, 0)]
+    return [tuple(dims) for dims in engine.get_tensor_profile_shape(name, 0)] if -1 in shape else [shape] * 3

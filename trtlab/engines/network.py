@@ -144,19 +144,15 @@ def parse_onnx(path: str | Path) -> ParsedModel:
         if not (path.parent / place).is_file():
             raise InputError(f"{path} keeps its weights in {place}, which is missing; put it into {path.parent}")
     # without effect on TensorRT 10, necessary on 8.6
-    return _parse(data, file, path, "EXPLICIT_BATCH")
+    return parse_model(data, file, path, "EXPLICIT_BATCH")
 
 
-def parse_typed(model: onnx.ModelProto, path: Path) -> ParsedModel:
-    """Parse what was made of the model at `path`; strongly typed where TensorRT has such networks.
+def parse_model(data: bytes, file: onnx.ModelProto, path: Path, *flags: str) -> ParsedModel:
+    """Parse the bytes of `file`, which was made of the model at `path`, as a network of those flags that TensorRT has.
 
     Raises:
-        InputError: as `parse_onnx`.
+        InputError: as `parse_onnx`, for what is in the file.
     """
-    return _parse(model.SerializeToString(), model, path, "EXPLICIT_BATCH", "STRONGLY_TYPED")
-
-
-def _parse(data: bytes, file: onnx.ModelProto, path: Path, *flags: str) -> ParsedModel:
     builder = trt.Builder(LOG)
     known = [getattr(trt.NetworkDefinitionCreationFlag, name, None) for name in flags]
     network = builder.create_network(sum(1 << int(flag) for flag in known if flag is not None))

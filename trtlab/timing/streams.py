@@ -22,7 +22,7 @@ from helpers.engine.backend import ENGINE, cuda, trt
 from helpers.engine.cuda_graphs import Graph, capture, why_no_graphs
 from trtcpu.errors import EngineError
 from trtlab.engines.engine_log import LOG
-from trtlab.engines.inference import deserialize, read_inputs, read_output_types
+from trtlab.engines.inference import deserialize, read_inputs, tensor_types
 from trtlab.engines.tensors import batch_range, examples, volume
 from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner
@@ -61,7 +61,7 @@ class Lane:
 
     def __init__(self, engine: Any, source: Path, largest: int, copies: bool, stack: contextlib.ExitStack) -> None:
         self.engine, self._name, self._copies = engine, source.stem, copies
-        self.inputs, self.output_types = read_inputs(engine, source), read_output_types(engine)
+        self.inputs, self.output_types = read_inputs(engine, source), tensor_types(engine, trt.TensorIOMode.OUTPUT)
         self._types = {name: spec.dtype for name, spec in self.inputs.items()} | self.output_types
         self._batch: int | None = None
         self._addressed: _Slot | None = None

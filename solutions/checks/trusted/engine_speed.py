@@ -13,7 +13,7 @@ from helpers.checks.points.task import Earned
 from helpers.course.settings import MODEL, PROFILE_BATCHES
 from solutions.checks.trusted.plans import images, same_network
 from solutions.checks.trusted.speed import Turn, compare_speed, judge_ratio
-from trtlab.engines.timed import Timed, opened
+from trtlab.engines.served import Timed, opened
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
 
 
