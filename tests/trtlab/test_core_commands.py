@@ -229,11 +229,11 @@ def test_a_signal_in_a_build_leaves_nothing_says_so_and_exits_128_plus_n(
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it,
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # and what nohup starts, this one
         "from trtlab import cli\n"
-        "from trtlab.building import calibrate\n"
-        "upload = calibrate._BatchFeeder._upload\n"
-        "def slow(self, name, batch):\n"
-        "    print('calibrating', flush=True); time.sleep(0.5); upload(self, name, batch)\n"
-        "calibrate._BatchFeeder._upload = slow\n"
+        "from trtlab.building import calibration\n"
+        "upload = calibration.cuda.memcpy_htod\n"
+        "def slow(*given):\n"
+        "    print('calibrating', flush=True); time.sleep(0.5); upload(*given)\n"
+        "calibration.cuda.memcpy_htod = slow\n"
         "sys.argv = ['trtlab', 'build', '--onnx', sys.argv[1], '--engine', sys.argv[2], '--precision', 'int8',\n"
         "            '--calib-npy', sys.argv[3]]\n"
         "cli.main()\n"
