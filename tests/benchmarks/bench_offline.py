@@ -23,7 +23,7 @@ from helpers.tools.files import atomic_path, atomic_write, read_json, write_json
 from tests.benchmarks import fidelity
 from tests.benchmarks.offline_page import PAGE, RESULTS, in_page
 from trtcpu.errors import InputError, LabError
-from trtlab.building.build import BuildOptions, build_engine, record_path
+from trtlab.building.build import BuildOptions, build_engine
 from trtlab.doctor import cpu_name
 from trtlab.profiling.profile import profile_engine
 from trtlab.timing.options import StreamOptions
@@ -115,7 +115,7 @@ def _engine(name: str, settings: Settings, work: Path, say: Say) -> Path:
     onnx = settings.onnx or _resnet50(work)
     level = "" if settings.level is None else f"_level{settings.level}"
     path = work / f"{onnx.stem}_{name.replace('+', '_')}_{largest}{level}.engine"
-    if path.is_file() and read_json(record_path(path))["engine"] == describe():
+    if path.is_file() and read_json(f"{path}.json")["engine"] == describe():
         return path
     say(f"{name}: building for batches up to {largest}")
     calibration: dict[str, Any] = _calibration(onnx, settings, work) if precision.startswith("int8") else {}

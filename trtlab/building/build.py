@@ -40,11 +40,6 @@ class BuildRecord(SimpleNamespace):
     """
 
 
-def record_path(engine_path: str | Path) -> Path:
-    """Return where the record of an engine is: E.json beside E."""
-    return Path(f"{engine_path}.json")
-
-
 def build_engine(
     onnx_path: str | Path,
     engine_path: str | Path,
@@ -79,7 +74,7 @@ def build_engine(
     job = _Job(model, options, progress, note)
     # opened before the build: a folder that cannot be written to should not cost minutes
     with contextlib.ExitStack() as files:
-        paths = [record_path(engine_path), Path(engine_path), *([typed] if typed else [])]
+        paths = [f"{engine_path}.json", engine_path, *([typed] if typed else [])]
         record_file, engine_file, *typed_file = [files.enter_context(atomic_path(path)) for path in paths]
         plan, config = job.build(*typed_file)
         engine_file.write_bytes(plan)
@@ -140,7 +135,9 @@ class _Job:
             calibrating = self.calibration.attached(config) if self.calibration.batches else calibrating
         shapes = {name: (spec.least, spec.best, spec.most) for name, spec in self.inputs.items()}
         add_profile(model, shapes, config.add_optimization_profile)
-        with _timing(config, self.options.timing_cache), calibrating, LOG.collect() as messages:
+        cache = self.options.timing_cache
+        timing = _timing(config, cache) if cache else contextlib.nullcontext()
+        with timing, calibrating, LOG.collect() as messages:
             self.progress(f"building {self.options.precision}")
             plan = model.builder.build_serialized_network(model.network, config)
             if plan is None:
@@ -239,11 +236,8 @@ def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig
 
 
 @contextlib.contextmanager
-def _timing(config: "trt.IBuilderConfig", path: Path | None) -> Iterator[None]:
+def _timing(config: "trt.IBuilderConfig", path: Path) -> Iterator[None]:
     """Use a timing cache, and write it again after a build that succeeded."""
-    if path is None:
-        yield
-        return
     try:
         data = path.read_bytes() if path.exists() else b""
     except OSError as error:

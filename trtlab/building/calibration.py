@@ -162,6 +162,7 @@ class Calibration:
     def kept(self, engine_path: str | Path) -> dict[str, Any]:
         """Write the cache that came of the data, and return how the engine was calibrated."""
         path = Path(self.options.calib_cache or f"{engine_path}.cache")
+        given = self.batches.available
         if self.written is not None:
             atomic_write(path, self.written)
             if self.preprocessing is not None:
@@ -170,6 +171,6 @@ class Calibration:
             "calibrator": self.kind,
             "source": self.batches.source,
             "cache": str(path),
-            "images": self.batches.number * self.batches.batch_size,
-            "given": self.batches.available,
+            "images": given - given % self.batches.batch_size,
+            "given": given,
         }

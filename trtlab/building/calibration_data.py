@@ -28,21 +28,17 @@ class CalibrationBatches:
     sample_shapes: dict[str, Shape]
     _batches: Iterator[dict[str, np.ndarray]]
 
-    @property
-    def number(self) -> int:
-        """How many batches there are."""
-        return self.available // self.batch_size
-
     def told(self, report: Callable[[str], None]) -> Iterator[dict[str, np.ndarray]]:
         """Yield the batches, and tell of each.
 
         Raises:
             InputError: a value is NaN or infinite, or what `_batches` raises.
         """
-        for index, batch in enumerate(itertools.islice(self._batches, self.number), start=1):
+        number = self.available // self.batch_size
+        for index, batch in enumerate(itertools.islice(self._batches, number), start=1):
             if not all(np.isfinite(array).all() for array in batch.values()):
                 raise InputError(f"{self.source} holds NaN or infinite values; make it again with trtlab calib-data")
-            report(f"calibrating: batch {index} of {self.number}")
+            report(f"calibrating: batch {index} of {number}")
             yield {name: np.ascontiguousarray(array) for name, array in batch.items()}
 
 

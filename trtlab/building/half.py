@@ -65,8 +65,9 @@ class _Conversion:
         self.outputs = {value.name for value in graph.output}
         self.stored = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}
         values = (*graph.value_info, *graph.input, *graph.output)
-        computed = {value.name for value in values if value.type.tensor_type.elem_type == TensorProto.FLOAT}
-        self.floats = computed | self.stored.keys()
+        self.floats = self.stored.keys() | {
+            value.name for value in values if value.type.tensor_type.elem_type == TensorProto.FLOAT
+        }
         # what each tensor is called in half (True) and in FP32, as far as there is one
         self.names = {(name, False): name for name in (*self.stored, *(value.name for value in graph.input))}
 
@@ -83,16 +84,16 @@ class _Conversion:
 
     def _convert(self, node: onnx.NodeProto) -> None:
         schema = self._schema(node)
+        inputs, outputs = (schema.inputs, schema.outputs) if schema is not None else ((), ())
         for index, name in enumerate(node.input):
             if name in self.floats:
-                half = schema is not None and self._allows_half(schema.inputs, index)
-                node.input[index] = self._read(name, half, node)
+                node.input[index] = self._read(name, self._allows_half(inputs, index), node)
         if schema is not None:
             self._retype(node)
         self.nodes.append(node)
         for index, name in enumerate(node.output):
             if name in self.floats:
-                half = schema is not None and self._allows_half(schema.outputs, index)
+                half = self._allows_half(outputs, index)
                 # the name stays with the type that most readers want: FP32 for an output of the network, else half
                 if half and name in self.outputs:
                     node.output[index] = f"{name}_{self.kind}"
@@ -107,7 +108,7 @@ class _Conversion:
 
     def _allows_half(self, parameters: Sequence[onnx.defs.OpSchema.FormalParameter], index: int) -> bool:
         """Say whether the input or output at `index` may be of the type; the last one may stand for many."""
-        return f"tensor({self.dtype})" in parameters[min(index, len(parameters) - 1)].types
+        return bool(parameters) and f"tensor({self.dtype})" in parameters[min(index, len(parameters) - 1)].types
 
     def _retype(self, node: onnx.NodeProto) -> None:
         """Change what an attribute says of the type."""

@@ -229,7 +229,13 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
     Raises:
         InputError: missing, empty, truncated, no engine, or built by another version or for another device.
     """
-    data, what = (source, "the engine") if isinstance(source, bytes) else (_read(source), str(source))
+    what = "the engine" if isinstance(source, bytes) else source
+    try:
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read the engine {what}: {error.strerror or error}; build one with trtlab build"
+        ) from error
     if not data:
         raise InputError(f"{what} is empty; build it again with trtlab build")
     with LOG.collect() as messages:
@@ -242,15 +248,6 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
             f"({messages.text() or 'no reason was logged'}){where}; build it again here"
         )
     return engine, len(data)
-
-
-def _read(path: str | Path) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"cannot read the engine {path}: {error.strerror or error}; build one with trtlab build"
-        ) from error
 
 
 def _recorded(source: str | Path | bytes | None) -> tuple[str, dict[str, int | None]]:

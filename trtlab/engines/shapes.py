@@ -72,21 +72,18 @@ def chosen_inputs(inputs: Mapping[str, InputSpec], texts: Sequence[str]) -> dict
     Raises:
         InputError: no shape, several for one input, one outside the profile, or two batches.
     """
-    chosen = dict(inputs)
-    parsed = parse_shapes(texts, "--shapes", list(inputs))
-    for name, (shape,) in parsed.items():
+    named = {name: shape for name, (shape,) in parse_shapes(texts, "--shapes", list(inputs)).items()}
+    for name, shape in named.items():
         if not inputs[name].takes(shape):
             raise InputError(
                 f"--shapes {name}:{shape_text(shape)} is outside the engine's profile: {inputs[name].described()}"
             )
-        chosen[name] = replace(inputs[name], best=shape)
     with_batch = batched(inputs)
-    batches = {chosen[name].best[0] for name in with_batch if name in parsed}
+    batches = {named[name][0] for name in with_batch if name in named}
     if len(batches) > 1:
         raise InputError(f"--shapes gives the batches {' and '.join(map(str, sorted(batches)))}; make them equal")
-    for batch in batches:
-        chosen |= {name: replace(chosen[name], best=(batch, *chosen[name].best[1:])) for name in with_batch}
-    return chosen
+    best = {name: (batch, *inputs[name].best[1:]) for batch in batches for name in with_batch} | named
+    return {name: replace(spec, best=best.get(name, spec.best)) for name, spec in inputs.items()}
 
 
 def complete_ranges(
