@@ -148,8 +148,9 @@ class Calibration:
     def attached(self, config: "trt.IBuilderConfig") -> Iterator[None]:
         """Let a calibrator serve what is built in the block; what it raised in there is raised when the block ends."""
         size, given = self.batches.batch_size, self.batches.sample_shapes
-        config.int8_calibrator = serving = new_calibrator(self.kind)
+        serving = new_calibrator(self.kind)
         serving.start(self.batches, Path(self.options.calib_cache).read_bytes() if self.cache else None, self.report)
+        config.int8_calibrator = serving
         shapes = {name: (size, *given[name]) if name in given else spec.best for name, spec in self.inputs.items()}
         add_profile(self.model, {name: [shape] * 3 for name, shape in shapes.items()}, config.set_calibration_profile)
         try:

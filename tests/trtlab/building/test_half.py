@@ -79,16 +79,6 @@ def test_a_mask_is_clipped_and_a_tiny_number_does_not_become_zero(kind: str) -> 
     assert np.isfinite(mask).all() and (mask < -65000).all() and (tiny > 0).all()
 
 
-def test_weights_beyond_fp16_and_too_small_a_scale_are_errors_and_bf16_takes_the_weights() -> None:
-    large = network(w=np.full((4, 3, 3, 3), 1e6, np.float32))
-    with pytest.raises(InputError, match=r"conv has weights up to 1e\+06 \(w\), FP16 ends at 65504; build it in bf16"):
-        to_half(large, "fp16")
-    assert types(to_half(large, "bf16"))["w_bf16"] == TensorProto.BFLOAT16
-    text = "(float[N] x) => (float[N] y) { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }"
-    with pytest.raises(InputError, match="the scale s is 1e-09, too small for FP16; build it in int8"):
-        to_half(model(text, 19, s=np.float32(1e-9), z=np.int8(0)), "fp16")
-
-
 def test_a_cast_a_constant_and_a_random_number_follow_the_type() -> None:
     text = """(int64[N] x) => (float[N] y) {
         c = Constant <value = float {0.5}> ()
@@ -108,12 +98,29 @@ def test_hard_swish_stays_in_fp32_under_bf16_since_nvidias_parser_refuses_it(kin
     assert [node.op_type for node in half.graph.node] == nodes
 
 
-def test_a_model_with_control_flow_is_refused() -> None:
-    text = """(bool c, float[N] x) => (float[N] y) {
-        y = If (c) <
-            then_branch = a () => (float[N] p) { p = Identity (x) },
-            else_branch = b () => (float[N] q) { q = Neg (x) }
-        >
-    }"""
-    with pytest.raises(InputError, match="subgraphs or functions cannot be written in fp16"):
-        to_half(model(text), "fp16")
+TINY_SCALE = "(float[N] x) => (float[N] y) { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }"
+CONTROL_FLOW = """(bool c, float[N] x) => (float[N] y) {
+    y = If (c) <
+        then_branch = a () => (float[N] p) { p = Identity (x) },
+        else_branch = b () => (float[N] q) { q = Neg (x) }
+    >
+}"""
+
+
+@pytest.mark.parametrize(
+    "whole, said",
+    [
+        (
+            network(w=np.full((4, 3, 3, 3), 1e6, np.float32)),
+            r"conv has weights up to 1e\+06 \(w\), FP16 ends at 65504; build it in bf16",
+        ),
+        (
+            model(TINY_SCALE, 19, s=np.float32(1e-9), z=np.int8(0)),
+            "the scale s is 1e-09, too small for FP16; build it in int8",
+        ),
+        (model(CONTROL_FLOW), "subgraphs or functions cannot be written in fp16"),
+    ],
+)
+def test_what_fp16_cannot_hold_is_refused(whole: onnx.ModelProto, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        to_half(whole, "fp16")
