@@ -24,9 +24,9 @@ from trtcpu.errors import EngineError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import deserialize, read_inputs, read_output_types
 from trtlab.engines.tensors import batch_range, examples, volume
+from trtlab.timing.bench import measure_throughput
 from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner
-from trtlab.timing.throughput import measure_throughput
 
 _PER_STREAM = 8  # executions in flight, a stream: the streams run dry together once in so many
 
@@ -34,7 +34,7 @@ RING = 2  # buffers a stream has where copies take part: the host fills one whil
 
 
 class _Slot:
-    """The buffers of one execution in flight, and the graph recorded with them.
+    """The buffers of one execution in flight.
 
     `device` has device memory for each tensor, `memory` as many bytes of page-locked memory; `host` is the part of that
     which the bound batch fills, in the tensor's shape and type.
@@ -47,13 +47,7 @@ class _Slot:
             self.device[name] = cuda.mem_alloc(nbytes)
             stack.callback(self.device[name].free)
         self.host: dict[str, np.ndarray] = {}
-        self.graph: Graph | None = None
         self.done = cuda.Event()
-
-    def drop_graph(self) -> None:
-        if self.graph is not None:
-            self.graph.close()
-            self.graph = None
 
 
 class Lane:
@@ -74,7 +68,8 @@ class Lane:
         shapes = self._set_shapes(max(least, min(most, largest)))
         sizes = {name: max(1, volume(shape) * self._types[name].itemsize) for name, shape in shapes.items()}
         self.slots = [_Slot(sizes, stack) for _ in range(RING if copies else 1)]
-        self._turns = itertools.cycle(self.slots)
+        self._turns = itertools.cycle(enumerate(self.slots))
+        self._graphs: list[Graph] = []  # of the first slots
         stack.callback(self.close)
 
     def _set_shapes(self, batch: int) -> dict[str, tuple[int, ...]]:
@@ -88,10 +83,10 @@ class Lane:
         if self._batch == batch:
             return
         self.stream.synchronize()
+        self._drop_graphs()
         self._batch = batch
         shapes, feeds = self._set_shapes(batch), examples(self.inputs, batch)
         for slot in self.slots:
-            slot.drop_graph()
             for name, shape in shapes.items():
                 nbytes = volume(shape) * self._types[name].itemsize
                 slot.host[name] = slot.memory[name][:nbytes].view(self._types[name]).reshape(shape)
@@ -107,19 +102,22 @@ class Lane:
         Raises:
             EngineError: it cannot be recorded.
         """
-        for slot in self.slots:
-            if slot.graph is None:
-                self._issue(slot)
-                self.stream.synchronize()
-                slot.graph = capture(self.stream, lambda slot=slot: self._issue(slot))
+        for slot in self.slots[len(self._graphs) :]:
+            self._issue(slot)
+            self.stream.synchronize()
+            self._graphs.append(capture(self.stream, lambda slot=slot: self._issue(slot)))
+
+    def _drop_graphs(self) -> None:
+        while self._graphs:
+            self._graphs.pop().close()
 
     def enqueue(self, graphs: bool) -> None:
         """Put one execution on the stream, in the ring's next slot once what used that is done."""
-        slot = next(self._turns)
+        place, slot = next(self._turns)
         if self._copies:
             slot.done.synchronize()
         if graphs:
-            slot.graph.launch(self.stream)
+            self._graphs[place].launch(self.stream)
         else:
             self._issue(slot)
         if self._copies:
@@ -143,8 +141,7 @@ class Lane:
         """Wait, then free graphs and context; the buffers can be freed then."""
         with contextlib.suppress(getattr(cuda, "Error", EngineError)):  # an execution's error is not the closing's
             self.stream.synchronize()
-        for slot in self.slots:
-            slot.drop_graph()
+        self._drop_graphs()
         self.context = self.engine = None
 
 
