@@ -12,7 +12,7 @@ into a loop that serves batches. So all buffers are made at once, for the larges
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +33,18 @@ _PER_STREAM = 8  # executions in flight, a stream: the streams run dry together 
 RING = 2  # buffers a stream has where copies take part: the host fills one while the other is on its way
 
 
+@dataclass
 class _Slot:
-    """The buffers of one execution in flight.
+    """The buffers of one execution in flight, by tensor.
 
-    `device` has device memory for each tensor, `memory` as many bytes of page-locked memory; `host` is the part of that
-    which the bound batch fills, in the tensor's shape and type.
+    `device` has device memory, `memory` as many bytes of page-locked memory; `host` is the part of that which the bound
+    batch fills, in the tensor's shape and type.
     """
 
-    def __init__(self, sizes: dict[str, int], stack: contextlib.ExitStack) -> None:
-        self.memory = {name: cuda.pagelocked_empty((nbytes,), np.uint8) for name, nbytes in sizes.items()}
-        self.device: dict[str, Any] = {}
-        for name, nbytes in sizes.items():
-            self.device[name] = cuda.mem_alloc(nbytes)
-            stack.callback(self.device[name].free)
-        self.host: dict[str, np.ndarray] = {}
-        self.done = cuda.Event()
+    device: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, np.ndarray] = field(default_factory=dict)
+    host: dict[str, np.ndarray] = field(default_factory=dict)
+    done: Any = field(default_factory=cuda.Event)
 
 
 class Lane:
@@ -66,8 +63,12 @@ class Lane:
             raise EngineError(f"{self._name}: no context for another stream: {messages.text() or 'no reason given'}")
         least, _, most = batch_range(self.inputs)
         shapes = self._set_shapes(max(least, min(most, largest)))
-        sizes = {name: max(1, volume(shape) * self._types[name].itemsize) for name, shape in shapes.items()}
-        self.slots = [_Slot(sizes, stack) for _ in range(RING if copies else 1)]
+        self.slots = [_Slot() for _ in range(RING if copies else 1)]
+        for slot, (name, shape) in itertools.product(self.slots, shapes.items()):
+            nbytes = max(1, volume(shape) * self._types[name].itemsize)
+            slot.memory[name] = cuda.pagelocked_empty((nbytes,), np.uint8)
+            slot.device[name] = cuda.mem_alloc(nbytes)
+            stack.callback(slot.device[name].free)
         self._turns = itertools.cycle(enumerate(self.slots))
         self._graphs: list[Graph] = []  # of the first slots
         stack.callback(self.close)
