@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from helpers.engine.fused_layers import LayerGraph, onnx_names
 from tests.trtlab.tiny_models import SIZE, TinyNet, tiny_onnx
 from trtcpu.errors import InputError
-from trtlab.profiling.layer_cost import inspector_cost, layer_cost
+from trtlab.profiling.profile import inspector_cost, layer_cost
 
 RECORDED = json.loads((Path(__file__).parents[2] / "fixtures/inspector_tensorrt_8_6.json").read_text())
 PRODUCTS = {"Conv", "Gemm", "MatMul"}

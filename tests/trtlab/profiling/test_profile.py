@@ -12,8 +12,7 @@ from tests.trtlab.tiny_models import tiny_onnx
 from trtcpu.errors import InputError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.engines.inference import InferenceEngine
-from trtlab.profiling.profile import EngineProfile, LayerProfile, profile_engine
-from trtlab.profiling.roofline import Roofline, measure_roofline
+from trtlab.profiling.profile import EngineProfile, LayerProfile, Roofline, measure_roofline, profile_engine
 
 ROOF = Roofline("test", {"fp32": 100.0, "int8": 400.0}, 10.0)
 

@@ -32,7 +32,6 @@ def test_the_log_reads_back_to_the_measured_figures() -> None:
     (run,) = parse_log_text(format_log([logged()]))
     assert run.metrics["enqueue"]["mean_ms"] == pytest.approx(0.1)
     assert run.said["throughput_qps"] == pytest.approx(205 / sum(TIMES) * 1e3, rel=1e-5)
-    assert run.images_per_s(8) == 8 * run.said["throughput_qps"]
     said = {"gpu": "CPU engine, test", "tensorrt_version": "10.16.1.11+cpu", "logged_precision": "INT8", "passed": True}
     assert {key: run.said[key] for key in said} == said
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trtcpu.errors import InputError, LabError
-from trtlab.trtexec.exports import summarise_export
-from trtlab.trtexec.parse import parse_file
+from trtlab.trtexec.parse import parse_file, summarise_export
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 TIMES = json.loads((FIXTURES / "times.json").read_text())
