@@ -130,8 +130,7 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"cannot read the log {path}: {reason}; give one that trtexec or bench wrote") from error
     if not data.strip():
         raise InputError(f"{path} is empty; redirect trtexec's output into it: trtexec … > {path} 2>&1")
-    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    return data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig", errors="replace")
 
 
 def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:

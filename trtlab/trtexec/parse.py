@@ -47,7 +47,6 @@ def parse_file(
         InputError: the file cannot be read, is none of the three, or is cut off; what was given contradicts the log.
     """
     text, source = read_text(path), str(path)
-    given = {"source": source, "model": model, "precision": precision, "batch": batch}
     if exports := _exports(text, source):
         summary = summarise_export(_numbered(exports, number, source), source)
         notes = summary.pop("notes")
@@ -56,7 +55,7 @@ def parse_file(
         if "throughput_qps" in summary:
             summary["images_per_s"] = None if batch is None else summary["throughput_qps"] * batch
             notes += [] if batch else [_NO_BATCH]
-        return {**given, **summary, "notes": notes}
+        return {"source": source, "model": model, "precision": precision, "batch": batch, **summary, "notes": notes}
     runs = parse_log_text(text, source)
     run = _chosen(runs, model, precision, batch) if number is None else _numbered(runs, number, source)
     _check(run, source, precision, batch)

@@ -4,6 +4,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import onnxruntime
@@ -28,13 +29,6 @@ on_cpu = pytest.mark.skipif(ENGINE != "cpu", reason="what the CPU engine counts,
 def alone(engine: Path):
     with closing(load_runner(RunnerSpec("engine", str(engine)))) as runner:
         yield runner
-
-
-def raising(error: Exception):
-    def fail(*arguments: object, **options: object) -> None:
-        raise error
-
-    return fail
 
 
 def outputs_match(onnx: Path, lanes: list[Lane], batch: int, copies: bool, graphs: bool = False) -> None:
@@ -79,7 +73,7 @@ def test_buffers_are_as_large_as_the_largest_batch_and_nothing_is_left(engine: P
 
     def scarce(nbytes: int) -> object:
         given.append(nbytes)
-        return alloc(nbytes) if len(given) < 4 else raising(MemoryError("out of memory"))()
+        return alloc(nbytes) if len(given) < 4 else Mock(side_effect=MemoryError)()
 
     with opened_lanes(engine, 2, 2, copies=True):
         assert allocated_bytes() - before == 2 * RING * 2 * (3 * SIZE * SIZE + 10) * 4
@@ -138,7 +132,7 @@ def test_graphs_are_launched_only_by_the_runner_that_has_them(engine: Path, alon
 def test_what_an_engine_cannot_is_left_out_with_a_note(engine, alone, monkeypatch, fails, said, graphs) -> None:
     notes: list[str] = []
     monkeypatch.setattr(streams, "why_no_graphs", lambda: None)
-    monkeypatch.setattr(streams, fails, raising(EngineError("refused")))
+    monkeypatch.setattr(streams, fails, Mock(side_effect=EngineError("refused")))
     with stream_runners([(engine, alone)], 4, StreamOptions((2,), cuda_graphs=True), notes.append) as runners:
         assert [runner.cuda_graphs for runner in runners] == graphs
     assert notes == [said]
