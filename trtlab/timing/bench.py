@@ -65,17 +65,16 @@ class BenchResult(About):
 
 @dataclass
 class _Turn:
-    """A runner's state while a batch is measured."""
+    """A runner's state while a batch is measured. `times` has what `_timed` returned of each execution."""
 
     runner: Runner
     warmup_queries: int = 0
     expected_ms: float = 1.0
-    times_ms: list[float] = field(default_factory=list)
-    enqueue_ms: list[float] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
 
     def missing(self, options: BenchOptions) -> int:
         """Return how many executions are still to be timed; seconds are converted by the time of an execution."""
-        done, spent_ms = len(self.times_ms), math.fsum(self.times_ms)
+        done, spent_ms = len(self.times), math.fsum(total for total, _ in self.times)
         ends = (options.duration_s, options.limit_s)
         for_duration, until_limit = (math.ceil((end * 1e3 - spent_ms) / self.expected_ms) for end in ends)
         return max(0, LEAST_CALLS - done, for_duration, min(options.calls - done, until_limit))
@@ -160,7 +159,7 @@ def _measure(
         while waiting:
             for turn in waiting:
                 _block(turn, options)
-                done = sum(len(each.times_ms) for each in turns)
+                done = sum(len(each.times) for each in turns)
                 missing = sum(each.missing(options) for each in turns)
                 progress(f"batch {batch}: {turn.runner.name}", done, done + missing)
             waiting = [turn for turn in waiting[1:] + waiting[:1] if turn.missing(options)]
@@ -183,11 +182,9 @@ def _block(turn: _Turn, options: BenchOptions) -> None:
         for _ in range(max(1, round(SETTLE_MS / turn.expected_ms))):
             turn.runner.run()
     missing = turn.missing(options)
-    blocks = math.ceil((len(turn.times_ms) + missing) / LEAST_BLOCKS)
+    blocks = math.ceil((len(turn.times) + missing) / LEAST_BLOCKS)
     for _ in range(max(1, min(round(BLOCK_MS / turn.expected_ms), blocks, missing))):
-        total, enqueue = _timed(turn.runner)
-        turn.times_ms.append(total)
-        turn.enqueue_ms.append(enqueue)
+        turn.times.append(_timed(turn.runner))
 
 
 def _timed(runner: Runner, executions: int = 1) -> tuple[float, float]:
@@ -201,7 +198,8 @@ def _timed(runner: Runner, executions: int = 1) -> tuple[float, float]:
 
 
 def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) -> BenchResult:
-    stats = LatencyStats.from_ms(turn.times_ms)
+    times_ms, enqueue_ms = map(list, zip(*turn.times, strict=True))
+    stats = LatencyStats.from_ms(times_ms)
     return BenchResult(
         **{each.name: getattr(turn.runner, each.name) for each in fields(About)},
         batch=batch,
@@ -210,8 +208,8 @@ def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) ->
         peak_memory_bytes=peak,
         warmup_queries=turn.warmup_queries,
         warmup_ms=options.warmup_ms,
-        times_ms=turn.times_ms,
-        enqueue_ms=turn.enqueue_ms,
+        times_ms=times_ms,
+        enqueue_ms=enqueue_ms,
     )
 
 
