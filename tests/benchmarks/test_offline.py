@@ -11,7 +11,7 @@ from tests.benchmarks.offline_page import published_for, section
 from tests.trtlab.tiny_models import tiny_onnx
 from trtcpu.errors import InputError
 from trtlab.profiling import profile
-from trtlab.profiling.roofline import Roofline
+from trtlab.profiling.profile import Roofline
 
 ROOF = Roofline("cpu", {"fp32": 1e3, "fp16": 2e3, "bf16": 2e3, "int8": 4e3, "tf32": 1e3}, 100.0)
 

@@ -60,9 +60,9 @@ def bench(
     from helpers.tools.files import atomic_write
     from trtlab.engines.tensors import batch_range
     from trtlab.timing.bench import bench as measure
-    from trtlab.timing.bench import write_measured
-    from trtlab.timing.bench_plan import check_writable, engine_files, load_runners
+    from trtlab.timing.bench import check_writable, write_measured
     from trtlab.timing.memory_probe import peak_memory
+    from trtlab.timing.runners import engine_files, load_runners
     from trtlab.timing.streams import measure_streams
     from trtlab.trtexec.bench_log import format_log
 

@@ -1,25 +1,74 @@
-"""Per-layer times of an engine, and what bounds each layer on this machine."""
+"""Per-layer times of an engine, what each layer computes and moves, and what bounds it on this machine.
 
+FLOPs and elements are counted on the ONNX graph that the layers were fused from. The roofline is of measured peaks.
+
+A layer whose arithmetic intensity (FLOP per byte moved) lies left of the ridge, peak / bandwidth, cannot be faster than
+the memory allows; right of it the arithmetic units are the limit. Williams, Waterman, Patterson: Roofline, CACM 52
+(2009).
+"""
+
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
-from helpers.engine.backend import DEVICE, trt
-from helpers.engine.fused_layers import LayerGraph, onnx_names
+from helpers.engine.backend import DEVICE, ENGINE, trt
+from helpers.engine.fused_layers import FusedLayer, LayerGraph, Node, onnx_names
 from helpers.engine.layers import Layer, engine_layers, layer_precision
-from helpers.engine.peaks import ITEM_BYTES
+from helpers.engine.peaks import ITEM_BYTES, measured_peaks
 from helpers.tools.files import read_json
 from trtcpu.errors import EngineError, InputError
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.shapes import chosen_inputs
 from trtlab.engines.tensors import Shape, batch_range
-from trtlab.profiling.layer_cost import LayerCost, inspector_cost, layer_cost
-from trtlab.profiling.roofline import Roofline, measure_roofline
+from trtlab.timing.runners import physical_cores
 
 _OVERHEAD_PERCENT, _CACHE_PERCENT = 5.0, 105.0
+_FREE = {"Flatten", "Reshape", "Identity", "Constant", "Shape", "Squeeze", "Unsqueeze", "Dropout", "Cast"} | {
+    "QuantizeLinear", "DequantizeLinear", "Transpose", "Concat", "Slice", "Gather", "Pad",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """FLOPs (a multiply-add is two), and elements moved: activations read and written and weights read, each once."""
+
+    flops: float
+    elements: float
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Peaks of a device: `peak_gflops` by precision (int8: giga-operations), `bandwidth_gb_s` of reads plus writes."""
+
+    device: str
+    peak_gflops: dict[str, float]
+    bandwidth_gb_s: float
+
+    def ridge(self, precision: str) -> float:
+        """Return the intensity in FLOP/byte from which a precision that was measured is compute-bound."""
+        return self.peak_gflops[precision] / self.bandwidth_gb_s
+
+    def least_ms(self, precision: str, flops: float, moved_bytes: float) -> float:
+        """Return the time in ms below which the roof lets no layer go, in a precision that was measured."""
+        return max(flops / self.peak_gflops[precision], moved_bytes / self.bandwidth_gb_s) / 1e6
+
+    def raised(self, attained_gflops: Sequence[tuple[str, float]]) -> "Roofline":
+        """Return the roofline with each measured peak no lower than any rate that a layer attained in the same run."""
+        peaks = {
+            precision: max([peak, *(gflops for name, gflops in attained_gflops if name == precision)])
+            for precision, peak in self.peak_gflops.items()
+        }
+        return replace(self, peak_gflops=peaks)
+
+
+def measure_roofline(precisions: Iterable[str]) -> Roofline:
+    """Measure the roofline of the device that engines run on; without the precisions that it cannot multiply in."""
+    device = "cuda" if ENGINE == "tensorrt" else "cpu"
+    return Roofline(device, *measured_peaks(precisions, device, physical_cores()))
 
 
 class LayerTimes(trt.IProfiler):
@@ -94,8 +143,7 @@ def profile_engine(
     layers = {name: described.get(name, {"Name": name}) for name in times}
     precisions = {name: layer_precision(layer) for name, layer in layers.items()}
     costs = {name: _cost(layer, graph, batch) for name, layer in layers.items()}
-    roofline = measure_roofline({*precisions.values(), "fp32"})
-    roofline = roofline.raised(
+    roofline = measure_roofline({*precisions.values(), "fp32"}).raised(
         [(precisions[name], cost.flops / times[name] / 1e6) for name, cost in costs.items() if cost and times[name]]
     )
     total = sum(times.values())
@@ -177,12 +225,43 @@ def _finding(layer: LayerProfile, roof: Roofline) -> str:
         )
     if layer.roof_percent > _CACHE_PERCENT:
         return f"{start}; faster than memory allows, so its data stay in the cache."
+    side, limit, advice = "left", "memory bandwidth", "fusing, or smaller elements, helps"
     if layer.bound == "compute":
         advice = "fewer operations help" if layer.precision == "int8" else "a lower precision helps"
         side, limit = "right", "arithmetic"
-    else:
-        side, limit, advice = "left", "memory bandwidth", "fusing, or smaller elements, helps"
     return (
         f"{start}, {side} of the ridge at {roof.ridge(layer.precision):.1f}, so {limit} bounds it; "
         f"it reaches {layer.roof_percent:.0f} % of that roof ({advice})."
     )
+
+
+def layer_cost(layer: FusedLayer) -> LayerCost:
+    """Return what a fused layer computes and moves; caches are not counted."""
+    moved = (*layer.read, *layer.weights, *layer.written)
+    return LayerCost(sum(map(_flops, layer.nodes)), sum(map(math.prod, moved)))
+
+
+def _flops(node: Node) -> float:
+    out, kind = math.prod(node.output), node.op
+    if kind in _FREE:
+        return 0
+    if kind in ("Conv", "QLinearConv"):
+        return 2 * out * math.prod(node.inputs[1 if kind == "Conv" else 3][1:])
+    if kind in ("Gemm", "MatMul"):
+        return 2 * out * (node.inputs[0][0 if node.transposed else -1] if node.inputs[0] else 1)
+    if kind in ("MaxPool", "AveragePool"):
+        return out * math.prod(node.kernel)
+    return max(out, math.prod(node.inputs[0]) if kind.startswith("Global") else out)
+
+
+def inspector_cost(layer: Layer, batch: int) -> LayerCost | None:
+    """Return the cost as the inspector's dimensions tell it, for engines whose ONNX is gone; convolutions only."""
+    weights = layer.get("Weights") or layer.get("ConvWeights")
+    outputs, inputs = layer.get("Outputs") or [], layer.get("Inputs") or []
+    if not isinstance(weights, dict) or not outputs or "Pool" in str(layer.get("LayerType")):
+        return None
+    sizes = [[batch if size == -1 else size for size in tensor.get("Dimensions", [])] for tensor in (*inputs, *outputs)]
+    if not all(sizes):
+        return None
+    count = int(weights.get("Count", 0))
+    return LayerCost(2 * count * math.prod((sizes[-1][0], *sizes[-1][2:])), sum(map(math.prod, sizes)) + count)

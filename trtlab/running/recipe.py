@@ -33,10 +33,9 @@ from trtlab.running.remeasure import measure_again
 from trtlab.running.run_options import EngineSpec, RunOptions
 from trtlab.running.stages import Stage
 from trtlab.timing import memory_probe
-from trtlab.timing.bench import bench
+from trtlab.timing.bench import bench, measure_throughput
 from trtlab.timing.options import BenchOptions
 from trtlab.timing.runners import Runner, RunnerSpec, load_if_it_runs, load_runner
-from trtlab.timing.throughput import measure_throughput
 from trtlab.versions import versions
 
 CHECK_IMAGES = 5

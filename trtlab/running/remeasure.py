@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trtlab.stats import times_apart
-from trtlab.timing.bench import BenchOptions, bench
+from trtlab.timing.bench import BenchOptions, Throughput, bench, measure_throughput
 from trtlab.timing.runners import Runner
-from trtlab.timing.throughput import Throughput, measure_throughput
 
 
 def measure_again(

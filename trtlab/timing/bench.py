@@ -1,15 +1,19 @@
-"""Benchmarks that can be compared: every runner is timed in the same run, in turns, with synchronised clocks.
+"""Latency and throughput that can be compared: every runner is timed in the same run, in turns.
 
-How a time is taken: buffers resident, one host clock around enqueue and synchronise, the garbage collector off, the
+How a latency is taken: buffers resident, one host clock around enqueue and synchronise, the garbage collector off, the
 warm-up not counted. Runners take turns in blocks of about 0.1 s, so that a machine's drift hits all alike; where
 executions are short, the first ones of a turn are not counted (caches and threads settle).
+
+Throughput is images per second with the queue kept full.
 """
 
 import gc
 import math
+import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ from helpers.tools.files import write_json
 from trtcpu.errors import InputError
 from trtlab.stats import TAILS, LatencyStats, least_calls
 from trtlab.timing.options import BenchOptions
-from trtlab.timing.runners import Runner
+from trtlab.timing.runners import About, Runner
 
 BLOCK_MS = 100.0
 SETTLE_BELOW_MS = 50.0
@@ -29,22 +33,14 @@ LEAST_CALLS = 3
 Note = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class BenchResult:
+@dataclass(kw_only=True)
+class BenchResult(About):
     """One runner at one batch. `images_per_s` counts back-to-back executions: batch / mean latency."""
 
-    name: str
     batch: int
     stats: LatencyStats
     images_per_s: float
-    size_bytes: int | None
     peak_memory_bytes: int | None
-    precision: str
-    device: str
-    ran_in: str | None = None
-    tensorrt_version: str | None = None
-    input_name: str = "input"
-    sample_shape: tuple[int, ...] = ()
     warmup_queries: int = 0
     warmup_ms: float = 0.0
     times_ms: list[float] = field(default_factory=list, repr=False)
@@ -69,17 +65,16 @@ class BenchResult:
 
 @dataclass
 class _Turn:
-    """A runner's state while a batch is measured."""
+    """A runner's state while a batch is measured. `times` has what `_timed` returned of each execution."""
 
     runner: Runner
     warmup_queries: int = 0
     expected_ms: float = 1.0
-    times_ms: list[float] = field(default_factory=list)
-    enqueue_ms: list[float] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
 
     def missing(self, options: BenchOptions) -> int:
         """Return how many executions are still to be timed; seconds are converted by the time of an execution."""
-        done, spent_ms = len(self.times_ms), math.fsum(self.times_ms)
+        done, spent_ms = len(self.times), math.fsum(total for total, _ in self.times)
         ends = (options.duration_s, options.limit_s)
         for_duration, until_limit = (math.ceil((end * 1e3 - spent_ms) / self.expected_ms) for end in ends)
         return max(0, LEAST_CALLS - done, for_duration, min(options.calls - done, until_limit))
@@ -164,7 +159,7 @@ def _measure(
         while waiting:
             for turn in waiting:
                 _block(turn, options)
-                done = sum(len(each.times_ms) for each in turns)
+                done = sum(len(each.times) for each in turns)
                 missing = sum(each.missing(options) for each in turns)
                 progress(f"batch {batch}: {turn.runner.name}", done, done + missing)
             waiting = [turn for turn in waiting[1:] + waiting[:1] if turn.missing(options)]
@@ -187,42 +182,105 @@ def _block(turn: _Turn, options: BenchOptions) -> None:
         for _ in range(max(1, round(SETTLE_MS / turn.expected_ms))):
             turn.runner.run()
     missing = turn.missing(options)
-    blocks = math.ceil((len(turn.times_ms) + missing) / LEAST_BLOCKS)
+    blocks = math.ceil((len(turn.times) + missing) / LEAST_BLOCKS)
     for _ in range(max(1, min(round(BLOCK_MS / turn.expected_ms), blocks, missing))):
-        total, enqueue = _timed(turn.runner)
-        turn.times_ms.append(total)
-        turn.enqueue_ms.append(enqueue)
+        turn.times.append(_timed(turn.runner))
 
 
-def _timed(runner: Runner) -> tuple[float, float]:
-    """Execute once; return milliseconds until the result is there, and until the call to start it returned."""
+def _timed(runner: Runner, executions: int = 1) -> tuple[float, float]:
+    """Execute; return milliseconds until all results are there, and until the calls to start them returned."""
     start = time.perf_counter()
-    runner.enqueue()
+    for _ in range(executions):
+        runner.enqueue()
     enqueued = time.perf_counter()
     runner.synchronize()
     return (time.perf_counter() - start) * 1e3, (enqueued - start) * 1e3
 
 
 def _result(turn: _Turn, batch: int, options: BenchOptions, peak: int | None) -> BenchResult:
-    runner, stats = turn.runner, LatencyStats.from_ms(turn.times_ms)
+    times_ms, enqueue_ms = map(list, zip(*turn.times, strict=True))
+    stats = LatencyStats.from_ms(times_ms)
     return BenchResult(
-        name=runner.name,
+        **{each.name: getattr(turn.runner, each.name) for each in fields(About)},
         batch=batch,
         stats=stats,
         images_per_s=batch * 1e3 / max(stats.mean_ms, 1e-9),
-        size_bytes=runner.size_bytes,
         peak_memory_bytes=peak,
-        precision=runner.precision,
-        ran_in=runner.ran_in,
-        device=runner.device,
-        tensorrt_version=runner.tensorrt_version,
-        input_name=runner.input_name,
-        sample_shape=tuple(runner.sample_shape),
         warmup_queries=turn.warmup_queries,
         warmup_ms=options.warmup_ms,
-        times_ms=turn.times_ms,
-        enqueue_ms=turn.enqueue_ms,
+        times_ms=times_ms,
+        enqueue_ms=enqueue_ms,
     )
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Images per second of one runner at one batch size: the median over the turns.
+
+    `executions` and `seconds` are those of all turns together.
+    """
+
+    name: str
+    batch: int
+    images_per_s: float
+    executions: int
+    seconds: float
+
+
+def measure_throughput(
+    runners: Sequence[Runner],
+    batch_sizes: Sequence[int],
+    *,
+    seconds: float,
+    rounds: int = 4,
+    progress: Note = lambda text: None,
+) -> list[Throughput]:
+    """Run each runner for about `seconds` at each batch size that it takes, split into `rounds` turns.
+
+    The runners take turns so that a drift of the machine's clock meets all alike; the median turn counts, so that one
+    disturbed by another program does not. Only executions that have been waited for are counted.
+    """
+    results = []
+    for batch in sorted(set(batch_sizes)):
+        fitting = [runner for runner in runners if runner.min_batch <= batch <= runner.max_batch]
+        for runner in fitting:
+            runner.bind(batch)
+            runner.run()
+        turns: dict[str, list[tuple[int, float]]] = {runner.name: [] for runner in fitting}
+        for turn in range(rounds):
+            for runner in fitting:
+                progress(f"batch {batch}: {runner.name}, turn {turn + 1} of {rounds}")
+                turns[runner.name].append(_executions(runner, seconds / rounds))
+        for name, measured in turns.items():
+            executions, elapsed = sum(count for count, _ in measured), sum(each for _, each in measured)
+            rate = batch * statistics.median(count / each for count, each in measured)
+            results.append(Throughput(name, batch, rate, executions, elapsed))
+    return results
+
+
+def _executions(runner: Runner, seconds: float) -> tuple[int, float]:
+    """Return executions and seconds of one turn; its first execution is not counted, so that caches settle."""
+    group = max(1, min(runner.in_flight, math.floor(seconds * 1e3 / max(_timed(runner)[0], 1e-3))))
+    executions, elapsed = 0, 0.0
+    while elapsed < seconds:
+        elapsed += _timed(runner, group)[0] / 1e3
+        executions += group
+    return executions, elapsed
+
+
+def check_writable(path: Path) -> None:
+    """Find out before anything is measured whether the results can be kept.
+
+    Raises:
+        InputError: the path is a folder, or nothing can be written where it lies.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another file") from error
 
 
 def write_measured(path: Path, **found: Any) -> None:

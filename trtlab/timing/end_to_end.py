@@ -97,8 +97,7 @@ def draw(path: Path, found: dict[str, Any]) -> None:
     bars = axes.barh(stages, ms, left=ends - ms, color=colours)
     axes.bar_label(bars, [f"{each:.3g} ms" for each in ms], padding=4, fontsize=9)
     axes.invert_yaxis()
-    axes.set_xlim(0, ends[-1] * 1.14)
-    axes.set_xlabel(f"ms, median of {found['iterations']} batches of {found['batch']}")
+    axes.set(xlim=(0, ends[-1] * 1.14), xlabel=f"ms, median of {found['iterations']} batches of {found['batch']}")
     axes.set_title(f"{found['name']} from files to classes\n{describe()['device']}", fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     with atomic_path(path) as temporary:

@@ -32,25 +32,21 @@ def peak_memory(runner: Runner, batch_sizes: Sequence[int]) -> dict[int, int]:
 
 def measure(spec: RunnerSpec, batch_sizes: Sequence[int]) -> dict[int, int]:
     """Return peak bytes by batch size of what is loaded into this process."""
+    from helpers.engine.backend import describe
     from helpers.engine.memory import PeakMemory, gpu_memory_bytes
+    from trtlab.ran_in import elsewhere
 
     before = gpu_memory_bytes(whole_device=True) or 0
     runner, peaks = load_runner(spec), {}
+    on_gpu = describe()["name"] == "tensorrt" and not elsewhere(describe(), runner.device)
     for batch in sorted(batch_sizes):
         with PeakMemory(whole_device=True) as peak:
             runner.bind(batch)
             for _ in range(EXECUTIONS):
                 runner.run()
-        on_gpu = peak.gpu_bytes is not None and _uses_gpu(runner)
-        peaks[batch] = max(0, peak.gpu_bytes - before) if on_gpu else peak.process_bytes
+        counted = peak.gpu_bytes if on_gpu else None
+        peaks[batch] = peak.process_bytes if counted is None else max(0, counted - before)
     return peaks
-
-
-def _uses_gpu(runner: Runner) -> bool:
-    from helpers.engine.backend import describe
-    from trtlab.ran_in import elsewhere
-
-    return describe()["name"] == "tensorrt" and not elsewhere(describe(), runner.device)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
-from trtcpu.errors import InputError
 from trtlab.options import Amount, Count, Counts
 
 USUAL_BATCHES = (1, 4, 8, 16, 32)
-MOST_STREAMS = 64
 
 
 @Parameter(name="*")
@@ -70,16 +68,12 @@ class StreamOptions:
     With `copies`, every execution copies its inputs in and its outputs out. Without any of the three, nothing is.
     """
 
-    streams: Counts = ()
+    streams: Annotated[Counts, Parameter(validator=validators.Number(lte=64))] = ()
     """Engines' throughput in so many streams at once; several numbers after one flag."""
     cuda_graphs: bool = False
     """In streams: with CUDA graphs besides."""
     copies: Annotated[bool, Parameter(name="--with-copies")] = False
     """In streams: copy inputs in and outputs out each time."""
-
-    def __post_init__(self) -> None:
-        if self.numbers[-1] > MOST_STREAMS:
-            raise InputError(f"--streams must be 1 to {MOST_STREAMS}, found {self.numbers[-1]}; try --streams 1 2 4")
 
     @property
     def numbers(self) -> list[int]:

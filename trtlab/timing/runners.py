@@ -1,18 +1,20 @@
-"""What can be benchmarked: engines, and the baselines PyTorch in FP32 and FP16, torch.compile and ONNX Runtime.
+"""What `trtlab bench` measures: engines, and the baselines PyTorch in FP32 and FP16, torch.compile and ONNX Runtime.
 
 A runner is bound to a batch once; then `run()` executes that batch with its data already where it is needed. Baselines
 use the GPU where the engine is TensorRT, else the CPU with as many threads as the CPU engine has.
 """
 
+import contextlib
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import psutil
 
+from helpers.course.settings import LAB_MODEL
 from helpers.data.storage import one_line
 from helpers.engine.backend import DEVICE, ENGINE, trt
 from helpers.engine.memory import keep_freed_memory
@@ -20,8 +22,9 @@ from trtcpu.errors import EngineError, InputError
 from trtlab.engines.shapes import chosen_inputs
 from trtlab.engines.tensors import InputSpec, batch_range, examples
 from trtlab.ran_in import most_layers
+from trtlab.timing.options import Baselines
 
-Kind = Literal["engine", "pytorch", "pytorch-fp16", "torch-compile", "onnxruntime"]
+SUFFIXES = (".engine", ".plan", ".trt")
 UNBOUNDED = 1 << 20
 _PYTORCH = {"pytorch": "pytorch-fp32", "pytorch-fp16": "pytorch-fp16", "torch-compile": "torch-compile-fp32"}
 _ONNX_TYPES = {
@@ -39,7 +42,7 @@ class RunnerSpec:
     weights are for, `arch` what a state dict belongs to. `engine_shapes` (NAME:SHAPE) is what an engine runs at.
     """
 
-    kind: Kind
+    kind: Literal["engine", "pytorch", "pytorch-fp16", "torch-compile", "onnxruntime"]
     source: str
     name: str | None = None
     data: str = "digits"
@@ -49,25 +52,32 @@ class RunnerSpec:
     engine_shapes: tuple[str, ...] = ()
 
 
-class Runner:
-    """One thing to time. `size_bytes` is its file or its weights; `device` names what runs it, in words.
+@dataclass(eq=False)
+class About:
+    """What a benchmark says of a runner.
 
-    `precision` is what was asked for, `ran_in` what most layers run in; None where that cannot be known. `input_name`
-    and `sample_shape` are the first input's. `in_flight` executions are enqueued before the next wait: enough that a
-    GPU never idles, few enough to be timed well.
+    `device` names what runs it, in words. `precision` is what was asked for, `ran_in` what most layers run in; None
+    where that cannot be known. `size_bytes` is its file or its weights.
     """
 
     name: str
+    device: str
+    inputs: dict[str, InputSpec]
     precision: str = "fp32"
     ran_in: str | None = None
-    device: str
-    min_batch: int = 1
-    max_batch: int = UNBOUNDED
-    inputs: dict[str, InputSpec]
-    input_name: str = "input"
-    sample_shape: tuple[int, ...]
     size_bytes: int | None = None
     tensorrt_version: str | None = None
+
+
+class Runner(About):
+    """One thing to time.
+
+    `in_flight` executions are enqueued before the next wait: enough that a GPU never idles, few enough to be timed
+    well.
+    """
+
+    min_batch: int = 1
+    max_batch: int = UNBOUNDED
     spec: RunnerSpec
     in_flight: int = 4
 
@@ -87,10 +97,6 @@ class Runner:
 
     def close(self) -> None:
         """Free what the runner holds; most are freed with their object."""
-
-    def _take(self, inputs: dict[str, InputSpec]) -> None:
-        self.inputs, self.input_name = inputs, next(iter(inputs))
-        self.sample_shape = inputs[self.input_name].best[1:]
 
 
 def physical_cores() -> int:
@@ -133,29 +139,21 @@ class EngineRunner(Runner):
 
     def __init__(self, spec: RunnerSpec) -> None:
         from helpers.engine.layers import count_precisions, engine_layers
+        from helpers.tools.files import read_json
         from trtlab.engines.inference import InferenceEngine
 
         engine = InferenceEngine(spec.source)
         engine.choose(chosen_inputs(engine.inputs, spec.engine_shapes))
-        self._take(engine.inputs)
-        self.name = spec.name or engine.name
+        self.name, self.inputs = spec.name or engine.name, engine.inputs
         self.device, self.tensorrt_version = DEVICE, trt.__version__
-        self.precision = _recorded_precision(f"{spec.source}.json")
+        self.precision = "?"
+        with contextlib.suppress(InputError, KeyError, TypeError):
+            self.precision = str(read_json(f"{spec.source}.json", "build record")["precision"])
         self.ran_in = most_layers(count_precisions(engine_layers(engine.engine)))
         self.min_batch, self.max_batch = engine.min_batch, engine.max_batch
         self.size_bytes = engine.size_bytes
         self.bind, self.close = engine.bind, engine.close
         self.enqueue, self.synchronize = engine.enqueue, engine.synchronize  # no call in between: 1 ms is timed with it
-
-
-def _recorded_precision(record: str) -> str:
-    """Return the precision that the engine was built for, as its E.json says; "?" without that file."""
-    from helpers.tools.files import read_json
-
-    try:
-        return str(read_json(record, "build record")["precision"])
-    except (InputError, KeyError, TypeError):
-        return "?"
 
 
 class PyTorchRunner(Runner):
@@ -173,9 +171,8 @@ class PyTorchRunner(Runner):
         self._torch, self._device = torch, "cuda" if ENGINE == "tensorrt" else "cpu"
         self.name = spec.name or _PYTORCH[spec.kind]
         shapes = ((batch, *spec.sample_shape) for batch in (1, 1, UNBOUNDED))
-        self._take(spec.inputs or {"input": InputSpec("input", np.dtype(np.float32), *shapes)})
-        own = is_own(spec.source)
-        model = load_own(spec.source, spec.arch) if own else load_model(spec.source, data=spec.data)
+        self.inputs = spec.inputs or {"input": InputSpec("input", np.dtype(np.float32), *shapes)}
+        model = load_own(spec.source, spec.arch) if is_own(spec.source) else load_model(spec.source, data=spec.data)
         self._model: Any = model.to(self._device)
         torch.set_num_threads(physical_cores())
         if self._device == "cpu":
@@ -201,9 +198,10 @@ class PyTorchRunner(Runner):
         return dtype
 
     def bind(self, batch_size: int) -> None:
-        tensors = [self._torch.from_numpy(array) for array in examples(self.inputs, batch_size).values()]
-        types = [self._half if tensor.is_floating_point() else None for tensor in tensors]
-        self._feeds = [tensor.to(self._device, dtype=dtype) for tensor, dtype in zip(tensors, types, strict=True)]
+        tensors = map(self._torch.from_numpy, examples(self.inputs, batch_size).values())
+        self._feeds = [
+            tensor.to(self._device, dtype=self._half if tensor.is_floating_point() else None) for tensor in tensors
+        ]
         try:
             self.run()
         except Exception as error:  # the user's own code may raise anything; inductor and its C++ compiler have classes
@@ -211,7 +209,7 @@ class PyTorchRunner(Runner):
             if self.spec.kind == "torch-compile":
                 needs = "; it needs a C++ compiler: apt install g++" if self._device == "cpu" else ""
                 raise EngineError(f"torch.compile failed here: {said}{needs}") from error
-            shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
+            shapes = " and ".join(str(list(tensor.shape)) for tensor in self._feeds)
             raise InputError(f"{self.spec.source} does not run on {shapes}: {said}") from error
 
     def enqueue(self) -> None:
@@ -235,7 +233,7 @@ class OnnxRuntimeRunner(Runner):
         import onnxruntime
 
         self._session = _session(onnxruntime, spec.source)
-        self._take(_onnx_inputs(self._session, spec))
+        self.inputs = _onnx_inputs(self._session, spec)
         self.min_batch, _, self.max_batch = batch_range(self.inputs)
         self.name = spec.name or "onnxruntime-fp32"
         where = self._session.get_providers()[0]
@@ -281,3 +279,52 @@ def _onnx_inputs(session: Any, spec: RunnerSpec) -> dict[str, InputSpec]:
         shapes = (tuple([*(fixed or [batch]), *sizes[1:]][: len(sizes)]) for batch in (1, 1, UNBOUNDED))
         inputs[tensor.name] = InputSpec(tensor.name, np.dtype(_ONNX_TYPES[tensor.type]), *shapes)
     return inputs
+
+
+def engine_files(engines: Sequence[Path], folder: Path | None) -> list[Path]:
+    """Return the engine files given, and those in `folder` by name; none twice.
+
+    Raises:
+        InputError: `folder` is missing or holds no engine.
+    """
+    if folder is None:
+        return list(dict.fromkeys(engines))
+    if not folder.is_dir():
+        raise InputError(f"--engines {folder} is not a folder; give one that holds {' or '.join(SUFFIXES)} files")
+    inside = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+    if not inside:
+        raise InputError(f"no engine ({', '.join(SUFFIXES)}) lies in {folder}; build one with trtlab build")
+    return list(dict.fromkeys([*engines, *inside]))
+
+
+def load_runners(
+    engines: Sequence[Path],
+    beside: Baselines,
+    shapes: Sequence[str] = (),
+    note: Callable[[str], None] = lambda text: None,
+) -> list[Runner]:
+    """Load all that is to be measured, engines first so that the baselines take their inputs.
+
+    `shapes` (NAME:SHAPE) take the place of engines' best shapes.
+    Half precision and torch.compile are left out with a note where they cannot run; everything else that cannot be
+    loaded is an error.
+    """
+    if shapes and not engines:
+        raise InputError("--shapes is for engines, and none was given; add --engine or --engines")
+    stems = [path.stem for path in engines]
+    names = [path.stem if stems.count(path.stem) == 1 else str(path.with_suffix("")) for path in engines]
+    loaded = [
+        load_runner(RunnerSpec("engine", str(path), name, engine_shapes=tuple(shapes)))
+        for path, name in zip(engines, names, strict=True)
+    ]
+    inputs = loaded[0].inputs if loaded else None
+    if beside.ort is not None:
+        loaded.append(load_runner(RunnerSpec("onnxruntime", str(beside.ort), inputs=inputs)))
+        inputs = loaded[0].inputs
+    baseline = RunnerSpec("pytorch", beside.pytorch or LAB_MODEL, data=beside.data, arch=beside.arch, inputs=inputs)
+    if beside.pytorch is not None:
+        loaded.append(load_runner(baseline))
+    for kind, wanted in (("pytorch-fp16", beside.pytorch_fp16), ("torch-compile", beside.torch_compile)):
+        if wanted and (runner := load_if_it_runs(replace(baseline, kind=kind), note)):
+            loaded.append(runner)
+    return loaded

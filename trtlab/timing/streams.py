@@ -12,7 +12,7 @@ into a loop that serves batches. So all buffers are made at once, for the larges
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,36 +24,27 @@ from trtcpu.errors import EngineError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.inference import deserialize, read_inputs, tensor_types
 from trtlab.engines.tensors import batch_range, examples, volume
+from trtlab.timing.bench import measure_throughput
 from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner
-from trtlab.timing.throughput import measure_throughput
 
 _PER_STREAM = 8  # executions in flight, a stream: the streams run dry together once in so many
 
 RING = 2  # buffers a stream has where copies take part: the host fills one while the other is on its way
 
 
+@dataclass
 class _Slot:
-    """The buffers of one execution in flight, and the graph recorded with them.
+    """The buffers of one execution in flight, by tensor.
 
-    `device` has device memory for each tensor, `memory` as many bytes of page-locked memory; `host` is the part of that
-    which the bound batch fills, in the tensor's shape and type.
+    `device` has device memory, `memory` as many bytes of page-locked memory; `host` is the part of that which the bound
+    batch fills, in the tensor's shape and type.
     """
 
-    def __init__(self, sizes: dict[str, int], stack: contextlib.ExitStack) -> None:
-        self.memory = {name: cuda.pagelocked_empty((nbytes,), np.uint8) for name, nbytes in sizes.items()}
-        self.device: dict[str, Any] = {}
-        for name, nbytes in sizes.items():
-            self.device[name] = cuda.mem_alloc(nbytes)
-            stack.callback(self.device[name].free)
-        self.host: dict[str, np.ndarray] = {}
-        self.graph: Graph | None = None
-        self.done = cuda.Event()
-
-    def drop_graph(self) -> None:
-        if self.graph is not None:
-            self.graph.close()
-            self.graph = None
+    device: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, np.ndarray] = field(default_factory=dict)
+    host: dict[str, np.ndarray] = field(default_factory=dict)
+    done: Any = field(default_factory=cuda.Event)
 
 
 class Lane:
@@ -72,9 +63,14 @@ class Lane:
             raise EngineError(f"{self._name}: no context for another stream: {messages.text() or 'no reason given'}")
         least, _, most = batch_range(self.inputs)
         shapes = self._set_shapes(max(least, min(most, largest)))
-        sizes = {name: max(1, volume(shape) * self._types[name].itemsize) for name, shape in shapes.items()}
-        self.slots = [_Slot(sizes, stack) for _ in range(RING if copies else 1)]
-        self._turns = itertools.cycle(self.slots)
+        self.slots = [_Slot() for _ in range(RING if copies else 1)]
+        for slot, (name, shape) in itertools.product(self.slots, shapes.items()):
+            nbytes = max(1, volume(shape) * self._types[name].itemsize)
+            slot.memory[name] = cuda.pagelocked_empty((nbytes,), np.uint8)
+            slot.device[name] = cuda.mem_alloc(nbytes)
+            stack.callback(slot.device[name].free)
+        self._turns = itertools.cycle(enumerate(self.slots))
+        self._graphs: list[Graph] = []  # of the first slots
         stack.callback(self.close)
 
     def _set_shapes(self, batch: int) -> dict[str, tuple[int, ...]]:
@@ -88,10 +84,10 @@ class Lane:
         if self._batch == batch:
             return
         self.stream.synchronize()
+        self._drop_graphs()
         self._batch = batch
         shapes, feeds = self._set_shapes(batch), examples(self.inputs, batch)
         for slot in self.slots:
-            slot.drop_graph()
             for name, shape in shapes.items():
                 nbytes = volume(shape) * self._types[name].itemsize
                 slot.host[name] = slot.memory[name][:nbytes].view(self._types[name]).reshape(shape)
@@ -107,19 +103,22 @@ class Lane:
         Raises:
             EngineError: it cannot be recorded.
         """
-        for slot in self.slots:
-            if slot.graph is None:
-                self._issue(slot)
-                self.stream.synchronize()
-                slot.graph = capture(self.stream, lambda slot=slot: self._issue(slot))
+        for slot in self.slots[len(self._graphs) :]:
+            self._issue(slot)
+            self.stream.synchronize()
+            self._graphs.append(capture(self.stream, lambda slot=slot: self._issue(slot)))
+
+    def _drop_graphs(self) -> None:
+        while self._graphs:
+            self._graphs.pop().close()
 
     def enqueue(self, graphs: bool) -> None:
         """Put one execution on the stream, in the ring's next slot once what used that is done."""
-        slot = next(self._turns)
+        place, slot = next(self._turns)
         if self._copies:
             slot.done.synchronize()
         if graphs:
-            slot.graph.launch(self.stream)
+            self._graphs[place].launch(self.stream)
         else:
             self._issue(slot)
         if self._copies:
@@ -143,8 +142,7 @@ class Lane:
         """Wait, then free graphs and context; the buffers can be freed then."""
         with contextlib.suppress(getattr(cuda, "Error", EngineError)):  # an execution's error is not the closing's
             self.stream.synchronize()
-        for slot in self.slots:
-            slot.drop_graph()
+        self._drop_graphs()
         self.context = self.engine = None
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
+from trtlab.engines.tensors import shape_text
 from trtlab.stats import TAILS, tail
 from trtlab.timing.bench import BenchResult
 
@@ -20,7 +21,7 @@ Model: {run.name}
 Precision: {precision}
 === Inference Options ===
 Batch: Explicit
-Input inference shape : {run.input_name}={shape}
+Input inference shape : {input.name}={shape}
 Iterations: {calls}
 Data transfers: Disabled
 === Device Information ===
@@ -53,13 +54,15 @@ def format_log(runs: Sequence[BenchResult], now: datetime | None = None) -> str:
 def _section(run: BenchResult, stamp: str) -> str:
     version = f" [TensorRT v{run.tensorrt_version}]" if run.tensorrt_version else ""
     banner = f"trtlab.bench{version} # trtlab bench {run.name} --batch-sizes {run.batch}"
+    first = next(iter(run.inputs.values()))
     calls, walltime_s = len(run.times_ms), float(np.sum(run.times_ms)) / 1e3
     variance = 100 * np.std(run.times_ms) / np.mean(run.times_ms)
     unstable = f"* GPU compute time is unstable, with coefficient of variance = {variance:g}%.\n"
     text = _SECTION.format(
         run=run,
+        input=first,
         precision=run.precision.upper(),
-        shape="x".join(map(str, (run.batch, *run.sample_shape))),
+        shape=shape_text((run.batch, *first.best[1:])),
         calls=calls,
         walltime_s=walltime_s,
         qps=calls / walltime_s,

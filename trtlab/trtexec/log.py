@@ -17,7 +17,7 @@ implicit batch of old engines (`--batch=N`) trtexec has multiplied already.
 
 import copy
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,8 @@ _SAID = (
     ("traced", re.compile(r"Timing trace has (\d{1,9}) queries over .*")),
 )
 _SHAPE = re.compile(
-    r"(?:Input inference shapes? ?: ?(.+?)=|"
-    r"Input binding for (.+) with dimensions |"
-    r"Set shape of input tensor (.+) to: )"
-    rf"{_SIZES}(?: and type \w+)?(?: is created\.?)?"
+    r"(?:Input inference shapes? ?: ?|Input binding for |Set shape of input tensor )(.+?)"
+    rf"(?:=| with dimensions | to: ){_SIZES}(?: and type \w+)?(?: is created\.?)?"
 )
 _GIVEN_SHAPES = re.compile(r"trtexec .*?--(?:shapes|optShapes)=(\S+)")
 _GIVEN_SHAPE = re.compile(rf"([^:,'\"\s]+)['\"]?:{_SIZES}")
@@ -75,16 +73,15 @@ _METRICS = {
     "GPU Compute Time": "compute",
     "D2H Latency": "d2h",
 }
-_STATISTIC = re.compile(rf"(min|max|mean|median|percentile)(?:\({_PERCENT}\))? = {_NUMBER} ms(?=,|$)")
 _SUMMARY_OF_7 = "Host Latency"
 _METRICS_OF_7 = {_SUMMARY_OF_7: "latency", "Enqueue Time": "enqueue", "GPU Compute": "compute"}
-_STATISTIC_OF_7 = re.compile(
-    rf"(min|max|mean|median|percentile): {_NUMBER} ms(?: at {_PERCENT})?(?: \(end to end {_NUMBER} ms.*\))?"
+_STATISTIC = re.compile(
+    rf"(min|max|mean|median|percentile)(?:\({_PERCENT}\) =| =|:) {_NUMBER} ms(?: at {_PERCENT})?"
+    rf"(?: \(end to end {_NUMBER} ms.*\))?(?=,|$)"
 )
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _PREFIX = re.compile(r".{0,80}?\[([VIWEF])\] ?|\[[A-Z]{2,9}\]:? |[\w.-]{1,60} *\| ?|")
-_IMAGES = 4  # dimensions
 
 
 @dataclass
@@ -92,12 +89,13 @@ class LogRun:
     """One run of a log.
 
     `said` has what the log says by the keys of our JSON; None where it does not. `metrics` maps latency, enqueue, h2d,
-    compute, d2h (and end_to_end) to statistics in ms. `whole`: the log has its first line, so it is no excerpt.
+    compute, d2h (and end_to_end) to statistics in ms; `shapes` maps inputs to theirs ("8x3x224x224"). `whole`: the log
+    has its first line, so it is no excerpt.
     """
 
     said: dict[str, Any] = field(default_factory=lambda: dict.fromkeys([*dict(_SAID), *_QUANTITIES.values()]))
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    shapes: dict[str, list[int]] = field(default_factory=dict)
+    shapes: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     whole: bool = False
     heading: str = ""
@@ -110,17 +108,13 @@ class LogRun:
     @property
     def batch(self) -> int | None:
         """Images per query: the implicit batch, or the first dimension that all inputs have; None where neither is."""
-        first = {shape[0] for shape in self.shapes.values()}
+        first = {int(shape.partition("x")[0]) for shape in self.shapes.values()}
         return self.implicit_batch or (first.pop() if len(first) == 1 else None)
 
     @property
     def is_sure_of_its_batch(self) -> bool:
         """Whether the batch is an implicit one, or an image's, [N, C, H, W]; another first dimension may be none."""
-        return bool(self.implicit_batch) or all(len(shape) == _IMAGES for shape in self.shapes.values())
-
-    def images_per_s(self, batch: int) -> float:
-        """Return images per second for `batch` images a query."""
-        return self.said["throughput_qps"] * (1 if self.implicit_batch else batch)
+        return bool(self.implicit_batch) or all(shape.count("x") == 3 for shape in self.shapes.values())
 
 
 def read_text(path: str | Path) -> str:
@@ -136,8 +130,7 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"cannot read the log {path}: {reason}; give one that trtexec or bench wrote") from error
     if not data.strip():
         raise InputError(f"{path} is empty; redirect trtexec's output into it: trtexec … > {path} 2>&1")
-    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    return data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig", errors="replace")
 
 
 def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
@@ -160,8 +153,7 @@ def parse_log_text(text: str, source: str = "the log") -> list[LogRun]:
             _take_description(runs[-1] if inside else context, line)
             inside = False
         elif line in (SUMMARY, _SUMMARY_OF_7):
-            runs.append(copy.deepcopy(context))
-            runs[-1].heading = _METRICS_OF_7.get(line, "")
+            runs.append(replace(copy.deepcopy(context), heading=_METRICS_OF_7.get(line, "")))
             inside = True
         elif inside and _take_figure(runs[-1], line):
             continue
@@ -204,21 +196,18 @@ def _take_figure(run: LogRun, line: str) -> bool:
     if line in _METRICS_OF_7:
         run.heading = _METRICS_OF_7[line]
         return True
-    if run.heading and (older := _STATISTIC_OF_7.fullmatch(line)):
-        statistic, value, percent, end_to_end = older.groups()
-        for metric, figure in ((run.heading, value), ("end_to_end", end_to_end)):
+    name = line.partition(": ")[0]
+    metric = _METRICS.get(name, run.heading)
+    found = _STATISTIC.findall(line) if metric else []  # the verbose explanations use the same names
+    if found and name in _METRICS:
+        run.metrics.pop(metric, None)
+    for statistic, percent, value, percent_of_7, end_to_end in found:
+        percent = percent or percent_of_7
+        key = f"p{float(percent):g}_ms" if percent else f"{statistic}_ms"
+        for kind, figure in ((metric, value), ("end_to_end", end_to_end)):
             if figure:
-                run.metrics.setdefault(metric, _NOTHING.copy())[_key(statistic, percent)] = float(figure)
-        return True
-    metric = _METRICS.get(line.partition(": ")[0])
-    figures = {_key(statistic, percent): float(value) for statistic, percent, value in _STATISTIC.findall(line)}
-    if metric and figures:  # the verbose explanations use the same names
-        run.metrics[metric] = _NOTHING | figures
-    return bool(metric and figures)
-
-
-def _key(statistic: str, percent: str | None) -> str:
-    return f"p{float(percent):g}_ms" if percent else f"{statistic}_ms"
+                run.metrics.setdefault(kind, _NOTHING.copy())[key] = float(figure)
+    return bool(found)
 
 
 def _take_warning(run: LogRun, line: str) -> None:
@@ -233,24 +222,19 @@ def _take_description(run: LogRun, line: str) -> None:
         if found := pattern.fullmatch(line):
             run.said[key] = _KINDS.get(key, str)(found[1])
     if shape := _SHAPE.fullmatch(line):
-        name, sizes = filter(None, shape.groups())
-        run.shapes[name] = _dimensions(sizes)
+        run.shapes[shape[1]] = shape[2]
     elif given := _GIVEN_SHAPES.search(line):
-        run.shapes = run.shapes or {name: _dimensions(sizes) for name, sizes in _GIVEN_SHAPE.findall(given[1])}
-
-
-def _dimensions(sizes: str) -> list[int]:
-    return [int(size) for size in sizes.split("x")]
+        run.shapes = run.shapes or dict(_GIVEN_SHAPE.findall(given[1]))
 
 
 def _check(run: LogRun, source: str) -> None:
     """Raise InputError where a figure is missing; work out the 0 queries/s that 7.x prints for an explicit batch."""
     needed = STATISTICS[: 4 if run.whole else 3]
     latency = [run.metrics.get("latency", {}).get(key) for key in needed]
-    compute = [run.metrics.get("compute", {}).get(key) for key in needed]
     walltime_s, traced = run.said["total_host_walltime_s"], run.said["traced"]
     figures = {"Throughput": [run.said["throughput_qps"]], "Latency": latency}
     if run.whole:
+        compute = [run.metrics.get("compute", {}).get(key) for key in needed]
         figures |= {"GPU Compute Time": compute, "Total Host Walltime": [walltime_s]}
     if missing := next((line for line, values in figures.items() if None in values), None):
         raise InputError(

@@ -30,9 +30,8 @@ from trtlab.images.preprocessing import load_batch
 from trtlab.quality.accuracy import Accuracy, score
 from trtlab.quality.scores import plan_scores, scores
 from trtlab.stats import percentile
-from trtlab.timing.bench import BenchOptions, BenchResult, bench
+from trtlab.timing.bench import BenchOptions, BenchResult, bench, measure_throughput
 from trtlab.timing.runners import RunnerSpec, load_runner
-from trtlab.timing.throughput import measure_throughput
 
 _DATA, _BATCH = "digits", 8
 _CLOSE = 0.01

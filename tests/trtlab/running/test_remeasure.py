@@ -1,14 +1,11 @@
 """What contradicts itself is measured once more, times and throughput both. Time is simulated."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from tests.trtlab.timing.simulated import Clock, Device
 from trtlab.running.remeasure import measure_again
-from trtlab.timing import bench, throughput
-from trtlab.timing.bench import BenchOptions
-from trtlab.timing.throughput import Throughput
+from trtlab.timing import bench
+from trtlab.timing.bench import BenchOptions, Throughput
 
 OPTIONS = BenchOptions((1, 8), iterations=120, warmup_ms=0)
 DISTURBED = Throughput("b", 8, 100.0, executions=5, seconds=0.4)
@@ -18,8 +15,7 @@ DISTURBED = Throughput("b", 8, 100.0, executions=5, seconds=0.4)
 def devices(monkeypatch) -> list[Device]:
     """Two devices of 2 ms and 4 ms an execution, at any batch."""
     clock = Clock()
-    for module in (bench, throughput):
-        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock.perf_counter))
+    monkeypatch.setattr(bench, "time", clock)
     return [Device("a", 2.0, clock), Device("b", 4.0, clock)]
 
 

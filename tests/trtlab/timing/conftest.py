@@ -7,7 +7,7 @@ import pytest
 from tests.trtlab.timing.simulated import Clock
 from tests.trtlab.tiny_models import tiny_onnx
 from trtlab.building.build import BuildOptions, build_engine
-from trtlab.timing import bench, throughput
+from trtlab.timing import bench
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +24,5 @@ def engine(onnx: Path) -> Path:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (bench, throughput):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(bench, "time", clock)
     return clock

@@ -20,7 +20,7 @@ class Device(Runner):
     """
 
     device = "a simulated device"
-    sample_shape = (1,)
+    inputs: dict = {}
     size_bytes = 1000
 
     def __init__(self, name: str, ms: float, clock: Clock, min_batch: int = 1, max_batch: int = 64) -> None:

@@ -1,4 +1,4 @@
-"""Does the benchmark measure what ran, take turns, and refuse what cannot be measured? Time is simulated."""
+"""Are latency and throughput those of what ran, taken in turns, and is the impossible refused? Time is simulated."""
 
 import gc
 import json
@@ -10,7 +10,7 @@ import pytest
 from tests.trtlab.timing.simulated import Clock, Device
 from trtcpu.errors import InputError
 from trtlab.report.sources import load_sources
-from trtlab.timing.bench import BenchOptions, bench, write_measured
+from trtlab.timing.bench import BenchOptions, bench, measure_throughput, write_measured
 from trtlab.timing.runners import Runner
 
 QUICK = BenchOptions(batch_sizes=(1, 2), iterations=20, warmup_ms=1)
@@ -75,14 +75,11 @@ def test_the_warm_up_is_not_counted(clock: Clock) -> None:
     assert result.stats.max_ms < 2 and result.warmup_queries == 2
 
 
-def test_the_garbage_collector_is_on_again_after_a_failure(clock: Clock) -> None:
-    class Failing(Device):
-        def synchronize(self) -> None:
-            if not gc.isenabled():
-                raise RuntimeError("lost")
-
-    with pytest.raises(RuntimeError, match="lost"):
-        bench([Failing("a", 1, clock)], QUICK)
+def test_the_garbage_collector_is_off_while_timing_and_on_again_after_a_failure(clock: Clock) -> None:
+    device = Device("a", 1, clock)
+    device.run = lambda: 1 / gc.isenabled()
+    with pytest.raises(ZeroDivisionError):
+        bench([device], QUICK)
     assert gc.isenabled()
 
 
@@ -128,3 +125,37 @@ def test_the_json_says_what_was_measured_with_what_and_a_report_reads_it(clock: 
     assert list(zip(read.engine, read.batch, read.median_ms, strict=True)) == [
         ("fp32", result.batch, result.stats.median_ms) for result in results
     ]
+
+
+def test_throughput_is_images_a_second_of_the_time_asked_for(clock: Clock) -> None:
+    runners = [Device("a", 2.0, clock), Device("b", 7.0, clock)]
+    for result, runner in zip(measure_throughput(runners, [8], seconds=1.0), runners, strict=True):
+        assert result.images_per_s == pytest.approx(8e3 / runner.ms)
+        assert result.seconds == pytest.approx(runner.ms / 1e3 * result.executions) and 1.0 <= result.seconds < 1.2
+
+
+def test_every_runner_is_measured_at_every_batch_it_takes(clock: Clock) -> None:
+    runners = [Device("a", 0.2, clock), Device("b", 0.2, clock, max_batch=4)]
+    found = [(result.name, result.batch) for result in measure_throughput(runners, [8, 1], seconds=0.01)]
+    assert found == [("a", 1), ("b", 1), ("a", 8)]
+
+
+def test_one_disturbed_turn_does_not_count(clock: Clock) -> None:
+    runner = Device("a", 2.0, clock)
+
+    def disturb(text: str) -> None:
+        runner.ms = 50.0 if "turn 2" in text else 2.0
+
+    (result,) = measure_throughput([runner], [8], seconds=0.5, progress=disturb)
+    assert result.images_per_s == pytest.approx(8 / 0.002)
+
+
+def test_the_queue_is_kept_full_but_not_endless(clock: Clock) -> None:
+    runner = Device("a", 0.1, clock)
+    measure_throughput([runner], [1], seconds=0.02)
+    assert runner.most_waiting == runner.in_flight > 1
+
+
+def test_an_execution_longer_than_the_time_is_still_measured(clock: Clock) -> None:
+    (result,) = measure_throughput([Device("a", 30.0, clock)], [1], seconds=0.02, rounds=2)
+    assert result.executions == 2 and result.images_per_s == pytest.approx(1 / 0.03)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.trtlab.tiny_models import SIZE
+from tests.trtlab.tiny_models import SIZE, image_folder
 from trtlab.engines.inference import InferenceEngine
 from trtlab.images.preprocessing import Preprocessing
 from trtlab.timing import end_to_end
@@ -21,11 +21,7 @@ LINK = ("--transfer-bytes", 1000, "--link-mbps", 1)
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
-    paths = [folder / f"{number}.png" for number in range(3)]
-    for path in paths:
-        Image.fromarray(rng.integers(0, 255, (40, 50, 3), dtype=np.uint8)).save(path)
-    return paths
+    return sorted(image_folder(tmp_path_factory.mktemp("images"), 3).iterdir())
 
 
 def _clock_that_charges(monkeypatch: pytest.MonkeyPatch, costs: dict[str, float]) -> None:
@@ -40,11 +36,15 @@ def _clock_that_charges(monkeypatch: pytest.MonkeyPatch, costs: dict[str, float]
 
         return call
 
-    monkeypatch.setattr(end_to_end, "decode", charged(end_to_end.decode, costs["decode"]))
-    monkeypatch.setattr(Preprocessing, "to_input", charged(Preprocessing.to_input, costs["resize"]))
-    for method, stage in (("upload", "h2d"), ("enqueue", "infer"), ("download", "d2h")):
-        monkeypatch.setattr(InferenceEngine, method, charged(getattr(InferenceEngine, method), costs[stage]))
-    monkeypatch.setattr(end_to_end.np, "argsort", charged(np.argsort, costs["top-k"]))
+    for owner, name, stage in (
+        (end_to_end, "decode", "decode"),
+        (Preprocessing, "to_input", "resize"),
+        (InferenceEngine, "upload", "h2d"),
+        (InferenceEngine, "enqueue", "infer"),
+        (InferenceEngine, "download", "d2h"),
+        (np, "argsort", "top-k"),
+    ):
+        monkeypatch.setattr(owner, name, charged(getattr(owner, name), costs[stage]))
 
 
 def measured(engine: Path, images: list[Path], **asked: Any) -> dict[str, Any]:

@@ -1,25 +1,31 @@
 """Are baselines loaded with the engines' threads and inputs, and refused in one line where they cannot run?"""
 
 import os
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from helpers.engine import backend
+from helpers.engine import backend, memory
 from helpers.engine.arithmetic import has_half
 from helpers.engine.backend import DEVICE, ENGINE, trt
 from tests.trtlab.tiny_models import SIZE, TinyNet, operator_onnx, tiny_onnx
 from trtcpu.errors import InputError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.timing import memory_probe
-from trtlab.timing.bench_plan import engine_files, load_runners
 from trtlab.timing.memory_probe import peak_memory
 from trtlab.timing.options import Baselines
-from trtlab.timing.runners import Runner, RunnerSpec, _rounds_to_tf32, load_runner, physical_cores
+from trtlab.timing.runners import (
+    Runner,
+    RunnerSpec,
+    _rounds_to_tf32,
+    engine_files,
+    load_runner,
+    load_runners,
+    physical_cores,
+)
 
 SHAPE = (3, SIZE, SIZE)
 
@@ -27,9 +33,7 @@ SHAPE = (3, SIZE, SIZE)
 @pytest.fixture(autouse=True)
 def models(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny model in place of the lab's own."""
-    module = ModuleType("helpers.data.models")
-    module.load_model = lambda name, data="digits": TinyNet().eval()
-    monkeypatch.setitem(sys.modules, "helpers.data.models", module)
+    monkeypatch.setattr("helpers.data.models.load_model", lambda name, data="digits": TinyNet().eval())
 
 
 def loaded(kind: str, source: object, **told: Any) -> Runner:
@@ -46,7 +50,7 @@ def test_an_engine_tells_its_profile_size_device_and_precisions(onnx: Path, tmp_
     build_engine(onnx, path, BuildOptions(precision, max_batch=4, opt_batch=4))
     runner = loaded("engine", path)
     assert (runner.name, runner.precision, runner.device) == ("e", precision, DEVICE)
-    assert (runner.min_batch, runner.max_batch, runner.sample_shape) == (1, 4, SHAPE)
+    assert (runner.min_batch, runner.max_batch, runner.inputs["input"].best[1:]) == (1, 4, SHAPE)
     assert runner.size_bytes == path.stat().st_size
     if ENGINE == "cpu":  # TensorRT picks by timing, layer by layer
         assert runner.ran_in == (trt.half_precision().lower() if precision == "fp16" else "fp32")
@@ -54,11 +58,12 @@ def test_an_engine_tells_its_profile_size_device_and_precisions(onnx: Path, tmp_
 
 def test_a_baseline_on_the_cpu_runs_in_fp32_and_beside_a_gpu_uses_none_of_its_memory(onnx, monkeypatch) -> None:
     runner = loaded("onnxruntime", onnx)
-    assert runner.ran_in == "fp32" and not memory_probe._uses_gpu(runner)
+    monkeypatch.setattr(memory, "gpu_memory_bytes", lambda whole_device: 7)
     monkeypatch.setattr(backend, "describe", lambda: {"name": "tensorrt"})
-    assert not memory_probe._uses_gpu(runner)
+    monkeypatch.setattr(memory_probe, "load_runner", lambda spec: runner)
+    assert runner.ran_in == "fp32" and memory_probe.measure(runner.spec, [2])[2] > 1e6
     runner.device = "ONNX Runtime 1.0, CUDAExecutionProvider"
-    assert memory_probe._uses_gpu(runner)
+    assert memory_probe.measure(runner.spec, [2]) == {2: 0}
 
 
 @pytest.mark.parametrize(
@@ -87,9 +92,9 @@ def test_pytorch_runs_with_as_many_threads_as_physical_cores_that_it_may_use() -
 
 def test_onnx_runtime_takes_the_batch_and_the_inputs_of_the_graph_and_refuses_garbage(tmp_path: Path) -> None:
     fixed = loaded("onnxruntime", tiny_onnx(tmp_path, dynamic=False, batch=2))
-    assert (fixed.min_batch, fixed.max_batch, fixed.sample_shape) == (2, 2, SHAPE)
+    assert (fixed.min_batch, fixed.max_batch, fixed.inputs["input"].best) == (2, 2, (2, *SHAPE))
     two = loaded("onnxruntime", operator_onnx(tmp_path / "two.onnx", "Add", 2))
-    assert (two.input_name, two.sample_shape) == ("in0", SHAPE)
+    assert {name: spec.best[1:] for name, spec in two.inputs.items()} == {"in0": SHAPE, "in1": SHAPE}
     (tmp_path / "bad.onnx").write_bytes(b"no model")
     for name in ("bad.onnx", "missing.onnx"):
         with pytest.raises(InputError, match=f"ONNX Runtime cannot load .*{name}"):
@@ -114,7 +119,7 @@ def test_a_baseline_that_cannot_run_here_is_left_out_with_a_note(engine: Path, m
     asked = Baselines(pytorch="resnet50", pytorch_fp16=True, torch_compile=True, ort=next(engine.parent.glob("*.onnx")))
     runners = load_runners([engine], asked, note=notes.append)
     assert [runner.name for runner in runners] == ["fp32", "onnxruntime-fp32", "pytorch-fp32"]
-    assert [runner.sample_shape for runner in runners] == [SHAPE] * 3, "the engine's"
+    assert [runner.inputs["input"].best[1:] for runner in runners] == [SHAPE] * 3, "the engine's"
     assert notes[0] == "pytorch-fp16 is left out: this processor computes in no half precision"
     assert notes[1] == (
         "torch-compile is left out: torch.compile failed here: InvalidCxxCompiler: No working C++ compiler found; "

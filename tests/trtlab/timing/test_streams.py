@@ -1,7 +1,10 @@
 """bench --streams: do all streams compute what they should, which points are measured, and what is left out?"""
 
 import json
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import onnxruntime
@@ -24,16 +27,8 @@ on_cpu = pytest.mark.skipif(ENGINE != "cpu", reason="what the CPU engine counts,
 
 @pytest.fixture
 def alone(engine: Path):
-    runner = load_runner(RunnerSpec("engine", str(engine)))
-    yield runner
-    runner.close()
-
-
-def raising(error: Exception):
-    def fail(*arguments: object, **options: object) -> None:
-        raise error
-
-    return fail
+    with closing(load_runner(RunnerSpec("engine", str(engine)))) as runner:
+        yield runner
 
 
 def outputs_match(onnx: Path, lanes: list[Lane], batch: int, copies: bool, graphs: bool = False) -> None:
@@ -78,7 +73,7 @@ def test_buffers_are_as_large_as_the_largest_batch_and_nothing_is_left(engine: P
 
     def scarce(nbytes: int) -> object:
         given.append(nbytes)
-        return alloc(nbytes) if len(given) < 4 else raising(MemoryError("out of memory"))()
+        return alloc(nbytes) if len(given) < 4 else Mock(side_effect=MemoryError)()
 
     with opened_lanes(engine, 2, 2, copies=True):
         assert allocated_bytes() - before == 2 * RING * 2 * (3 * SIZE * SIZE + 10) * 4
@@ -113,16 +108,9 @@ def test_executions_go_to_every_stream_in_turn(engine: Path, alone: Runner, monk
 
 def test_graphs_are_launched_only_by_the_runner_that_has_them(engine: Path, alone: Runner, monkeypatch) -> None:
     done: list[str] = []
-
-    class Graph:
-        def launch(self, stream: object) -> None:
-            done.append("launched")
-
-        def close(self) -> None:
-            done.append("closed")
-
+    graph = SimpleNamespace(launch=lambda stream: done.append("launched"), close=lambda: done.append("closed"))
     monkeypatch.setattr(streams, "why_no_graphs", lambda: None)
-    monkeypatch.setattr(streams, "capture", lambda stream, work: Graph())
+    monkeypatch.setattr(streams, "capture", lambda stream, work: graph)
     with stream_runners([(engine, alone)], 4, StreamOptions((2,), cuda_graphs=True), print) as (plain, graphs):
         assert (plain.name, graphs.name) == ("fp32, 2 streams", "fp32, 2 streams, graphs")
         for runner in (plain, graphs):
@@ -144,7 +132,7 @@ def test_graphs_are_launched_only_by_the_runner_that_has_them(engine: Path, alon
 def test_what_an_engine_cannot_is_left_out_with_a_note(engine, alone, monkeypatch, fails, said, graphs) -> None:
     notes: list[str] = []
     monkeypatch.setattr(streams, "why_no_graphs", lambda: None)
-    monkeypatch.setattr(streams, fails, raising(EngineError("refused")))
+    monkeypatch.setattr(streams, fails, Mock(side_effect=EngineError("refused")))
     with stream_runners([(engine, alone)], 4, StreamOptions((2,), cuda_graphs=True), notes.append) as runners:
         assert [runner.cuda_graphs for runner in runners] == graphs
     assert notes == [said]
@@ -176,7 +164,7 @@ def test_bench_with_copies_says_so(trtlab, engine: Path, tmp_path: Path) -> None
     ("options", "words"),
     [
         (("--streams", "0"), "--streams 0 cannot be; give 1 or more"),
-        (("--streams", "1", "100000"), "--streams must be 1 to 64, found 100000"),
+        (("--streams", "1", "100000"), 'invalid value "(1, 100000)" for --streams. Must be <= 64'),
         (("--pytorch", "resnet18", "--streams", "2"), "--streams measures engines"),
     ],
 )

@@ -1,16 +1,18 @@
-"""Are trtexec's logs read whatever their version and form, and is anything else one clear error?"""
+"""Are trtexec's logs and exports read whatever their version and form, and is anything else one clear error?"""
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trtcpu.errors import InputError, LabError
 from trtlab.trtexec.log import STATISTICS, SUMMARY, parse_log_text
-from trtlab.trtexec.parse import parse_file
+from trtlab.trtexec.parse import parse_file, summarise_export
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 LOGS = ("v8.2_end_to_end", "v8.4_one_percentile", "v8.6_int8", "v10.16_dynamic")
@@ -46,12 +48,20 @@ OLDER = """\
 [02/03/2020-10:00:05] [I] total compute time: 3.006 s
 &&&& PASSED TensorRT.trtexec # trtexec --deploy=net.prototxt --fp16 --batch=2
 """
+BANNERS = {"8601": "8.6.1", "8205": "8.2.5", "100200": "10.2.0", "101601": "10.16.1", "x": "x"}
 SHORT = """\
 [I] === Performance summary ===
 [I] Throughput: 500.5 qps
 [I] Latency: min = 1.9 ms, max = 2.6 ms, mean = 2.1 ms
 [I] GPU Compute Time: min = 1.8 ms, max = 2.5 ms, mean = 2 ms
 """
+TIMES = json.loads((FIXTURES / "times.json").read_text())
+PROFILE = json.loads((FIXTURES / "profile.json").read_text())
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
 
 
 @pytest.fixture
@@ -115,6 +125,22 @@ def _statistics(*figures: float | None) -> dict[str, float | None]:
                 "images_per_s": 4 * 500.5,
                 **dict.fromkeys(("h2d", "d2h", "enqueue", "total_host_walltime_s", "gpu", "workspace_mb", "streams")),
             },
+        ),
+        (f"[I] Memory Pools: workspace: 2048 MiB, dlaSRAM: default\n{SHORT}", 4, {"workspace_mb": 2048.0}),
+        (f"[I] Memory Pools: workspace: default, dlaSRAM: default\n{SHORT}", 4, {"workspace_mb": None}),
+        (f"[I] Inference Streams: 4\n{SHORT}", 4, {"streams": 4}),
+        *(
+            (
+                f"{SHORT}&&&& PASSED TensorRT.trtexec [TensorRT v{banner}] [b1] # trtexec",
+                4,
+                {"tensorrt_version": dotted},
+            )
+            for banner, dotted in BANNERS.items()
+        ),
+        (
+            f"trtexec --onnx='nets/some.onnx' --int8 --fp16 --shapes=x:2x3x8x8\n{SHORT}",
+            None,
+            {"precision": "int8+fp16", "model": "some"},
         ),
     ],
 )
@@ -199,15 +225,6 @@ def test_a_file_that_cannot_be_read_is_an_input_error(path: str) -> None:
         parse_file(path)
 
 
-@pytest.mark.parametrize(
-    ("banner", "dotted"),
-    [("8601", "8.6.1"), ("8205", "8.2.5"), ("100200", "10.2.0"), ("101601", "10.16.1"), ("x", "x")],
-)
-def test_the_banners_version_is_dotted(banner: str, dotted: str, parsed) -> None:
-    end = f"&&&& PASSED TensorRT.trtexec [TensorRT v{banner}] [b1] # trtexec"
-    assert parsed(SHORT + end)["tensorrt_version"] == dotted
-
-
 @settings(max_examples=150)
 @given(st.sampled_from(LOGS), st.data())
 def test_a_damaged_log_is_read_or_refused_and_never_crashes(name: str, data: st.DataObject) -> None:
@@ -280,20 +297,11 @@ def test_a_precision_that_the_log_contradicts_is_refused(logged: str, typed: str
             parsed(text, precision=typed)
 
 
-def test_precision_and_model_are_the_commands_where_no_line_says_them(parsed) -> None:
-    text = f"trtexec --onnx='nets/some.onnx' --int8 --fp16 --shapes=x:2x3x8x8\n{SHORT}"
-    assert (parsed(text)["precision"], parsed(text)["model"]) == ("int8+fp16", "some")
+def test_precisions_that_a_command_allows_are_kept_to_and_a_loaded_engine_has_any(parsed) -> None:
     with pytest.raises(InputError, match=r"--precision bf16 contradicts .*FP32\+FP16\+INT8"):
-        parsed(text, precision="bf16")
+        parsed(f"trtexec --onnx=m --int8 --fp16\n{SHORT}", precision="bf16")
     loaded = f"trtexec --loadEngine=e --batch=1\n[I] Precision: FP32\n{SHORT}"  # a default, which says nothing
     assert parsed(loaded)["precision"] is None and parsed(loaded, precision="int8")["precision"] == "int8"
-
-
-def test_the_workspace_and_the_streams_are_read(parsed) -> None:
-    options = "[I] Memory Pools: workspace: {}, dlaSRAM: default\n[I] Inference Streams: 4\n"
-    run = parsed(options.format("2048 MiB") + SHORT)
-    assert (run["workspace_mb"], run["streams"]) == (2048.0, 4)
-    assert parsed(options.format("default") + SHORT)["workspace_mb"] is None
 
 
 def test_the_0_qps_of_7_are_its_queries_by_their_time(parsed) -> None:
@@ -302,3 +310,85 @@ def test_the_0_qps_of_7_are_its_queries_by_their_time(parsed) -> None:
     assert run["throughput_qps"] == pytest.approx(60 / 3.01) and "printed 0 qps" in run["notes"][-1]
     with pytest.raises(InputError, match="printed a throughput of 0 queries/s"):
         parsed(zero[zero.index("[02/03/2020-10:00:05] [I] Host Latency") :])
+
+
+def test_exported_times_are_told_by_content_and_summarised() -> None:
+    run = parse_file(FIXTURES / "times.json", "resnet50", "fp16", 4)
+    latencies = [1.15, 1.35, 1.7]
+    assert run["format"] == "trtexec exportTimes"
+    assert (run["queries"], run["latency"]["p99_ms"]) == (3, None), "p99 needs a hundred"
+    assert run["latency"]["median_ms"] == pytest.approx(np.median(latencies))
+    assert run["latency"]["std_ms"] == pytest.approx(np.std(latencies))
+    assert run["throughput_qps"] == pytest.approx(3 / 4.5e-3)
+    assert run["images_per_s"] == pytest.approx(4 * run["throughput_qps"])
+
+
+def test_times_that_7_exported_are_summarised_like_todays() -> None:
+    names = {"startH2dMs": "startInMs", "endH2dMs": "endInMs", "h2dMs": "inMs"}
+    names |= {"startD2hMs": "startOutMs", "endD2hMs": "endOutMs", "d2hMs": "outMs"}
+    older = [{names.get(key, key): value for key, value in entry.items() if "Enq" not in key} for entry in TIMES]
+    expected = summarise_export(TIMES)
+    assert expected["enqueue"]["mean_ms"] > 0
+    assert summarise_export(older) == {**expected, "enqueue": None}
+
+
+def test_an_exported_profile_is_told_by_content() -> None:
+    run = parse_file(FIXTURES / "profile.json", "resnet50", "fp16", 4)
+    assert (run["format"], run["iterations"], run["total_ms"]) == ("trtexec exportProfile", 100, 3.0)
+    gemm = {"name": "/fc/Gemm", "time_ms": 1.0, "average_ms": 0.01, "median_ms": 0.01, "percent": 33.3333}
+    assert run["layers"][1] == gemm
+    assert "images_per_s" not in run
+
+
+def test_exports_one_after_the_other_are_runs(tmp_path: Path) -> None:
+    path, text = tmp_path / "some.json", json.dumps(TIMES) + "\n" + json.dumps(TIMES[:2])
+    path.write_text(text)
+    last, named = parse_file(path, batch=1), parse_file(path, batch=1, number=1)
+    assert (last["queries"], named["queries"]) == (2, 3) and "holds 2 runs; this is number 2" in last["notes"][0]
+    with pytest.raises(InputError, match=r"--run 3: .*some.json holds 2 runs; give 1 to 2"):
+        parse_file(path, number=3)
+    path.write_text(text[:-9])
+    with pytest.raises(InputError, match="some.json: JSON of 1 runs, and then"):
+        parse_file(path)
+
+
+@pytest.mark.parametrize(("start", "note"), [(0.0, []), (1000.0, ["in steps of 0.01 ms only"])])
+def test_enqueue_times_below_what_six_digits_can_tell_are_left_out(start: float, note: list[str]) -> None:
+    entries = []
+    for begin in start + np.arange(10) / 2:
+        end, enqueued = float(f"{begin + 0.5:.6g}"), float(f"{begin + 0.0015:.6g}")
+        durations = {"h2dMs": 0, "computeMs": 0.5, "d2hMs": 0, "latencyMs": 0.5}
+        stamps = {"startEnqMs": float(begin), "endEnqMs": enqueued, "startH2dMs": float(begin), "endD2hMs": end}
+        entries.append(stamps | durations)
+    run = summarise_export(entries)
+    assert [text[-len(note[0]) :] for text in run["notes"]] == note
+    assert run["enqueue"] is None if note else run["enqueue"]["median_ms"] == pytest.approx(0.0015)
+
+
+@pytest.mark.parametrize("value", [{}, [], [1], [{}], "text", None, [{"count": 3}], [{"count": 1}, {"name": 3}]])
+def test_other_json_is_refused(value: object) -> None:
+    with pytest.raises(InputError):
+        summarise_export(value)
+
+
+@pytest.mark.parametrize("figure", ["1.0", None, True, float("nan"), float("inf"), 1e200, 10**400, [1]])
+def test_a_figure_that_is_no_number_is_refused(figure: object) -> None:
+    with pytest.raises(InputError, match="should be a number"):
+        summarise_export([TIMES[0], {**TIMES[1], "computeMs": figure}])
+
+
+@pytest.mark.parametrize("wrong", [{"endEnqMs": 100.0}, {"endD2hMs": 100.0}, {"computeMs": -1}])
+def test_times_that_run_backwards_are_refused(wrong: dict) -> None:
+    with pytest.raises(InputError, match="ends before it starts"):
+        summarise_export([{**TIMES[0], **wrong}])
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([TIMES, PROFILE]), st.integers(0, 2), st.sampled_from([*TIMES[0], "count", "name"]), JSON)
+def test_a_damaged_export_is_read_or_refused_and_never_crashes(good: list, index: int, key: str, value: object) -> None:
+    damaged = [dict(entry) for entry in good]
+    damaged[index][key] = value
+    try:
+        assert summarise_export(damaged)["format"].startswith("trtexec")
+    except LabError as error:
+        assert str(error)
