@@ -51,8 +51,7 @@ def test_the_interval_covers_the_true_loss_in_about_95_of_100_cases(
 
 
 def test_equal_engines_lose_nothing_and_the_interval_still_has_a_width() -> None:
-    correct = _accuracy(np.ones(1000, bool))
-    loss = accuracy_loss(correct, correct)
+    loss = accuracy_loss(*[_accuracy(np.ones(1000, bool))] * 2)
     assert loss.points == 0 and loss.low < 0 < loss.high < 0.5
 
 

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -86,11 +87,10 @@ def test_a_study_that_was_stopped_goes_on_with_what_is_missing_and_ends_with_its
     before = json.loads(first.out.read_text())
     assert not before["complete"] and [row["name"] for row in before["rows"]][3:] == ["keep first"]
     assert {path.stem for path in first.parts.glob("*.engine")} == {"fp32", "fp16", "int8+fp16"}
-    second = study(folder, tmp_path / "s.json")
-    second.run()
+    study(folder, tmp_path / "s.json").run()
     after = json.loads(first.out.read_text())
     assert after["complete"] and after["rows"][:4] == before["rows"]
-    assert list(rank(second.rows)["unit"]) == list(rank(whole.rows)["unit"])
+    assert [row["unit"] for row in after["ranking"]] == list(rank(whole.rows)["unit"])
     assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
     with pytest.raises(InputError, match=r"s\.json is complete; choose another --out"):
         study(folder, tmp_path / "s.json")
@@ -99,10 +99,7 @@ def test_a_study_that_was_stopped_goes_on_with_what_is_missing_and_ends_with_its
 def test_an_error_before_the_first_engine_leaves_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*of: Any) -> None:
-        raise EngineError("out of memory")
-
-    monkeypatch.setattr(sensitivity, "build_engine", fails)
+    monkeypatch.setattr(sensitivity, "build_engine", Mock(side_effect=EngineError("out of memory")))
     with pytest.raises(EngineError):
         study(folder, tmp_path / "s.json").run()
     assert not list(tmp_path.iterdir())
@@ -165,19 +162,24 @@ def measured(parts: dict[str, float], fp16: float) -> dict[str, Row]:
     squares = {("baseline", "fp16"): fp16**2, ("baseline", "int8+fp16"): total}
     for unit, part in parts.items():
         squares |= {("keep", unit): total - part**2, ("only", unit): fp16**2 + part**2}
-    rows = [{"kind": kind, "unit": unit, "drift": math.sqrt(square)} for (kind, unit), square in squares.items()]
-    return {row["unit"] if row["kind"] == "baseline" else f"{row['kind']} {row['unit']}": row for row in rows}
+    return {
+        f"{kind} {unit}".removeprefix("baseline "): {"kind": kind, "unit": unit, "drift": math.sqrt(square)}
+        for (kind, unit), square in squares.items()
+    }
 
 
-@pytest.mark.parametrize("fp16", [0.0, 0.02])
-def test_shares_of_independent_errors_are_those_of_their_squares(fp16: float) -> None:
-    found = rank(measured({"a": 0.03, "b": 0.06, "c": 0.02}, fp16))
-    assert list(found["unit"]) == ["b", "a", "c"]
-    assert list(found["share"]) == pytest.approx([100 * 36 / 49, 100 * 9 / 49, 100 * 4 / 49])
-
-
-def test_where_int8_adds_no_error_nobody_has_a_share() -> None:
-    assert list(rank(measured({"a": 0.0, "b": 0.0}, 0.01))["share"]) == [0.0, 0.0]
+@pytest.mark.parametrize(
+    "parts, fp16, shares",
+    [
+        ({"a": 0.03, "b": 0.06, "c": 0.02}, 0.0, {"b": 36 / 49, "a": 9 / 49, "c": 4 / 49}),
+        ({"a": 0.03, "b": 0.06, "c": 0.02}, 0.02, {"b": 36 / 49, "a": 9 / 49, "c": 4 / 49}),
+        ({"a": 0.0, "b": 0.0}, 0.01, {"a": 0, "b": 0}),
+    ],
+)
+def test_shares_of_independent_errors_are_those_of_their_squares(parts: dict, fp16: float, shares: dict) -> None:
+    found = rank(measured(parts, fp16))
+    assert list(found["unit"]) == list(shares)
+    assert list(found["share"]) == pytest.approx([100 * share for share in shares.values()])
 
 
 def test_a_group_of_which_one_engine_is_measured_is_not_ranked_yet() -> None:
