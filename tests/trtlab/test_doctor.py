@@ -10,7 +10,8 @@ from helpers.engine.gpu_packages import CUDA_PYTHON
 from trtlab import doctor
 
 
-def _found() -> dict[str, doctor.Finding]:
+def _found(patch: pytest.MonkeyPatch, nvml: SimpleNamespace | None) -> dict[str, doctor.Finding]:
+    patch.setitem(sys.modules, "pynvml", nvml)
     return {finding.topic: finding for finding in doctor.diagnose().findings}
 
 
@@ -31,9 +32,8 @@ def _gpu(driver: str, cuda: int) -> SimpleNamespace:
 def test_a_gpu_without_tensorrt_gets_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, driver: str, cuda: int, shown: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", _gpu(driver, cuda))
     monkeypatch.setattr(doctor, "installed", lambda package: None)
-    found = _found()
+    found = _found(monkeypatch, _gpu(driver, cuda))
     gpu = found["NVIDIA GPU"].found
     assert gpu.startswith("NVIDIA H200, compute capability 9.0, 141 GiB, driver 5") and gpu.endswith(f"(CUDA {shown})")
     binding = f"pip install '{CUDA_PYTHON[cuda // 1000]}'"
@@ -43,16 +43,14 @@ def test_a_gpu_without_tensorrt_gets_the_command_that_installs_it(
 
 
 def test_without_a_gpu_nothing_of_tensorrt_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    found = _found()
+    found = _found(monkeypatch, None)
     assert found["NVIDIA GPU"].found.startswith("none (")
     assert found["TensorRT"].remedy == found["pycuda or cuda-python"].remedy == ""
 
 
 def test_tensorrt_11_is_taken_and_what_it_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", _gpu("580.1", 13000))
     monkeypatch.setattr(doctor, "installed", lambda package: "11.1.0")
-    found = _found()["TensorRT"]
+    found = _found(monkeypatch, _gpu("580.1", 13000))["TensorRT"]
     assert "no precision flags" in found.found and "'tensorrt-cu13==10.16.1.11'" in found.found
     assert found.ok and not found.remedy
 
@@ -73,5 +71,5 @@ def test_the_processor_and_its_features_are_the_first_of_cpuinfo(
         (tmp_path / "cpuinfo").write_text(
             f"processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu {flags}\n\nprocessor\t: 1\nflags\t\t: fpu\n"
         )
-    found = _found()
+    found = _found(monkeypatch, None)
     assert found["CPU features"].found == features and found["CPU"].found.startswith("AMD EPYC, " if flags else "")

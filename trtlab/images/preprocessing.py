@@ -149,9 +149,8 @@ def find_images(place: str | Path) -> list[Path]:
         InputError: nothing there, or a folder without images.
     """
     place = Path(place)
-    if place.is_file():
-        return [place]
-    found = sorted(path for path in place.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+    below = (path for path in place.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+    found = [place] if place.is_file() else sorted(below)
     if not found:
         wrong = "has no images" if place.is_dir() else "does not exist"
         raise InputError(f"{place} {wrong}; give an image or a folder of images ({', '.join(IMAGE_SUFFIXES)})")

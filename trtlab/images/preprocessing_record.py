@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from helpers.tools.files import read_json, sha256, write_json
 from trtcpu.errors import InputError
-from trtlab.engines.tensors import InputSpec, Shape
+from trtlab.engines.tensors import InputSpec, Shape, shape_text
 from trtlab.images.preprocessing import IMAGENET, MOST_PIXELS, Preprocessing
 from trtlab.options import Count, Numbers, Pixels, Size
 
@@ -63,8 +63,7 @@ class Asked:
         """Return the record of `where`; raise InputError where an option contradicts it."""
         for name, value in vars(self).items():
             if value is not None and value != getattr(recorded, name):
-                parts = value if isinstance(value, tuple) else (value,)
-                given = ("x" if name == "crop" else " ").join(map(str, parts))
+                given = shape_text(value) if name == "crop" else " ".join(map(str, np.atleast_1d(value).tolist()))
                 raise InputError(
                     f"--{name} {given} contradicts the preprocessing record of {where}: {recorded.described()}; "
                     "leave the option out, or export and build again with it"
@@ -209,8 +208,8 @@ def _resolved(
             f"the preprocessing gives {list(found.shape)} ({found.described()}); {where} takes {spec.described()}; "
             "choose --crop, --channels or a profile that fit"
         )
-    assumed = not known and not asked
-    return found, f"{where} has no preprocessing record; taken is the usual: {found.described()}" if assumed else ""
+    note = f"{where} has no preprocessing record; taken is the usual: {found.described()}"
+    return found, "" if known or asked else note
 
 
 def _takes_images(spec: InputSpec) -> bool:

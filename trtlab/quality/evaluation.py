@@ -69,12 +69,10 @@ def accuracy_rows(scores: Mapping[str, Accuracy]) -> list[dict[str, Any]]:
     reference, *_ = scores.values()
     rows = []
     for name, found in scores.items():
-        against = dict.fromkeys(("loss", "loss_low", "loss_high", "changed"))
-        if found is not reference:
-            loss = accuracy_loss(reference, found)
-            changed = int(np.sum(reference.correct != found.correct))
-            against = {"loss": loss.points, "loss_low": loss.low, "loss_high": loss.high, "changed": changed}
-        rows.append({"name": name, **found.to_dict(), **against})
+        loss = accuracy_loss(reference, found)
+        changed = int(np.sum(reference.correct != found.correct))
+        against = {"loss": loss.points, "loss_low": loss.low, "loss_high": loss.high, "changed": changed}
+        rows.append({"name": name, **found.to_dict(), **(dict.fromkeys(against) if found is reference else against)})
     return rows
 
 
