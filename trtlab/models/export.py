@@ -78,13 +78,13 @@ def export_onnx(
             exporter=exporter,
             input_shape=next(iter(shapes_in.values())),
             output_shape=output_shape,
-            inputs=shapes_in,
-            outputs=shapes_out,
             nodes=len(exported.graph.node),
             size_bytes=temporary.stat().st_size,
             checked_batches=tuple(sorted({size for at in sizes_to_try(inputs) for size in inputs[0].shape(at)[:1]})),
             max_absolute_error=absolute,
             relative_error=relative,
+            inputs=shapes_in,
+            outputs=shapes_out,
         )
 
 
