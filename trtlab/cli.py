@@ -44,7 +44,6 @@ for _place, _command in enumerate(_COMMANDS):
 for _command in (course.grade, course.regrade):
     app.command(_command, help_flags=(), sort_key=len(_COMMANDS))
 _PASSED_ON = ("trtexec", "grade", "regrade")
-_LONGEST = 40  # digits of a number that a message shows whole
 
 
 def main() -> None:
@@ -74,11 +73,8 @@ def _ours(words: list[str]) -> list[str]:
 
 
 def _fail(reason: str) -> NoReturn:
-    reason = re.sub(rf"\d{{{_LONGEST},}}", lambda digits: f"{digits[0][:5]}… ({len(digits[0])} digits)", reason)
+    # of a number too long to read, its beginning
+    reason = re.sub(r"\d{40,}", lambda digits: f"{digits[0][:5]}… ({len(digits[0])} digits)", reason)
     text = Text.assemble(("error:", "bold red"), " ", " ".join(reason.split()))
     Console(stderr=True, soft_wrap=True, highlight=False).print(text)
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from helpers.engine import gpu_packages
 from trtcpu.errors import LabError
-from trtlab.versions import cuda_driver, installed, nvml_text
+from trtlab.versions import cuda_driver, installed
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "onnxsim", "openvino")
 _TENSORRT = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu13-bindings", "tensorrt-cu12-bindings")
@@ -48,7 +48,7 @@ class Diagnosis:
 def diagnose() -> Diagnosis:
     """Return what this machine can run."""
     python = Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    gpus = _gpus()
+    gpus = [*_gpus()]
     packages = [_part(name, installed(name), "not installed", "pip install -e .") for name in _PACKAGES]
     engine, started = _engine()
     return Diagnosis([python, *gpus, *_tensorrt(any(gpu.ok for gpu in gpus)), *_cpu(), *packages, *started], engine)
@@ -58,34 +58,30 @@ def _part(topic: str, found: str | None, absent: str, remedy: str = "") -> Findi
     return Finding(topic, found or absent, bool(found), "" if found else remedy)
 
 
-def _gpus() -> list[Finding]:
-    """Return a finding for each NVIDIA GPU; one that is not ok where there is none to use."""
+def _gpus() -> Iterator[Finding]:
+    """Yield a finding for each NVIDIA GPU; one that is not ok where there is none to use."""
     try:
         import pynvml
 
         driver, cuda = cuda_driver().values()
     except Exception as error:  # no package, no driver library, or no permission: all mean that there is none to use
-        return [Finding("NVIDIA GPU", f"none ({_short(error)})", ok=False)]
-    gpus = []
+        yield Finding("NVIDIA GPU", f"none ({_short(error)})", ok=False)
+        return
     for handle in map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount())):
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
         memory_gib = pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30
-        name = nvml_text(pynvml.nvmlDeviceGetName(handle))
-        found = f"{name}, compute capability {major}.{minor}, {memory_gib:.0f} GiB, driver {driver} (CUDA {cuda})"
-        gpus.append(Finding("NVIDIA GPU", found))
-    return gpus
+        gpu = f"{pynvml.nvmlDeviceGetName(handle)}, compute capability {major}.{minor}, {memory_gib:.0f} GiB"
+        yield Finding("NVIDIA GPU", f"{gpu}, driver {driver} (CUDA {cuda})")
 
 
 def _tensorrt(has_gpu: bool) -> Iterator[Finding]:
-    absent, install, replace, bindings = "not installed; needs an NVIDIA GPU", "", "", ""
-    if has_gpu:
-        absent, install = "not installed", gpu_packages.install_command()
-        replace = f": {gpu_packages.replace_command()}"
-        bindings = f"pip install '{gpu_packages.CUDA_PYTHON[gpu_packages.cuda_major()]}'"
+    absent = "not installed" if has_gpu else "not installed; needs an NVIDIA GPU"
+    install = gpu_packages.install_command() if has_gpu else ""
+    bindings = f"pip install '{gpu_packages.CUDA_PYTHON[gpu_packages.cuda_major()]}'" if has_gpu else ""
     found = next(filter(None, map(installed, _TENSORRT)), None)
     if found and int(found.split(".")[0]) >= 11:
         note = "no precision flags, no calibrators; the lab was not run on TensorRT 11. Step 4's calibrator needs 10.16"
-        found += f" ({note}{replace})"
+        found += f" ({note}: {gpu_packages.replace_command()})" if has_gpu else f" ({note})"
     there = [f"{name} {version}" for name in ("pycuda", "cuda-bindings") if (version := installed(name))]
     yield _part("TensorRT", found, absent, install)
     yield _part("pycuda or cuda-python", ", ".join(there), absent, bindings)
@@ -112,9 +108,9 @@ def _engine() -> tuple[str, list[Finding]]:
         why = f"cannot start (TRT_LAB_ENGINE={asked}): {_short(error)}"
         return "", [Finding("Engine", why, ok=False, remedy=remedy)]
     through = f", through {cuda}" if (cuda := describe().get("cuda")) else ""
-    found = [Finding("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}{through}")]
+    used = Finding("Engine", f"{ENGINE} (TRT_LAB_ENGINE={asked}): {DEVICE}{through}")
     why = [Finding("Engine", f"TensorRT is installed and not used: {WHY_CPU}", ok=False)] if WHY_CPU else []
-    return ENGINE, [*found, Finding("TensorRT's API", _API[API]), *why]
+    return ENGINE, [used, Finding("TensorRT's API", _API[API]), *why]
 
 
 def cpu_name() -> str:
@@ -124,11 +120,8 @@ def cpu_name() -> str:
 
 def _cpuinfo() -> dict[str, str]:
     """Return what Linux says of the first processor."""
-    try:
-        lines = _CPUINFO.read_text(errors="replace").split("\n\n")[0].splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition(":") for line in lines)
+    text = _CPUINFO.read_text(errors="replace") if _CPUINFO.is_file() else ""
+    pairs = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 

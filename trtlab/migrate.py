@@ -7,7 +7,7 @@ an attribute by its name, and where other libraries have such names too, by what
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,35 +76,36 @@ def migrate(path: Path, to: int) -> Migration:
     try:
         raw = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path}: {reason}; give a file of UTF-8 text") from error
-    search = _Search({name: change for name, change in load_changes().items() if float(change.gone_in) <= to})
+        raise InputError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}; give a file of UTF-8 text"
+        ) from error
+    changes = {name: change for name, change in load_changes().items() if float(change.gone_in) <= to}
     if path.suffix == ".ipynb":
-        return _notebook(path, raw, search)
+        return _notebook(path, raw, changes)
     try:
-        found = list(search.findings(raw, None))
+        found = list(_findings(raw, None, changes, {}))
     except _UNREADABLE as error:
         raise InputError(f"{path} is not Python 3: {error}; mend it first") from error
     return Migration(found, [], _replaced(raw, found))
 
 
-def _notebook(path: Path, raw: str, search: "_Search") -> Migration:
+def _notebook(path: Path, raw: str, changes: Mapping[str, Change]) -> Migration:
     try:
         notebook = json.loads(raw)
         cells = [(n, cell) for n, cell in enumerate(notebook["cells"], 1) if cell["cell_type"] == "code"]
         sources = ["".join(cell["source"]) for _, cell in cells]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is no notebook of format 4: {error}; open and save it in Jupyter") from error
-    findings, faults = [], []
+    findings, faults, known = [], [], {}
     for (number, cell), text in zip(cells, sources, strict=True):
         try:
-            found = [] if text.startswith("%%") else list(search.findings(text, number))
+            found = [] if text.startswith("%%") else list(_findings(text, number, changes, known))
         except _UNREADABLE as error:
             faults.append((number, str(error)))
-            continue
-        findings += found
-        new = _replaced(text, found)
-        cell["source"] = new.splitlines(keepends=True) if isinstance(cell["source"], list) else new
+        else:
+            findings += found
+            new = _replaced(text, found)
+            cell["source"] = new.splitlines(keepends=True) if isinstance(cell["source"], list) else new
     if not any(finding.new for finding in findings):
         return Migration(findings, faults, raw)
     indent = re.match(r"\{\r?\n( *)", raw)
@@ -112,67 +113,54 @@ def _notebook(path: Path, raw: str, search: "_Search") -> Migration:
     return Migration(findings, faults, written + raw[len(raw.rstrip()) :])
 
 
-class _Search:
-    """Looks for names that are gone; knows what TensorRT's module and its classes are called in what it has read."""
+def _findings(text: str, cell: int | None, changes: Mapping[str, Change], known: dict[str, str]) -> Iterator[Finding]:
+    """Yield what is gone in a script or a cell, in its order; `known` grows by what is imported.
 
-    def __init__(self, changes: dict[str, Change]) -> None:
-        self.changes = changes
-        self.modules: set[str] = set()
-        self.classes: dict[str, str] = {}
+    Raises:
+        SyntaxError, ValueError, RecursionError: it is no Python, lines for IPython aside.
+    """
+    nodes = list(ast.walk(ast.parse(_MAGIC.sub(lambda line: f"{line[1]}pass", text))))
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            known |= _imported(node)
+    lines = text.splitlines(keepends=True)
+    for line, byte, change, new, likely in sorted(use for node in nodes for use in _uses(node, changes, known)):
+        code = lines[line - 1]
+        column = len(code.encode()[:byte].decode())
+        yield Finding(cell, line, column, code.strip(), change, new, likely)
 
-    def findings(self, text: str, cell: int | None) -> Iterator[Finding]:
-        """Yield what is gone in a script or a cell, in its order.
 
-        Raises:
-            SyntaxError, ValueError, RecursionError: it is no Python, lines for IPython aside.
-        """
-        nodes = list(ast.walk(ast.parse(_MAGIC.sub(lambda line: f"{line[1]}pass", text))))
-        for node in nodes:
-            self._take_import(node)
-        lines = text.splitlines(keepends=True)
-        uses = [node for node in nodes if isinstance(node, ast.Attribute | ast.ImportFrom)]
-        for node in sorted(uses, key=lambda node: (node.end_lineno, node.end_col_offset)):
-            line = lines[node.end_lineno - 1]
-            for name, likely in self._gone(node):
-                column = len(line.encode()[: node.end_col_offset].decode())
-                if isinstance(node, ast.Attribute):
-                    column -= len(node.attr)
-                change = self.changes[name]
-                yield Finding(cell, node.end_lineno, column, line.strip(), change, _new(change), likely)
+def _imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
+    """Return what an import calls things of TensorRT: "" is its module, the others are classes."""
+    names = {one.asname or one.name: one.name for one in node.names}
+    if isinstance(node, ast.ImportFrom) and node.module in _MODULES:
+        return names
+    # such as from helpers.engine.backend import trt
+    modules = _MODULES if isinstance(node, ast.Import) else ("trt", "tensorrt")
+    return {local: "" for local, name in names.items() if name in modules}
 
-    def _take_import(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Import):
-            self.modules |= {one.asname or one.name for one in node.names if one.name in _MODULES}
-        elif isinstance(node, ast.ImportFrom):
-            names = {one.asname or one.name: one.name for one in node.names}
-            if node.module in _MODULES:
-                self.classes |= names
-            else:  # such as from helpers.engine.backend import trt
-                self.modules |= {local for local, name in names.items() if name in ("trt", "tensorrt")}
 
-    def _of(self, node: ast.expr) -> str | None:
-        """Return what an expression is of TensorRT: "" for its module, a class's name, None for anything else."""
-        if isinstance(node, ast.Name):
-            return "" if node.id in self.modules else self.classes.get(node.id)
-        inside = isinstance(node, ast.Attribute) and self._of(node.value) == ""
-        return node.attr if inside else None
+def _uses(
+    node: ast.AST, changes: Mapping[str, Change], known: Mapping[str, str]
+) -> list[tuple[int, int, Change, str, bool]]:
+    """Return the uses of names that are gone in a node: line, byte in it, change, new name, and if it is only likely.
 
-    def _gone(self, node: ast.Attribute | ast.ImportFrom) -> list[tuple[str, bool]]:
-        """Return the names that are gone that a node uses, and whether it only likely does."""
-        if isinstance(node, ast.ImportFrom):
-            return [(one.name, False) for one in node.names if node.module in _MODULES and one.name in self.changes]
-        owner = self._of(node.value)
-        if owner is not None:
-            name = f"{owner}.{node.attr}".lstrip(".")
-            return [(name, False)] if name in self.changes else []
-        if node.attr.isupper() or not (self.modules or self.classes):
-            return []
-        candidates = [name for name in self.changes if name.endswith(f".{node.attr}")]
-        called = ast.unparse(node.value).rpartition(".")[2].lower()
-        kinds = {kind for word, kind in _CUSTOMARY.items() if word in called}
-        fitting = [name for name in candidates if _kind(name) in kinds]
-        likely = fitting or ([] if node.attr in _COMMON else candidates)
-        return [(name, True) for name in likely[:1]]
+    An import is not renamed: what it is called in the rest of the file would have to be, too.
+    """
+    if isinstance(node, ast.ImportFrom) and node.module in _MODULES:
+        return [(one.lineno, one.col_offset, changes[one.name], "", False) for one in node.names if one.name in changes]
+    if not isinstance(node, ast.Attribute) or not known:
+        return []
+    line, byte = node.end_lineno, node.end_col_offset - len(node.attr.encode())
+    value = ast.unparse(node.value)
+    module, _, last = value.rpartition(".")
+    owner = known.get(value, last if known.get(module) == "" else None)
+    candidates = [name for name in changes if name.endswith(f".{node.attr}") and not node.attr.isupper()]
+    kinds = {kind for word, kind in _CUSTOMARY.items() if word in last.lower()}
+    fitting = [name for name in candidates if _kind(name) in kinds]
+    likely = fitting or ([] if node.attr in _COMMON else candidates)
+    names = likely[:1] if owner is None else [f"{owner}.{node.attr}".lstrip(".")]
+    return [(line, byte, changes[name], _new(changes[name]), owner is None) for name in names if name in changes]
 
 
 def _kind(name: str) -> str:

@@ -5,7 +5,8 @@ A dataclass with fields of these types is a group of options; the text below a f
 those are known.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,24 +15,19 @@ from cyclopts import Parameter, Token
 from trtcpu.errors import InputError
 
 MOST = 10**9
-Convert = Callable[[Any, Sequence[Token]], Any]
 
 
-def _one(kind: type, least: float = 0, most: float = MOST) -> Convert:
-    return lambda type_, tokens: _read(tokens[0], tokens[0].value, kind, least, most)
+def _one(type_: Any, tokens: Sequence[Token], kind: type, least: float = 0, most: float = MOST) -> Any:
+    return _read(tokens[0], tokens[0].value, kind, least, most)
 
 
-def _several(kind: type, least: float | None = None, most: float = MOST) -> Convert:
+def _several(type_: Any, tokens: Sequence[Token], kind: type, least: float | None = None) -> tuple[Any, ...]:
     """Read several values: after one flag, with commas, or each after a flag of its own."""
-
-    def read(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
-        parts = [(token, part.strip()) for token in tokens for part in token.value.split(",")]
-        found = tuple(_read(token, part, kind, least, most) for token, part in parts if part)
-        if not found:
-            raise InputError(f"{tokens[0].keyword} takes one value or more, found none")
-        return found
-
-    return read
+    parts = [(token, part.strip()) for token in tokens for part in token.value.split(",")]
+    found = tuple(_read(token, part, kind, least) for token, part in parts if part)
+    if not found:
+        raise InputError(f"{tokens[0].keyword} takes one value or more, found none")
+    return found
 
 
 def _size(type_: Any, tokens: Sequence[Token]) -> tuple[int, int]:
@@ -41,28 +37,29 @@ def _size(type_: Any, tokens: Sequence[Token]) -> tuple[int, int]:
     return int(height[:18]), int((width or height)[:18])
 
 
-def _read(token: Token, text: str, kind: type, least: float | None, most: float) -> Any:
+def _read(token: Token, text: str, kind: type, least: float | None, most: float = MOST) -> Any:
     try:
         value = kind(text)
     except ValueError as error:
-        whole = "whole numbers" if kind is int else "numbers"
-        raise InputError(f"{token.keyword} takes {whole}, found {text[:60]!r}") from error
+        raise InputError(
+            f"{token.keyword} takes {'whole ' if kind is int else ''}numbers, found {text[:60]!r}"
+        ) from error
     if least is not None and not least <= value <= most:  # never true of NaN
         raise InputError(f"{token.keyword} {value} cannot be; give {least} or more, at most {most:,}")
     return value
 
 
-Count = Annotated[int, Parameter(converter=_one(int, 1))]
-Counts = Annotated[tuple[int, ...], Parameter(converter=_several(int, 1))]
-Milliseconds = Annotated[int, Parameter(converter=_one(int, 0))]
-Level = Annotated[int, Parameter(converter=_one(int, 0, 5))]
-Opset = Annotated[int, Parameter(converter=_one(int, 11, 23))]
-Pixels = Annotated[int, Parameter(converter=_one(int, 1, 2**14))]
-BatchSize = Annotated[int, Parameter(converter=_one(int, 1, 2**20))]
-Bytes = Annotated[int, Parameter(converter=_one(int, 1, 10**15))]
-Amount = Annotated[float, Parameter(converter=_one(float))]
-Numbers = Annotated[tuple[float, ...], Parameter(converter=_several(float))]
-Files = Annotated[tuple[Path, ...], Parameter(converter=_several(Path))]
-Texts = Annotated[tuple[str, ...], Parameter(converter=_several(str))]
+Count = Annotated[int, Parameter(converter=partial(_one, kind=int, least=1))]
+Counts = Annotated[tuple[int, ...], Parameter(converter=partial(_several, kind=int, least=1))]
+Milliseconds = Annotated[int, Parameter(converter=partial(_one, kind=int, least=0))]
+Level = Annotated[int, Parameter(converter=partial(_one, kind=int, least=0, most=5))]
+Opset = Annotated[int, Parameter(converter=partial(_one, kind=int, least=11, most=23))]
+Pixels = Annotated[int, Parameter(converter=partial(_one, kind=int, least=1, most=2**14))]
+BatchSize = Annotated[int, Parameter(converter=partial(_one, kind=int, least=1, most=2**20))]
+Bytes = Annotated[int, Parameter(converter=partial(_one, kind=int, least=1, most=10**15))]
+Amount = Annotated[float, Parameter(converter=partial(_one, kind=float))]
+Numbers = Annotated[tuple[float, ...], Parameter(converter=partial(_several, kind=float))]
+Files = Annotated[tuple[Path, ...], Parameter(converter=partial(_several, kind=Path))]
+Texts = Annotated[tuple[str, ...], Parameter(converter=partial(_several, kind=str))]
 Size = Annotated[tuple[int, int], Parameter(converter=_size, n_tokens=1)]
 """Height and width: 224, or 224x160."""

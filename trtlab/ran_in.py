@@ -5,8 +5,7 @@ from collections.abc import Mapping
 
 def most_layers(layer_precisions: Mapping[str, int]) -> str | None:
     """Return the precision of most layers (count_precisions), None where no layer says its own."""
-    said = {precision: count for precision, count in layer_precisions.items() if precision != "other"}
-    return max(said, key=said.__getitem__, default=None)
+    return max((each for each in layer_precisions if each != "other"), key=layer_precisions.__getitem__, default=None)
 
 
 def differs(asked: str | None, ran_in: str | None) -> bool:

@@ -16,15 +16,7 @@ _PACKAGES = {
 
 def installed(package: str) -> str | None:
     """Return the version of an installed package, None where it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def nvml_text(value: str | bytes) -> str:
-    """Return what pynvml says as text; its older versions say bytes."""
-    return value.decode() if isinstance(value, bytes) else value
+    return next((found.version for found in importlib.metadata.distributions(name=package)), None)
 
 
 def cuda_driver() -> dict[str, str]:
@@ -36,8 +28,9 @@ def cuda_driver() -> dict[str, str]:
     import pynvml
 
     pynvml.nvmlInit()
-    driver, cuda = pynvml.nvmlSystemGetDriverVersion(), pynvml.nvmlSystemGetCudaDriverVersion()
-    return {"NVIDIA driver": nvml_text(driver), "CUDA (driver)": f"{cuda // 1000}.{cuda % 1000 // 10}"}
+    cuda = pynvml.nvmlSystemGetCudaDriverVersion()
+    newest = f"{cuda // 1000}.{cuda % 1000 // 10}"
+    return {"NVIDIA driver": pynvml.nvmlSystemGetDriverVersion(), "CUDA (driver)": newest}
 
 
 def versions() -> dict[str, str]:

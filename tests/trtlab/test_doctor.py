@@ -8,10 +8,14 @@ import pytest
 
 from helpers.engine.gpu_packages import CUDA_PYTHON
 from trtlab import doctor
-from trtlab.doctor import diagnose
 
 
-def _gpu(driver: str | bytes, cuda: int) -> SimpleNamespace:
+def _found(patch: pytest.MonkeyPatch, nvml: SimpleNamespace | None) -> dict[str, doctor.Finding]:
+    patch.setitem(sys.modules, "pynvml", nvml)
+    return {finding.topic: finding for finding in doctor.diagnose().findings}
+
+
+def _gpu(driver: str, cuda: int) -> SimpleNamespace:
     return SimpleNamespace(
         nvmlInit=lambda: None,
         nvmlSystemGetDriverVersion=lambda: driver,
@@ -20,36 +24,33 @@ def _gpu(driver: str | bytes, cuda: int) -> SimpleNamespace:
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlDeviceGetCudaComputeCapability=lambda handle: (9, 0),
         nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=141 << 30),
-        nvmlDeviceGetName=lambda handle: b"NVIDIA H200",
+        nvmlDeviceGetName=lambda handle: "NVIDIA H200",
     )
 
 
-@pytest.mark.parametrize(("driver", "cuda", "shown"), [("580.65.06", 13000, "13.0"), (b"550.54.15", 12040, "12.4")])
+@pytest.mark.parametrize(("driver", "cuda", "shown"), [("580.65.06", 13000, "13.0"), ("550.54.15", 12040, "12.4")])
 def test_a_gpu_without_tensorrt_gets_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, driver: str | bytes, cuda: int, shown: str
+    monkeypatch: pytest.MonkeyPatch, driver: str, cuda: int, shown: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", _gpu(driver, cuda))
     monkeypatch.setattr(doctor, "installed", lambda package: None)
-    found = {finding.topic: finding for finding in diagnose().findings}
+    found = _found(monkeypatch, _gpu(driver, cuda))
     gpu = found["NVIDIA GPU"].found
     assert gpu.startswith("NVIDIA H200, compute capability 9.0, 141 GiB, driver 5") and gpu.endswith(f"(CUDA {shown})")
-    major = cuda // 1000
-    assert found["TensorRT"].remedy == f"pip install '{CUDA_PYTHON[major]}' 'tensorrt-cu{major}==10.16.1.11'"
-    assert found["pycuda or cuda-python"].remedy == f"pip install '{CUDA_PYTHON[major]}'"
+    binding = f"pip install '{CUDA_PYTHON[cuda // 1000]}'"
+    assert found["TensorRT"].remedy == f"{binding} 'tensorrt-cu{cuda // 1000}==10.16.1.11'"
+    assert found["pycuda or cuda-python"].remedy == binding
     assert found["onnxsim"].remedy == "pip install -e ."
 
 
 def test_without_a_gpu_nothing_of_tensorrt_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    found = {finding.topic: finding for finding in diagnose().findings}
+    found = _found(monkeypatch, None)
     assert found["NVIDIA GPU"].found.startswith("none (")
     assert found["TensorRT"].remedy == found["pycuda or cuda-python"].remedy == ""
 
 
 def test_tensorrt_11_is_taken_and_what_it_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", _gpu("580.1", 13000))
     monkeypatch.setattr(doctor, "installed", lambda package: "11.1.0")
-    (found,) = (finding for finding in diagnose().findings if finding.topic == "TensorRT")
+    found = _found(monkeypatch, _gpu("580.1", 13000))["TensorRT"]
     assert "no precision flags" in found.found and "'tensorrt-cu13==10.16.1.11'" in found.found
     assert found.ok and not found.remedy
 
@@ -70,5 +71,5 @@ def test_the_processor_and_its_features_are_the_first_of_cpuinfo(
         (tmp_path / "cpuinfo").write_text(
             f"processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu {flags}\n\nprocessor\t: 1\nflags\t\t: fpu\n"
         )
-    found = {finding.topic: finding.found for finding in diagnose().findings}
-    assert found["CPU features"] == features and found["CPU"].startswith("AMD EPYC, " if flags else "")
+    found = _found(monkeypatch, None)
+    assert found["CPU features"].found == features and found["CPU"].found.startswith("AMD EPYC, " if flags else "")

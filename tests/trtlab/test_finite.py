@@ -1,5 +1,6 @@
 """NaN and infinity are found where they come from: in the model's weights, in the data, in an engine's outputs."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,8 @@ def masked(
     tensor = numpy_helper.from_array(constant.astype(helper.tensor_dtype_to_np_dtype(kind)), "mask")
     held = [helper.make_node("Constant", [], ["mask"], value=tensor)] if as_node else []
     nodes = [*held, helper.make_node(operator, ["x", "mask"], ["sum"]), helper.make_node("Relu", ["sum"], ["y"])]
-    ends = [helper.make_tensor_value_info(name, kind, ["batch", 4]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "graph", ends[:1], ends[1:], [] if as_node else [tensor])
+    x, y = ([helper.make_tensor_value_info(name, kind, ["batch", 4])] for name in "xy")
+    graph = helper.make_graph(nodes, "graph", x, y, [] if as_node else [tensor])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, path, save_as_external_data=outside, location="weights", size_threshold=0)
     return path
@@ -76,9 +77,8 @@ def test_a_constant_is_found_wherever_and_in_whatever_type_it_is_kept(
 
 
 def test_an_infinite_mask_is_no_damage(tmp_path: Path) -> None:
-    mask = np.array([0, -np.inf, 0, -np.inf], np.float32)
-    build_engine(masked(tmp_path / "m.onnx", "Add", mask), tmp_path / "e.engine", BuildOptions())
-    assert (tmp_path / "e.engine").is_file()
+    build_engine(masked(tmp_path / "m.onnx", "Add", np.where(EYE[0] == 1, -np.inf, 0)), tmp_path / "e", BuildOptions())
+    assert (tmp_path / "e").is_file()
 
 
 def test_no_command_shows_figures_of_an_engine_that_gives_nan(
@@ -87,15 +87,13 @@ def test_no_command_shows_figures_of_an_engine_that_gives_nan(
     monkeypatch.setattr(ParsedModel, "check_weights", lambda self: None)  # as one that was built elsewhere
     engine, images = tmp_path / "nan.engine", image_folder(tmp_path / "images", 2)
     build_engine(damaged(tmp_path / "bad.onnx", np.nan), engine, BuildOptions(max_batch=8))
-    calls = [
+    for call in (
         ("compare", "--a", engine, "--b", engine, "--n", 5),
         ("infer", "--engine", engine, "--input", images),
         ("bench", "--engine", engine, "--end-to-end", images, "--iterations", 3, "--output", tmp_path / "e.json"),
-    ]
-    for call in calls:
+    ):
         code, out, err = trtlab(*call)
-        assert code == 2 and out == "" and err.count("\n") == 1, (call, err)
-        assert "output" in err and "is NaN or infinite in" in err and "samples" in err
+        assert code == 2 and out == "" and re.fullmatch(r"error: .*output.* is NaN or infinite in .* samples.*\n", err)
     assert not (tmp_path / "e.json").exists()
 
 

@@ -61,10 +61,10 @@ def test_every_name_of_the_list_is_found(name: str, tmp_path: Path) -> None:
     assert of(f"import tensorrt as trt\ntrt.{name}", tmp_path)[-1] == name
 
 
-def test_a_name_is_found_only_where_the_version_aimed_at_lacks_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("to", "found"), [(10, ["STRICT_TYPES"]), (11, ["FP16", "STRICT_TYPES"])])
+def test_a_name_is_found_only_where_the_version_aimed_at_lacks_it(to: int, found: list[str], tmp_path: Path) -> None:
     source = "import tensorrt as trt\ntrt.BuilderFlag.FP16, trt.BuilderFlag.STRICT_TYPES"
-    assert of(source, tmp_path, 10) == ["BuilderFlag.STRICT_TYPES"]
-    assert of(source, tmp_path, 11) == ["BuilderFlag.FP16", "BuilderFlag.STRICT_TYPES"]
+    assert of(source, tmp_path, to) == [f"BuilderFlag.{name}" for name in found]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,7 @@ def test_a_name_is_found_only_where_the_version_aimed_at_lacks_it(tmp_path: Path
         ),
         ("é = engine . device_memory_size  # bytes", "é = engine . device_memory_size_v2  # bytes"),
         ("config.max_workspace_size = 1 << 30", "config.max_workspace_size = 1 << 30"),
+        ("from tensorrt import ResizeMode", "from tensorrt import ResizeMode"),
     ],
 )
 def test_what_only_has_a_new_name_gets_it(old: str, new: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from trtlab.commands.console import print_line, print_table, working
 from trtlab.options import Amount, BatchSize, Count
 
 if TYPE_CHECKING:
-    from trtlab.quality.mixed import Study
+    from trtlab.quality.sensitivity import Study
 
 
 def sensitivity(
@@ -47,7 +47,7 @@ def sensitivity(
     with working("reading the model") as report:
         from helpers.data.datasets import load_dataset
         from helpers.engine.backend import DEVICE
-        from trtlab.quality.mixed import Study
+        from trtlab.quality.sensitivity import Study
         from trtlab.report.pareto import draw_pareto
 
         study = Study(

@@ -19,7 +19,6 @@ from trtlab.engines.tensors import shape_text
 
 MOST_PIXELS = 8192
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-_RESIZE_TO_CROP = 256 / 224
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 _MODES = {1: "L", 3: "RGB"}
 _USUAL = {1: ((0.0,), (1.0,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
@@ -45,14 +44,11 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         crop, mean, std = f"crop {shape_text(self.crop)}", f"mean {_numbers(self.mean)}", f"std {_numbers(self.std)}"
-        sizes, one_each = (
-            f"give 1 to {MOST_PIXELS} pixels",
-            f"does not fit channels {self.channels}; give one value a channel",
-        )
+        one_each = f"does not fit channels {self.channels}; give one value a channel"
         wrong = {
             f"images of {self.channels} channels are not read; choose 1 (grey) or 3 (RGB)": self.channels not in _MODES,
-            f"{crop} is impossible; {sizes}": not _are_sizes(*self.crop),
-            f"resize {self.resize} is impossible; {sizes}": not _are_sizes(self.resize),
+            f"{crop} is impossible; give 1 to {MOST_PIXELS} pixels": not _are_sizes(*self.crop),
+            f"resize {self.resize} is impossible; give 1 to {MOST_PIXELS} pixels": not _are_sizes(self.resize),
             f"{crop} is larger than resize {self.resize}; resize to as much or more": max(self.crop) > self.resize,
             f"interpolation {self.interpolation!r} is unknown; choose {' or '.join(_FILTERS)}": self.interpolation
             not in _FILTERS,
@@ -71,7 +67,7 @@ class Preprocessing:
     def usual(cls, channels: int, height: int, width: int, **others: Any) -> "Preprocessing":
         """Return ImageNet's for RGB and plain 0..1 for grey, `resize` in the ratio 256 : 224 to the longer side."""
         mean, std = _USUAL.get(channels, ((), ()))
-        resize = min(round(max(height, width) * _RESIZE_TO_CROP), MOST_PIXELS)
+        resize = min(round(max(height, width) * 256 / 224), MOST_PIXELS)
         return cls(channels, **{"resize": resize, "crop": (height, width), "mean": mean, "std": std, **others})
 
     @classmethod
@@ -133,10 +129,7 @@ class Preprocessing:
 
     def load_batch(self, paths: Sequence[str | Path]) -> np.ndarray:
         """Return the images as one contiguous float32 array [N, channels, height, width]."""
-        batch = np.empty((len(paths), *self.shape), np.float32)
-        for row, path in zip(batch, paths, strict=True):
-            row[:] = self.load(path)
-        return batch
+        return np.fromiter(map(self.load, paths), np.dtype((np.float32, self.shape)), len(paths))
 
     def batches(self, paths: Sequence[str | Path], batch_size: int) -> Iterator[np.ndarray]:
         """Yield the images batch by batch, so that memory does not grow with their number; the last may be smaller."""
@@ -156,9 +149,8 @@ def find_images(place: str | Path) -> list[Path]:
         InputError: nothing there, or a folder without images.
     """
     place = Path(place)
-    if place.is_file():
-        return [place]
-    found = sorted(path for path in place.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+    below = (path for path in place.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+    found = [place] if place.is_file() else sorted(below)
     if not found:
         wrong = "has no images" if place.is_dir() else "does not exist"
         raise InputError(f"{place} {wrong}; give an image or a folder of images ({', '.join(IMAGE_SUFFIXES)})")
@@ -176,8 +168,9 @@ def decode(path: str | Path) -> Image.Image:
             image.load()
             return image
     except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, ValueError, struct.error and others
-        reason = str(getattr(error, "strerror", None) or error)
-        raise InputError(f"cannot read the image {path}: {reason}; remove it or save it again") from error
+        raise InputError(
+            f"cannot read the image {path}: {getattr(error, 'strerror', None) or error}; remove it or save it again"
+        ) from error
 
 
 def _numbers(values: Sequence[float]) -> str:

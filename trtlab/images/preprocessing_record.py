@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from helpers.tools.files import read_json, sha256, write_json
 from trtcpu.errors import InputError
-from trtlab.engines.tensors import InputSpec, Shape
+from trtlab.engines.tensors import InputSpec, Shape, shape_text
 from trtlab.images.preprocessing import IMAGENET, MOST_PIXELS, Preprocessing
 from trtlab.options import Count, Numbers, Pixels, Size
 
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from trtlab.models.model_inputs import ModelInput
 
 KEY = "preprocessing"
-ONNX_KEY = f"trtlab.{KEY}"
-"""In a file's metadata, where others may have an entry of the shorter name."""
-_Record = tuple[str, Preprocessing | None]
-"""What has a record, as messages name it, and the record."""
+ONNX_KEY = f"trtlab.{KEY}"  # in a file's metadata others may have an entry of the shorter name
 
 
 @Parameter(name="*")
@@ -62,16 +59,16 @@ class Asked:
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Preprocessing.usual(given.pop("channels", channels), *given.get("crop", (height, width)), **given)
 
-    def check(self, recorded: Preprocessing, where: str) -> None:
-        """Raise InputError where an option contradicts the record of `where`."""
+    def agreed(self, where: str, recorded: Preprocessing) -> Preprocessing:
+        """Return the record of `where`; raise InputError where an option contradicts it."""
         for name, value in vars(self).items():
             if value is not None and value != getattr(recorded, name):
-                parts = value if isinstance(value, tuple) else (value,)
-                given = ("x" if name == "crop" else " ").join(map(str, parts))
+                given = shape_text(value) if name == "crop" else " ".join(map(str, np.atleast_1d(value).tolist()))
                 raise InputError(
                     f"--{name} {given} contradicts the preprocessing record of {where}: {recorded.described()}; "
                     "leave the option out, or export and build again with it"
                 )
+        return recorded
 
 
 NOTHING = Asked()
@@ -99,11 +96,15 @@ def of_export(inputs: "Sequence[ModelInput]", asked: Asked, weights: tuple[str, 
     Raises:
         InputError: options, and several inputs or one that takes no images of that shape.
     """
-    specs = {}
-    for each in inputs:
-        shape = tuple(axis if isinstance(axis, int) else -1 for axis in each.axes)
-        dtype = np.dtype(str(each.dtype).removeprefix("torch."))
-        specs[each.name] = _open_spec(each.name, dtype, shape, each.shape(each.traced))
+    specs = {
+        each.name: _open_spec(
+            each.name,
+            str(each.dtype).removeprefix("torch."),
+            each.shape(dict.fromkeys(each.traced, -1)),
+            each.shape(each.traced),
+        )
+        for each in inputs
+    }
     first = next(iter(specs.values()))
     if weights and not asked and len(specs) == 1 and _takes_images(first) and first.least[2:] == first.most[2:]:
         return published(*weights, *first.best[2:])
@@ -118,11 +119,11 @@ def of_onnx(path: Path, asked: Asked = NOTHING) -> tuple[Preprocessing | None, s
     """
     from trtlab.engines.network import parse_onnx  # here, since it starts the engine
 
-    model, specs = parse_onnx(path), {}
-    for name, shape in model.inputs.items():
-        usual = (1, *IMAGENET.shape, *shape[4:])
-        best = tuple(side if size < 0 else size for size, side in zip(shape, usual, strict=False))
-        specs[name] = _open_spec(name, model.dtypes[name], shape, best)
+    model = parse_onnx(path)
+    specs = {
+        name: _open_spec(name, model.dtypes[name], shape, (1, *IMAGENET.shape, *shape[4:]))
+        for name, shape in model.inputs.items()
+    }
     return of_model(specs, (str(path), model.metadata()), asked, None, needed=True)
 
 
@@ -176,11 +177,11 @@ def check_tensor(engines: Sequence["InferenceEngine"], path: str | Path) -> None
         _agreed(_of_engine(engine), beside)
 
 
-def _of_engine(engine: "InferenceEngine") -> _Record:
+def _of_engine(engine: "InferenceEngine") -> tuple[str, Preprocessing | None]:
     return f"engine {engine.path.name}", read_beside(engine.path)
 
 
-def _agreed(*records: _Record) -> tuple[str, Preprocessing] | None:
+def _agreed(*records: tuple[str, Preprocessing | None]) -> tuple[str, Preprocessing] | None:
     """Return the first that there is; raise InputError naming both where another one differs."""
     known = [(where, record) for where, record in records if record is not None]
     for where, record in known[1:]:
@@ -201,16 +202,14 @@ def _resolved(
     (spec,) = inputs.values()
     if not _takes_images(spec):
         raise InputError(f"{where} takes {spec.described()}, no grey or RGB images of [N, channels, height, width]")
-    if known:
-        asked.check(known[1], known[0])
-    found = known[1] if known else asked.completed(*spec.best[1:])
+    found = asked.agreed(*known) if known else asked.completed(*spec.best[1:])
     if not spec.takes((spec.best[0], *found.shape)):
         raise InputError(
             f"the preprocessing gives {list(found.shape)} ({found.described()}); {where} takes {spec.described()}; "
             "choose --crop, --channels or a profile that fit"
         )
-    assumed = not known and not asked
-    return found, f"{where} has no preprocessing record; taken is the usual: {found.described()}" if assumed else ""
+    note = f"{where} has no preprocessing record; taken is the usual: {found.described()}"
+    return found, "" if known or asked else note
 
 
 def _takes_images(spec: InputSpec) -> bool:
@@ -218,11 +217,12 @@ def _takes_images(spec: InputSpec) -> bool:
     return spec.dtype.kind == "f" and len(spec.best) == 4 and spec.best[1] in (1, 3)
 
 
-def _open_spec(name: str, dtype: np.dtype, shape: Shape, best: Shape) -> InputSpec:
-    """Return an input whose axes of -1 may have any size."""
+def _open_spec(name: str, dtype: str | np.dtype, shape: Shape, usual: Shape) -> InputSpec:
+    """Return an input whose axes of -1 may have any size, at best that of the same axis in `usual`."""
     least = tuple(1 if size < 0 else size for size in shape)
+    best = tuple(side if size < 0 else size for size, side in zip(shape, usual, strict=False))
     most = tuple(MOST_PIXELS if size < 0 else size for size in shape)
-    return InputSpec(name, dtype, least, best, most)
+    return InputSpec(name, np.dtype(dtype), least, best, most)
 
 
 def encoded(preprocessing: Preprocessing | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from helpers.data.image_folders import DataSet, Item
 from helpers.data.imagenet import class_names, label_of_folder
@@ -68,7 +69,7 @@ def _from_json(path: str | Path, text: str) -> list[str]:
     return [name.strip() for name in names]
 
 
-def names_in(metadata: Mapping[str, str], source: str) -> ClassNames | None:
+def names_in(metadata: Mapping[str, str] | None, source: str) -> ClassNames | None:
     """Return the names that an exporter noted in an ONNX file; None where there are none."""
     try:
         names = json.loads(metadata["classes"])
@@ -80,10 +81,15 @@ def names_in(metadata: Mapping[str, str], source: str) -> ClassNames | None:
 
 def names_beside(engine: str | Path | None) -> ClassNames | None:
     """Return the names in the record beside an engine file; None where there are none."""
+    return names_in(beside(engine).get("metadata"), f"{engine}.json")
+
+
+def beside(engine: str | Path | None) -> dict[str, Any]:
+    """Return the record beside an engine file; empty where there is none that can be read."""
     try:
-        return names_in(read_json(f"{engine}.json")["metadata"], f"{engine}.json")
-    except (InputError, KeyError, TypeError):
-        return None
+        return dict(read_json(f"{engine}.json"))
+    except (InputError, TypeError, ValueError):
+        return {}
 
 
 def number_of_classes(shape: Sequence[int], model: str) -> int:
@@ -107,12 +113,13 @@ def fit_labels(data: DataSet, outputs: int, names: ClassNames | None, model: str
     if names is None:
         if outputs == data.num_outputs:
             return data
-        has = f"{model} has {outputs} outputs, {data.name} has {_counted(data.classes)}"
-        raise InputError(f"{has}: labels cannot match; {_advice(data)}")
+        raise InputError(
+            f"{model} has {outputs} outputs, {data.name} has {_counted(data.classes)}: labels cannot match; "
+            f"{_advice(data)}"
+        )
     names.check(outputs, model)
     # ImageNet's 1,000 classes are in one order everywhere, and spelled in many ways
-    same_order = list(data.classes) in (names.names, list(class_names()))
-    if same_order and len(names.names) == len(data.classes):
+    if len(names.names) == len(data.classes) and list(data.classes) in (names.names, list(class_names())):
         return data
     exact, plain = _places(names.names), _places([_plain(name) for name in names.names])
     found = [exact.get(name, plain.get(_plain(name))) for name in data.classes]

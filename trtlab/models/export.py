@@ -9,8 +9,8 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -28,25 +28,11 @@ INPUT_NAME, OUTPUT_NAME = "input", "output"
 _OTHER_EXPORTER = "try --opset 21, whose exporter traces sizes too"
 
 
-@dataclass(frozen=True)
-class ExportRecord:
-    """What was exported and how close ONNX Runtime's outputs are to PyTorch's.
+class ExportRecord(SimpleNamespace):
+    """What was exported and how close ONNX Runtime's outputs are to PyTorch's; `export_onnx` has its fields.
 
     `input_shape` and `output_shape` are those of the first; `inputs` and `outputs` have the shapes of all by name.
     """
-
-    path: str
-    opset: int
-    exporter: str
-    input_shape: tuple[int | str, ...]
-    output_shape: tuple[int | str, ...]
-    nodes: int
-    size_bytes: int
-    checked_batches: tuple[int, ...]
-    max_absolute_error: float
-    relative_error: float
-    inputs: dict[str, tuple[int | str, ...]]
-    outputs: dict[str, tuple[int | str, ...]]
 
 
 def export_onnx(
@@ -73,7 +59,7 @@ def export_onnx(
             one name an output.
     """
     inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, 3, input_size)]
-    with atomic_path(path) as temporary, _evaluating(model):
+    with atomic_path(path) as temporary, _exporting(model):
         exporter = _export(model, inputs, temporary, opset)
         if simplify:
             simplify_onnx(temporary, temporary)
@@ -92,13 +78,13 @@ def export_onnx(
             exporter=exporter,
             input_shape=next(iter(shapes_in.values())),
             output_shape=output_shape,
-            inputs=shapes_in,
-            outputs=shapes_out,
             nodes=len(exported.graph.node),
             size_bytes=temporary.stat().st_size,
             checked_batches=tuple(sorted({size for at in sizes_to_try(inputs) for size in inputs[0].shape(at)[:1]})),
             max_absolute_error=absolute,
             relative_error=relative,
+            inputs=shapes_in,
+            outputs=shapes_out,
         )
 
 
@@ -192,17 +178,23 @@ def _difference(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _evaluating(model: torch.nn.Module) -> Iterator[None]:
-    training = model.training
-    fused_attention = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # one operator that ONNX does not have
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fused_attention)
-        model.train(training)
+def _exporting(model: torch.nn.Module) -> Iterator[None]:
+    """Have the model evaluate; silence the exporters' progress, warnings, and the graph that they print on failure."""
+    with (
+        contextlib.ExitStack() as undo,
+        torch.no_grad(),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        undo.callback(model.train, model.training)
+        undo.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+        undo.callback(logging.disable, logging.root.manager.disable)
+        model.eval()
+        torch.backends.mha.set_fastpath_enabled(False)  # one operator that ONNX does not have
+        logging.disable(logging.WARNING)
+        getattr(torch._C, "_jit_set_onnx_log_enabled", lambda enabled: None)(False)
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _export(model: torch.nn.Module, inputs: Sequence[ModelInput], path: Path, opset: int) -> str:
@@ -214,36 +206,21 @@ def _export(model: torch.nn.Module, inputs: Sequence[ModelInput], path: Path, op
     # the symbolic sizes of an exported program cannot be traced again by TorchScript's exporter
     dynamo = isinstance(model, torch.fx.GraphModule) or opset > 20
     try:
-        with _quiet():
-            if dynamo:
-                dims = {axis: torch.export.Dim(axis) for axis in sizes}
-                shapes = tuple({place: dims[axis] for place, axis in places.items()} for places in axes.values())
-                # torch.export takes an axis of 1 for a constant
-                example = _values(model, inputs, {axis: max(2, size) for axis, size in sizes.items()})
-                program = torch.onnx.export(model, example, dynamo=True, dynamic_shapes=shapes, **names)
-                program.save(path, external_data=False)
-            else:
-                example = _values(model, inputs, sizes)
-                torch.onnx.export(model, example, str(path), dynamo=False, dynamic_axes=axes | outputs, **names)
+        if dynamo:
+            dims = {axis: torch.export.Dim(axis) for axis in sizes}
+            shapes = tuple({place: dims[axis] for place, axis in places.items()} for places in axes.values())
+            # torch.export takes an axis of 1 for a constant
+            example = _values(model, inputs, {axis: max(2, size) for axis, size in sizes.items()})
+            program = torch.onnx.export(model, example, dynamo=True, dynamic_shapes=shapes, **names)
+            program.save(path, external_data=False)
+        else:
+            example = _values(model, inputs, sizes)
+            torch.onnx.export(model, example, str(path), dynamo=False, dynamic_axes=axes | outputs, **names)
     except OSError:
         raise
     except Exception as error:  # every layer of PyTorch's exporters raises its own
         raise InputError(f"PyTorch cannot export this model at opset {opset}: {one_line(error)}") from error
     return "dynamo" if dynamo else "torchscript"
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the exporters' progress lines, deprecation warnings and the graph that they print before they fail."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        previous = logging.root.manager.disable
-        logging.disable(logging.WARNING)
-        getattr(torch._C, "_jit_set_onnx_log_enabled", lambda enabled: None)(False)
-        try:
-            yield
-        finally:
-            logging.disable(previous)
 
 
 def _output_axes(
@@ -277,9 +254,8 @@ def _values(
     model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: Mapping[str, int], seed: int = 0
 ) -> tuple[torch.Tensor, ...]:
     """Return seeded values of every input; integers are below the rows of the model's smallest embedding."""
-    kinds = ("Embedding", "EmbeddingBag")
-    tables = [part for part in model.modules() if getattr(part, "original_name", type(part).__name__) in kinds]
-    limit = min((len(table.weight) for table in tables), default=None)
+    kinds = ((part, getattr(part, "original_name", type(part).__name__)) for part in model.modules())
+    limit = min((len(part.weight) for part, kind in kinds if kind in ("Embedding", "EmbeddingBag")), default=None)
     return tuple(each.values(sizes, limit, seed + index) for index, each in enumerate(inputs))
 
 

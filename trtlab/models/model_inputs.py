@@ -32,8 +32,10 @@ class ModelInput:
         """Raise InputError where an axis is empty, or where what is traced has more elements than an engine's input."""
         sizes = self.shape(self.traced)
         if not all(size >= 1 for size in sizes) or math.prod(sizes) > _LARGEST:
-            shown = "x".join(map(str, sizes))
-            raise InputError(f"input {self.name} cannot be {shown}; sizes are 1 or more, {_LARGEST:,} elements at most")
+            raise InputError(
+                f"input {self.name} cannot be {'x'.join(map(str, sizes))}; sizes are 1 or more, {_LARGEST:,} elements "
+                "at most"
+            )
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape with the sizes of the named axes."""

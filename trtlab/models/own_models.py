@@ -78,9 +78,8 @@ def _loading(path: str, kind: str) -> Iterator[None]:
             warnings.simplefilter("ignore")  # torch.jit's advice is for who wrote the file
             yield
     except Exception as error:
-        why = one_line(error)[:160]
         raise InputError(
-            f"{path} cannot be loaded as {kind} ({why}); save it again, or give module.py:factory"
+            f"{path} cannot be loaded as {kind} ({one_line(error)[:160]}); save it again, or give module.py:factory"
         ) from error
 
 

@@ -1,6 +1,7 @@
 """Classified images: the most probable classes of each, with names where the engine's record has them."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +45,11 @@ def classify(
     names = _names(engine, classes)
     found: list[Classified] = []
     skipped: list[str] = []
-    for start in range(0, len(paths), batch_size):
-        images = _readable(paths[start : start + batch_size], preprocessing, skipped if skip_unreadable else None)
-        if images:
-            scores = engine.predict(np.stack([*images.values()]))
-            check_finite(scores, "the engine's output")
-            found += [Classified(path, _best(row, names, topk)) for path, row in zip(images, scores, strict=True)]
+    readable = _readable(paths, preprocessing, skipped if skip_unreadable else None)
+    while images := dict(itertools.islice(readable, batch_size)):
+        scores = engine.predict(np.stack([*images.values()]))
+        check_finite(scores, "the engine's output")
+        found += [Classified(path, _best(row, names, topk)) for path, row in zip(images, scores, strict=True)]
     if not found:
         raise InputError(f"none of the {len(paths)} images can be read; the first: {skipped[0]}")
     return found, skipped
@@ -59,22 +59,21 @@ def _names(engine: InferenceEngine, classes: ClassNames | None) -> list[str]:
     outputs = engine.output_shape[0]
     if classes:
         classes.check(outputs, engine.name)
-        return classes.names
-    known = names_beside(engine.path)
+    known = classes or names_beside(engine.path)
     return known.names if known and len(known.names) == outputs else [f"class {index}" for index in range(outputs)]
 
 
-def _readable(paths: Sequence[Path], preprocessing: Preprocessing, skipped: list[str] | None) -> dict[Path, np.ndarray]:
-    """Return the images by path; why one cannot be read goes into `skipped`, without which it is an error."""
-    images = {}
+def _readable(
+    paths: Sequence[Path], preprocessing: Preprocessing, skipped: list[str] | None
+) -> Iterator[tuple[Path, np.ndarray]]:
+    """Yield the images with their paths; why one cannot be read goes into `skipped`, without which it is an error."""
     for path in paths:
         try:
-            images[path] = preprocessing.load(path)
+            yield path, preprocessing.load(path)
         except InputError as error:
             if skipped is None:
                 raise InputError(f"{error} (--skip-unreadable goes on without it)") from error
             skipped.append(str(error))
-    return images
 
 
 def _best(scores: np.ndarray, names: list[str], topk: int) -> list[tuple[str, float]]:

@@ -80,13 +80,10 @@ def compare_engines(
     Raises:
         InputError: the engines or the data do not fit each other.
     """
-    if _inputs(a) != _inputs(b):
-        raise InputError(f"the engines take {_inputs(a)} and {_inputs(b)}; compare the same model")
-    if a.output_names != b.output_names:
-        raise InputError(f"the engines give {a.output_names} and {b.output_names}; compare the same model")
-    if data is None:
-        _check_noise(a, num_samples)
-    samples = examples(a.inputs, num_samples) if data is None else open_inputs(data, a.inputs)
+    for does, of_a, of_b in (("take", _inputs(a), _inputs(b)), ("give", a.output_names, b.output_names)):
+        if of_a != of_b:
+            raise InputError(f"the engines {does} {of_a} and {of_b}; compare the same model")
+    samples = _noise(a, num_samples) if data is None else open_inputs(data, a.inputs)
     samples = taken(samples, a.inputs, 0, num_samples)
     if not count(samples, a.inputs):
         raise InputError(f"{data} holds no images; make it with trtlab calib-data")
@@ -99,11 +96,12 @@ def compare_engines(
     }
 
 
-def _check_noise(engine: InferenceEngine, number: int) -> None:
+def _noise(engine: InferenceEngine, number: int) -> dict[str, np.ndarray]:
     sample = sum(volume(spec.best[1:]) for spec in engine.inputs.values())
     if number * sample > _MOST_NOISE:
         size = number * sample * 4 / 1e9
         raise InputError(f"{number:,} samples of noise take {size:,.0f} GB; give --n {_MOST_NOISE // sample} at most")
+    return examples(engine.inputs, number)
 
 
 def _inputs(engine: InferenceEngine) -> str:

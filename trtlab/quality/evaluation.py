@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from helpers.checks.probes.loads import loads
+from helpers.data.datasets import load_dataset
 from helpers.data.image_folders import DataSet
-from helpers.tools.files import read_json
 from trtcpu.errors import InputError
 from trtlab.engines.inference import InferenceEngine
-from trtlab.images.preprocessing import Preprocessing
+from trtlab.images.preprocessing import IMAGENET, Preprocessing
 from trtlab.images.preprocessing_record import NOTHING, Asked, common
-from trtlab.models.class_names import ClassNames, fit_labels, names_beside, number_of_classes
-from trtlab.quality.accuracy import Accuracy, accuracy_loss, evaluate_all
+from trtlab.models.class_names import ClassNames, beside, fit_labels, names_beside, number_of_classes
+from trtlab.quality.accuracy import Accuracy, Predict, accuracy_loss, evaluate_all, score
 
 
 def evaluate_engines(
@@ -50,14 +51,12 @@ def evaluate_engines(
 
 
 def _labels_of_all(engines: dict[Path, InferenceEngine], data: DataSet, classes: ClassNames | None) -> DataSet:
-    """Return the data set with the labels of the engines' outputs."""
     known = {path: classes or names_beside(path) for path in engines}
     first = next((names for names in known.values() if names), None)
     for path, engine in engines.items():
         if known[path] and known[path].names != first.names:
             raise InputError(f"{first.source} and {known[path].source} name their classes differently; give --classes")
-        outputs = number_of_classes(engine.output_shape, engine.name)
-        fitted = fit_labels(data, outputs, first, engine.name)
+        fitted = fit_labels(data, number_of_classes(engine.output_shape, engine.name), first, engine.name)
     return fitted
 
 
@@ -70,22 +69,36 @@ def accuracy_rows(scores: Mapping[str, Accuracy]) -> list[dict[str, Any]]:
     reference, *_ = scores.values()
     rows = []
     for name, found in scores.items():
-        against = dict.fromkeys(("loss", "loss_low", "loss_high", "changed"))
-        if found is not reference:
-            loss = accuracy_loss(reference, found)
-            changed = int(np.sum(reference.correct != found.correct))
-            against = {"loss": loss.points, "loss_low": loss.low, "loss_high": loss.high, "changed": changed}
-        rows.append({"name": name, **found.to_dict(), **against})
+        loss = accuracy_loss(reference, found)
+        changed = int(np.sum(reference.correct != found.correct))
+        against = {"loss": loss.points, "loss_low": loss.low, "loss_high": loss.high, "changed": changed}
+        rows.append({"name": name, **found.to_dict(), **(dict.fromkeys(against) if found is reference else against)})
     return rows
 
 
 def reference_of(paths: Sequence[Path]) -> Path:
     """Return the first engine whose record says fp32, else the first engine."""
-    return next((path for path in paths if _precision(path) == "fp32"), paths[0])
+    return next((path for path in paths if beside(path).get("precision") == "fp32"), paths[0])
 
 
-def _precision(path: Path) -> str | None:
-    try:
-        return read_json(f"{path}.json")["precision"]
-    except (InputError, KeyError, TypeError):
-        return None
+def scores(predict: Predict, data: str, number: int, batch: int) -> np.ndarray:
+    """Return the scores [N, classes] of the first `number` validation images, predicted in batches.
+
+    Raises:
+        InputError: as `score`.
+    """
+    paths, labels = zip(*load_dataset(data, progress=False).images("validation", limit=number), strict=True)
+    found = np.concatenate([predict(images) for images in IMAGENET.batches(paths, batch)])
+    score(found, np.array(labels))
+    return found
+
+
+@loads(seconds=1800)
+def plan_scores(plan: bytes, data: str, number: int, batch: int) -> np.ndarray:
+    """Return the plan's scores [N, classes] of the first `number` images; runs where strangers' files are loaded.
+
+    Raises:
+        LabError: it cannot be loaded or run, or gives no scores of the data's classes.
+    """
+    with InferenceEngine(plan) as engine:
+        return scores(engine.predict, data, number, batch)

@@ -28,7 +28,7 @@ from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
 from trtlab.images.preprocessing import load_batch
 from trtlab.quality.accuracy import Accuracy, score
-from trtlab.quality.scores import plan_scores, scores
+from trtlab.quality.evaluation import plan_scores, scores
 from trtlab.stats import percentile
 from trtlab.timing.bench import BenchOptions, BenchResult, bench, measure_throughput
 from trtlab.timing.runners import RunnerSpec, load_runner

@@ -1,5 +1,6 @@
 """Preprocessing against torchvision's transforms, and what no image can be preprocessed by."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -32,21 +33,19 @@ SIZES = [(256, 256), (300, 201), (201, 300), (640, 481), (57, 91), (255, 1023)]
 
 
 def _image(width: int, height: int, mode: str = "RGB") -> Image.Image:
-    shape = (height, width, len(mode)) if len(mode) > 1 else (height, width)
-    return Image.fromarray(np.random.default_rng(width * height).integers(0, 256, shape, np.uint8), mode=None)
+    pixels = np.random.default_rng(width * height).integers(0, 256, (height, width, len(mode)), np.uint8)
+    return Image.fromarray(pixels.squeeze())
 
 
 def _torchvision(image: Image.Image, wanted: Preprocessing) -> np.ndarray:
-    pipeline = transforms.Compose(
-        [
-            transforms.Grayscale() if wanted.channels == 1 else transforms.Lambda(lambda image: image.convert("RGB")),
-            transforms.Resize(wanted.resize, transforms.InterpolationMode(wanted.interpolation)),
-            transforms.CenterCrop(wanted.crop),
-            transforms.ToTensor(),
-            transforms.Normalize(torch.tensor(wanted.mean), torch.tensor(wanted.std)),
-        ]
-    )
-    return pipeline(image).numpy()
+    steps = [
+        transforms.Grayscale() if wanted.channels == 1 else transforms.Lambda(lambda image: image.convert("RGB")),
+        transforms.Resize(wanted.resize, transforms.InterpolationMode(wanted.interpolation)),
+        transforms.CenterCrop(wanted.crop),
+        transforms.ToTensor(),
+        transforms.Normalize(torch.tensor(wanted.mean), torch.tensor(wanted.std)),
+    ]
+    return transforms.Compose(steps)(image).numpy()
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -69,9 +68,9 @@ def test_torchvision_s_weights_bring_the_preprocessing_that_they_were_evaluated_
 
 
 def test_a_batch_is_contiguous_float32_in_the_order_of_the_paths(tmp_path: Path) -> None:
-    usual, paths = Preprocessing.usual(3, 32, 32), [tmp_path / f"{index}.png" for index in range(3)]
-    for index, path in enumerate(paths):
-        _image(40 + index, 40).save(path)
+    usual, paths = Preprocessing.usual(3, 32, 32), [tmp_path / f"{width}.png" for width in (40, 41, 42)]
+    for path in paths:
+        _image(int(path.stem), 40).save(path)
     batch = load_batch(paths, 32)
     assert batch.dtype == np.float32 and batch.flags.c_contiguous and batch.shape == (3, 3, 32, 32)
     np.testing.assert_array_equal(batch[2], usual.to_input(_image(42, 40)))
@@ -127,18 +126,15 @@ def test_no_record_crashes_its_reader(content: object) -> None:
         assert found.to_input(_image(9, 7)).shape == found.shape
 
 
-@pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n" + b"\0" * 40])
+CUT = io.BytesIO()
+_image(200, 200).save(CUT, "jpeg")
+
+
+@pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n" + b"\0" * 40, CUT.getvalue()[:2000]])
 def test_a_file_that_is_no_image_is_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "broken.png").write_bytes(content)
     with pytest.raises(InputError, match=r"cannot read the image .*broken\.png"):
         IMAGENET.load(tmp_path / "broken.png")
-
-
-def test_a_truncated_image_is_named(tmp_path: Path) -> None:
-    _image(200, 200).save(tmp_path / "whole.jpg")
-    (tmp_path / "cut.jpg").write_bytes((tmp_path / "whole.jpg").read_bytes()[:2000])
-    with pytest.raises(InputError, match=r"cut\.jpg.*truncated"):
-        IMAGENET.load(tmp_path / "cut.jpg")
 
 
 def test_images_are_found_in_subfolders_in_a_fixed_order(tmp_path: Path) -> None:

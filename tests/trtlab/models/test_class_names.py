@@ -58,27 +58,29 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path, content: bytes | None, 
     assert "\n" not in str(caught.value)
 
 
-def test_folders_are_matched_with_the_outputs_by_name(pets) -> None:
-    for before in ([], ["newt"]):
-        names = [*before, *PETS]
-        fitted = fit_labels(pets, len(names), ClassNames(names, "names.txt"), "m")
-        assert fitted.classes == names and fitted.split("validation") == pets.split("validation")
-        labels = {path.parent.name.replace("_", " "): label for path, label in fitted.images("validation", seed=3)}
-        assert labels == {name: names.index(name) for name in PETS}
+@pytest.mark.parametrize("names", [PETS, ["newt", *PETS]])
+def test_folders_are_matched_with_the_outputs_by_name(pets, names: list[str]) -> None:
+    fitted = fit_labels(pets, len(names), ClassNames(names, "names.txt"), "m")
+    assert fitted.classes == names and fitted.split("validation") == pets.split("validation")
+    labels = {path.parent.name.replace("_", " "): label for path, label in fitted.images("validation", seed=3)}
+    assert labels == {name: names.index(name) for name in PETS}
 
 
-def test_labels_that_cannot_match_say_what_both_have_and_what_to_do(pets) -> None:
-    for outputs, names, said in (
+@pytest.mark.parametrize(
+    ("outputs", "names", "said"),
+    [
         (9, None, r"m has 9 outputs, .* 3 classes \(ant, guinea_pig, zebra\): labels cannot match; give the --data"),
         (2, None, "m has 2 outputs"),
-        (3, ClassNames(PETS[:2], "names.txt"), "names.txt names 2 classes, but m has 3 outputs"),
-        (3, ClassNames(["ant", "bee", "zebra"], "n"), "guinea_pig of the data is not among them"),
-        (4, ClassNames(["ant", "Ant", "guinea pig", "guinea-pig"], "n"), "guinea_pig, zebra of the data are not"),
-        (10, ClassNames(list("0123456789"), "n"), r"10 classes \(0, 1, 2, 3, …\) by n, .*: ant, guinea_pig, zebra of"),
-    ):
-        with pytest.raises(InputError, match=said) as caught:
-            fit_labels(pets, outputs, names, "m")
-        assert "\n" not in str(caught.value)
+        (3, PETS[:2], "n names 2 classes, but m has 3 outputs"),
+        (3, ["ant", "bee", "zebra"], "guinea_pig of the data is not among them"),
+        (4, ["ant", "Ant", "guinea pig", "guinea-pig"], "guinea_pig, zebra of the data are not"),
+        (10, list("0123456789"), r"10 classes \(0, 1, 2, 3, …\) by n, .*: ant, guinea_pig, zebra of"),
+    ],
+)
+def test_labels_that_cannot_match_say_what_both_have_and_what_to_do(pets, outputs: int, names, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        fit_labels(pets, outputs, names and ClassNames(names, "n"), "m")
+    assert "\n" not in str(caught.value)
 
 
 def test_imagenets_classes_are_in_one_order_however_they_are_spelled(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def test_a_state_dict_computes_what_the_model_did(tmp_path: Path, key: str, pref
 def test_a_scripted_module_and_an_exported_program_are_exported(tmp_path: Path) -> None:
     model, scripted, program = TinyNet().eval(), str(tmp_path / "s.pt"), str(tmp_path / "p.pt2")
     torch.jit.script(model).save(scripted)
-    dynamic = ({0: torch.export.Dim("batch")},)
-    torch.export.save(torch.export.export(model, (IMAGES,), dynamic_shapes=dynamic), program)
+    exported = torch.export.export(model, (IMAGES,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(exported, program)
     for path, inputs in ((scripted, None), (program, program_inputs(program))):
         found = export_onnx(load_own(path, None), tmp_path / "m.onnx", inputs=inputs, input_size=SIZE)
         assert found.input_shape == ("batch", 3, SIZE, SIZE) and found.relative_error < 1e-5

@@ -38,10 +38,8 @@ def test_a_constant_output_is_right_only_for_the_first_class() -> None:
 def test_the_interval_covers_the_true_loss_in_about_95_of_100_cases(
     number: int, p_lost: float, p_gained: float
 ) -> None:
-    generator = np.random.default_rng(0)
     covered = 0
-    for _ in range(1000):
-        draw = generator.random(number)
+    for draw in np.random.default_rng(0).random((1000, number)):
         reference = draw >= p_gained
         other = (draw < p_gained) | (draw >= p_gained + p_lost)
         loss = accuracy_loss(_accuracy(reference), _accuracy(other))
@@ -51,8 +49,7 @@ def test_the_interval_covers_the_true_loss_in_about_95_of_100_cases(
 
 
 def test_equal_engines_lose_nothing_and_the_interval_still_has_a_width() -> None:
-    correct = _accuracy(np.ones(1000, bool))
-    loss = accuracy_loss(correct, correct)
+    loss = accuracy_loss(*[_accuracy(np.ones(1000, bool))] * 2)
     assert loss.points == 0 and loss.low < 0 < loss.high < 0.5
 
 
