@@ -73,13 +73,11 @@ def canvas(
     lines = textwrap.wrap(f"{results.subject} · {results.where}", int(12 * size[0]))
     head = 0.2 + _HEAD_INCHES * len(heads) + _SUBTITLE_INCHES * len(lines)
     height = size[1] + head
-    dpi = min(_DPI, _MOST_PIXELS / max(size[0], height))
-    figure = Figure((size[0], height), dpi, layout="constrained")
+    figure = Figure((size[0], height), min(_DPI, _MOST_PIXELS / max(size[0], height)), layout="constrained")
     figure.get_layout_engine().set(rect=(0.01, 0.01, 0.98, 0.98 - head / height), wspace=0.08, hspace=0.08)
-    top = 1 - 0.14 / height
-    figure.text(0.015, top, "\n".join(heads), fontsize=_HEAD_SIZE, fontweight="bold", va="top")
-    top -= _HEAD_INCHES * len(heads) / height
-    figure.text(0.015, top, "\n".join(lines), fontsize=_SUBTITLE_SIZE, color=soft(), va="top")
+    figure.text(0.015, 1 - 0.14 / height, "\n".join(heads), fontsize=_HEAD_SIZE, fontweight="bold", va="top")
+    below = 1 - (0.14 + _HEAD_INCHES * len(heads)) / height
+    figure.text(0.015, below, "\n".join(lines), fontsize=_SUBTITLE_SIZE, color=soft(), va="top")
     return figure, list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
 
 
@@ -170,7 +168,9 @@ def end_labels(axis: Axes, ends: Sequence[tuple[float, float]], texts: Sequence[
     least = pixels * (high - low) / axis.get_window_extent().height
     heights = spread([y for _, y in ends], least, low)
     for end, height, text, engine in zip(ends, heights, texts, engines, strict=True):
-        line = {"arrowstyle": "-", "color": tint(engine), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4}
-        line["relpos"] = (0, 0.5)  # from the text's left edge, so that it crosses no other text
+        line = {
+            **{"arrowstyle": "-", "color": tint(engine), "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4},
+            "relpos": (0, 0.5),  # from the text's left edge, so that it crosses no other text
+        }
         font = {"color": tint(engine, text=True), "fontsize": _LABEL_SIZE, "fontweight": "bold", "va": "center"}
         axis.annotate(text, end, (end[0] * 1.12, height), annotation_clip=False, arrowprops=line, **font)

@@ -130,8 +130,7 @@ def _draw_throughput(axis: Axes, rates: pd.DataFrame, batches: list[int]) -> Non
     first = set(rates.drop_duplicates("engine").title)
     for title, lines in rates.groupby("title", sort=False):
         look = {"color": tint(lines.engine.iloc[0]), "marker": "o", "clip_on": False}
-        style = "-" if title in first else "--"
-        axis.plot(lines.batch, lines.value, markersize=4.5, linewidth=2, linestyle=style, **look)
+        axis.plot(lines.batch, lines.value, "-" if title in first else "--", markersize=4.5, linewidth=2, **look)
         batch, rate, reached = saturation(lines)
         if reached:
             axis.plot(batch, rate, markersize=13, mfc="none", mew=1.8, **look)
@@ -178,13 +177,12 @@ def _accuracy(results: Results) -> Figure | None:
     """Top-1 beside the speed-up at the largest batch; lines are the 95 % interval of the paired difference to FP32."""
     faster = results.lines("speedup")
     faster = faster[faster.batch == faster.batch.max()]
-    faster = faster.assign(text=faster.value.map("{:.2f}×".format))
     scores = results.accuracy[results.accuracy.title.isin(faster.title)]
     if scores.empty:
         return None
     title = f"Accuracy on {scores.num_samples.max():,} images, and speed-up at batch {faster.batch.max()}"
     figure, (left, right) = canvas(results, title, (_WIDTH, _FEET + 0.2 + _ROW * len(scores)), 2)
-    bars(right, scores, faster)
+    bars(right, scores, faster.assign(text=faster.value.map("{:.2f}×".format)))
     right.set_xlabel(f"throughput relative to {results.title(results.baseline)} (×)")
     _draw_accuracies(left, scores, results.baseline)
     return figure
@@ -216,11 +214,11 @@ def _size(results: Results) -> Figure | None:
     found = {label: (lines, form) for label, (name, form) in panels.items() if len(lines := results.lines(name))}
     if not found:
         return None
-    engines = results.engines
-    figure, axes = canvas(results, "Size and memory", (_WIDTH, _FEET + _ROW * len(engines)), len(found))
+    size = (_WIDTH, _FEET + _ROW * len(results.engines))
+    figure, axes = canvas(results, "Size and memory", size, len(found))
     for axis, (label, (lines, form)) in zip(axes, found.items(), strict=True):
         largest = lines.assign(value=lines.value / 1e6).groupby([*KEY, "title"], as_index=False).value.max()
-        bars(axis, engines, largest.assign(text=largest.value.map(form.format)))
+        bars(axis, results.engines, largest.assign(text=largest.value.map(form.format)))
         axis.set_xlabel(label)
     return figure
 

@@ -161,17 +161,17 @@ def failure(check: dict[str, Any]) -> str:
 def _disturbed(results: Results) -> str | None:
     """Warn where most times scatter so much that something else must have been running."""
     typical = (results.rows.p95_ms / results.rows.median_ms).median()
-    if not typical >= DISTURBED_TAIL:
-        return None
     return (
         f"Other programs were running while this was measured: over the rows, the typical p95 is "
         f"{typical:.1f} times the median. Measure again on a quiet machine before using the ratios."
+        if typical >= DISTURBED_TAIL
+        else None
     )
 
 
 def contradiction(results: Results) -> str | None:
     """Return a sentence that names the rows whose throughput and latency cannot both be right, None without any."""
-    wrong = results.contradictions.itertuples()
+    wrong = results.rows.dropna(subset="apart").itertuples()
     parts = [f"{row.title} at batch {row.batch} ({row.apart:.1f} times apart)" for row in wrong]
     return (
         f"Throughput and latency contradict each other: {'; '.join(parts)}. Neither is in a headline, a chart or a "

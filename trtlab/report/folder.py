@@ -143,12 +143,11 @@ _BOUNDS = {
 """No number that was measured lies outside of these; of other numbers outside of 0 to 1e15."""
 _LONGEST_NAME = 200
 
-_WORDS = "name source how device elsewhere machine precision ran_in what message layer layer_type bound".split()
-_WORDS += ["profile", "layer_precisions", "calibration"]
-_NUMBERS = "images_per_s speedup value limit time_ms share_percent intensity roof_percent seconds".split()
 FIELDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(_WORDS, (str,)),
-    **dict.fromkeys([*TIMES, *SCORES, *_NUMBERS], (int, float)),
+    **dict.fromkeys("name source how device elsewhere machine precision ran_in what message".split(), (str,)),
+    **dict.fromkeys("layer layer_type bound profile layer_precisions calibration".split(), (str,)),
+    **dict.fromkeys([*TIMES, "images_per_s", "speedup", *SCORES, "value", "limit", "seconds"], (int, float)),
+    **dict.fromkeys(["time_ms", "share_percent", "intensity", "roof_percent"], (int, float)),
     **dict.fromkeys([*COUNTS, "layers"], (int,)),
     "passed": (bool,),
 }
@@ -205,17 +204,12 @@ def checked(row: Mapping[str, Any], needed: Collection[str] = ()) -> dict[str, A
     found = {key: row.get(key) for key in FIELDS if row.get(key) is not None or key in ("name", *needed)}
     name = reprlib.repr(found["name"])
     for key, value in found.items():
-        if not _fits(key, value):
+        least, most = _BOUNDS.get(key, (0, _MOST))
+        if type(value) not in FIELDS[key] or not (isinstance(value, (str, bool)) or least <= value <= most):
             raise ValueError(f"{key} is {reprlib.repr(value)} in the row of {name}")
     if not (found["name"].isprintable() and 0 < len(found["name"].strip()) <= _LONGEST_NAME):
         raise ValueError(f"a name should be printable and at most {_LONGEST_NAME} long, found {name}")
     return {"engine": found.pop("name"), **found}
-
-
-def _fits(key: str, value: Any) -> bool:
-    """Say whether a value is of its key's types and can have been measured."""
-    least, most = _BOUNDS.get(key, (0, _MOST))
-    return type(value) in FIELDS[key] and (isinstance(value, (str, bool)) or least <= value <= most)
 
 
 def facts(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:

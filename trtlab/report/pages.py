@@ -80,12 +80,13 @@ def make_report(
     folder = Path(out or beside)
     charts = draw_charts(results, folder / "charts")
     content = _content(results, charts, folder)
-    html, markdown = folder / "report.html", folder / "report.md"
-    atomic_write(html, _render("report.html.j2", content))
-    atomic_write(markdown, _render("report.md.j2", content))
+    report = Report(
+        folder / "report.html", folder / "report.md", folder / "summary.json", charts, results, content["headline"]
+    )
+    atomic_write(report.html, _render("report.html.j2", content))
+    atomic_write(report.markdown, _render("report.md.j2", content))
     table = results.table[[*WORDS, "batch", "figure", "value", "n", "unit"]]
     atomic_write(folder / TABLE, table.to_csv(index=False))
-    report = Report(html, markdown, folder / "summary.json", charts, results, content["headline"])
     write_json(report.summary, summary(results, _files(folder, report)))
     return report
 
@@ -133,10 +134,14 @@ def _render(template: str, content: dict[str, Any]) -> str:
 
 def _files(folder: Path, report: Report) -> dict[str, str]:
     """Return every file of the folder that a reader may want, by role, as paths relative to the folder."""
-    known = {"report_html": report.html, "report_md": report.markdown, "table": folder / TABLE}
-    known |= {f"chart_{name}": path for name, path in report.charts.items()}
-    known |= {f"chart_{name}_svg": path.with_suffix(".svg") for name, path in report.charts.items()}
-    known |= {part: path for part in NOT_MEASURED if (path := folder / f"{part}.json").is_file()}
+    known = {
+        "report_html": report.html,
+        "report_md": report.markdown,
+        "table": folder / TABLE,
+        **{f"chart_{name}": path for name, path in report.charts.items()},
+        **{f"chart_{name}_svg": path.with_suffix(".svg") for name, path in report.charts.items()},
+        **{part: path for part in NOT_MEASURED if (path := folder / f"{part}.json").is_file()},
+    }
     for place in ("models/*.onnx", "engines/*.engine", "calibration/*.cache"):
         known |= {f"{path.suffix[1:]}_{path.stem}": path for path in sorted(folder.glob(place))}
     return {role: path.relative_to(folder).as_posix() for role, path in known.items()}
@@ -248,7 +253,7 @@ def _by_batch(title: str, results: Results, columns: Columns, note: str) -> Tabl
     """Return a table ordered by batch; a sign marks rows that contradict themselves."""
     rows = results.rows.sort_values("batch", kind="stable")
     rows = rows.assign(title=rows.title + rows.apart.notna().map({True: f" {SIGN}", False: ""}))
-    if len(results.contradictions):
+    if rows.apart.notna().any():
         note += f" {SIGN}: throughput and latency are more than {MOST_APART:g} times apart; measure again."
     return _formatted(title, rows, columns, note, "batch", 2)
 
@@ -278,11 +283,10 @@ def _titled(results: Results, rows: list[dict[str, Any]]) -> pd.DataFrame:
 def _layers(results: Results) -> Table | None:
     if not results.layers:
         return None
-    slowest = pd.DataFrame(results.layers, columns=[*_LAYER_COLUMNS, "engine", "batch", "executions"])
-    slowest = slowest.sort_values("time_ms", ascending=False, kind="stable")[:SLOWEST_LAYERS]
+    slowest = pd.DataFrame(results.layers).sort_values("time_ms", ascending=False, kind="stable")[:SLOWEST_LAYERS]
     first = slowest.iloc[0]
     title = f"Slowest layers of {results.title(first.engine)} at batch {first.batch}"
-    note = f"ms is the median of {first.executions:.0f} executions. " if pd.notna(first.executions) else ""
+    note = f"ms is the median of {first.executions:.0f} executions. " if pd.notna(first.get("executions")) else ""
     note += "The roofline was measured on this machine in the same run."
     return _formatted(title, slowest, _LAYER_COLUMNS, note, words=3)
 

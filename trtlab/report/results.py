@@ -106,19 +106,37 @@ class Results:
 
     @functools.cached_property
     def rows(self) -> pd.DataFrame:
-        """A row for each engine and batch, with its accuracy, in the order of charts (`table.measured_rows`)."""
+        """A row for each engine and batch, with its accuracy, in the order of charts (`measured_rows`)."""
         scores = {_key(row): {key: row.get(key) for key in ("top1", "top5")} for row in self.scored}
         return measured_rows({**row, **scores.get(_key(row), {})} for row in self.found)
 
     @functools.cached_property
     def accuracy(self) -> pd.DataFrame:
-        """A row for each engine's accuracy, in the order of charts."""
-        return scored_rows(self.scored, self.rows)
+        """A row for each engine's accuracy, in the order of charts, called as its measured rows are."""
+        scores = _frame(({**row, "batch": 0} for row in self.scored), ["batch", *SCORES])
+        scores = scores.join(self.engines.set_index(KEY).title, on=KEY)
+        return scores.assign(title=scores.title.fillna(_titles(scores)))
 
     @functools.cached_property
     def table(self) -> pd.DataFrame:
-        """The tidy table: a row for each figure."""
-        return tidy(self.rows, self.accuracy, self.device)
+        """The tidy table: a row for each figure, with its `value`, `n` (None where it is not known) and `unit`."""
+        keys = [*WORDS, "title", "batch", "apart"]
+        return pd.DataFrame(
+            [
+                {key: row.get(key) for key in keys}
+                | {
+                    "device": row["device"] or row["machine"] or self.device,
+                    "figure": figure,
+                    "value": float(row[figure]),
+                    "n": row.get(COUNTED_BY.get(figure)),
+                    "unit": unit,
+                }
+                for row in [*plain(self.rows.drop(columns=["top1", "top5"])), *plain(self.accuracy)]
+                for figure, unit in UNITS.items()
+                if row.get(figure) is not None
+            ],
+            columns=[*keys, "figure", "value", "n", "unit"],
+        ).astype({"batch": int, "apart": float, "n": "Int64"})
 
     @property
     def device(self) -> str:
@@ -160,13 +178,8 @@ class Results:
     @property
     def heading(self) -> str:
         """The report's heading."""
-        baseline = self.rows.empty or (self.rows.engine == baseline_of([])).any()
+        baseline = self.rows.empty or (self.rows.engine == BASELINE).any()
         return f"{self.subject}: {'from PyTorch to optimised engines' if baseline else 'as measured'}"
-
-    @property
-    def contradictions(self) -> pd.DataFrame:
-        """The rows whose throughput and latency cannot both be right."""
-        return self.rows[self.rows.apart.notna()]
 
     def by_machine(self) -> list["Results"]:
         """Return the results of each machine alone: the first one's, without what ran beside it, then the others'."""
@@ -176,8 +189,7 @@ class Results:
         parts = [dataclasses.replace(self, found=here, scored=scored)]
         for source, device in self.machines.items():
             found = [{**row, "source": "", "machine": None} for row in alone if row.get("source") == source]
-            engine = {**self.engine, "device": device}
-            parts.append(dataclasses.replace(self, engine=engine, found=found, scored=[]))
+            parts.append(dataclasses.replace(self, engine={**self.engine, "device": device}, found=found, scored=[]))
         return parts
 
     def title(self, engine: str, source: str | None = "") -> str:
@@ -262,37 +274,6 @@ def measured_rows(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return rows
 
 
-def scored_rows(found: Iterable[Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each engine's accuracy, called as the measured `rows` of the same engine are."""
-    scores = _frame(found, SCORES)
-    scores = scores.join(rows.drop_duplicates(KEY).set_index(KEY).title, on=KEY)
-    return scores.assign(title=scores.title.fillna(_titles(scores)))
-
-
-def tidy(rows: pd.DataFrame, scores: pd.DataFrame, device: str) -> pd.DataFrame:
-    """Return the tidy table: a row for each figure, with its `value`, `n` (None where it is not known) and `unit`.
-
-    `device` is that of rows which name none.
-    """
-    keys = [*WORDS, "title", "batch", "apart"]
-    return pd.DataFrame(
-        [
-            {key: row.get(key) for key in keys}
-            | {
-                "device": row["device"] or row["machine"] or device,
-                "figure": figure,
-                "value": float(row[figure]),
-                "n": row.get(COUNTED_BY.get(figure)),
-                "unit": unit,
-            }
-            for row in [*plain(rows.drop(columns=["top1", "top5"])), *plain(scores.assign(batch=0))]
-            for figure, unit in UNITS.items()
-            if row.get(figure) is not None
-        ],
-        columns=[*keys, "figure", "value", "n", "unit"],
-    ).astype({"batch": int, "apart": float, "n": "Int64"})
-
-
 def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dictionaries that JSON can hold; None where nothing is known."""
     return _known(rows).to_dict("records")
@@ -319,9 +300,8 @@ def _frame(found: Iterable[Mapping[str, Any]], numbers: list[str]) -> pd.DataFra
     kinds = {key: "Int64" if key in COUNTS else float for key in numbers}
     frame = pd.DataFrame(list(found), columns=[*WORDS, *numbers]).astype({**dict.fromkeys(WORDS, object), **kinds})
     frame[WORDS] = _known(frame[WORDS])
-    frame = frame.assign(source=frame.source.fillna(""), how=frame.how.fillna(""))
-    ordered = [key for key in ("source", "place", "engine", "how", "batch") if key == "place" or key in frame]
-    return frame.assign(place=frame.engine.map(place)).sort_values(ordered, ignore_index=True).drop(columns="place")
+    frame = frame.assign(source=frame.source.fillna(""), how=frame.how.fillna(""), place=frame.engine.map(place))
+    return frame.sort_values(["source", "place", "engine", "how", "batch"], ignore_index=True).drop(columns="place")
 
 
 def _known(frame: pd.DataFrame) -> pd.DataFrame:

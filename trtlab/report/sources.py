@@ -19,7 +19,6 @@ from trtlab.report.results import NOT_NAMED, TIMES, Results, with_speedups
 
 MOST_ROWS, MOST_BATCHES = 500, 32
 _PARTS = ("found", "scored", "checks", "builds")
-_AGAINST_BASELINE = ("loss", "loss_low", "loss_high", "changed")
 
 
 def load_sources(paths: Sequence[str | Path], device: str | None = None) -> Results:
@@ -84,7 +83,7 @@ def _named(results: Results, home: Results, label: str, taken: set[tuple[Any, ..
     if machine or other_baseline:  # ratios to something else would read as ratios to home's
         rows = [{**row, "speedup": None} for row in rows]
     if other_baseline:
-        scored = [{**row, **dict.fromkeys(_AGAINST_BASELINE)} for row in scored]
+        scored = [{**row, **dict.fromkeys(("loss", "loss_low", "loss_high", "changed"))} for row in scored]
     return dataclasses.replace(results, found=rows, scored=scored)
 
 
@@ -97,7 +96,7 @@ def _together(texts: Sequence[str]) -> str:
     return ", ".join(named) or NOT_NAMED
 
 
-def load_file(path: str | Path, device: str | None = None) -> Results:
+def load_file(path: Path, device: str | None = None) -> Results:
     """Read a bench JSON or a parsed log, told apart by content.
 
     Args:
@@ -106,7 +105,6 @@ def load_file(path: str | Path, device: str | None = None) -> Results:
     Raises:
         InputError: the file is neither, or is damaged.
     """
-    path = Path(path)
     try:
         content = read(path, "file of measurements")
     except InputError as error:
