@@ -281,14 +281,6 @@ def test_nothing_is_said_of_what_was_not_measured():
     assert findings(results_of()) == [] and headline(results_of()) == []
 
 
-def test_the_headline_is_speed_latency_and_accuracy():
-    assert [what for _, what, _ in headline(sample_results())] == [
-        "the throughput of PyTorch FP32",
-        "median latency",
-        "top-1",
-    ]
-
-
 def test_no_headline_names_a_precision_that_did_not_run():
     rows = [row("pytorch-fp32", 8, "fp32", "fp32", images_per_s=80.0, median_ms=90.0)]
     rows += [row("fp16", 8, "fp16", "fp32", images_per_s=160.0, median_ms=50.0, iterations=30)]

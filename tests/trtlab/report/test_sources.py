@@ -48,12 +48,6 @@ def only(results):
     return SimpleNamespace(**row)
 
 
-def test_one_source_is_read_as_it_is(tmp_path):
-    folder = write_folder(tmp_path / "run")
-    assert load_sources([folder]).found == load_sources([str(folder)]).found
-    assert "sources" not in load_sources([folder]).settings
-
-
 def test_parsed_logs_of_one_device_are_one_set_of_rows(tmp_path):
     told = {"fp16_8": {}, "fp16_1": {"batch": 1, "images_per_s": 490.0}, "int8_8": {"precision": "int8"}}
     paths = [write(tmp_path / f"{name}.json", {**PARSED, **parts}) for name, parts in told.items()]
@@ -167,8 +161,7 @@ def test_a_parsed_log_is_one_row_of_its_precision(tmp_path):
 
 
 def test_what_parse_log_writes_is_read(tmp_path):
-    times = [2.0] * 150
-    result = logged(batch=4, device=ENGINE["device"], tensorrt_version=None, times_ms=times)
+    result = logged(batch=4, device=ENGINE["device"], tensorrt_version=None, times_ms=[2.0] * 150)
     (tmp_path / "bench.log").write_text(format_log([result]))
     parsed = parse_file(tmp_path / "bench.log", "m", "int8", 4)
     row = only(load_file(write(tmp_path / "bench.json", parsed)))
