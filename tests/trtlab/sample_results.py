@@ -1,12 +1,13 @@
 """Made-up measurements for tests of tables, charts and reports. No number here was measured anywhere."""
 
+import contextlib
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from trtlab.report.results import Results, summary
-from trtlab.report.table import plain, with_speedups
+from trtlab.report.results import Results, plain, summary, with_speedups
 
 ENGINE = {"name": "cpu", "version": "0.0.test", "device": "TEST ENGINE, made-up numbers, no device"}
 MS_PER_IMAGE = {
@@ -86,21 +87,51 @@ def sample_results(batches: tuple[int, ...] = (1, 4, 8, 16, 32)) -> Results:
     return results_of(*rows, scored=sample_accuracy(), checks=[check], **about)
 
 
-def write_folder(folder: Path, parts: tuple[str, ...] = ("latency", "throughput", "accuracy", "checks")) -> Path:
+PARTS = ("latency", "throughput", "accuracy", "checks")
+
+
+def write_folder(folder: Path, parts: Sequence[str] = PARTS, results: Results | None = None) -> Path:
     """Write a results folder as the pipeline does, with only the named parts."""
-    results = sample_results()
+    results = results or sample_results()
     times = "name batch precision ran_in device iterations mean_ms median_ms p90_ms p95_ms p99_ms std_ms".split()
     content = summary(results, {})
     rows = {part: content[part] for part in ("accuracy", "checks")}
     rows["latency"] = _only([*times, "size_bytes", "peak_memory_bytes"], content["rows"])
     rows["throughput"] = _only(["name", "batch", "images_per_s", "executions"], content["rows"])
     folder.mkdir(parents=True, exist_ok=True)
+    about = {key: content[key] for key in ("engine", "model", "data", "versions", "measured")}
     for part in parts:
-        about = {"versions": VERSIONS, "measured": "2026-01-02"}
-        content = {"engine": ENGINE, "model": "resnet50", "data": "digits", **about, "rows": rows[part]}
-        (folder / f"{part}.json").write_text(json.dumps(content))
+        write(folder / f"{part}.json", {**about, "rows": rows[part]})
     return folder
 
 
 def _only(keys: list[str], rows: list[dict]) -> list[dict]:
     return [{key: row[key] for key in keys} for row in rows]
+
+
+ROW = {"name": "fp16", "batch": 8, "median_ms": 2.0, "mean_ms": 2.1, "images_per_s": 3900.0, "iterations": 200}
+PARSED = {
+    "format": "trtexec log", "source": "a.log", "model": "resnet50", "precision": "fp16", "batch": 8,
+    "gpu": "TEST GPU", "tensorrt_version": "10.16.1", "command": "trtexec --loadEngine=e", "queries": 250,
+    "images_per_s": 3900.0, "total_host_walltime_s": 0.5,
+    "latency": {"min_ms": 1.9, "max_ms": 3.0, "mean_ms": 2.1, "median_ms": 2.0, "p99_ms": 2.9}, "notes": [],
+}  # fmt: skip
+
+
+def bench(*rows: object, **facts: Any) -> dict[str, Any]:
+    """What `trtlab bench --output` writes."""
+    return {"engine": ENGINE, "rows": list(rows), **facts}
+
+
+def write(path: Path, content: Any) -> Path:
+    """Write a JSON file and return its path."""
+    path.write_text(json.dumps(content))
+    return path
+
+
+@contextlib.contextmanager
+def edited(path: Path) -> Iterator[Any]:
+    """Give a JSON file's content to change, and write it back."""
+    content = json.loads(path.read_text())
+    yield content
+    write(path, content)

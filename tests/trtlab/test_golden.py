@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.trtlab.report.test_files import PARSED, ROW, bench, write
-from tests.trtlab.sample_results import write_folder
+from tests.trtlab.sample_results import PARSED, ROW, bench, write, write_folder
 from tests.trtlab.tiny_models import SIZE, image_folder, tiny_onnx
 from trtlab import cli
 

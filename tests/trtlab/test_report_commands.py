@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trtlab.report.test_files import PARSED, ROW, bench, write
-from tests.trtlab.sample_results import ENGINE, write_folder
+from tests.trtlab.sample_results import ENGINE, PARSED, ROW, bench, write, write_folder
 from trtcpu.errors import InputError
 from trtlab.commands import report
 
@@ -28,16 +27,13 @@ def test_report_prints_the_headline_the_device_and_where_it_lies(trtlab, tmp_pat
     assert f"measured on {ENGINE['device']}" in output and str(tmp_path / "report.html") in output
 
 
-def test_visualize_draws_only_charts(trtlab, tmp_path):
+@pytest.mark.parametrize("told", [False, True])
+def test_visualize_draws_only_charts_and_into_the_results_unless_told_otherwise(trtlab, tmp_path, told):
     folder = write_folder(tmp_path / "results")
-    output = call(trtlab, "visualize", "--results", folder, "--out", tmp_path / "charts")
-    assert len(output.splitlines()) == len(list((tmp_path / "charts").glob("*.png"))) == 5
+    charts = tmp_path / "elsewhere" if told else folder / "charts"
+    output = call(trtlab, "visualize", "--results", folder, *(["--out", charts] if told else []))
+    assert len(output.splitlines()) == len(list(charts.glob("*.png"))) == 5
     assert not (folder / "report.html").exists()
-
-
-def test_visualize_draws_into_the_results_unless_told_otherwise(trtlab, tmp_path):
-    call(trtlab, "visualize", "--results", write_folder(tmp_path))
-    assert len(list((tmp_path / "charts").glob("*.png"))) == 5
 
 
 def test_report_takes_several_results_after_one_flag(trtlab, tmp_path):
@@ -70,11 +66,10 @@ def test_visualize_draws_a_file_beside_it_as_png_and_svg(trtlab, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["report", "visualize"])
-def test_a_number_with_400_digits_is_one_line_and_leaves_nothing(tmp_path, command):
+def test_a_number_with_400_digits_is_one_line_and_leaves_nothing(trtlab, tmp_path, command):
     path = write(tmp_path / "a.json", bench({**ROW, "mean_ms": int("9" * 400)}))
-    arguments = [sys.executable, "-m", "trtlab", command, "--results", str(path)]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "mean_ms is 999" in done.stderr
+    code, _, err = trtlab(command, "--results", path)
+    assert code == 2 and err.count("\n") == 1 and "mean_ms is 999" in err
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -48,7 +48,7 @@ def sensitivity(
         from helpers.data.datasets import load_dataset
         from helpers.engine.backend import DEVICE
         from trtlab.quality.sensitivity import Study
-        from trtlab.report.pareto import draw_pareto
+        from trtlab.report.charts import draw_pareto
 
         study = Study(
             onnx=onnx,

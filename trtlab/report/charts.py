@@ -5,36 +5,37 @@ ran beside a machine's engines, as a baseline on the CPU beside a GPU, is in the
 """
 
 import io
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
 
-from helpers.course.plots import plain_log_axis
+from helpers.course.plots import SOFT, colour, log_ticks, plain_log_axis
 from helpers.tools.files import atomic_path
 from trtlab.report.chart_parts import (
     DARK,
     STYLE,
-    Axes,
-    Bar,
-    Figure,
     bars,
     beside,
     canvas,
     end_labels,
     name_rows,
     plain_numbers,
-    plt,
     soft,
     tint,
     wrapped,
 )
-from trtlab.report.findings import SATURATION_RULE, figures, points, saturation
-from trtlab.report.results import Results
+from trtlab.report.findings import SATURATION_RULE, figures, saturation
+from trtlab.report.results import KEY, Results
 
-_DPI, _MOST_PIXELS = 160, 60_000
 _WIDTH = 9.5
 _MOST_PANELS = 3
 """Panels beside each other."""
@@ -48,73 +49,56 @@ def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
     Raises:
         InputError: the folder cannot be written to.
     """
-    return {name: _save(figure, Path(folder), name) for name, figure in _figures(results, STYLE)}
+    return {name: _save(figure, Path(folder, f"{name}.png")) for name, figure in _figures(results, STYLE)}
 
 
 def dark_charts(results: Results) -> dict[str, bytes]:
     """Return the same charts for a dark ground, as PNG by name."""
     drawn = {}
     for name, figure in _figures(results, DARK):
-        figure.savefig(data := io.BytesIO(), dpi=_dpi(figure), format="png")
+        figure.savefig(data := io.BytesIO(), format="png")
         drawn[name] = data.getvalue()
     return drawn
 
 
 def _figures(results: Results, style: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
     """Yield each chart with its name: a number behind it counts the machines from the second on."""
-    with plt.rc_context(style):
-        for name, draw in CHARTS.items():
-            for number, part in enumerate(results.by_machine(), 1):
-                if (figure := draw(part)) is not None:
-                    try:
-                        yield f"{name}-{number}" if number > 1 else name, figure
-                    finally:
-                        plt.close(figure)
+    machines = enumerate(results.by_machine(), 1)
+    with rc_context(style):
+        for (name, draw), (number, part) in itertools.product(CHARTS.items(), machines):
+            if figure := draw(part):
+                yield f"{name}-{number}" if number > 1 else name, figure
 
 
-def _dpi(figure: Figure) -> float:
-    return min(_DPI, _MOST_PIXELS / max(figure.get_size_inches()))
-
-
-def _save(figure: Figure, folder: Path, name: str) -> Path:
-    """Save the figure in both forms; the PNG first, since drawing at another resolution moves what is laid out."""
-    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
-        with atomic_path(folder / f"{name}.{kind}") as temporary:
-            figure.savefig(temporary, dpi=_dpi(figure), format=kind, metadata=metadata)
-    return folder / f"{name}.png"
+def _save(figure: Figure, path: Path) -> Path:
+    """Save the figure as PNG, then as SVG: drawing at another resolution moves what is laid out."""
+    for kind in ("png", "svg"):
+        with atomic_path(path.with_suffix(f".{kind}")) as temporary:
+            figure.savefig(temporary, format=kind, metadata={"Date": None})
+    return path
 
 
 def _latency(results: Results) -> Figure | None:
     """One panel a batch size; bars are medians, the thin line reaches to the 99th percentile where there is one."""
     rows = results.rows[results.rows.typical_ms.notna() & results.rows.apart.isna()]
-    panels = list(rows.groupby("batch"))
-    if not panels:
+    if rows.empty:
         return None
+    texts = rows.typical_ms.map(figures) + rows.median_ms.isna().map({True: " mean", False: ""})
+    rows = rows.assign(value=rows.typical_ms, text=texts, tail=rows.p99_ms)
+    engines, panels = rows.drop_duplicates(KEY), rows.groupby("batch")
     lines = math.ceil(len(panels) / _MOST_PANELS)
     columns = math.ceil(len(panels) / lines)
-    height = _FEET + 0.2 + _ROW * rows.title.nunique()
+    height = _FEET + 0.2 + _ROW * len(engines)
     title = "Latency by precision and batch size: median, with a line to p99"
-    figure, axes = canvas(results, title, [1] * columns, (_WIDTH, lines * height), lines)
-    for place, (axis, (batch, part)) in enumerate(zip(axes, panels, strict=False)):
-        _draw_latencies(axis, part)
+    figure, axes = canvas(results, title, (_WIDTH, lines * height), columns, lines)
+    for axis, (batch, part) in zip(axes, panels, strict=False):
+        bars(axis, engines, part)
         axis.set_title(f"batch {batch}", fontweight="bold", pad=19)  # above the line that counts
-        before = panels[place - 1][1] if place % columns else None
-        if before is not None and list(before.title) == list(part.title):
-            axis.set_yticklabels([])
+        axis.text(0, 1.02, _counted(part.iterations, "calls"), transform=axis.transAxes, fontsize=9, color=soft())
+        axis.set_xlabel("latency (ms)")
     for axis in axes[len(panels) :]:
         axis.remove()
     return figure
-
-
-def _draw_latencies(axis: Axes, rows: pd.DataFrame) -> None:
-    drawn = [
-        Bar(row.title, row.typical_ms, figures(row.typical_ms) + " mean" * pd.isna(row.median_ms), tint(row.engine))
-        for row in rows.itertuples()
-    ]
-    bars(axis, drawn, list(rows.p99_ms))
-    calls = _counted(rows.iterations, "calls")
-    axis.text(0, 1.02, calls, transform=axis.transAxes, fontsize=9, color=soft())
-    axis.set_xlabel("latency (ms)")
 
 
 def _counted(counts: pd.Series, what: str) -> str:
@@ -131,30 +115,28 @@ def _throughput(results: Results) -> Figure | None:
         return None
     ends = rates.drop_duplicates("title", keep="last")
     height = max(4.9, 1.2 + _LABEL * len(ends))
-    figure, (axis,) = canvas(results, "Throughput against batch size", [1], (_WIDTH + 1.5, height))
+    figure, (axis,) = canvas(results, "Throughput against batch size", (_WIDTH + 1.5, height))
     _draw_throughput(axis, rates, results.batches)
     counts = _counted(rates.n, "executions per point")
     axis.set_title(f"ring: from here on {SATURATION_RULE} · {counts}", fontsize=9, color=soft())
     texts = [f"{wrapped(row.title)}  {row.value:,.0f}" for row in ends.itertuples()]
-    end_labels(axis, points(ends), texts, list(ends.engine))
+    end_labels(axis, list(zip(ends.batch, ends.value, strict=True)), texts, list(ends.engine))
     return figure
 
 
-def _draw_throughput(axis: Axes, panel: pd.DataFrame, batches: list[int]) -> None:
-    axis.set_ylim(0, 1.06 * panel.value.max())
-    shown: set[str] = set()
-    for _, lines in panel.groupby("title", sort=False):
-        engine = lines.engine.iloc[0]
-        look = {"color": tint(engine), "marker": "o", "clip_on": False}
-        style = "--" if engine in shown else "-"
-        axis.plot(lines.batch, lines.value, markersize=4.5, linewidth=2, linestyle=style, **look)
-        shown.add(engine)
-        if (point := saturation(points(lines))) and point.reached:
-            axis.plot(point.batch, point.images_per_s, markersize=13, mfc="none", mew=1.8, **look)
+def _draw_throughput(axis: Axes, rates: pd.DataFrame, batches: list[int]) -> None:
+    """Draw a line for each title; it is dashed where an earlier one has its colour."""
+    axis.set_ylim(0, 1.06 * rates.value.max())
+    first = set(rates.drop_duplicates("engine").title)
+    for title, lines in rates.groupby("title", sort=False):
+        look = {"color": tint(lines.engine.iloc[0]), "marker": "o", "clip_on": False}
+        axis.plot(lines.batch, lines.value, "-" if title in first else "--", markersize=4.5, linewidth=2, **look)
+        batch, rate, reached = saturation(lines)
+        if reached:
+            axis.plot(batch, rate, markersize=13, mfc="none", mew=1.8, **look)
     plain_log_axis(axis.xaxis, _batch_ticks(batches))
     axis.set_xlim(batches[0] / 1.15, batches[-1] * (1.6 if len(batches) < 3 else 1.15))
-    axis.set_xlabel("batch size (images)")
-    axis.set_ylabel("throughput (images/s)")
+    axis.set(xlabel="batch size (images)", ylabel="throughput (images/s)")
     plain_numbers(axis.yaxis, 8)
     axis.grid(axis="y")
 
@@ -171,28 +153,23 @@ def _batch_ticks(batches: list[int]) -> list[int]:
 def _speedup(results: Results) -> Figure | None:
     """Bars by engine, one shade a batch size, with a line at 1 (the baseline)."""
     lines = results.lines("speedup")
-    lines = lines[lines.engine != results.baseline]
+    lines = lines[lines.engine != results.baseline].reset_index()
     if lines.empty:
         return None
-    base = results.title(results.baseline)
-    size = (_WIDTH, 0.9 + 0.21 * (len(lines) + lines.title.nunique()))
-    figure, (axis,) = canvas(results, f"Speed-up over {base} at the same batch size", [1], size)
+    base, groups = results.title(results.baseline), lines.groupby("title", sort=False)
+    size = (_WIDTH, 0.9 + 0.21 * (len(lines) + len(groups)))
+    figure, (axis,) = canvas(results, f"Speed-up over {base} at the same batch size", size)
+    places = lines.index + 0.8 * groups.ngroup()
+    shades = 0.45 + 0.55 * (groups.cumcount() + 1) / groups.title.transform("size")
+    axis.set_yticks(places.groupby(groups.ngroup()).mean(), [wrapped(title) for title in lines.title.unique()])
+    axis.set_ylim(places.max() + 1, -1)
+    axis.grid(axis="x")
     axis.axvline(1, color=tint(results.baseline), linewidth=1.2, linestyle="--", zorder=0.5)
-    place, ticks = 0.0, {}
-    for title, bars_of in lines.groupby("title", sort=False):
-        ticks[title] = place - (len(bars_of) - 1) / 2
-        for number, line in enumerate(bars_of.itertuples()):
-            shade = 0.45 + 0.55 * (number + 1) / len(bars_of)
-            axis.barh(place, line.value, color=tint(line.engine), alpha=shade, height=0.86)
-            beside(axis, f"{line.value:.2f}×  batch {line.batch}", line.value, place)
-            place -= 1
-        place -= 0.8
-    axis.set_yticks(list(ticks.values()), [wrapped(title) for title in ticks])
-    axis.set_ylim(place + 0.8, 1.0)
-    axis.tick_params(axis="y", length=0)
+    axis.barh(places, lines.value, 0.86, color=list(map(to_rgba, lines.engine.map(tint), shades)))
+    texts = [f"{line.value:.2f}×  batch {line.batch}" for line in lines.itertuples()]
+    beside(axis, texts, lines.value, places)
     axis.set_xlim(0, 1.22 * lines.value.max())
     axis.set_xlabel(f"throughput relative to {base} (×, dashed line = 1)")
-    axis.grid(axis="x")
     return figure
 
 
@@ -200,32 +177,29 @@ def _accuracy(results: Results) -> Figure | None:
     """Top-1 beside the speed-up at the largest batch; lines are the 95 % interval of the paired difference to FP32."""
     faster = results.lines("speedup")
     faster = faster[faster.batch == faster.batch.max()]
-    scores = results.accuracy.merge(faster[["title", "value", "batch"]], on="title")
+    scores = results.accuracy[results.accuracy.title.isin(faster.title)]
     if scores.empty:
         return None
-    title = f"Accuracy on {scores.num_samples.max():,} images, and speed-up at batch {scores.batch.max()}"
-    figure, (left, right) = canvas(results, title, [1, 1], (_WIDTH, _FEET + 0.2 + _ROW * len(scores)))
-    _draw_accuracies(left, scores, results.baseline)
-    bars(right, [Bar(row.title, row.value, f"{row.value:.2f}×", tint(row.engine)) for row in scores.itertuples()])
-    right.set_yticklabels([])
+    title = f"Accuracy on {scores.num_samples.max():,} images, and speed-up at batch {faster.batch.max()}"
+    figure, (left, right) = canvas(results, title, (_WIDTH, _FEET + 0.2 + _ROW * len(scores)), 2)
+    bars(right, scores, faster.assign(text=faster.value.map("{:.2f}×".format)))
     right.set_xlabel(f"throughput relative to {results.title(results.baseline)} (×)")
+    _draw_accuracies(left, scores, results.baseline)
     return figure
 
 
 def _draw_accuracies(axis: Axes, scores: pd.DataFrame, baseline: str) -> None:
-    reference = scores.top1 + scores.loss
-    scores = scores.assign(
-        low=(reference - scores.loss_high).fillna(scores.top1), high=(reference - scores.loss_low).fillna(scores.top1)
-    )
-    for place, score in zip(name_rows(axis, list(scores.title)), scores.itertuples(), strict=True):
-        error = [[max(0.0, score.top1 - score.low)], [max(0.0, score.high - score.top1)]]
-        axis.errorbar(score.top1, place, xerr=error, fmt="o", color=tint(score.engine), markersize=7, capsize=4)
-        beside(axis, f"{score.top1:.1f}", max(score.high, score.top1), place, gap=8)
-        if score.engine == baseline:
-            axis.axvline(score.top1, color=tint(baseline), linewidth=1.2, linestyle="--", zorder=0.5)
-    low, high = scores.low.min(), scores.high.max()
-    span = max(high - low, 1.0)
-    axis.set_xlim(low - 0.15 * span, high + 0.3 * span)
+    colours, places, reference = scores.engine.map(tint), range(len(scores)), scores.top1 + scores.loss
+    lows, highs = ((reference - loss).fillna(scores.top1) for loss in (scores.loss_high, scores.loss_low))
+    for base in scores.top1[scores.engine == baseline]:
+        axis.axvline(base, color=tint(baseline), linewidth=1.2, linestyle="--", zorder=0.5)
+    axis.hlines(places, lows, highs, colors=colours)
+    axis.scatter([*lows, *highs], [*places, *places], marker="|", c=[*colours, *colours])
+    axis.scatter(scores.top1, places, s=49, c=colours, zorder=2)
+    beside(axis, scores.top1.map("{:.1f}".format), np.maximum(highs, scores.top1), places, gap=8)
+    name_rows(axis, scores.title)
+    span = max(highs.max() - lows.min(), 1.0)
+    axis.set_xlim(lows.min() - 0.15 * span, highs.max() + 0.3 * span)
     plain_numbers(axis.xaxis)
     axis.set_xlabel("top-1 accuracy (%), not from 0")
     axis.set_title("line: 95 % interval of the difference to FP32", fontsize=9, color=soft())
@@ -240,16 +214,12 @@ def _size(results: Results) -> Figure | None:
     found = {label: (lines, form) for label, (name, form) in panels.items() if len(lines := results.lines(name))}
     if not found:
         return None
-    engines = results.engines
-    figure, axes = canvas(results, "Size and memory", [1] * len(found), (_WIDTH, _FEET + _ROW * len(engines)))
+    size = (_WIDTH, _FEET + _ROW * len(results.engines))
+    figure, axes = canvas(results, "Size and memory", size, len(found))
     for axis, (label, (lines, form)) in zip(axes, found.items(), strict=True):
-        largest = dict(lines.groupby("title").value.max() / 1e6)
-        texts = {title: form.format(value) for title, value in largest.items()}
-        drawn = [(row.title, largest.get(row.title, 0), texts.get(row.title, "–")) for row in engines.itertuples()]
-        bars(axis, [Bar(*bar, tint(engine)) for bar, engine in zip(drawn, engines.engine, strict=True)])
+        largest = lines.assign(value=lines.value / 1e6).groupby([*KEY, "title"], as_index=False).value.max()
+        bars(axis, results.engines, largest.assign(text=largest.value.map(form.format)))
         axis.set_xlabel(label)
-    for axis in axes[1:]:
-        axis.set_yticklabels([])
     return figure
 
 
@@ -261,3 +231,40 @@ CHARTS: dict[str, Callable[[Results], Figure | None]] = {
     "size_memory": _size,
 }
 """Chart name (its file's stem) → drawing function; the function returns None where its numbers were not measured."""
+
+
+def best_trades(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points that no other beats in both latency (median_ms) and loss, the fastest first."""
+    ordered = points.sort_values(["median_ms", "loss"])
+    return ordered[ordered["loss"] < ordered["loss"].cummin().shift(fill_value=np.inf)]
+
+
+@rc_context(STYLE)
+def draw_pareto(path: Path, points: Sequence[Mapping[str, Any]], heading: str) -> None:
+    """Draw what mixed precision trades: loss of accuracy against latency, as PNG.
+
+    Each point has the 95 % interval of its loss; a line leads through the best trades.
+
+    Args:
+        points: name, batch, median_ms, and loss, loss_low, loss_high in points of top-1 against FP32.
+        heading: the title's first lines: model, images, device.
+    """
+    table = pd.DataFrame(points)
+    names, times, losses = table["name"], table["median_ms"], table["loss"]
+    colours, best = names.map(colour), best_trades(table)
+    figure = Figure((8, 4.5), 150, layout="constrained")
+    axes = figure.subplots()
+    axes.plot(best["median_ms"], best["loss"], color=SOFT, linewidth=1, zorder=1)
+    axes.vlines(times, table["loss_low"], table["loss_high"], color=colours, linewidth=1, alpha=0.5)
+    axes.scatter(times, losses, color=colours, s=49)
+    plain_log_axis(axes.xaxis, log_ticks(0.9 * times.min(), 1.15 * times.max()))
+    axes.set(
+        xlim=(0.9 * times.min(), 1.25 * times.max()),
+        xlabel=f"latency at batch {table['batch'][0]}, median (ms, logarithmic)",
+        ylabel="loss of top-1 against FP32 (points)",
+        title=f"{heading}\nbars: 95 % interval; line: what nothing beats in both",
+    )
+    axes.grid(alpha=0.5)
+    end_labels(axes, list(zip(times, losses, strict=True)), list(names), list(names))
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png")

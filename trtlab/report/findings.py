@@ -1,13 +1,11 @@
 """What the numbers say, computed from them: sentences for the report, and where throughput saturates."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container
 from typing import Any
 
 import pandas as pd
 
-from trtlab.report.results import Results
-from trtlab.report.table import pretty
+from trtlab.report.results import Results, pretty
 
 LEAST_GAIN = 1.1
 SATURATION_RULE = "the next larger batch gains less than 10 %"
@@ -17,28 +15,17 @@ DISTURBED_TAIL = 1.25
 """A quiet machine's 95th percentile lies within a few percent of its median; above this ratio the run was disturbed."""
 
 
-@dataclass(frozen=True)
-class Saturation:
-    """Where throughput stops growing, and the rate there; `reached` is False where every step still gained."""
+def saturation(lines: pd.DataFrame) -> tuple[int, float, bool]:
+    """Return the first batch from which the next larger one gains less than 10 %, its rate, and True.
 
-    batch: int
-    images_per_s: float
-    reached: bool
-
-
-def saturation(points: Sequence[tuple[int, float]]) -> Saturation | None:
-    """Return the first measured batch from which the next larger one gains less than 10 %, else the largest.
+    Where every step gained, the largest batch, its rate and False.
 
     Args:
-        points: (batch, images/s), ascending by batch.
-
-    Returns:
-        None with fewer than two batches: nothing was compared.
+        lines: batch and value (images/s), ascending by batch.
     """
-    for (batch, rate), (_, larger) in zip(points, points[1:], strict=False):
-        if larger < LEAST_GAIN * rate:
-            return Saturation(batch, rate, reached=True)
-    return Saturation(*points[-1], reached=False) if len(points) > 1 else None
+    flat = lines[lines.value.shift(-1) < LEAST_GAIN * lines.value]
+    found = flat.iloc[0] if len(flat) else lines.iloc[-1]
+    return found.batch, found.value, len(flat) > 0
 
 
 TARGET_LOSS = 1.0
@@ -50,14 +37,22 @@ def figures(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
 
 
-def fastest(lines: pd.DataFrame) -> Any | None:
-    """Return the line with the highest value, the first of several; None without any."""
-    return lines.loc[lines.value.idxmax()] if len(lines) else None
-
-
 def engines_only(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows without PyTorch's and ONNX Runtime's."""
     return frame[~frame.engine.str.startswith(("pytorch", "torch-compile", "onnxruntime"))]
+
+
+def fastest(results: Results, titles: Container[str] | None = None) -> Any | None:
+    """Return the row with the highest throughput of the engines, or of those with these titles; None without any."""
+    rows = engines_only(_sound(results))
+    rows = rows[rows.images_per_s.notna() & (titles is None or rows.title.isin(titles))]
+    return rows.loc[rows.images_per_s.idxmax()] if len(rows) else None
+
+
+def _sound(results: Results) -> pd.DataFrame:
+    """Return the rows that a headline may name: of the first machine, and without a contradiction."""
+    rows = results.rows
+    return rows[rows.elsewhere.isna() & rows.machine.isna() & rows.apart.isna()]
 
 
 def deploy(results: Results) -> str | None:
@@ -65,31 +60,23 @@ def deploy(results: Results) -> str | None:
 
     None where no engine's throughput was measured, or none is accurate enough to be named.
     """
-    rates = engines_only(results.lines("images_per_s", home=True))
     within = results.accuracy[results.accuracy.loss.fillna(0) <= TARGET_LOSS]
-    why = "the fastest engine; its accuracy was not measured"
+    best, why = fastest(results), "the fastest engine; its accuracy was not measured"
     if len(results.accuracy):
-        rates = rates[rates.title.isin(within.title)]
+        best = fastest(results, within.title)
         why = f"the fastest engine that loses at most {TARGET_LOSS:g} point of top-1"
-    best = fastest(rates)
     if best is None:
         return None
-    said = [f"{best.value:,.0f} images/s at batch {best.batch}{_of(best.n, 'executions')}"]
-    for line in _at(results, "speedup", best):
-        said.append(f"{line.value:.1f} times {results.title(results.baseline)}")
-    for line in _at(results, "median_ms", best):
-        said.append(f"median latency {figures(line.value)} ms{_of(line.n, 'calls')}")
+    said = [f"{best.images_per_s:,.0f} images/s at batch {best.batch}{_of(best.executions, 'executions')}"]
+    if pd.notna(best.speedup):
+        said.append(f"{best.speedup:.1f} times {results.title(results.baseline)}")
+    if pd.notna(best.median_ms):
+        said.append(f"median latency {figures(best.median_ms)} ms{_of(best.iterations, 'calls')}")
     for score in within[within.title == best.title].itertuples():
         said.append(f"top-1 {score.top1:.1f} %{_of(score.num_samples, 'images')}")
         if pd.notna(score.loss):
             said[-1] += f", {0 - round(score.loss, 2):+.2f} points against {pretty(results.baseline)}"
     return f"Deploy {best.title}: {why}. {'; '.join(said)}."
-
-
-def _at(results: Results, figure: str, place: Any) -> list[Any]:
-    """Return the line of another figure of the same engine at the same batch, in a list; empty where there is none."""
-    lines = results.lines(figure, home=True)
-    return list(lines[(lines.title == place.title) & (lines.batch == place.batch)].itertuples())
 
 
 def _of(number: Any, what: str) -> str:
@@ -110,28 +97,33 @@ def headline(results: Results) -> list[tuple[str, str, str]]:
 
 def findings(results: Results) -> list[str]:
     """Return what the measured numbers say, a sentence each; nothing is said of what was not measured."""
-    said = [_checks(results), _disturbed(results), contradiction(results), _elsewhere(results), _machines(results)]
-    said += [_saturates(results), _same_accuracy(results)]
-    said += [_accuracy_cost(results, row) for row in results.accuracy.itertuples()]
-    said += [_bound(results)]
+    said = [
+        _checks(results),
+        _disturbed(results),
+        contradiction(results),
+        _elsewhere(results),
+        _machines(results),
+        _saturates(results),
+        _same_accuracy(results),
+        *(_accuracy_cost(results, row) for row in results.accuracy.itertuples()),
+        _bound(results),
+    ]
     return [sentence for sentence in said if sentence]
 
 
 def _top_speed(results: Results) -> tuple[str, str, str] | None:
     """Return the fastest engine's speed-up, or its throughput where there is no baseline to compare it with."""
-    best = fastest(engines_only(results.lines("images_per_s", home=True)))
+    best = fastest(results)
     if best is None:
         return None
     where = f"{best.title}, batch {best.batch}"
-    if results.lines("speedup").empty:
-        return f"{best.value:,.0f}", "images/s", where
-    what = f"the throughput of {results.title(results.baseline)}"
-    return next(((f"{line.value:.1f}×", what, where) for line in _at(results, "speedup", best)), None)
+    if pd.notna(best.speedup):
+        return f"{best.speedup:.1f}×", f"the throughput of {results.title(results.baseline)}", where
+    return f"{best.images_per_s:,.0f}", "images/s", where
 
 
 def _top_latency(results: Results) -> tuple[str, str, str] | None:
-    rows = results.rows[results.rows.typical_ms.notna()]
-    rows = rows[rows.elsewhere.isna() & rows.machine.isna() & rows.apart.isna()]
+    rows = _sound(results).dropna(subset="typical_ms")
     if rows.empty:
         return None
     row = rows.sort_values(["batch", "typical_ms"], kind="stable").iloc[0]
@@ -144,8 +136,7 @@ def _top_accuracy(results: Results) -> tuple[str, str, str] | None:
     scores = results.accuracy
     if scores.empty:
         return None
-    rates = engines_only(results.lines("images_per_s", home=True))
-    best = fastest(rates[rates.title.isin(scores.title)])
+    best = fastest(results, scores.title)
     score = scores.iloc[0] if best is None else scores[scores.title == best.title].iloc[0]
     base = pretty(results.baseline)
     against = f", {0 - round(score.loss, 1):+.1f} points against {base}" if pd.notna(score.loss) else ""
@@ -170,17 +161,17 @@ def failure(check: dict[str, Any]) -> str:
 def _disturbed(results: Results) -> str | None:
     """Warn where most times scatter so much that something else must have been running."""
     typical = (results.rows.p95_ms / results.rows.median_ms).median()
-    if not typical >= DISTURBED_TAIL:
-        return None
     return (
         f"Other programs were running while this was measured: over the rows, the typical p95 is "
         f"{typical:.1f} times the median. Measure again on a quiet machine before using the ratios."
+        if typical >= DISTURBED_TAIL
+        else None
     )
 
 
 def contradiction(results: Results) -> str | None:
     """Return a sentence that names the rows whose throughput and latency cannot both be right, None without any."""
-    wrong = results.contradictions.itertuples()
+    wrong = results.rows.dropna(subset="apart").itertuples()
     parts = [f"{row.title} at batch {row.batch} ({row.apart:.1f} times apart)" for row in wrong]
     return (
         f"Throughput and latency contradict each other: {'; '.join(parts)}. Neither is in a headline, a chart or a "
@@ -191,39 +182,32 @@ def contradiction(results: Results) -> str | None:
 
 
 def _elsewhere(results: Results) -> str | None:
-    """Name the baselines that no other row is compared with."""
     away = results.engines[results.engines.elsewhere.notna() & results.engines.machine.isna()]
     parts = [f"{row.title} ran on {row.elsewhere}" for row in away.itertuples()]
     return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and is in no chart." if parts else None
 
 
 def _machines(results: Results) -> str | None:
-    """Name the other machines."""
-    if not results.machines:
-        return None
     parts = "; ".join(f"rows marked {words} on {where}" for words, where in results.machines.items())
     return (
         f"More than one device was measured: {parts}. They have no headline and no speed-up, and charts of their own."
+        if parts
+        else None
     )
 
 
 def _saturates(results: Results) -> str | None:
     rates: dict[str, list[str]] = {}
     for title, lines in engines_only(results.lines("images_per_s")).groupby("title", sort=False):
-        if point := saturation(points(lines)):
-            where = f"{'saturates' if point.reached else 'still gains'} at batch {point.batch}"
-            rates.setdefault(where, []).append(f"{title} ({point.images_per_s:,.0f} images/s)")
+        if len(lines) > 1:
+            batch, rate, reached = saturation(lines)
+            where = f"{'saturates' if reached else 'still gains'} at batch {batch}"
+            rates.setdefault(where, []).append(f"{title} ({rate:,.0f} images/s)")
     said = "; ".join(f"{where}: {', '.join(engines)}" for where, engines in rates.items())
     return f"Throughput {said} (saturated: the first measured batch from which {SATURATION_RULE})." if said else None
 
 
-def points(lines: pd.DataFrame) -> list[tuple[int, float]]:
-    """Return (batch, value) of each line."""
-    return list(zip(lines.batch, lines.value, strict=True))
-
-
 def _same_accuracy(results: Results) -> str | None:
-    """Name the engines that were right and wrong on the very same images as FP32."""
     same = results.accuracy[results.accuracy.changed.eq(0).fillna(False)]
     base = pretty(results.baseline)
     return f"{', '.join(same.title)}: right on exactly the images that {base} is right on." if len(same) else None
@@ -247,11 +231,9 @@ def _bound(results: Results) -> str | None:
     total = sum(layer["time_ms"] for layer in timed)
     if not total:
         return None
-    memory = sum(layer["time_ms"] for layer in timed if layer["bound"] == "memory") / total
-    which, share = ("memory", memory) if memory >= 0.5 else ("compute", 1 - memory)
-    advice = {
-        "memory": "smaller types and fusion help more than faster arithmetic",
-        "compute": "what is left to save is arithmetic",
-    }[which]
+    share = sum(layer["time_ms"] for layer in timed if layer["bound"] == "memory") / total
+    which, advice = "memory", "smaller types and fusion help more than faster arithmetic"
+    if share < 0.5:
+        share, which, advice = 1 - share, "compute", "what is left to save is arithmetic"
     engine = f"{results.title(timed[0]['engine'])} at batch {timed[0]['batch']}"
     return f"By the measured roofline, {100 * share:.0f} % of the layers' time of {engine} is {which}-bound: {advice}."

@@ -6,19 +6,19 @@ Everything is computed from the JSON files of the sources; what was not measured
 
 import base64
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import pandas as pd
 
 from helpers.tools.files import atomic_write, write_json
 from trtlab.report.charts import dark_charts, draw_charts
-from trtlab.report.findings import SATURATION_RULE, deploy, findings, headline, most_layers
-from trtlab.report.results import Results, summary
+from trtlab.report.findings import SATURATION_RULE, deploy, figures, findings, headline, most_layers
+from trtlab.report.results import WORDS, Results, pretty, summary
 from trtlab.report.sources import load_sources
-from trtlab.report.table import WORDS, pretty
-from trtlab.report.tables import report_tables
+from trtlab.stats import MOST_APART, TAILS, least_calls
 
 CAPTIONS = {
     "latency_by_precision": (
@@ -76,22 +76,19 @@ def make_report(
     """
     paths = [Path(path) for path in ([sources] if isinstance(sources, (str, Path)) else sources)]
     results = load_sources(paths, device)
-    folder = Path(out) if out else report_folder(paths)
+    beside = paths[0] if len(paths) == 1 and paths[0].is_dir() else paths[0].parent / "report"
+    folder = Path(out or beside)
     charts = draw_charts(results, folder / "charts")
     content = _content(results, charts, folder)
-    html, markdown = folder / "report.html", folder / "report.md"
-    atomic_write(html, _render("report.html.j2", content))
-    atomic_write(markdown, _render("report.md.j2", content))
+    report = Report(
+        folder / "report.html", folder / "report.md", folder / "summary.json", charts, results, content["headline"]
+    )
+    atomic_write(report.html, _render("report.html.j2", content))
+    atomic_write(report.markdown, _render("report.md.j2", content))
     table = results.table[[*WORDS, "batch", "figure", "value", "n", "unit"]]
     atomic_write(folder / TABLE, table.to_csv(index=False))
-    report = Report(html, markdown, folder / "summary.json", charts, results, content["headline"])
     write_json(report.summary, summary(results, _files(folder, report)))
     return report
-
-
-def report_folder(paths: Sequence[Path]) -> Path:
-    """Return where the report of these sources is written unless another folder is named."""
-    return paths[0] if len(paths) == 1 and paths[0].is_dir() else paths[0].parent / "report"
 
 
 def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[str, Any]:
@@ -137,11 +134,170 @@ def _render(template: str, content: dict[str, Any]) -> str:
 
 def _files(folder: Path, report: Report) -> dict[str, str]:
     """Return every file of the folder that a reader may want, by role, as paths relative to the folder."""
-    known = {"report_html": report.html, "report_md": report.markdown, "table": folder / TABLE}
-    known |= {f"chart_{name}": path for name, path in report.charts.items()}
-    known |= {f"chart_{name}_svg": path.with_suffix(".svg") for name, path in report.charts.items()}
-    known |= {part: path for part in NOT_MEASURED if (path := folder / f"{part}.json").is_file()}
+    known = {
+        "report_html": report.html,
+        "report_md": report.markdown,
+        "table": folder / TABLE,
+        **{f"chart_{name}": path for name, path in report.charts.items()},
+        **{f"chart_{name}_svg": path.with_suffix(".svg") for name, path in report.charts.items()},
+        **{part: path for part in NOT_MEASURED if (path := folder / f"{part}.json").is_file()},
+    }
     for place in ("models/*.onnx", "engines/*.engine", "calibration/*.cache"):
-        kind = Path(place).suffix[1:]
-        known |= {f"{kind}_{path.stem}": path for path in sorted(folder.glob(place))}
+        known |= {f"{path.suffix[1:]}_{path.stem}": path for path in sorted(folder.glob(place))}
     return {role: path.relative_to(folder).as_posix() for role, path in known.items()}
+
+
+SLOWEST_LAYERS = 5
+SIGN = "‡"
+
+
+def report_tables(results: Results) -> list[dict[str, Any]]:
+    """Return the tables of what was measured, in the report's order.
+
+    Each is "title", "columns" and "rows" of text, "note", "words" (how many of the first columns read from the left)
+    and "group" (the column where a change draws a line).
+    """
+    made = (table(results) for table in (_latencies, _rates, _accuracies, _checks, _builds, _layers))
+    return [table for table in made if table and table["rows"]]
+
+
+Table = dict[str, Any]
+Columns = dict[str, tuple[str, Callable[[Any], str]]]
+
+
+_LATENCY_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "ran": ("ran in", str),
+    "batch": ("batch", "{:.0f}".format),
+    "iterations": ("n calls", "{:,.0f}".format),
+    "mean_ms": ("mean ms", figures),
+    "median_ms": ("median ms", figures),
+    "p90_ms": ("p90 ms", figures),
+    "p95_ms": ("p95 ms", figures),
+    "p99_ms": ("p99 ms", figures),
+    "std_ms": ("std ms", figures),
+}
+_RATE_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "ran": ("ran in", str),
+    "batch": ("batch", "{:.0f}".format),
+    "executions": ("n executions", "{:,.0f}".format),
+    "images_per_s": ("images/s", "{:,.1f}".format),
+    "speedup": ("speed-up", "{:.2f}×".format),
+    "size_bytes": ("file MB", lambda value: f"{value / 1e6:.1f}"),
+    "peak_memory_bytes": ("peak memory MB", lambda value: f"{value / 1e6:,.0f}"),
+}
+_ACCURACY_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "num_samples": ("n images", "{:,.0f}".format),
+    "top1": ("top-1 %", "{:.2f}".format),
+    "top5": ("top-5 %", "{:.2f}".format),
+    "loss": ("loss, points", "{:+.2f}".format),
+    "loss_low": ("from", "{:+.2f}".format),
+    "loss_high": ("to", "{:+.2f}".format),
+    "changed": ("images judged otherwise", "{:.0f}".format),
+}
+
+
+_CHECK_COLUMNS: Columns = {
+    "passed": ("", {True: "✓", False: "✗"}.get),
+    "title": ("engine", str),
+    "what": ("what was checked", str),
+    "message": ("found", str),
+}
+_BUILD_COLUMNS: Columns = {
+    "title": ("engine", str),
+    "precision": ("asked", str.upper),
+    "profile": ("batches min–opt–max", str),
+    "layers": ("layers", str),
+    "layer_precisions": ("layers run in", str),
+    "calibration": ("calibrated", str),
+    "seconds": ("build s", "{:.1f}".format),
+}
+_LAYER_COLUMNS: Columns = {
+    "layer": ("layer", str),
+    "layer_type": ("type", str),
+    "precision": ("precision", str),
+    "time_ms": ("ms", "{:.3f}".format),
+    "share_percent": ("share %", "{:.1f}".format),
+    "intensity": ("FLOP/byte", "{:,.1f}".format),
+    "bound": ("bound by", str),
+    "roof_percent": ("% of roof", "{:,.1f}".format),
+}
+
+
+def _latencies(results: Results) -> Table | None:
+    if results.rows.typical_ms.isna().all():
+        return None
+    needs = ", ".join(f"p{percent} {least_calls(percent)}" for percent in TAILS)
+    note = f"Times are for one batch, over n calls. Calls that a percentile needs: {needs}; – where there were fewer."
+    return _by_batch("Latency", results, _LATENCY_COLUMNS, note)
+
+
+def _rates(results: Results) -> Table | None:
+    if results.rows[["images_per_s", "size_bytes"]].isna().all(axis=None):
+        return None
+    base = pretty(results.baseline)
+    note = f"Speed-up is throughput over {base}'s at the same batch, in the same run."
+    if results.lines("speedup").empty:
+        note = f"No speed-up: {base} was not measured on this device."
+    if results.machines:
+        note += f" {', '.join(results.machines)}: other machines, whose rows have none here."
+    away = results.engines[results.engines.elsewhere.notna() & results.engines.machine.isna()]
+    for row in away.itertuples():
+        note += f" {pretty(row.engine)} ran on {row.elsewhere}: it has none, and its memory is the process's."
+    return _by_batch("Throughput, size and memory", results, _RATE_COLUMNS, note)
+
+
+def _by_batch(title: str, results: Results, columns: Columns, note: str) -> Table:
+    """Return a table ordered by batch; a sign marks rows that contradict themselves."""
+    rows = results.rows.sort_values("batch", kind="stable")
+    rows = rows.assign(title=rows.title + rows.apart.notna().map({True: f" {SIGN}", False: ""}))
+    if rows.apart.notna().any():
+        note += f" {SIGN}: throughput and latency are more than {MOST_APART:g} times apart; measure again."
+    return _formatted(title, rows, columns, note, "batch", 2)
+
+
+def _accuracies(results: Results) -> Table:
+    base = pretty(results.baseline)
+    note = f"Loss is {base}'s top-1 less this one's, in points, with its 95 % interval (same images, paired)."
+    left_out = results.engines[~results.engines.title.isin(results.accuracy.title)].title
+    if len(left_out):
+        note += f" Not evaluated: {', '.join(left_out)}."
+    return _formatted("Accuracy", results.accuracy, _ACCURACY_COLUMNS, note)
+
+
+def _checks(results: Results) -> Table:
+    return _formatted("Checks", _titled(results, results.checks), _CHECK_COLUMNS, words=4)
+
+
+def _builds(results: Results) -> Table:
+    note = "Layers are counted after fusion, as the engine's inspector gives them."
+    return _formatted("Engines", _titled(results, results.builds), _BUILD_COLUMNS, note)
+
+
+def _titled(results: Results, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame([{**row, "title": results.title(row["engine"], row.get("source"))} for row in rows])
+
+
+def _layers(results: Results) -> Table | None:
+    if not results.layers:
+        return None
+    slowest = pd.DataFrame(results.layers).sort_values("time_ms", ascending=False, kind="stable")[:SLOWEST_LAYERS]
+    first = slowest.iloc[0]
+    title = f"Slowest layers of {results.title(first.engine)} at batch {first.batch}"
+    note = f"ms is the median of {first.executions:.0f} executions. " if pd.notna(first.get("executions")) else ""
+    note += "The roofline was measured on this machine in the same run."
+    return _formatted(title, slowest, _LAYER_COLUMNS, note, words=3)
+
+
+def _formatted(
+    title: str, frame: pd.DataFrame, columns: Columns, note: str = "", group: str = "", words: int = 1
+) -> Table:
+    """Return the columns of `frame` as text; what was not measured is a dash."""
+    rows = [
+        ["–" if pd.isna(record[key]) else text(record[key]) for key, (_, text) in columns.items()]
+        for record in frame.reindex(columns=list(columns)).to_dict("records")
+    ]
+    headers = [header for header, _ in columns.values()]
+    return {"title": title, "columns": headers, "rows": rows, "note": note, "words": words, "group": group}

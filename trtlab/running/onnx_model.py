@@ -34,7 +34,7 @@ from trtlab.images.preprocessing_record import (
     write_beside,
 )
 from trtlab.models.class_names import ClassNames, fit_labels, names_in, number_of_classes, read_classes
-from trtlab.report.table import ONNX_RUNTIME
+from trtlab.report.results import ONNX_RUNTIME
 from trtlab.running.lab_model import Predict
 from trtlab.running.run_options import EngineSpec, RunOptions
 from trtlab.timing.runners import RunnerSpec

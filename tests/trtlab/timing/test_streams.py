@@ -15,7 +15,7 @@ from tests.trtlab.sample_results import at
 from tests.trtlab.tiny_models import SIZE
 from trtcpu.errors import EngineError
 from trtlab.commands.measure import _best
-from trtlab.report.files import load_file
+from trtlab.report.sources import load_file
 from trtlab.timing import streams
 from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
