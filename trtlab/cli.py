@@ -14,7 +14,7 @@ from rich.text import Text
 
 from helpers.tools.signals import clean_ends
 from trtcpu.errors import LabError
-from trtlab.commands import budget, course, images, measure, migrate, models, report, sensitivity
+from trtlab.commands import budget, course, images, measure, migrate, models, report
 from trtlab.commands.spellings import our_spelling
 
 
@@ -37,7 +37,7 @@ _COMMANDS = (
     *(models.doctor, models.export, models.build),
     *(images.calib_data, images.infer, images.compare, images.evaluate),
     *(measure.bench, measure.trtexec, measure.parse_log, measure.profile),
-    *(sensitivity.sensitivity, budget.latency_budget, report.report, report.visualize, report.run, migrate.migrate),
+    *(images.sensitivity, budget.latency_budget, report.report, report.visualize, report.run, migrate.migrate),
 )
 for _place, _command in enumerate(_COMMANDS):
     app.command(_command, sort_key=_place)

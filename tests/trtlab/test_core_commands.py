@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from PIL import Image
 
 from helpers.engine.backend import DEVICE
 from tests.helpers.data.test_datasets import make_folder
@@ -104,11 +103,8 @@ def test_build_says_where_the_model_is_that_an_explicit_build_made(trtlab, folde
     assert f"precision written into it: {tmp_path}/e.engine.onnx" in " ".join(out.split())
 
 
-def test_doctor_names_the_engine(trtlab) -> None:
+def test_doctor_names_the_engine_or_fails_without_one_and_says_why(trtlab, monkeypatch) -> None:
     says(trtlab("doctor"), DEVICE, "the lab uses the engine")
-
-
-def test_doctor_without_an_engine_fails_and_says_why(trtlab, monkeypatch) -> None:
     why = Finding("Engine", "cannot start (TRT_LAB_ENGINE=foo): 'foo' is not an engine", ok=False)
     monkeypatch.setattr("trtlab.doctor.diagnose", lambda: Diagnosis([why], ""))
     code, out, err = trtlab("doctor")
@@ -186,11 +182,10 @@ def test_a_file_that_is_no_engine_is_one_line(
 def test_wrong_input_is_one_line_and_writes_nothing(
     trtlab, digits, folder: Path, tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    work = tmp_path / "work"
+    work, image = tmp_path / "work", next((tmp_path / "digits").iterdir())
     work.mkdir()
-    Image.new("RGB", (40, 40)).save(tmp_path / "image.png")
-    places = {"tmp": work, "fp32": folder / "fp32.engine", "npy": folder / "images.npy", "onnx": tiny_onnx(folder)}
-    places["image"] = tmp_path / "image.png"
+    places = {"tmp": work, "image": image, "onnx": tiny_onnx(folder)}
+    places |= {"fp32": folder / "fp32.engine", "npy": folder / "images.npy"}
     fails(trtlab(*(argument.format(**places) for argument in arguments)), *words)
     assert list(work.iterdir()) == []
 

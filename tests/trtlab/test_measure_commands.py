@@ -1,21 +1,18 @@
 """The measuring commands from the outside: exit codes, one line an error, and what is written."""
 
-import itertools
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from helpers.engine.backend import DEVICE
+from tests.trtlab.test_core_commands import fails, says
 from tests.trtlab.tiny_models import TinyNet, tiny_onnx
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.trtexec.log import parse_log_text
 
 FIXTURES = Path(__file__).parent / "fixtures" / "trtexec"
 BUDGET = ("latency-budget", "--pre-ms", 4, "--h2d-ms", 0.5, "--infer-ms", 2, "--d2h-ms", 0.5, "--post-ms", 3)
-LINK = ("--transfer-bytes", "--link-mbps")
 SHORT = ("--iterations", 5, "--warmup", 1)
 
 
@@ -28,22 +25,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _fails(result: tuple[int, str, str], *words: str) -> None:
-    """Exit code 2 and one line on stderr that holds the words."""
-    code, out, err = result
-    assert code == 2, (code, out, err)
-    assert err.startswith("error: ") and err.count("\n") == 1 and "Traceback" not in err + out
-    for word in words:
-        assert word in err, (word, err)
-
-
 @pytest.mark.slow
 def test_bench_measures_engines_and_baselines_and_writes_json_and_log(
     trtlab, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models = ModuleType("helpers.data.models")
-    models.load_model = lambda name, data="digits": TinyNet().eval()
-    monkeypatch.setitem(sys.modules, "helpers.data.models", models)
+    monkeypatch.setattr("helpers.data.models.load_model", lambda name, data="digits": TinyNet().eval())
     beside = ("--pytorch", "resnet50", "--ort", next(folder.glob("*.onnx")), "--batch-sizes", 1, 4, 8)
     kept = ("--output", tmp_path / "b.json", "--log", tmp_path / "b.log")
     code, out, err = trtlab("bench", "--engines", folder, *beside, *SHORT, *kept)
@@ -86,7 +72,7 @@ def test_bench_refuses_what_cannot_be_measured_or_kept(
     (tmp_path / "bad.onnx").write_bytes(b"x" * 5000)
     names = {"fp32": folder / "fp32.engine", "bad": tmp_path}
     asked = ("--output", tmp_path / "b.json", *(option.format(**names) for option in options))
-    _fails(trtlab("bench", *asked), *(word.format(**names) for word in words))
+    fails(trtlab("bench", *asked), *(word.format(**names) for word in words))
     assert not (tmp_path / "b.json").exists()
 
 
@@ -95,24 +81,22 @@ def test_bench_refuses_what_cannot_be_measured_or_kept(
     [("v8.6_int8.log", "median 0.42 ms, p99 0.47 ms of 7,120 calls"), ("profile.json", "2 layers")],
 )
 def test_parse_log_writes_json_and_says_what_it_read(trtlab, tmp_path: Path, log: str, said: str) -> None:
-    code, printed, _ = trtlab("parse-log", "--log", FIXTURES / log, "--out", tmp_path / "run.json", "--batch", 4)
-    assert code == 0 and said in printed and json.loads((tmp_path / "run.json").read_text())
+    says(trtlab("parse-log", "--log", FIXTURES / log, "--out", tmp_path / "run.json", "--batch", 4), said)
+    assert json.loads((tmp_path / "run.json").read_text())
 
 
 def test_parse_log_of_a_failed_run_is_one_line_and_writes_nothing(trtlab, tmp_path: Path) -> None:
     failed = trtlab("parse-log", "--log", FIXTURES / "v10.16_failed.log", "--out", tmp_path / "o.json")
-    _fails(failed, "=== Performance summary ===", "deserializeCudaEngine")
+    fails(failed, "=== Performance summary ===", "deserializeCudaEngine")
     assert not (tmp_path / "o.json").exists()
 
 
 def test_profile_prints_layers_the_roofline_and_findings(trtlab, folder: Path, tmp_path: Path) -> None:
     written = tmp_path / "profile.json"
-    code, out, _ = trtlab(
-        "profile", "--engine", folder / "fp32.engine", "--top", 2, "--iterations", 3, "--output", written
-    )
-    assert code == 0 and "roofline measured in this run" in out and out.count(" takes ") == 2
+    profile = ("profile", "--engine", folder / "fp32.engine", "--top", 2, "--iterations", 3, "--output", written)
+    assert says(trtlab(*profile), "roofline measured in this run").count(" takes ") == 2
     assert json.loads(written.read_text())["layers"]
-    _fails(trtlab("profile", "--engine", "missing.engine"), "missing.engine")
+    fails(trtlab("profile", "--engine", "missing.engine"), "missing.engine")
 
 
 def test_trtexec_s_command_is_printed_where_it_is_not_installed(trtlab, monkeypatch, tmp_path: Path) -> None:
@@ -121,8 +105,8 @@ def test_trtexec_s_command_is_printed_where_it_is_not_installed(trtlab, monkeypa
     asked = ("--onnx", "a model.onnx", "--log", "f.log", "--fp16", "--shapes=x:8x3x9x9")
     command = "trtexec '--onnx=a model.onnx' --warmUp=200 --iterations=10 --duration=3 --fp16 --shapes=x:8x3x9x9"
     assert trtlab("trtexec", "--print", *asked) == (0, f"{command} > f.log 2>&1\n", "")
-    _fails(trtlab("trtexec", *asked), "trtlab bench")
-    _fails(trtlab("trtexec", "--print"), "give --onnx M")
+    fails(trtlab("trtexec", *asked), "trtlab bench")
+    fails(trtlab("trtexec", "--print"), "give --onnx M")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,8 +119,8 @@ def test_trtexec_gets_the_options_that_trtlab_does_not_know(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "m.onnx").touch()
     passed = ("--fp16", "--shapes=input:8x3x224x224", "--", "--verbose")
-    code, out, _ = trtlab("trtexec", "--onnx", tmp_path / "m.onnx", "--log", tmp_path / "t.log", *passed)
-    assert code == 0 and "--duration=3 --fp16 --shapes=input:8x3x224x224 --verbose" in out
+    asked = ("trtexec", "--onnx", tmp_path / "m.onnx", "--log", tmp_path / "t.log", *passed)
+    says(trtlab(*asked), "--duration=3 --fp16 --shapes=input:8x3x224x224 --verbose")
     assert "--onnx=" in (tmp_path / "t.log").read_text()
 
 
@@ -144,13 +128,18 @@ def test_trtexec_gets_the_options_that_trtlab_does_not_know(
     ("link", "said"),
     [
         ((), "pre takes 40 % of it; with all stages overlapped it alone bounds the rate: at most 250 batches/s."),
-        ((1_250_000, 100), "100 ms for 1,250,000 bytes at 100 megabit/s: at most 10 batches/s. It is the bound,"),
-        ((1000, 10_000), "at most 1.25e+06 batches/s, more than pre allows; the link is not the bound."),
+        (
+            ("--transfer-bytes", 1_250_000, "--link-mbps", 100),
+            "100 ms for 1,250,000 bytes at 100 megabit/s: at most 10 batches/s. It is the bound,",
+        ),
+        (
+            ("--transfer-bytes", 1000, "--link-mbps", 10_000),
+            "at most 1.25e+06 batches/s, more than pre allows; the link is not the bound.",
+        ),
     ],
 )
 def test_latency_budget_gives_shares_bottleneck_and_bounds(trtlab, link: tuple, said: str) -> None:
-    code, out, _ = trtlab(*BUDGET, *(itertools.chain(*zip(LINK, link, strict=True)) if link else ()))
-    assert code == 0 and said in out and "takes 10 ms, which is 100 batches/s." in out
+    out = says(trtlab(*BUDGET, *link), said, "takes 10 ms, which is 100 batches/s.")
     shares = [line.split()[5] for line in out.splitlines() if "│" in line]
     assert shares == ["40.0", "5.0", "20.0", "5.0", "30.0", "100.0"] and out.count("bottleneck") == 1
 
@@ -165,7 +154,7 @@ def test_latency_budget_gives_shares_bottleneck_and_bounds(trtlab, link: tuple, 
     ],
 )
 def test_latency_budget_refuses_times_that_make_none(trtlab, arguments: tuple, said: str) -> None:
-    _fails(trtlab("latency-budget", *arguments), said)
+    fails(trtlab("latency-budget", *arguments), said)
 
 
 @pytest.mark.parametrize(
@@ -173,4 +162,4 @@ def test_latency_budget_refuses_times_that_make_none(trtlab, arguments: tuple, s
 )
 def test_a_file_that_is_no_measurement_is_refused_with_what_to_run(trtlab, tmp_path: Path, text: str) -> None:
     (tmp_path / "e.json").write_text(text)
-    _fails(trtlab("latency-budget", "--from", tmp_path / "e.json"), "has no times", "bench --end-to-end")
+    fails(trtlab("latency-budget", "--from", tmp_path / "e.json"), "has no times", "bench --end-to-end")

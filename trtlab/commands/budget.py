@@ -11,8 +11,9 @@ from cyclopts import Parameter
 
 from helpers.tools.files import read_json
 from trtcpu.errors import InputError
-from trtlab.commands.console import print_line, print_note, print_table, working
-from trtlab.images.preprocessing_record import Asked
+from trtlab.commands.console import print_line, print_notes, print_table, working
+from trtlab.images.preprocessing import find_images
+from trtlab.images.preprocessing_record import Asked, common
 from trtlab.options import MOST, Amount, Bytes
 from trtlab.timing.options import BenchOptions
 
@@ -57,11 +58,7 @@ def latency_budget(
         raise InputError(f"stages of {found} ms make no budget to split; give times of 0 ms or more, and one above 0")
     if bool(transfer_bytes) != bool(link_mbps):
         raise InputError("--transfer-bytes and --link-mbps go together, both more than 0; give both or none")
-    rows = [
-        (name, f"{ms:.3f}", f"{100 * ms / total:.1f}", "bottleneck" if name == bottleneck else "")
-        for name, ms in times.items()
-    ]
-    rows.append(("total", f"{total:.3f}", "100.0", ""))
+    rows = [(*row, "bottleneck" if row[0] == bottleneck else "") for row in _shares({**times, "total": total}, total)]
     print_table("Latency budget of one batch", ("stage", ">ms", ">share %", ""), rows)
     slowest = times[bottleneck]
     print_line(f"One batch after another takes {total:.3g} ms, which is {1e3 / total:.4g} batches/s.")
@@ -71,9 +68,8 @@ def latency_budget(
     )
     if transfer_bytes and link_mbps:
         link_ms = transfer_bytes * 8 / (link_mbps * 1e3)
-        bound = f", more than {bottleneck} allows; the link is not the bound."
-        if link_ms > slowest:
-            bound = ". It is the bound, whatever the engine does."
+        free = f", more than {bottleneck} allows; the link is not the bound."
+        bound = ". It is the bound, whatever the engine does." if link_ms > slowest else free
         print_line(
             f"The link needs {link_ms:.3g} ms for {transfer_bytes:,} bytes at {link_mbps:g} megabit/s: "
             f"at most {1e3 / link_ms:.4g} batches/s{bound}"
@@ -119,8 +115,6 @@ def bench_end_to_end(
     with working("loading the engine") as report:
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
-        from trtlab.images.preprocessing import find_images
-        from trtlab.images.preprocessing_record import common
         from trtlab.timing.bench import write_measured
         from trtlab.timing.end_to_end import draw, measure_end_to_end
 
@@ -136,17 +130,19 @@ def bench_end_to_end(
                 options.limit_s,
                 lambda n, planned: report(f"{n} of {planned} batches"),
             )
-    print_note(note)
-    times = found["median_ms"]
-    rows = [(stage, f"{ms:.3f}", f"{100 * ms / sum(times.values()):.1f}") for stage, ms in times.items()]
+    print_notes(note)
     tail = f", p99 {found['total_p99_ms']:.3f} ms" if found["total_p99_ms"] is not None else ""
     print_table(
         f"{found['name']} at batch {found['batch']}, from {found['images']} files to classes, on {DEVICE}",
         ("stage", ">ms", ">share %"),
-        rows,
+        _shares(found["median_ms"], sum(found["median_ms"].values())),
         f"medians of {found['iterations']} batches; the whole {found['total_median_ms']:.3f} ms{tail}",
     )
     if output is not None:
         write_measured(output, **found)
         draw(output.with_suffix(".png"), found)
         print_line(f"{output} and {output.with_suffix('.png')}; read by trtlab latency-budget --from {output}")
+
+
+def _shares(times: Mapping[str, float], total: float) -> list[tuple[str, str, str]]:
+    return [(stage, f"{ms:.3f}", f"{100 * ms / total:.1f}") for stage, ms in times.items()]

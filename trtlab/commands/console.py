@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 _PIPE_WIDTH = 160
 
@@ -16,19 +16,22 @@ def print_line(text: str) -> None:
     Console(soft_wrap=True, highlight=False, emoji=False).print(text, markup=False)
 
 
-def print_note(text: str) -> None:
-    """Print what had to be assumed as one line; nothing where nothing had to be."""
-    if text:
+def print_notes(*texts: str) -> None:
+    """Print what had to be assumed, a line each; nothing for an empty text."""
+    for text in filter(None, texts):
         print_line(f"note: {text}")
 
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]], caption: str = "") -> None:
     """Print a table between its title and caption, lines that its width does not wrap; ">" aligns a column right."""
-    table = Table()
-    for column in columns:
-        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    table = Table(
+        *(
+            Column(name.lstrip(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+            for name in columns
+        )
+    )
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(*map(str, row))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH

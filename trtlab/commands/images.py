@@ -1,4 +1,4 @@
-"""calib-data, infer, compare, evaluate: what takes images or tensors through an engine.
+"""calib-data, infer, compare, evaluate, sensitivity: what takes images or tensors through an engine.
 
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
@@ -7,17 +7,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from helpers.tools.files import write_json
 from trtcpu.errors import InputError
-from trtlab.commands.console import print_line, print_note, print_table, working
-from trtlab.images.preprocessing_record import NOTHING, Asked
-from trtlab.options import BatchSize, Count, Pixels
+from trtlab.commands.console import print_line, print_notes, print_table, working
+from trtlab.images.preprocessing import IMAGENET, find_images
+from trtlab.images.preprocessing_record import NOTHING, Asked, check_tensor, common, of_onnx
+from trtlab.options import Amount, BatchSize, Count, Pixels
 
 if TYPE_CHECKING:
     from trtlab.engines.inference import InferenceEngine
     from trtlab.quality.accuracy import Accuracy
     from trtlab.quality.compare import Drift
-
-_MEGABYTE = 1e6
+    from trtlab.quality.sensitivity import Study
 
 
 def calib_data(
@@ -48,19 +49,18 @@ def calib_data(
         asked = replace(asked, crop=(input_size, input_size))
     from helpers.data.datasets import load_dataset
     from trtlab.building.calibration_data import write_calibration_tensor
-    from trtlab.images.preprocessing import IMAGENET
-    from trtlab.images.preprocessing_record import of_onnx
 
     preprocessing, note = (asked.completed(*IMAGENET.shape), "") if onnx is None else of_onnx(onnx, asked)
-    print_note(note)
+    print_notes(note)
     images = [path for path, _ in load_dataset(data).images("calibration", limit=n)]  # with a progress bar of its own
     if len(images) < n:
         raise InputError(f"the calibration split of {data} has {len(images)} images; give at most that as --n")
     with working("preprocessing") as report:
         for done in write_calibration_tensor(images, out, preprocessing=preprocessing, batch=batch):
             report(f"preprocessing: {done} of {n} images")
-    shape = [n, *preprocessing.shape]
-    print_line(f"{out}: float32 {shape}, {out.stat().st_size / _MEGABYTE:.1f} MB; {preprocessing.described()}")
+    print_line(
+        f"{out}: float32 {[n, *preprocessing.shape]}, {out.stat().st_size / 1e6:.1f} MB; {preprocessing.described()}"
+    )
 
 
 def infer(
@@ -88,8 +88,6 @@ def infer(
     with working("classifying"):
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
-        from trtlab.images.preprocessing import find_images
-        from trtlab.images.preprocessing_record import common
         from trtlab.models.class_names import read_classes
         from trtlab.quality.classify import classify
 
@@ -99,7 +97,7 @@ def infer(
             _check_batch(loaded, batch_size)
             preprocessing, note = common([loaded], asked)
             found, skipped = classify(loaded, paths, batch_size, topk, preprocessing, skip_unreadable, names)
-    print_note(note)
+    print_notes(note)
     rows = [(image.path, *(f"{name} {percent:.1f} %" for name, percent in image.classes)) for image in found]
     columns = ["file", *(f"{rank}." for rank in range(1, len(rows[0])))] if rows else ["file"]
     print_table(f"{engine.name}: {len(rows)} images", columns, rows, DEVICE)
@@ -122,7 +120,6 @@ def compare(*, a: Path, b: Path, calib_npy: Path | None = None, n: Count = 128, 
     with working("comparing"):
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
-        from trtlab.images.preprocessing_record import check_tensor
         from trtlab.quality.compare import compare_engines
 
         with InferenceEngine(a) as first, InferenceEngine(b) as second:
@@ -176,7 +173,6 @@ def evaluate(
     """
     from helpers.data.datasets import load_dataset
     from helpers.engine.backend import DEVICE, describe
-    from helpers.tools.files import write_json
     from trtlab.models.class_names import read_classes
     from trtlab.quality.accuracy import accuracy_loss
     from trtlab.quality.evaluation import evaluate_engines, reference_of
@@ -186,27 +182,127 @@ def evaluate(
     dataset = load_dataset(data)
     dataset.images("validation", limit=num_samples)  # renders or unpacks with a progress bar of its own
     with working("evaluating") as report:
-        how = (num_samples, batch_size, report, asked, names)
-        results, preprocessing, note = evaluate_engines(engines, dataset, *how)
-    print_note(note)
+        results, preprocessing, note = evaluate_engines(engines, dataset, num_samples, batch_size, report, asked, names)
+    print_notes(note)
     reference = reference_of(engines)
     losses = {path: accuracy_loss(results[reference], found) for path, found in results.items() if path != reference}
     rows = [_accuracy_row(path, found, losses.get(path)) for path, found in results.items()]
-    number = results[reference].num_samples
-    title = f"accuracy on {number} images of {data}; loss against {reference.name}"
+    title = f"accuracy on {results[reference].num_samples} images of {data}; loss against {reference.name}"
     print_table(title, ("engine", ">top-1 %", ">top-5 %", ">loss, points", ">95 % interval"), rows, DEVICE)
     if output is not None:
         found = [
             {"engine": str(path)} | accuracy.to_dict() | {"loss": asdict(losses[path]) if path in losses else None}
             for path, accuracy in results.items()
         ]
-        about = {"engine": describe(), "data": data, "preprocessing": preprocessing.to_dict()}
-        write_json(output, {**about, "reference": str(reference), "rows": found})
+        about = {"preprocessing": preprocessing.to_dict(), "reference": str(reference), "rows": found}
+        write_json(output, {"engine": describe(), "data": data, **about})
 
 
 def _accuracy_row(path: Path, found: "Accuracy", loss: Any) -> tuple[str, ...]:
     interval = (f"{loss.points:+.2f}", f"{loss.low:+.2f} to {loss.high:+.2f}") if loss else ("reference", "")
     return (str(path), f"{found.top1:.2f}", f"{found.top5:.2f}", *interval)
+
+
+def sensitivity(
+    *,
+    onnx: Path,
+    out: Path = Path("sensitivity.json"),
+    data: str = "digits",
+    calib_cache: Path | None = None,
+    calib_npy: Path | None = None,
+    num_samples: Count = 500,
+    batch_size: BatchSize = 8,
+    target_loss: Amount = 0.2,
+    layers: bool = False,
+    keep_engines: bool = False,
+    engine: Path | None = None,
+) -> None:
+    """Measure how much each group of layers suffers in INT8, and mix FP16 in until the loss is within a target.
+
+    Example: trtlab sensitivity --onnx model.onnx --calib-npy calib.npy --engine mixed.engine
+
+    Args:
+        onnx: ONNX model, an image classifier.
+        out: JSON to write after each engine, and a chart beside it; where it is there, the study goes on.
+        data: The images: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class).
+        calib_cache: Calibration cache that all scales come from.
+        calib_npy: Or a tensor of calib-data, to calibrate with once.
+        num_samples: Validation images.
+        batch_size: Images per batch, for evaluation and timing.
+        target_loss: Points of top-1 that the mixed engine may lose against FP32.
+        layers: Also each layer of the two most sensitive groups, alone.
+        keep_engines: Keep every engine, in OUT.parts.
+        engine: Where to put the mixed engine.
+    """
+    with working("reading the model") as report:
+        from helpers.data.datasets import load_dataset
+        from helpers.engine.backend import DEVICE
+        from trtlab.quality.sensitivity import Study
+        from trtlab.report.charts import draw_pareto
+
+        study = Study(
+            onnx=onnx,
+            out=out,
+            dataset=load_dataset(data),
+            calib_cache=calib_cache,
+            calib_npy=calib_npy,
+            num_samples=num_samples,
+            batch_size=batch_size,
+            target_loss=target_loss,
+            layers=layers,
+            keep_engines=keep_engines,
+            report=report,
+            line=print_line,
+        )
+        if study.rows:
+            print_line(f"{out}: goes on after {len(study.rows)} engines")
+        study.run(engine)
+        draw_pareto(out.with_suffix(".png"), study.pareto, f"{onnx.name}, {len(study.images)} images\n{DEVICE}")
+    _print_rankings(study)
+    _print_choice(study, engine)
+
+
+def _print_rankings(study: "Study") -> None:
+    from helpers.engine.arithmetic import arithmetic
+    from helpers.engine.backend import DEVICE
+    from trtlab.quality.sensitivity import rank
+
+    rows = study.rows
+    drifts = ", ".join(f"{name} {rows[name]['drift']:.2e}" for name in ("fp16", "int8+fp16"))
+    columns = (">share of INT8's error %", ">drift kept in FP16", ">drift alone in INT8", ">INT8 layers then")
+    for what, suffix in (("group", ""), ("layer", "-layer")):
+        found = [
+            (each.unit, f"{each.share:.1f}", f"{each.keep_drift:.2e}", f"{each.only_drift:.2e}")
+            + (rows[f"only{suffix} {each.unit}"]["layers"].get("int8", 0),)
+            for each in rank(rows, suffix).itertuples()
+        ]
+        if found:
+            title = f"sensitivity by {what} on {len(study.images)} images; drift against FP32: {drifts}"
+            print_table(title, (what, *columns), found, f"{DEVICE}; {arithmetic('fp16')}")
+
+
+def _print_choice(study: "Study", engine: Path | None) -> None:
+    points = [
+        (each["name"], f"{each['loss']:+.2f}", f"{each['loss_low']:+.2f} to {each['loss_high']:+.2f}")
+        + (f"{each['median_ms']:.3f}",)
+        for each in study.pareto
+    ]
+    title = f"loss of top-1 against latency at batch {study.pareto[0]['batch']}, timed in turns"
+    print_table(title, ("engine", ">loss, points", ">95 % interval", ">median ms"), points)
+    row, target = study.chosen, study.target_loss
+    if row is None:
+        print_line(f"no mix loses at most {target:g} points; raise --target-loss, or look at the calibration")
+        return
+    ran, asked = (", ".join(f"{number} {name}" for name, number in row[key].items()) for key in ("ran", "asked"))
+    groups = ", ".join(row["groups"]) or "no group"
+    print_line(
+        f"{row['name']} loses {row['loss']:+.2f} points (target {target:g}): first and last layer and {groups} in FP16"
+    )
+    print_line(f"convolutions and matrix products kept: {asked} asked, {ran} ran")
+    print_line(f"{engine} is this engine" if engine else "give --engine to have this engine")
+    ends = ",".join(f"{name}:fp16" for name in study.first_and_last)
+    kept = f"--keep-fp16 {','.join(row['groups'])}" if row["groups"] else f"--layer-precisions {ends}"
+    print_line(f"any other batch: trtlab build --onnx {study.onnx} --precision int8+fp16 {kept} …")
 
 
 def _check_batch(engine: "InferenceEngine", batch: int) -> None:

@@ -3,18 +3,23 @@
 Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
 """
 
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from helpers.tools.files import atomic_write, write_json
 from trtcpu.errors import InputError
 from trtlab.commands.budget import bench_end_to_end
-from trtlab.commands.console import print_line, print_note, print_table, working
+from trtlab.commands.console import print_line, print_notes, print_table, working
+from trtlab.engines.tensors import batch_range
 from trtlab.images.preprocessing_record import NOTHING, Asked
 from trtlab.options import Amount, BatchSize, Count, Files, Milliseconds, Texts
+from trtlab.ran_in import ran_text
 from trtlab.timing.options import Baselines, BenchOptions, StreamOptions
+from trtlab.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
 
 if TYPE_CHECKING:
     from trtlab.profiling.profile import EngineProfile
@@ -57,8 +62,6 @@ def bench(
         raise InputError("--shapes sets the batch, and is not for streams; drop --batch-sizes and --streams")
     if asked:
         raise InputError("--mean, --std, --resize, --crop and --channels are for --end-to-end; noise needs none")
-    from helpers.tools.files import atomic_write
-    from trtlab.engines.tensors import batch_range
     from trtlab.timing.bench import bench as measure
     from trtlab.timing.bench import check_writable, write_measured
     from trtlab.timing.memory_probe import peak_memory
@@ -72,7 +75,7 @@ def bench(
     for path in filter(None, (output, log)):
         check_writable(path)
     notes: list[str] = []
-    shared = []
+    shared: list[dict[str, Any]] = []
     runners = load_runners(files, beside, shapes, notes.append)
     if shapes:
         options = replace(options, batch_sizes=(batch_range(runners[0].inputs)[1],))
@@ -104,22 +107,18 @@ def bench(
     _print_results(results)
     if shared:
         _print_streams(shared)
-    for line in notes:
-        print_note(line)
+    print_notes(*notes)
 
 
 def _print_results(results: "list[BenchResult]") -> None:
     from helpers.engine.backend import DEVICE
-    from trtlab.ran_in import ran_text
 
     rows = []
     for result in results:
-        stats = result.stats
+        stats, ran = result.stats, ran_text(result.precision, result.ran_in) or "–"
         times = (stats.mean_ms, stats.median_ms, stats.p90_ms, stats.p95_ms, stats.p99_ms, stats.std_ms)
         shown = ("–" if value is None else f"{value:.3f}" for value in times)
-        memory = "-" if result.peak_memory_bytes is None else f"{result.peak_memory_bytes / 1e6:,.0f}"
-        ran = ran_text(result.precision, result.ran_in) or "–"
-        figures = (f"{stats.count:,}", *shown, f"{result.images_per_s:,.1f}", memory)
+        figures = (f"{stats.count:,}", *shown, f"{result.images_per_s:,.1f}", _figure(result.peak_memory_bytes, 1e6, 0))
         rows.append((result.name, ran, result.batch, *figures, result.device.partition(", ")[0]))
     figures = (">n", ">mean ms", ">median", ">p90", ">p95", ">p99", ">std", ">images/s", ">MB")
     caption = "n calls, times in ms; – where n is too small; MB: peak memory of a process that runs it alone"
@@ -127,8 +126,6 @@ def _print_results(results: "list[BenchResult]") -> None:
 
 
 def _print_streams(found: list[dict[str, Any]]) -> None:
-    from trtlab.ran_in import ran_text
-
     rows = [
         (
             f"{row['name']}, {row['how']}",
@@ -181,10 +178,6 @@ def trtexec(
         log: Where to keep trtexec's output, for trtlab parse-log.
         only_print: Print the command, to be run elsewhere, and run nothing.
     """
-    import shlex
-
-    from trtlab.trtexec.command import find_trtexec, run_trtexec, trtexec_arguments
-
     if not only_print:
         find_trtexec()
     arguments = trtexec_arguments(
@@ -226,7 +219,6 @@ def parse_log(
         batch: Images per query; as logged if left out.
         run: Which of several runs in the log, from 1; the last that fits if left out.
     """
-    from helpers.tools.files import write_json
     from trtlab.stats import least_calls
     from trtlab.trtexec.parse import parse_file
 
@@ -240,12 +232,11 @@ def parse_log(
         rate = found["images_per_s"]
         speed = f"{found['throughput_qps']:,.1f} queries/s" if rate is None else f"{rate:,.1f} images/s"
         calls = f" of {found['queries']:,} calls" if found.get("queries") else ""
-        print_line(f"{found['format']}: {figures}{calls}, {speed} → {out}")
+        said = f"{figures}{calls}, {speed}"
     else:
-        average = f"{found['average_ms']:.4g} ms an execution"
-        print_line(f"{found['format']}: {len(found['layers'])} layers, {average} → {out}")
-    for note in found.get("notes", []):
-        print_note(note)
+        said = f"{len(found['layers'])} layers, {found['average_ms']:.4g} ms an execution"
+    print_line(f"{found['format']}: {said} → {out}")
+    print_notes(*found.get("notes", []))
 
 
 def profile(
@@ -269,7 +260,6 @@ def profile(
         iterations: Executions; each layer's median counts.
         output: JSON file to write.
     """
-    from helpers.tools.files import write_json
 
     with working(f"profiling {engine}"):
         from trtlab.profiling.profile import profile_engine
@@ -301,5 +291,5 @@ def _print_profile(found: "EngineProfile") -> None:
     )
 
 
-def _figure(value: float | None, unit: float = 1.0) -> str:
-    return "-" if value is None else f"{value / unit:,.1f}"
+def _figure(value: float | None, unit: float = 1.0, digits: int = 1) -> str:
+    return "-" if value is None else f"{value / unit:,.{digits}f}"

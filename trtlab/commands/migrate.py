@@ -1,20 +1,16 @@
-"""migrate.
-
-Heavy modules are imported inside the functions, so that `trtlab --help` is quick.
-"""
+"""migrate."""
 
 import json
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from helpers.tools.files import atomic_write
 from trtcpu.errors import InputError
 from trtlab.commands.console import print_line
-
-if TYPE_CHECKING:
-    from trtlab.migrate import Finding
+from trtlab.migrate import migrate as migrate_file
 
 
 def migrate(
@@ -37,9 +33,6 @@ def migrate(
         out: Write the file with the new names here.
         as_json: Print the findings as JSON.
     """
-    from helpers.tools.files import atomic_write
-    from trtlab.migrate import migrate as migrate_file
-
     if write and out is not None:
         raise InputError("--write and --out both say where to write; give one of them")
     if out is not None and out.suffix != file.suffix:
@@ -53,7 +46,12 @@ def migrate(
         target.chmod(stat.S_IMODE(mode))
     if as_json:
         unread = [{"cell": cell, "reason": reason} for cell, reason in found.faults]
-        told = {"file": str(file), "to": to, "findings": [*map(_row, found.findings)], "unread_cells": unread}
+        findings = [
+            {"cell": one.cell, "line": one.line, "column": one.column, "code": one.code}
+            | {**one.change._asdict(), "likely": one.likely, "rewritable": bool(one.new)}
+            for one in found.findings
+        ]
+        told = {"file": str(file), "to": to, "findings": findings, "unread_cells": unread}
         print_line(json.dumps(told, indent=2))
         return
     for cell, reason in found.faults:
@@ -72,13 +70,7 @@ def migrate(
 def _summary(file: Path, to: int, number: int, renamed: int, target: Path | None) -> str:
     if not number:
         return f"{file} uses nothing that is gone in TensorRT {to}"
-    if target is None:
-        done = f"{renamed} can be renamed: --write or --out FILE does it" if renamed else "none has only a new name"
-    else:
+    done = f"{renamed} can be renamed: --write or --out FILE does it" if renamed else "none has only a new name"
+    if target is not None:
         done = f"{renamed} renamed in {target}, {number - renamed} left to you"
     return f"{number} use{'s' * (number > 1)} of what is gone in TensorRT {to}; {done}"
-
-
-def _row(one: "Finding") -> dict[str, Any]:
-    where = {"cell": one.cell, "line": one.line, "column": one.column, "code": one.code}
-    return {**where, **one.change._asdict(), "likely": one.likely, "rewritable": bool(one.new)}

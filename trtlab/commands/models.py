@@ -12,16 +12,17 @@ from cyclopts import Parameter
 
 from trtcpu.errors import EngineUnavailableError
 from trtlab.building.build_options import BuildOptions
-from trtlab.commands.console import print_line, print_note, print_table, working
+from trtlab.commands.console import print_line, print_notes, print_table, working
 from trtlab.commands.course import instead
-from trtlab.images.preprocessing_record import NOTHING, Asked
+from trtlab.engines.tensors import shape_text
+from trtlab.images.preprocessing import Preprocessing
+from trtlab.images.preprocessing_record import NOTHING, Asked, encoded, of_export
 from trtlab.options import BatchSize, Opset, Pixels
 
 if TYPE_CHECKING:
     from trtlab.building.build import BuildRecord
     from trtlab.models.export import ExportRecord
 
-_MEGABYTE = 1e6
 _SHOWN_WARNINGS = 3
 _USUAL = BuildOptions()
 
@@ -89,7 +90,6 @@ def export(
     """
     with working(f"loading {model}") as report:
         from helpers.data.models import load_model
-        from trtlab.images.preprocessing_record import encoded, of_export
         from trtlab.models.class_names import read_classes
         from trtlab.models.export import INPUT_NAME, export_onnx
         from trtlab.models.model_inputs import image_input, parse_inputs
@@ -121,12 +121,10 @@ def export(
 
 
 def _print_export(out: Path, record: "ExportRecord") -> None:
-    from trtlab.engines.tensors import shape_text
-
     inputs = ", ".join(f"{name} {shape_text(shape)}" for name, shape in record.inputs.items())
     batches = ", ".join(map(str, record.checked_batches))
     print_line(
-        f"{out}: {record.size_bytes / _MEGABYTE:.1f} MB, opset {record.opset}, {record.nodes} nodes, "
+        f"{out}: {record.size_bytes / 1e6:.1f} MB, opset {record.opset}, {record.nodes} nodes, "
         f"{inputs if [*record.inputs] == ['input'] else f'inputs {inputs}'}; "
         f"relative error against PyTorch {record.relative_error:.1e} (batches {batches})"
     )
@@ -144,11 +142,9 @@ def build(*, onnx: Path, engine: Path, options: BuildOptions = _USUAL) -> None:
     notes: list[str] = []
     with working("starting the builder") as report:
         from trtlab.building.build import build_engine
-        from trtlab.images.preprocessing import Preprocessing
 
         record = build_engine(onnx, engine, options, progress=report, note=notes.append)
-    for note in notes:
-        print_note(note)
+    print_notes(*notes)
     if record.preprocessing and not notes:
         print_line(f"preprocessing: {Preprocessing.from_dict(record.preprocessing, str(engine)).described()}")
     _print_build(engine, record)
@@ -158,7 +154,7 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
     from helpers.engine.arithmetic import has_half
 
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
-    print_line(f"{engine}: {record.size_bytes / _MEGABYTE:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
+    print_line(f"{engine}: {record.size_bytes / 1e6:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
     if record.ran and record.ran["said"]:
         stored_alone = record.ran["said"].startswith("stored") and not has_half(record.precision)
@@ -191,8 +187,6 @@ def _constraints_text(found: dict[str, Any]) -> str:
 
 
 def _profile_text(record: "BuildRecord") -> str:
-    from trtlab.engines.tensors import shape_text
-
     if len(record.inputs) == 1 and record.inputs[0]["min"][1:] == record.inputs[0]["max"][1:]:
         return "batch {min} to {max}, tuned for {opt}".format(**record.profile)
     return ", ".join(

@@ -101,22 +101,16 @@ def run(
 
     given = {"shapes": shapes, "classes": classes, "preprocessing": asked}
     if onnx is not None:
-        chosen = {"onnx": onnx, **_samples_or_labels(data), **given}
+        samples = data is not None and data.endswith((".npz", ".npy"))
+        chosen = {"onnx": onnx, **({"samples": Path(data)} if samples else {"labels": data}), **given}
     elif any(given.values()):
         name = next(name for name, value in given.items() if value)
         raise InputError(f"{'--' * (name != 'preprocessing')}{name} is for a model of yours; give it with --onnx")
     else:
         chosen = {"model": model, "data": data or "digits"}
-    if asked and "labels" not in chosen:
+    if asked and chosen.get("labels") is None:
         raise InputError("preprocessing is for images; give them with --data, such as folder:FOLDER")
     run_all(RunOptions.quickly(out=out, **chosen) if quick else RunOptions(out=out, **chosen), Console())
-
-
-def _samples_or_labels(data: str | None) -> dict[str, Path | str]:
-    """Return what a foreign model is run on: a file of samples, a data set with labels, or nothing."""
-    if data is None:
-        return {}
-    return {"samples": Path(data)} if data.endswith((".npz", ".npy")) else {"labels": data}
 
 
 def _choose_engine(engine: str | None) -> None:

@@ -58,10 +58,8 @@ def _outputs(name: str, engine: InferenceEngine, precision: str, images: np.ndar
     if engine.min_batch == 1:
         singly = np.concatenate([engine.infer(images[row : row + 1]) for row in range(len(images))])
         errors.append(relative_error(singly, reference))
-    worst = max(errors)
-    message = f"relative error {worst:.1e}, allowed {limit:.0e}"
-    what = f"outputs equal PyTorch's at batch 1 and {len(images)}"
-    return _check(name, what, worst <= limit, message, worst, limit)
+    worst, what = max(errors), f"outputs equal PyTorch's at batch 1 and {len(images)}"
+    return _check(name, what, worst <= limit, f"relative error {worst:.1e}, allowed {limit:.0e}", worst, limit)
 
 
 def _refusal(name: str, engine: InferenceEngine) -> Check:

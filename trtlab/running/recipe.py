@@ -4,9 +4,9 @@ Each stage takes its inputs from files in the run's folder, so that any of them 
 the lab has is exported; somebody else's is taken as it is, and without labels it has no accuracy.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,12 @@ from trtlab.quality.accuracy import evaluate_all
 from trtlab.quality.evaluation import accuracy_rows
 from trtlab.report.pages import make_report
 from trtlab.running.checks import against_onnx_runtime, check_engine, drifts
-from trtlab.running.lab_model import OPSET, LabModel, Report
-from trtlab.running.onnx_model import SAMPLES, OnnxModel
-from trtlab.running.remeasure import measure_again
 from trtlab.running.run_options import EngineSpec, RunOptions
-from trtlab.running.stages import Stage
+from trtlab.running.stages import Report, Stage
+from trtlab.running.subjects import OPSET, SAMPLES, LabModel, OnnxModel
+from trtlab.stats import times_apart
 from trtlab.timing import memory_probe
-from trtlab.timing.bench import bench, measure_throughput
+from trtlab.timing.bench import Throughput, bench, measure_throughput
 from trtlab.timing.options import BenchOptions
 from trtlab.timing.runners import Runner, RunnerSpec, load_if_it_runs, load_runner
 from trtlab.versions import versions
@@ -41,8 +40,6 @@ from trtlab.versions import versions
 CHECK_IMAGES = 5
 EVALUATION_BATCH = 4
 PROFILE_EXECUTIONS = 20
-OPTIONAL = ("pytorch-fp16", "torch-compile")
-"""Baselines that not every machine can run."""
 
 
 class Recipe:
@@ -54,13 +51,19 @@ class Recipe:
         Raises:
             InputError: a model, data or options that cannot be.
         """
-        self.subject: LabModel | OnnxModel = OnnxModel(options) if options.onnx else LabModel(options)
-        model, own = self.options.model, options.onnx is not None
+        self.own = options.onnx is not None
+        self.subject: LabModel | OnnxModel = OnnxModel(options) if self.own else LabModel(options)
+        chosen, model = self.options, self.options.model
         self.onnx = f"models/{model}.onnx"
-        self.simplified = self.onnx if own else f"models/{model}_simplified.onnx"
+        self.simplified = self.onnx if self.own else f"models/{model}_simplified.onnx"
         self.calibration = f"calibration/{'calibration.npy' if self.subject.labelled else 'samples.npz'}"
         self.cache = f"calibration/{model}_calib.cache"
-        self.engines = [spec for spec in self.options.engines() if self.subject.is_built(spec)]
+        times = {"duration_s": chosen.bench_seconds, "limit_s": chosen.bench_limit}
+        self.timing = BenchOptions(chosen.batches, chosen.bench_calls, **times)
+        built = {"dynamic-fp16": not self.subject.one_profile, "int8": self.subject.calibrated}
+        self.engines = [spec for spec in chosen.engines() if built.get(spec.name, True)]
+        # INT8 has the least arithmetic left to save
+        self.profiled = next((spec for spec in self.engines if spec.name == "int8"), self.engines[-1])
 
     @property
     def options(self) -> RunOptions:
@@ -68,50 +71,77 @@ class Recipe:
         return self.subject.options
 
     def stages(self) -> list[Stage]:
-        """Return every stage in order."""
-        options, own = self.options, isinstance(self.subject, OnnxModel)
-        timed = (self.onnx, *(self.engine_path(spec) for spec in self.engines))
-        checks = self._drift if own else self._checks
-        checked = "Compare outputs (drift)" if own else "Check outputs and profiles"
-        seconds, most = options.accuracy_seconds, options.accuracy_images
-        stages = [
-            *([self._take()] if own else [self._export(), self._simplify()]),
-            self._calibration_images() if self.subject.labelled else self._samples(),
-            *(self._build(spec) for spec in self.engines),
-            self._measured("checks", checked, checks, (*timed, self.calibration)),
-            self._measured(
-                "latency", "Measure latency and memory", self._latency, timed, batches=list(options.batches),
-                seconds=options.bench_seconds, calls=options.bench_calls, limit=options.bench_limit,
-            ),
-            self._measured(
-                "throughput", "Measure throughput", self._throughput, (*timed, "latency.json"),
-                batches=list(options.batches), seconds=options.throughput_seconds,
-            ),
-            self._measured(
-                "accuracy", f"Evaluate accuracy on {'up to ' if seconds else ''}{most:,} images", self._accuracy, timed,
-                images=most, seconds=seconds,
-            ),
-            self._measured(
-                "profile", f"Profile the layers of {self._profiled.name.upper()}", self._profile,
-                (self.simplified, self.engine_path(self._profiled)), batch=max(options.batches),
-            ),
-        ]  # fmt: skip
-        stages = [stage for stage in stages if stage.name != "accuracy" or self.subject.labelled]
-        records = [output for stage in stages for output in stage.outputs if "/" not in output]
+        """Return every stage in order; the fingerprint of each holds model and data besides its own options."""
+        stages = [*self._model(), self._data(), *map(self._build, self.engines), *self._measurements()]
+        records = tuple(output for stage in stages for output in stage.outputs if "/" not in output)
         written = ("report.html", "report.md", "summary.json", "measurements.csv")
-        return [*stages, self._stage("report", "Write the report", self._report, written, tuple(records))]
+        stages.append(
+            Stage("report", "Write the report", lambda report: make_report(self.options.out), written, records)
+        )
+        return [replace(stage, options={**self.subject.origin, **stage.options}) for stage in stages]
 
-    def _stage(
-        self,
-        name: str,
-        title: str,
-        action: Callable[[Report], None],
-        outputs: tuple[str, ...],
-        inputs: tuple[str, ...] = (),
-        **options: Any,
-    ) -> Stage:
-        """Return a stage whose fingerprint holds model and data besides its own options."""
-        return Stage(name, title, action, outputs, inputs, {**self.subject.origin, **options})
+    def _model(self) -> list[Stage]:
+        onnx, subject = self._path(self.onnx), self.subject
+        if self.own:
+            return [Stage("take", "Take the ONNX model", lambda report: subject.take(onnx), (self.onnx,))]
+        options = {"opset": OPSET, "preprocessing": subject.preprocessing.to_dict()}
+        exported = (self.onnx, f"{self.onnx}.json")
+        return [
+            Stage("export", "Export to ONNX", lambda report: subject.export(onnx, report), exported, options=options),
+            Stage("simplify", "Simplify the ONNX graph", self._simplify, (self.simplified,), (self.onnx,)),
+        ]
+
+    def _data(self) -> Stage:
+        """Return the stage that makes what INT8 is calibrated with."""
+        given, preprocessing = self.options.samples, self.subject.preprocessing
+        outputs = (self.calibration, *([f"{self.calibration}.json"] if preprocessing else []))
+        if self.subject.labelled:
+            options = {"images": self.options.calibration_images, "preprocessing": preprocessing.to_dict()}
+            title = f"Prepare {options['images']} calibration images"
+            return Stage("calibration-data", title, self._images, outputs, options=options)
+        title = f"Take the samples of {given.name}" if given else f"Draw {SAMPLES} samples of noise"
+        return Stage("samples", title, lambda report: self.subject.write_samples(self._path(outputs[0])), outputs)
+
+    def _build(self, spec: EngineSpec) -> Stage:
+        engine, int8 = self._engine(spec), spec.precision == "int8"
+        caches = [self.cache, *([f"{self.cache}.json"] if self.subject.labelled else [])]
+        outputs, inputs = (engine, f"{engine}.json", *(caches if int8 else [])), [self.calibration] if int8 else []
+        files = (self._path(self.simplified), self._path(engine))
+        return Stage(
+            name=f"build-{spec.name}",
+            title=f"Build {spec.name.upper()}" + (", calibrated" if int8 else ""),
+            action=lambda report: build_engine(*files, self._build_options(spec), report),
+            outputs=outputs,
+            inputs=(self.simplified, *inputs),
+            options={"precision": spec.precision, "profile": list(spec.profile)},
+        )
+
+    def _build_options(self, spec: EngineSpec) -> BuildOptions:
+        batches = zip(("min_batch", "opt_batch", "max_batch"), spec.profile, strict=True)
+        profile = {"shapes": self.options.shapes} if self.subject.one_profile else dict(batches)
+        calibration = {"calib_npy": self._path(self.calibration), "calib_cache": self._path(self.cache)}
+        return BuildOptions(spec.precision, **profile, **(calibration if spec.precision == "int8" else {}))
+
+    def _measurements(self) -> Iterator[Stage]:
+        options, timed = self.options, (self.onnx, *map(self._engine, self.engines))
+        seconds, most = options.accuracy_seconds, options.accuracy_images
+        checks = ("Compare outputs (drift)", self._drift) if self.own else ("Check outputs and profiles", self._checks)
+        yield self._measured("checks", *checks, (*timed, self.calibration))
+        yield self._measured(
+            "latency", "Measure latency and memory", self._latency, timed, batches=list(options.batches),
+            seconds=options.bench_seconds, calls=options.bench_calls, limit=options.bench_limit,
+        )  # fmt: skip
+        yield self._measured(
+            "throughput", "Measure throughput", self._throughput, (*timed, "latency.json"),
+            batches=list(options.batches), seconds=options.throughput_seconds,
+        )  # fmt: skip
+        if self.subject.labelled:
+            title = f"Evaluate accuracy on {'up to ' if seconds else ''}{most:,} images"
+            yield self._measured("accuracy", title, self._accuracy, timed, images=most, seconds=seconds)
+        yield self._measured(
+            "profile", f"Profile the layers of {self.profiled.name.upper()}", self._profile,
+            (self.simplified, self._engine(self.profiled)), batch=max(options.batches),
+        )  # fmt: skip
 
     def _measured(
         self,
@@ -125,97 +155,40 @@ class Recipe:
 
         def measure(report: Report) -> None:
             self._left_out: list[str] = []
-            rows = action(report)
+            rows, preprocessing = action(report), self.subject.preprocessing
+            settings = {
+                **self.options.described(),
+                "preprocessing": preprocessing.described() if preprocessing else "none: samples as they are",
+                **({"baselines": "; ".join(self._left_out)} if self._left_out else {}),
+            }
             about = {"engine": describe(), "model": self.options.model, "data": self.options.data}
-            settings = {**self.options.described(), "preprocessing": self.subject.preprocessed}
-            settings |= {"baselines": "; ".join(self._left_out)} if self._left_out else {}
             made = {"settings": settings, "versions": versions(), "measured": date.today().isoformat()}
             write_json(self._path(f"{name}.json"), {**about, **made, "rows": rows})
 
-        return self._stage(name, title, measure, (f"{name}.json",), inputs, **options)
+        return Stage(name, title, measure, (f"{name}.json",), inputs, options)
 
-    def engine_path(self, spec: EngineSpec) -> str:
+    def _engine(self, spec: EngineSpec) -> str:
         """Return an engine's file inside the run's folder, named as the lab's steps name it."""
         return f"engines/{self.options.model}_{spec.name.replace('-', '_')}.engine"
-
-    @property
-    def _profiled(self) -> EngineSpec:
-        """INT8, the engine with the least arithmetic left to save, where it was built."""
-        return next((spec for spec in self.engines if spec.name == "int8"), self.engines[-1])
 
     def _path(self, relative: str) -> Path:
         return self.options.out / relative
 
-    def _export(self) -> Stage:
-        record = f"{self.onnx}.json"
-        options = {"opset": OPSET, "preprocessing": self.subject.preprocessing.to_dict()}
+    def _simplify(self, report: Report) -> None:
+        with atomic_path(self._path(self.simplified)) as temporary, torch.no_grad():
+            report("folding constants")
+            simplify_onnx(self._path(self.onnx), temporary)
+            report("comparing ONNX Runtime with PyTorch")
+            image = image_input("input", 1, True, 3, self.options.input_size)
+            validate_onnx(temporary, self.subject.model, [image])
 
-        def action(report: Report) -> None:
-            self.subject.export(self._path(self.onnx), self._path(record), report)
-
-        return self._stage("export", "Export to ONNX", action, (self.onnx, record), **options)
-
-    def _simplify(self) -> Stage:
-        def action(report: Report) -> None:
-            with atomic_path(self._path(self.simplified)) as temporary, torch.no_grad():
-                report("folding constants")
-                simplify_onnx(self._path(self.onnx), temporary)
-                report("comparing ONNX Runtime with PyTorch")
-                image = image_input("input", 1, True, 3, self.options.input_size)
-                validate_onnx(temporary, self.subject.model, [image])
-
-        return self._stage("simplify", "Simplify the ONNX graph", action, (self.simplified,), (self.onnx,))
-
-    def _take(self) -> Stage:
-        def action(report: Report) -> None:
-            self.subject.take(self._path(self.onnx))
-
-        return self._stage("take", "Take the ONNX model", action, (self.onnx,))
-
-    def _calibration_images(self) -> Stage:
-        number = self.options.calibration_images
-
-        def action(report: Report) -> None:
-            images = [path for path, _ in self.subject.data.images("calibration", limit=number)]
-            # closed at once when interrupted, so that no half-written tensor outlives the stage
-            how = {"preprocessing": self.subject.preprocessing}
-            with closing(write_calibration_tensor(images, self._path(self.calibration), **how)) as written:
-                for done in written:
-                    report(f"{done} of {len(images)} images")
-
-        options = {"images": number, "preprocessing": self.subject.preprocessing.to_dict()}
-        title, outputs = f"Prepare {number} calibration images", (self.calibration, f"{self.calibration}.json")
-        return self._stage("calibration-data", title, action, outputs, **options)
-
-    def _samples(self) -> Stage:
-        given, described = self.options.samples, self.subject.preprocessing is not None
-
-        def action(report: Report) -> None:
-            self.subject.write_samples(self._path(self.calibration))
-
-        title = f"Take the samples of {Path(given).name}" if given else f"Draw {SAMPLES} samples of noise"
-        outputs = (self.calibration, *([f"{self.calibration}.json"] if described else []))
-        return self._stage("samples", title, action, outputs)
-
-    def _build(self, spec: EngineSpec) -> Stage:
-        path, int8 = self.engine_path(spec), spec.precision == "int8"
-        caches = [self.cache, *([f"{self.cache}.json"] if self.subject.labelled else [])]
-
-        def action(report: Report) -> None:
-            build_engine(self._path(self.simplified), self._path(path), self._build_options(spec), report)
-
-        title = f"Build {spec.name.upper()}" + (", calibrated" if int8 else "")
-        outputs, inputs = (path, f"{path}.json", *(caches if int8 else [])), [self.calibration] if int8 else []
-        options = {"precision": spec.precision, "profile": list(spec.profile)}
-        return self._stage(f"build-{spec.name}", title, action, outputs, (self.simplified, *inputs), **options)
-
-    def _build_options(self, spec: EngineSpec) -> BuildOptions:
-        least, best, most = spec.profile
-        calibration = {"calib_npy": self._path(self.calibration), "calib_cache": self._path(self.cache)}
-        given = calibration if spec.precision == "int8" else {}
-        if isinstance(self.subject, OnnxModel) and (self.subject.fixed or self.options.shapes):
-            return BuildOptions(spec.precision, shapes=self.options.shapes, **given)
-        return BuildOptions(spec.precision, min_batch=least, opt_batch=best, max_batch=most, **given)
+    def _images(self, report: Report) -> None:
+        images = [path for path, _ in self.subject.data.images("calibration", limit=self.options.calibration_images)]
+        # closed at once when interrupted, so that no half-written tensor outlives the stage
+        how = {"preprocessing": self.subject.preprocessing}
+        with closing(write_calibration_tensor(images, self._path(self.calibration), **how)) as written:
+            for done in written:
+                report(f"{done} of {len(images)} images")
 
     def _checks(self, report: Report) -> list[dict[str, Any]]:
         paths = [path for path, _ in self.subject.data.images("validation", limit=CHECK_IMAGES)]
@@ -224,44 +197,40 @@ class Recipe:
         rows = []
         for spec in self.engines:
             report(spec.name)
-            path = self._path(self.engine_path(spec))
-            rows += check_engine(spec.name, path, spec.precision, images, reference)
+            rows += check_engine(spec.name, self._path(self._engine(spec)), spec.precision, images, reference)
         return rows
 
     def _drift(self, report: Report) -> list[dict[str, Any]]:
         samples, outputs = self.subject.samples(self._path(self.calibration)), {}
         for spec in self.engines:
             report(spec.name)
-            with InferenceEngine(self._path(self.engine_path(spec))) as engine:
+            with InferenceEngine(self._path(self._engine(spec))) as engine:
                 outputs[spec.name] = engine.predict_all(samples)
         expected = self.subject.outputs(samples, onnx_session(self._path(self.onnx)))
         first, *others = outputs
-        rows = [against_onnx_runtime(first, expected, outputs[first])]
-        rows += [row for name in others for row in drifts(name, outputs[first], outputs[name])]
-        return rows
+        rows = [row for name in others for row in drifts(name, outputs[first], outputs[name])]
+        return [against_onnx_runtime(first, expected, outputs[first]), *rows]
 
     def _latency(self, report: Report) -> list[dict[str, Any]]:
         def memory(runner: Runner, batches: Any) -> dict[int, int]:
             report(f"peak memory of {runner.name}")
             return memory_probe.peak_memory(runner, batches)
 
-        def progress(what: str, done: int, planned: int) -> None:
-            report(f"{what}, {done / max(planned, 1):.0%} of this batch size")
-
         with self._runners(report) as runners:
-            return [each.row() for each in bench(runners, self._bench_options(), memory=memory, progress=progress)]
-
-    def _bench_options(self) -> BenchOptions:
-        options = self.options
-        times = {"duration_s": options.bench_seconds, "limit_s": options.bench_limit}
-        return BenchOptions(options.batches, options.bench_calls, **times)
+            results = bench(
+                runners,
+                self.timing,
+                memory=memory,
+                progress=lambda what, done, planned: report(f"{what}, {done / max(planned, 1):.0%} of this batch size"),
+            )
+        return [result.row() for result in results]
 
     def _throughput(self, report: Report) -> list[dict[str, Any]]:
         latencies = read_json(self._path("latency.json"), "latency record")["rows"]
         how: Any = {"seconds": self.options.throughput_seconds, "progress": report}
         with self._runners(report) as runners:
             rates = measure_throughput(runners, self.options.batches, **how)
-            return measure_again(runners, latencies, rates, self._bench_options(), **how)
+            return measure_again(runners, latencies, rates, self.timing, **how)
 
     def _accuracy(self, report: Report) -> list[dict[str, Any]]:
         """Evaluate the engines; the dynamic one computes as FP16 does, and a quick run leaves out TF32."""
@@ -271,7 +240,7 @@ class Recipe:
             predictors = dict([self.subject.baseline(self._path(self.onnx))])
             for spec in self.engines:
                 if spec.name not in left_out:
-                    engine = stack.enter_context(InferenceEngine(self._path(self.engine_path(spec))))
+                    engine = stack.enter_context(InferenceEngine(self._path(self._engine(spec))))
                     predictors[spec.name] = engine.predict
             scores = evaluate_all(
                 predictors, self.subject.data, number, EVALUATION_BATCH, self.subject.preprocessing,
@@ -283,25 +252,60 @@ class Recipe:
     def _profile(self, report: Report) -> list[dict[str, Any]]:
         """Profile one engine at the largest batch."""
         report("timing each layer and this machine's roofline")
-        spec, batch = self._profiled, max(self.options.batches)
-        found = profile_engine(self._path(self.engine_path(spec)), batch, PROFILE_EXECUTIONS)
+        spec, batch = self.profiled, max(self.options.batches)
+        found = profile_engine(self._path(self._engine(spec)), batch, PROFILE_EXECUTIONS)
         about = {"name": spec.name, "batch": batch, "executions": found.iterations}
         return [{**asdict(layer), "layer": layer.name, **about} for layer in found.layers]
 
-    def _report(self, report: Report) -> None:
-        report("drawing charts")
-        make_report(self.options.out)
-
     @contextmanager
     def _runners(self, report: Report) -> Iterator[list[Runner]]:
-        """Load everything that is timed: the baselines first, then the engines."""
-        engines = [RunnerSpec("engine", str(self._path(self.engine_path(spec))), spec.name) for spec in self.engines]
+        """Load everything that is timed: the baselines first, without those that not every machine can run."""
+        optional = ("pytorch-fp16", "torch-compile")
+        engines = [RunnerSpec("engine", str(self._path(self._engine(spec))), spec.name) for spec in self.engines]
         with ExitStack() as stack:
             runners = []
             for spec in [*self.subject.runners(self._path(self.onnx)), *engines]:
                 report(f"loading {spec.name or spec.kind}")
-                runner = load_if_it_runs(spec, self._left_out.append) if spec.kind in OPTIONAL else load_runner(spec)
+                runner = load_if_it_runs(spec, self._left_out.append) if spec.kind in optional else load_runner(spec)
                 if runner is not None:
                     runners.append(runner)
                     stack.callback(runner.close)
             yield runners
+
+
+def measure_again(
+    runners: Sequence[Runner],
+    latencies: Sequence[Mapping[str, Any]],
+    rates: Sequence[Throughput],
+    options: BenchOptions,
+    *,
+    seconds: float,
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[dict[str, Any]]:
+    """Return the rows of throughput.json; what contradicts its latency is measured again, and has new times as well.
+
+    Which of the two was disturbed cannot be told from the numbers, so both are taken again, once. What contradicts
+    itself after that is marked in the report.
+
+    Args:
+        latencies: the rows of latency.json.
+        options: how latency was measured; its batch sizes are not used.
+        seconds: how long throughput was measured, of each runner at each batch size.
+    """
+    medians = {(row["name"], row["batch"]): row["median_ms"] for row in latencies}
+    rows = {(rate.name, rate.batch): asdict(rate) for rate in rates}
+    wrong = [
+        place
+        for place, rate in rows.items()
+        if place in medians and times_apart(place[1], medians[place], rate["images_per_s"])
+    ]
+    for batch in sorted({batch for _, batch in wrong}):
+        again = [runner for runner in runners if (runner.name, batch) in wrong]
+        progress(f"batch {batch}: {', '.join(runner.name for runner in again)} again, times contradict throughput")
+        timed = bench(again, replace(options, batch_sizes=(batch,)))
+        counted = measure_throughput(again, [batch], seconds=seconds, progress=progress)
+        for result, rate in zip(timed, counted, strict=True):
+            # size and memory stay as they were measured
+            times = {key: value for key, value in result.row().items() if key.endswith("_ms") or key == "iterations"}
+            rows[rate.name, batch] = {**times, **asdict(rate)}
+    return list(rows.values())

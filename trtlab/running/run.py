@@ -1,10 +1,12 @@
 """`trtlab run`: every stage in order, each shown with its seconds, and the headline numbers at the end."""
 
+import contextlib
+import functools
 import time
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.markup import escape
-from rich.status import Status
 
 from helpers.engine.backend import DEVICE, WHY_CPU
 from trtcpu.errors import EngineError
@@ -13,7 +15,7 @@ from trtlab.report.folder import load_results
 from trtlab.report.results import Results
 from trtlab.running.recipe import Recipe
 from trtlab.running.run_options import RunOptions
-from trtlab.running.stages import Stage, exclusive, run_stages
+from trtlab.running.stages import Report, exclusive, run_stages
 from trtlab.versions import versions
 
 
@@ -33,11 +35,13 @@ def run(options: RunOptions, console: Console) -> Results:
     if recipe.subject.note:
         console.print(f"note: {escape(recipe.subject.note)}\n", soft_wrap=True, highlight=False)
     start = time.perf_counter()
-    with exclusive(options.out), RunView(console) as view:
+    with exclusive(options.out):
         recipe.subject.prepare()
         if recipe.subject.preparation:
-            view.line(recipe.subject.preparation, time.perf_counter() - start)
-        run_stages(recipe.stages(), options.out, {**versions(), "device": DEVICE}, view)
+            _print_done(console, recipe.subject.preparation, time.perf_counter() - start)
+        made_with, shown = {**versions(), "device": DEVICE}, functools.partial(working, console)
+        for stage, seconds in run_stages(recipe.stages(), options.out, made_with, shown):
+            _print_done(console, stage.title, seconds)
     results = load_results(options.out)
     _print_end(console, options, results, time.perf_counter() - start)
     failed = [f"{results.title(check['engine'])}: {failure(check)}" for check in results.checks if not check["passed"]]
@@ -46,43 +50,16 @@ def run(options: RunOptions, console: Console) -> Results:
     return results
 
 
-class RunView:
-    """Shows each stage: a spinner with its progress while it runs, then a tick and its seconds."""
+@contextlib.contextmanager
+def working(console: Console, title: str) -> Iterator[Report]:
+    """Show a spinner with a stage's title, and how far it is."""
+    with console.status(escape(title)) as status:
+        yield lambda text: status.update(f"{escape(title)} [dim]{escape(text)}[/]")
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._status: Status | None = None
 
-    def __enter__(self) -> "RunView":
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._stop()
-
-    def started(self, stage: Stage) -> None:
-        """Start the stage's spinner."""
-        self._status = self._console.status(escape(stage.title))
-        self._status.start()
-
-    def progressed(self, stage: Stage, text: str) -> None:
-        """Show how far the stage is."""
-        if self._status is not None:
-            self._status.update(f"{escape(stage.title)} [dim]{escape(text)}[/]")
-
-    def ended(self, stage: Stage, seconds: float | None) -> None:
-        """Print the stage's line."""
-        self._stop()
-        self.line(stage.title, seconds)
-
-    def line(self, title: str, seconds: float | None) -> None:
-        """Print that something is done, with its seconds; None where it had been done before."""
-        took = "[dim]done before[/]" if seconds is None else f"{seconds:7.1f} s"
-        self._console.print(f"[green]✓[/] {escape(title):<42}{took}", highlight=False)
-
-    def _stop(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+def _print_done(console: Console, title: str, seconds: float | None) -> None:
+    took = "[dim]done before[/]" if seconds is None else f"{seconds:7.1f} s"
+    console.print(f"[green]✓[/] {escape(title):<42}{took}", highlight=False)
 
 
 def _print_end(console: Console, options: RunOptions, results: Results, seconds: float) -> None:

@@ -6,9 +6,6 @@ from typing import Any
 
 from trtlab.images.preprocessing_record import NOTHING, Asked
 
-DYNAMIC_PROFILE = (1, 8, 32)
-"""The profile of the lab's third step."""
-
 
 @dataclass(frozen=True)
 class EngineSpec:
@@ -75,8 +72,10 @@ class RunOptions:
         }
 
     def engines(self) -> list[EngineSpec]:
-        """Return the engines to build: one a precision, tuned for the largest batch, and FP16 with a wide profile."""
+        """Return the engines to build: one a precision, tuned for the largest batch, and FP16 with a wide profile.
+
+        The wide profile is that of the lab's third step.
+        """
         largest = max(self.batches)
-        least, best, most = DYNAMIC_PROFILE
         tuned = [EngineSpec(name, name, (1, largest, largest)) for name in ("fp32", "tf32", "fp16", "int8")]
-        return [*tuned, EngineSpec("dynamic-fp16", "fp16", (least, best, max(most, largest)))]
+        return [*tuned, EngineSpec("dynamic-fp16", "fp16", (1, 8, max(32, largest)))]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -19,9 +19,9 @@ from helpers.tools.files import made_folders, read_json, sha256, write_json
 from trtcpu.errors import InputError
 
 STATE_FILE = ".state.json"
-LOCK_FILE = ".lock"
 
 Report = Callable[[str], None]
+Working = Callable[[str], contextlib.AbstractContextManager[Report]]
 
 
 @dataclass(frozen=True)
@@ -44,22 +44,19 @@ class Stage:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Observer(Protocol):
-    """Shows a run to its user: a stage begins, says how far it is, has ended (None: it had been done before)."""
-
-    def started(self, stage: Stage) -> None: ...
-    def progressed(self, stage: Stage, text: str) -> None: ...
-    def ended(self, stage: Stage, seconds: float | None) -> None: ...
-
-
-def run_stages(stages: Sequence[Stage], folder: Path, versions: Mapping[str, str], observer: Observer) -> None:
+def run_stages(
+    stages: Sequence[Stage], folder: Path, versions: Mapping[str, str], working: Working
+) -> Iterator[tuple[Stage, float | None]]:
     """Run the stages in order inside `folder`; skip each one that was done before with the same fingerprint.
+
+    Yields each stage when it has ended, with its seconds; None where it had been done before.
 
     Args:
         versions: versions of everything that makes the outputs; part of every stage's fingerprint.
+        working: shows a title while a stage runs.
 
     Raises:
-        InputError: the folder cannot be written to, or a stage did not write an output (our bug, named).
+        InputError: the folder cannot be written to.
     """
     state = _read_state(folder)
     for stage in stages:
@@ -67,19 +64,14 @@ def run_stages(stages: Sequence[Stage], folder: Path, versions: Mapping[str, str
         if not _is_done(state.get(stage.name), fingerprint, stage, folder):
             if state.pop(stage.name, None):
                 write_json(folder / STATE_FILE, {"stages": state})
-            seconds = _run(stage, observer)
+            start = time.perf_counter()
+            with working(stage.title) as report:
+                stage.action(report)
+            seconds = time.perf_counter() - start
             outputs = {output: sha256(folder / output) for output in stage.outputs}
             state[stage.name] = {"fingerprint": fingerprint, "outputs": outputs, "seconds": round(seconds, 3)}
             write_json(folder / STATE_FILE, {"stages": state})
-        observer.ended(stage, seconds)
-
-
-def _run(stage: Stage, observer: Observer) -> float:
-    """Run a stage and return the seconds that it took."""
-    observer.started(stage)
-    start = time.perf_counter()
-    stage.action(lambda text: observer.progressed(stage, text))
-    return time.perf_counter() - start
+        yield stage, seconds
 
 
 def _fingerprint(stage: Stage, folder: Path, versions: Mapping[str, str]) -> str:
@@ -97,9 +89,9 @@ def _fingerprint(stage: Stage, folder: Path, versions: Mapping[str, str]) -> str
 def _is_done(before: Any, fingerprint: str, stage: Stage, folder: Path) -> bool:
     """Say whether the stage ended before with this fingerprint and its outputs are still what it wrote."""
     try:
-        wrote = before["fingerprint"] == fingerprint and before["outputs"]
-        return bool(wrote) and all(sha256(folder / output) == wrote[output] for output in stage.outputs)
-    except (KeyError, OSError, TypeError, InputError):
+        outputs = {output: sha256(folder / output) for output in stage.outputs}
+        return before["fingerprint"] == fingerprint and before["outputs"] == outputs
+    except (KeyError, OSError, TypeError):
         return False
 
 
@@ -120,7 +112,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     Raises:
         InputError: another run holds the folder, or it cannot be written to.
     """
-    lock = folder / LOCK_FILE
+    lock = folder / ".lock"
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(made_folders(folder))

@@ -1,8 +1,12 @@
 """The whole run on a network and a data set small enough for a test: every stage, on a real engine."""
 
+import contextlib
+import functools
+import itertools
 import json
 import math
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -20,11 +24,12 @@ from trtcpu.errors import EngineError, InputError
 from trtlab.images.preprocessing import Preprocessing, load_batch
 from trtlab.running import checks
 from trtlab.running.recipe import Recipe
-from trtlab.running.run import _print_end, run
+from trtlab.running.run import _print_end
 from trtlab.running.run_options import RunOptions
 from trtlab.running.stages import run_stages
 
 ENGINES = ["fp32", "tf32", "fp16", "int8", "dynamic-fp16"]
+FEW = {"calibration_images": 16, "accuracy_images": 12, "input_size": SIZE, "model": "tiny", "data": "tiny"}
 
 
 @dataclass
@@ -42,52 +47,36 @@ class TinyData:
         return list(zip(paths, labels.tolist(), strict=True))
 
 
-@pytest.fixture(scope="module")
-def tiny_data(tmp_path_factory) -> TinyData:
-    folder = tmp_path_factory.mktemp("tiny_data")
-    image_folder(folder / "calibration", 16)
-    image_folder(folder / "validation", 12)
-    return TinyData(folder)
-
-
-@pytest.fixture(autouse=True)
-def tiny_world(monkeypatch, tiny_data):
+@pytest.fixture(scope="module", autouse=True)
+def tiny_data(tmp_path_factory) -> Iterator[TinyData]:
     """Model and data set come from this file; memory is not measured, since that starts a process an engine."""
-    monkeypatch.setattr("helpers.data.models.load_model", lambda name, data="digits": TinyNet().eval())
-    monkeypatch.setattr("helpers.data.models.WEIGHTS", tiny_data.folder)
-    monkeypatch.setattr("helpers.data.models.check_model", lambda name, data: None)
-    monkeypatch.setattr("trtlab.running.lab_model.load_dataset", lambda name: tiny_data)
-    monkeypatch.setattr("trtlab.timing.memory_probe.peak_memory", lambda runner, batches: {})
-    # three calls of a tiny network on a busy machine may contradict themselves: test_remeasure.py is about that
-    monkeypatch.setattr("trtlab.stats.MOST_APART", math.inf)
-    # 16 tiny images are too few for entropy calibration: it clips the 256 averages that the last layer sees
-    monkeypatch.setitem(checks.TOLERANCES, "int8", 0.7)
-
-
-def options(out: Path, **chosen) -> RunOptions:
-    short = {"bench_seconds": 0.01, "bench_calls": 3, "throughput_seconds": 0.01, "batches": (1, 4)}
-    few = {"calibration_images": 16, "accuracy_images": 12, "input_size": SIZE, "model": "tiny", "data": "tiny"}
-    return RunOptions.quickly(out=out, **{**short, **few, **chosen})
-
-
-def run_quietly(chosen: RunOptions) -> str:
-    output = StringIO()
-    run(chosen, Console(file=output, width=200))
-    return output.getvalue()
+    data = TinyData(tmp_path_factory.mktemp("tiny_data"))
+    image_folder(data.folder / "calibration", 16)
+    image_folder(data.folder / "validation", 12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("helpers.data.models.load_model", lambda name, data="digits": TinyNet().eval())
+        patch.setattr("helpers.data.models.WEIGHTS", data.folder)
+        patch.setattr("helpers.data.models.check_model", lambda name, data: None)
+        patch.setattr("trtlab.running.subjects.load_dataset", lambda name: data)
+        patch.setattr("trtlab.timing.memory_probe.peak_memory", lambda runner, batches: {})
+        # three calls of a tiny network on a busy machine may contradict themselves: test_remeasure.py is about that
+        patch.setattr("trtlab.stats.MOST_APART", math.inf)
+        # 16 tiny images are too few for entropy calibration: it clips the 256 averages that the last layer sees
+        patch.setitem(checks.TOLERANCES, "int8", 0.7)
+        yield data
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
-    """A folder for one run that several tests look at."""
-    return tmp_path_factory.mktemp("finished") / "results"
+def tiny_run(quick_run) -> Callable[..., str]:
+    return functools.partial(quick_run, **FEW)
 
 
-@pytest.fixture
-def results(finished) -> Path:
-    """The results of one whole run; made once."""
-    if not (finished / "summary.json").exists():
-        run_quietly(options(finished))
-    return finished
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, tiny_run) -> Path:
+    """The results of one whole run."""
+    out = tmp_path_factory.mktemp("finished") / "results"
+    tiny_run(out=out)
+    return out
 
 
 @pytest.mark.slow
@@ -120,79 +109,57 @@ def test_every_engine_was_checked_against_pytorch(results):
     assert all(check["passed"] for check in checks)
 
 
-def test_a_run_on_the_cpu_says_why_an_installed_tensorrt_is_not_used(results, monkeypatch):
-    assert "TensorRT" not in run_quietly(options(results))
-    monkeypatch.setattr("trtlab.running.run.WHY_CPU", "TensorRT 11.0.1 has no calibrators")
-    assert "installed and not used: TensorRT 11.0.1 has no calibrators" in run_quietly(options(results))
-
-
-def test_the_same_run_again_does_nothing_again(results):
+def test_the_same_run_again_does_nothing_again_and_says_what_it_runs_on_and_why(results, tiny_run, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in results.rglob("*.engine")}
-    text = run_quietly(options(results))
-    stages = Recipe(options(results)).stages()
-    assert text.count("done before") == len(stages)
+    text = tiny_run(out=results)
+    assert DEVICE in text and str((results / "report.html").resolve()) in text and "TensorRT" not in text
+    monkeypatch.setattr("trtlab.running.run.WHY_CPU", "TensorRT 11.0.1 has no calibrators")
+    text = tiny_run(out=results)
+    assert text.count("done before") == len(Recipe(RunOptions.quickly(out=results, **FEW)).stages())
+    assert "installed and not used: TensorRT 11.0.1 has no calibrators" in text
     assert before == {path: path.stat().st_mtime_ns for path in results.rglob("*.engine")}
 
 
-def test_the_run_names_its_device_and_says_where_the_report_lies(results):
-    text = run_quietly(options(results))
-    assert DEVICE in text and str((results / "report.html").resolve()) in text
-
-
-def test_more_images_for_the_accuracy_measure_only_that_again(results):
-    text = run_quietly(options(results, accuracy_images=11))
+def test_more_images_for_the_accuracy_measure_only_that_again(results, tiny_run):
+    text = tiny_run(out=results, accuracy_images=11)
     again = [line for line in text.splitlines() if line.startswith("✓") and "done before" not in line]
     titles = ["✓ Prepare images and weights", "✓ Evaluate accuracy on up to 11 images", "✓ Write the report"]
     assert [line.split("  ")[0] for line in again] == titles
 
 
-class Stop:
-    """An observer that ends the run as Ctrl-C does when a stage has said `after` things."""
+@pytest.mark.parametrize(("place", "after"), [(1, 2), (2, 1), (3, 1)])
+def test_a_run_stopped_inside_a_stage_leaves_nothing_half_written_and_goes_on_there(tmp_path, place, after):
+    stages, said = Recipe(RunOptions.quickly(out=tmp_path, **FEW)).stages()[:4], itertools.count(1)
 
-    def __init__(self, stage: str, after: int) -> None:
-        self.stage, self.after, self.done = stage, after, []
+    def stop(text: str) -> None:
+        if next(said) == after:
+            raise KeyboardInterrupt
 
-    def started(self, stage):
-        pass
+    def working(title: str) -> contextlib.AbstractContextManager:
+        return contextlib.nullcontext(stop if title == stages[place].title else str)
 
-    def progressed(self, stage, text):
-        if stage.name == self.stage:
-            self.after -= 1
-            if self.after <= 0:
-                raise KeyboardInterrupt
-
-    def ended(self, stage, seconds):
-        self.done.append((stage.name, seconds is None))
-
-
-@pytest.mark.parametrize(("stage", "after"), [("simplify", 2), ("calibration-data", 1), ("build-fp32", 1)])
-def test_a_run_stopped_inside_a_stage_leaves_nothing_half_written_and_goes_on_there(tmp_path, stage, after):
-    recipe = Recipe(options(tmp_path))
-    stages = recipe.stages()[:4]
     with pytest.raises(KeyboardInterrupt):
-        run_stages(stages, tmp_path, {}, Stop(stage, after))
-    names = [stage.name for stage in stages]
-    place = names.index(stage)
+        list(run_stages(stages, tmp_path, {}, working))
     written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert written == {".state.json"} | {output for done in stages[:place] for output in done.outputs}
-    watcher = Stop("", 1)
-    run_stages(stages, tmp_path, {}, watcher)
-    assert watcher.done == [(name, number < place) for number, name in enumerate(names)]
+    assert [seconds is None for _, seconds in run_stages(stages, tmp_path, {}, working)] == [
+        number < place for number in range(4)
+    ]
 
 
-def test_a_wrong_engine_fails_the_run_but_leaves_a_report_that_says_so(results, tmp_path, monkeypatch):
+def test_a_wrong_engine_fails_the_run_but_leaves_a_report_that_says_so(results, tiny_run, tmp_path, monkeypatch):
     shutil.copytree(results, tmp_path, dirs_exist_ok=True)
     (tmp_path / "checks.json").unlink()
     monkeypatch.setattr("trtlab.running.checks.relative_error", lambda found, reference: float("nan"))
     with pytest.raises(EngineError, match="5 checks failed: FP32: relative error nan"):
-        run_quietly(options(tmp_path))
+        tiny_run(out=tmp_path)
     assert "5 of 10 checks failed" in (tmp_path / "report.md").read_text()
     json.loads((tmp_path / "checks.json").read_text(), parse_constant=pytest.fail)
 
 
-def test_one_calibration_image_is_one_clear_error(tmp_path):
+def test_one_calibration_image_is_one_clear_error(tiny_run, tmp_path):
     with pytest.raises(InputError, match="calibration needs at least"):
-        run_quietly(options(tmp_path, calibration_images=1))
+        tiny_run(out=tmp_path, calibration_images=1)
 
 
 def test_the_calibration_tensor_is_what_the_network_is_fed(results, tiny_data):
@@ -203,17 +170,14 @@ def test_the_calibration_tensor_is_what_the_network_is_fed(results, tiny_data):
 
 def test_the_closing_lines_name_rows_that_contradict_themselves(monkeypatch):
     monkeypatch.setattr("trtlab.stats.MOST_APART", 3.0)
-    results = results_of(row("int8", 8, median_ms=4.0, images_per_s=20.0))
-    output = StringIO()
+    results, output = results_of(row("int8", 8, median_ms=4.0, images_per_s=20.0)), StringIO()
     _print_end(Console(file=output, width=200), RunOptions(), results, 1.0)
-    assert (
-        "note: Throughput and latency contradict each other: INT8 at batch 8 (100.0 times apart)" in output.getvalue()
-    )
+    said = "note: Throughput and latency contradict each other: INT8 at batch 8 (100.0 times apart)"
+    assert said in output.getvalue()
 
 
 def test_the_run_s_preprocessing_is_in_every_engine_s_record_and_in_the_report(results):
     wanted = Preprocessing.usual(3, SIZE, SIZE)
     found = [json.loads(path.read_text())["preprocessing"] for path in (results / "engines").glob("*.engine.json")]
     assert found == [wanted.to_dict()] * len(ENGINES)
-    assert wanted.described() in (results / "report.md").read_text()
-    assert wanted.described() in (results / "report.html").read_text()
+    assert all(wanted.described() in (results / f"report.{kind}").read_text() for kind in ("md", "html"))
