@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from helpers.tools.files import read_text
 from trtcpu.api_changes import Change, load_changes
 from trtcpu.errors import InputError
 
@@ -73,12 +74,7 @@ def migrate(path: Path, to: int) -> Migration:
     """
     if path.suffix not in (".py", ".ipynb"):
         raise InputError(f"{path} is no Python script and no notebook; give a file that ends in .py or .ipynb")
-    try:
-        raw = path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"cannot read {path}: {getattr(error, 'strerror', None) or error}; give a file of UTF-8 text"
-        ) from error
+    raw = read_text(path, "script" if path.suffix == ".py" else "notebook")
     changes = {name: change for name, change in load_changes().items() if float(change.gone_in) <= to}
     if path.suffix == ".ipynb":
         return _notebook(path, raw, changes)

@@ -1,7 +1,7 @@
 """The values that options take, as types: how each is read from the command line, and what it may be.
 
-A dataclass with fields of these types is a group of options; the text below a field is its help. Whole numbers are 1 to
-10^9 and others 0 to 10^9 where nothing else is said. What depends on the model, the engine or the data is checked where
+A dataclass with fields of these types is a group of options; its docstring has their help. Whole numbers are 1 to 10^9
+and others 0 to 10^9 where nothing else is said. What depends on the model, the engine or the data is checked where
 those are known.
 """
 
@@ -61,5 +61,5 @@ Amount = Annotated[float, Parameter(converter=partial(_one, kind=float))]
 Numbers = Annotated[tuple[float, ...], Parameter(converter=partial(_several, kind=float))]
 Files = Annotated[tuple[Path, ...], Parameter(converter=partial(_several, kind=Path))]
 Texts = Annotated[tuple[str, ...], Parameter(converter=partial(_several, kind=str))]
+# Height and width: 224, or 224x160.
 Size = Annotated[tuple[int, int], Parameter(converter=_size, n_tokens=1)]
-"""Height and width: 224, or 224x160."""

@@ -13,11 +13,11 @@ import numpy as np
 
 from trtcpu.errors import InputError
 
+# The percentiles of a summary.
 TAILS = (90, 95, 99)
-"""The percentiles of a summary."""
 
+# Throughput times latency gives the batches in flight, one a stream; times or parts more than this contradict it.
 MOST_APART = 3.0
-"""Throughput times latency gives the batches in flight, one a stream; times or parts more than this contradict it."""
 
 
 def percentile(values: Sequence[float] | np.ndarray, percent: float) -> float:

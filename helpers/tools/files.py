@@ -95,16 +95,37 @@ def atomic_write(path: str | Path, data: bytes | str) -> None:
         temporary.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+def read_file(path: str | Path, what: str, remedy: str = "") -> bytes:
+    """Return the bytes of a file; `what` names its role in the error, `remedy` what to do then.
+
+    Raises:
+        InputError: the file is missing or unreadable.
+    """
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path that cannot be
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read the {what} {path}: {reason}{remedy and f'; {remedy}'}") from error
+
+
+def read_text(path: str | Path, what: str, remedy: str = "") -> str:
+    """Return the text of a file in UTF-8, with or without a byte order mark; otherwise as `read_file`."""
+    data = read_file(path, what, remedy)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read the {what} {path}: {error}; give a file of UTF-8 text") from error
+
+
 def read_json(path: str | Path, what: str = "JSON file") -> Any:
     """Return the parsed content of `path`; `what` names the file's role in the error.
 
     Raises:
         InputError: the file is missing, unreadable or not JSON.
     """
+    data = read_file(path, what)
     try:
-        return json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from error
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a valid {what}: {error}; write it again") from error
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from helpers.engine.backend import describe, trt
 from helpers.engine.layers import count_precisions, engine_layers
-from helpers.tools.files import atomic_path, atomic_write, sha256, write_json
+from helpers.tools.files import atomic_path, atomic_write, read_file, sha256, write_json
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build_options import BuildOptions, has_strong_types
 from trtlab.building.calibration import Calibration
@@ -238,10 +238,7 @@ def _configure(model: ParsedModel, options: BuildOptions) -> "trt.IBuilderConfig
 @contextlib.contextmanager
 def _timing(config: "trt.IBuilderConfig", path: Path) -> Iterator[None]:
     """Use a timing cache, and write it again after a build that succeeded."""
-    try:
-        data = path.read_bytes() if path.exists() else b""
-    except OSError as error:
-        raise InputError(f"cannot read the timing cache {path}: {error.strerror or error}") from error
+    data = read_file(path, "timing cache") if path.exists() else b""
     with LOG.collect() as messages:
         cache = config.create_timing_cache(data)
         accepted = cache is not None and config.set_timing_cache(cache, ignore_mismatch=False)

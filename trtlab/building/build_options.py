@@ -29,52 +29,55 @@ class BuildOptions:
 
     The profile's shapes are texts in trtexec's spelling, one an input. Calibration takes images or a tensor, and writes
     the cache (default: beside the engine); or the cache alone. layer_precisions.py tells of the layers' precisions
-    and of `strict`, typed.py of `explicit`. The text below an option is its help.
+    and of `strict`, typed.py of `explicit`.
+
+    Attributes:
+        precision: fp32, tf32, fp16, bf16, int8 or int8+fp16.
+        workspace_mb: Memory that tactics may use, in MiB.
+        min_batch: Smallest batch of a dynamic model's profile, in images (1).
+        opt_batch: Batch to tune for, in images (8).
+        max_batch: Largest batch, in images (32).
+        shapes: Profile of an input as trtexec spells it: NAME:MIN:OPT:MAX such as tokens:1x8:4x64:8x128, or one shape;
+            once for each input, or with commas.
+        min_shapes: Smallest shapes alone: tokens:1x8.
+        opt_shapes: Shapes to tune for: tokens:4x64.
+        max_shapes: Largest shapes: tokens:8x128.
+        calib_images: INT8: calibrate with a folder of images.
+        calib_count: INT8: images of the folder to take, spread evenly; all if left out.
+        calib_npy: INT8: calibrate with a tensor of calib-data, or an .npz of named inputs.
+        calib_cache: INT8: take the scales from this cache; with calibration data, write it.
+        calibrator: INT8: entropy, minmax or percentile (entropy, or the cache's own).
+        keep_fp16: int8+fp16: groups of layers that stay in FP16, and with them the first and the last layer.
+        layer_precisions: Precision of single layers as trtexec spells it: NAME:fp16, * for any.
+        precision_constraints: obey, or prefer where a kernel may be lacking.
+        explicit: Write the precision into the model, Q/DQ and casts, and build that (ENGINE.onnx); TensorRT 11 does it
+            always.
+        strict: Refuse an engine in which nothing runs in the precision asked for.
+        timing_cache: Cache of tactic timings to use and write.
+        opt_level: Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.
     """
 
     precision: str = "fp32"
-    """fp32, tf32, fp16, bf16, int8 or int8+fp16."""
     workspace_mb: Count = 2048
-    """Memory that tactics may use, in MiB."""
     min_batch: Count | None = None
-    """Smallest batch of a dynamic model's profile, in images (1)."""
     opt_batch: Count | None = None
-    """Batch to tune for, in images (8)."""
     max_batch: Count | None = None
-    """Largest batch, in images (32)."""
     shapes: Texts = ()
-    """Profile of an input as trtexec spells it: NAME:MIN:OPT:MAX such as tokens:1x8:4x64:8x128, or one shape; once for
-    each input, or with commas."""
     min_shapes: Texts = ()
-    """Smallest shapes alone: tokens:1x8."""
     opt_shapes: Texts = ()
-    """Shapes to tune for: tokens:4x64."""
     max_shapes: Texts = ()
-    """Largest shapes: tokens:8x128."""
     calib_images: Path | None = None
-    """INT8: calibrate with a folder of images."""
     calib_count: Count | None = None
-    """INT8: images of the folder to take, spread evenly; all if left out."""
     calib_npy: Path | None = None
-    """INT8: calibrate with a tensor of calib-data, or an .npz of named inputs."""
     calib_cache: Path | None = None
-    """INT8: take the scales from this cache; with calibration data, write it."""
     calibrator: str | None = None
-    """INT8: entropy, minmax or percentile (entropy, or the cache's own)."""
     keep_fp16: Texts = ()
-    """int8+fp16: groups of layers that stay in FP16, and with them the first and the last layer."""
     layer_precisions: Texts = ()
-    """Precision of single layers as trtexec spells it: NAME:fp16, * for any."""
     precision_constraints: str = "obey"
-    """obey, or prefer where a kernel may be lacking."""
     explicit: bool = False
-    """Write the precision into the model, Q/DQ and casts, and build that (ENGINE.onnx); TensorRT 11 does it always."""
     strict: bool = False
-    """Refuse an engine in which nothing runs in the precision asked for."""
     timing_cache: Path | None = None
-    """Cache of tactic timings to use and write."""
     opt_level: Level | None = None
-    """Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3."""
     preprocessing: Asked = NOTHING
 
     @property

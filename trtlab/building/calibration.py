@@ -22,6 +22,7 @@ from trtlab.engines.tensors import InputSpec, batch_range
 from trtlab.images.preprocessing import Preprocessing
 from trtlab.images.preprocessing_record import write_beside
 
+# By kind of calibrator: its algorithm's name in a cache, and the class of TensorRT that it is derived from.
 _KINDS = {
     # least Kullback-Leibler divergence; TensorRT's recommendation for convolutional networks
     "entropy": ("EntropyCalibration2", "IInt8EntropyCalibrator2"),
@@ -32,7 +33,6 @@ _KINDS = {
     # the 99.99th percentile of the absolute values sets the range
     "percentile": ("LegacyCalibration", "IInt8LegacyCalibrator"),
 }
-"""By kind of calibrator: its algorithm's name in a cache, and the class of TensorRT that it is derived from."""
 
 
 def new_calibrator(kind: str) -> "Calibrator":

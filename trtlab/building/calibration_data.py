@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.tools.files import atomic_path
+from helpers.tools.files import atomic_path, read_file
 from trtcpu.calibration_cache import CalibrationCache, parse_cache
 from trtcpu.errors import InputError
 from trtlab.engines.tensors import InputSpec, Shape, batched, count, taken
@@ -138,10 +138,9 @@ def read_cache(path: str | Path, inputs: Collection[str], tensors: Collection[st
     Raises:
         InputError: the file is missing, empty, truncated, no calibration cache, or one of another network.
     """
+    data = read_file(path, "calibration cache")
     try:
-        cache = parse_cache(Path(path).read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot read the calibration cache {path}: {error.strerror or error}") from error
+        cache = parse_cache(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     known = sum(name in tensors for name in cache.scales)

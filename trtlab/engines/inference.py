@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from helpers.engine.backend import DEVICE, cuda, trt
-from helpers.tools.files import read_json
+from helpers.tools.files import read_file, read_json
 from trtcpu.errors import EngineError, InputError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.tensors import (
@@ -230,12 +230,7 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
         InputError: missing, empty, truncated, no engine, or built by another version or for another device.
     """
     what = "the engine" if isinstance(source, bytes) else source
-    try:
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"cannot read the engine {what}: {error.strerror or error}; build one with trtlab build"
-        ) from error
+    data = source if isinstance(source, bytes) else read_file(source, "engine", "build one with trtlab build")
     if not data:
         raise InputError(f"{what} is empty; build it again with trtlab build")
     with LOG.collect() as messages:

@@ -10,6 +10,7 @@ from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 from onnx.numpy_helper import to_array
 
 from helpers.engine.backend import trt
+from helpers.tools.files import read_file
 from trtcpu.errors import InputError
 from trtlab.engines.engine_log import LOG
 from trtlab.engines.tensors import Shape, numpy_type
@@ -128,13 +129,9 @@ def parse_onnx(path: str | Path) -> ParsedModel:
             supported, or an input is of a type that NumPy does not have.
     """
     path = Path(path)
+    data = read_file(path, "ONNX model", "make one with trtlab export")
     try:
-        data = path.read_bytes()
         file = onnx.load_from_string(data)
-    except OSError as error:
-        raise InputError(
-            f"cannot read the ONNX model {path}: {error.strerror or error}; make one with trtlab export"
-        ) from error
     except Exception:  # protobuf's DecodeError, whose module depends on its version
         file = onnx.ModelProto()
     if not file.graph.node:

@@ -31,18 +31,21 @@ ONNX_KEY = f"trtlab.{KEY}"  # in a file's metadata others may have an entry of t
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Asked:
-    """What the options say of the preprocessing; None where they say nothing. `crop` is height and width."""
+    """What the options say of the preprocessing; None where they say nothing. `crop` is height and width.
+
+    Attributes:
+        mean: Subtracted from pixels of 0 to 1, one value a channel: 0.5 0.5 0.5; as recorded if left out.
+        std: Then divided by, one value a channel; as recorded if left out.
+        resize: Pixels of an image's shorter side before the crop; as recorded if left out.
+        crop: What is cut from the centre: 224, or 224x160 (height x width); as recorded if left out.
+        channels: 3 for RGB, 1 for grey; as recorded if left out.
+    """
 
     mean: Numbers | None = None
-    """Subtracted from pixels of 0 to 1, one value a channel: 0.5 0.5 0.5; as recorded if left out."""
     std: Numbers | None = None
-    """Then divided by, one value a channel; as recorded if left out."""
     resize: Count | None = None
-    """Pixels of an image's shorter side before the crop; as recorded if left out."""
     crop: Size | None = None
-    """What is cut from the centre: 224, or 224x160 (height x width); as recorded if left out."""
     channels: Pixels | None = None
-    """3 for RGB, 1 for grey; as recorded if left out."""
 
     def __bool__(self) -> bool:
         return any(value is not None for value in vars(self).values())

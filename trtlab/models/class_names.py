@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers.data.image_folders import DataSet, Item
 from helpers.data.imagenet import class_names, label_of_folder
-from helpers.tools.files import read_json
+from helpers.tools.files import read_json, read_text
 from trtcpu.errors import InputError
 
 _SHOWN = 4
@@ -38,10 +38,7 @@ def read_classes(path: str | Path) -> ClassNames:
     Raises:
         InputError: the file cannot be read, is empty, or does not name every index from 0 on.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the class names {path}: {getattr(error, 'strerror', None) or error}") from error
+    text = read_text(path, "class names").strip()
     names = _from_json(path, text) if text[:1] in ("[", "{") else [line.strip() for line in text.splitlines()]
     if "" in names or not names:
         what = f"an empty name at index {names.index('')}" if names else "no names"

@@ -142,7 +142,7 @@ def profile_engine(
     graph, costs_from = _graph(Path(engine_path), bound)
     layers = {name: described.get(name, {"Name": name}) for name in times}
     precisions = {name: layer_precision(layer) for name, layer in layers.items()}
-    costs = {name: _cost(layer, graph, batch) for name, layer in layers.items()}
+    costs = {name: _cost(layer, graph) for name, layer in layers.items()}
     roofline = measure_roofline({*precisions.values(), "fp32"}).raised(
         [(precisions[name], cost.flops / times[name] / 1e6) for name, cost in costs.items() if cost and times[name]]
     )
@@ -178,14 +178,12 @@ def _graph(engine_path: Path, shapes: Mapping[str, Shape]) -> tuple[LayerGraph |
                 return LayerGraph.load(place, shapes), f"the ONNX graph {place.name}"
     except (InputError, KeyError, TypeError):
         pass
-    return None, "the inspector's dimensions (the ONNX file that the engine was built from was not found)"
+    return None, "nothing: the ONNX file that the engine was built from was not found"
 
 
-def _cost(layer: Layer, graph: LayerGraph | None, batch: int) -> LayerCost | None:
-    if str(layer.get("LayerType")) in ("Reformat", "NoOp"):
+def _cost(layer: Layer, graph: LayerGraph | None) -> LayerCost | None:
+    if graph is None or str(layer.get("LayerType")) in ("Reformat", "NoOp"):
         return None
-    if graph is None:
-        return inspector_cost(layer, batch)
     fused = graph.layer(onnx_names(layer))
     return layer_cost(fused) if fused else None
 
@@ -252,16 +250,3 @@ def _flops(node: Node) -> float:
     if kind in ("MaxPool", "AveragePool"):
         return out * math.prod(node.kernel)
     return max(out, math.prod(node.inputs[0]) if kind.startswith("Global") else out)
-
-
-def inspector_cost(layer: Layer, batch: int) -> LayerCost | None:
-    """Return the cost as the inspector's dimensions tell it, for engines whose ONNX is gone; convolutions only."""
-    weights = layer.get("Weights") or layer.get("ConvWeights")
-    outputs, inputs = layer.get("Outputs") or [], layer.get("Inputs") or []
-    if not isinstance(weights, dict) or not outputs or "Pool" in str(layer.get("LayerType")):
-        return None
-    sizes = [[batch if size == -1 else size for size in tensor.get("Dimensions", [])] for tensor in (*inputs, *outputs)]
-    if not all(sizes):
-        return None
-    count = int(weights.get("Count", 0))
-    return LayerCost(2 * count * math.prod((sizes[-1][0], *sizes[-1][2:])), sum(map(math.prod, sizes)) + count)

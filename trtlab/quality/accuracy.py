@@ -13,8 +13,8 @@ from trtcpu.errors import InputError
 from trtlab.engines.tensors import check_finite
 from trtlab.images.preprocessing import IMAGENET, Preprocessing
 
+# Maps images [N, channels, height, width] to scores [N, classes].
 Predict = Callable[[np.ndarray], np.ndarray]
-"""Maps images [N, channels, height, width] to scores [N, classes]."""
 
 _Z95 = 1.959963984540054
 

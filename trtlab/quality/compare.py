@@ -11,8 +11,8 @@ from trtlab.building.calibration_data import open_inputs
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import check_finite, count, examples, taken, volume
 
+# Elements of the noise that engines are compared on where there are no data.
 _MOST_NOISE = 2**30
-"""Elements of the noise that engines are compared on where there are no data."""
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,11 @@ _WORST = 2
 _TIMED = ("baseline", "mixed")
 _MEASURED = "{name}: drift {drift:.2e}, top-1 {top1:.2f} %, loss {loss:+.2f} points"
 
+# What was measured of one engine against FP32 on the same images, as the JSON has it.
+# `name`, `kind`, `unit` and `groups` are the Variant's. `drift` is the relative difference of the logits (norm),
+# `agreement` and `top1` in percent, `loss` in points of top-1 with its 95 % interval. `asked` and `ran` count
+# precisions of the weighted layers that were kept in FP16, `layers` those of all fused layers.
 Row = dict[str, Any]
-"""What was measured of one engine against FP32 on the same images, as the JSON has it.
-
-`name`, `kind`, `unit` and `groups` are the Variant's. `drift` is the relative difference of the logits (norm),
-`agreement` and `top1` in percent, `loss` in points of top-1 with its 95 % interval. `asked` and `ran` count precisions
-of the weighted layers that were kept in FP16, `layers` those of all fused layers.
-"""
 
 
 @dataclass(frozen=True)

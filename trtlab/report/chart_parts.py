@@ -40,6 +40,7 @@ STYLE = {
 }
 
 _CARD, _PALE, _FAINT = "#1d2025", "#e8eaed", "#a3a9b5"
+# The same on the report's dark ground.
 DARK = STYLE | {
     "text.color": _PALE,
     "axes.edgecolor": "#6b717c",
@@ -52,9 +53,8 @@ DARK = STYLE | {
     "figure.facecolor": _CARD,
     "savefig.facecolor": _CARD,
 }
-"""The same on the report's dark ground."""
+# The least that WCAG 2.2 asks of text on its ground.
 _CONTRAST = 4.5
-"""The least that WCAG 2.2 asks of text on its ground."""
 
 _DPI, _MOST_PIXELS = 160, 60_000
 _HEAD_SIZE, _SUBTITLE_SIZE, _LABEL_SIZE = 14, 9, 9.5

@@ -37,10 +37,10 @@ from trtlab.report.findings import SATURATION_RULE, figures, saturation
 from trtlab.report.results import KEY, Results
 
 _WIDTH = 9.5
+# Panels beside each other.
 _MOST_PANELS = 3
-"""Panels beside each other."""
+# Inches: the height of a row of bars, what stands above and below all rows, and a label of two lines.
 _ROW, _FEET, _LABEL = 0.34, 1.1, 0.37
-"""Inches: the height of a row of bars, what stands above and below all rows, and a label of two lines."""
 
 
 def draw_charts(results: Results, folder: str | Path) -> dict[str, Path]:
@@ -223,6 +223,7 @@ def _size(results: Results) -> Figure | None:
     return figure
 
 
+# Chart name (its file's stem) → drawing function; the function returns None where its numbers were not measured.
 CHARTS: dict[str, Callable[[Results], Figure | None]] = {
     "latency_by_precision": _latency,
     "throughput_by_batch": _throughput,
@@ -230,7 +231,6 @@ CHARTS: dict[str, Callable[[Results], Figure | None]] = {
     "accuracy_speedup": _accuracy,
     "size_memory": _size,
 }
-"""Chart name (its file's stem) → drawing function; the function returns None where its numbers were not measured."""
 
 
 def best_trades(points: pd.DataFrame) -> pd.DataFrame:

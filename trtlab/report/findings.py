@@ -8,11 +8,11 @@ import pandas as pd
 from trtlab.report.results import Results, pretty
 
 LEAST_GAIN = 1.1
+# What "saturated" means: the rule of steps 3 and 8, in words.
 SATURATION_RULE = "the next larger batch gains less than 10 %"
-"""What "saturated" means: the rule of steps 3 and 8, in words."""
 
+# A quiet machine's 95th percentile lies within a few percent of its median; above this ratio the run was disturbed.
 DISTURBED_TAIL = 1.25
-"""A quiet machine's 95th percentile lies within a few percent of its median; above this ratio the run was disturbed."""
 
 
 def saturation(lines: pd.DataFrame) -> tuple[int, float, bool]:
@@ -28,8 +28,8 @@ def saturation(lines: pd.DataFrame) -> tuple[int, float, bool]:
     return found.batch, found.value, len(flat) > 0
 
 
+# Points of top-1 that an engine to deploy may lose.
 TARGET_LOSS = 1.0
-"""Points of top-1 that an engine to deploy may lose."""
 
 
 def figures(value: float) -> str:

@@ -27,6 +27,7 @@ from trtlab.ran_in import elsewhere
 from trtlab.report.results import BUILD, COUNTS, NOT_NAMED, SCORES, TIMES, Results, place, with_speedups
 from trtlab.stats import TAILS, least_calls
 
+# The parts of a run, each with what its rows must have.
 NEEDED = {
     "latency": ["batch"],
     "throughput": ["batch"],
@@ -34,7 +35,6 @@ NEEDED = {
     "checks": ["what", "passed"],
     "profile": ["batch", "layer", "layer_type", "precision", "time_ms", "share_percent"],
 }
-"""The parts of a run, each with what its rows must have."""
 
 
 def load_results(folder: str | Path) -> Results:
@@ -134,15 +134,16 @@ def _build(stem: str, record: dict[str, Any]) -> dict[str, Any]:
 
 
 _MOST = 1e15
+# No number that was measured lies outside of these; of other numbers outside of 0 to 1e15.
 _BOUNDS = {
     **dict.fromkeys(("mean_ms", "median_ms", "images_per_s"), (1e-9, _MOST)),
     **dict.fromkeys(("loss", "loss_low", "loss_high"), (-_MOST, _MOST)),
     **dict.fromkeys(("value", "limit"), (0, sys.float_info.max)),
     "batch": (1, _MOST),
 }
-"""No number that was measured lies outside of these; of other numbers outside of 0 to 1e15."""
 _LONGEST_NAME = 200
 
+# Every key of a row that is read, with its types; other keys are left out.
 FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys("name source how device elsewhere machine precision ran_in what message".split(), (str,)),
     **dict.fromkeys("layer layer_type bound profile layer_precisions calibration".split(), (str,)),
@@ -151,7 +152,6 @@ FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys([*COUNTS, "layers"], (int,)),
     "passed": (bool,),
 }
-"""Every key of a row that is read, with its types; other keys are left out."""
 
 
 def read(path: Path, what: str) -> Any:

@@ -20,6 +20,7 @@ from trtlab.report.results import WORDS, Results, pretty, summary
 from trtlab.report.sources import load_sources
 from trtlab.stats import MOST_APART, TAILS, least_calls
 
+# Chart name → heading and caption; the baseline is that of the results at hand.
 CAPTIONS = {
     "latency_by_precision": (
         "Latency by precision and batch size",
@@ -37,9 +38,8 @@ CAPTIONS = {
     ),
     "size_memory": ("Size and memory", "The model or engine file, and the peak memory while it ran."),
 }
-"""Chart name → heading and caption; the baseline is that of the results at hand."""
+# The tidy table: a row for each figure, for a notebook or a spreadsheet.
 TABLE = "measurements.csv"
-"""The tidy table: a row for each figure, for a notebook or a spreadsheet."""
 NOT_MEASURED = {
     "latency": "latency (latency.json)",
     "throughput": "throughput (throughput.json)",

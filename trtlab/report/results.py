@@ -26,10 +26,11 @@ from trtlab.ran_in import differs, ran_text
 from trtlab.stats import times_apart
 
 ONNX_RUNTIME = "onnxruntime-fp32"
+# What a row is of, whatever its batch.
 KEY = ["source", "engine", "how"]
-"""What a row is of, whatever its batch."""
 WORDS = [*KEY, "device", "elsewhere", "machine", "precision", "ran_in"]
 TIMES = ["mean_ms", "median_ms", "p90_ms", "p95_ms", "p99_ms", "std_ms"]
+# Each figure with its unit. `changed` counts the images on which exactly one of engine and baseline is right.
 UNITS = {
     **dict.fromkeys(TIMES, "ms"),
     "images_per_s": "images/s",
@@ -43,13 +44,12 @@ UNITS = {
     "loss_high": "points",
     "changed": "images",
 }
-"""Each figure with its unit. `changed` counts the images on which exactly one of engine and baseline is right."""
+# What each figure's n counts: calls, batches or images.
 COUNTED_BY = {
     **dict.fromkeys(TIMES, "iterations"),
     **dict.fromkeys(["images_per_s", "speedup"], "executions"),
     **dict.fromkeys(["top1", "top5", "loss", "loss_low", "loss_high", "changed"], "num_samples"),
 }
-"""What each figure's n counts: calls, batches or images."""
 COUNTS = ["batch", "iterations", "executions", "streams", "size_bytes", "peak_memory_bytes", "num_samples", "changed"]
 MEASURED = ["iterations", *TIMES, "executions", "images_per_s", "streams", "size_bytes", "peak_memory_bytes"]
 SCORES = ["top1", "top5", "num_samples", "loss", "loss_low", "loss_high", "changed"]
@@ -75,10 +75,10 @@ _PRETTY = {
     "dynamic-fp16": "FP16 dynamic",
     "int8+fp16": "INT8+FP16",
 }
+# The model or data of measurements that do not name theirs.
 NOT_NAMED = "not named"
-"""The model or data of measurements that do not name theirs."""
+# How an engine was built, in the words of a table.
 BUILD = ("precision", "profile", "layers", "layer_precisions", "calibration", "seconds")
-"""How an engine was built, in the words of a table."""
 
 
 @dataclass(frozen=True)

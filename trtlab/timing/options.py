@@ -17,18 +17,20 @@ class BenchOptions:
     """How long to measure each runner at each batch: at least `calls` calls and `duration_s` seconds.
 
     From `limit_s` seconds on, missing calls are not waited for (except the first three), so a result can have fewer.
+
+    Attributes:
+        batch_sizes: Images per batch; several after one flag. 1 4 8 16 32 if left out.
+        iterations: At least so many executions of each: 1000, or 100 where --duration is given.
+        warmup_ms: Milliseconds of warm-up of each, not counted (as trtexec's).
+        duration_s: At least so many seconds of timing of each (as trtexec's).
+        limit_s: Seconds from which on missing executions are left out.
     """
 
     batch_sizes: Counts = ()
-    """Images per batch; several after one flag. 1 4 8 16 32 if left out."""
     iterations: Count | None = None
-    """At least so many executions of each: 1000, or 100 where --duration is given."""
     warmup_ms: Annotated[Amount, Parameter(name="--warmup")] = 200.0
-    """Milliseconds of warm-up of each, not counted (as trtexec's)."""
     duration_s: Annotated[Amount, Parameter(name="--duration")] = 0.0
-    """At least so many seconds of timing of each (as trtexec's)."""
     limit_s: Annotated[Amount, Parameter(name="--limit")] = 60.0
-    """Seconds from which on missing executions are left out."""
 
     @property
     def calls(self) -> int:
@@ -44,20 +46,23 @@ class BenchOptions:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Baselines:
-    """What is measured beside engines."""
+    """What is measured beside engines.
+
+    Attributes:
+        pytorch: Baseline: this model in PyTorch eager, float32; all that export --model takes.
+        arch: What a state dict of --pytorch belongs to.
+        pytorch_fp16: Baseline: the PyTorch model in half precision too.
+        torch_compile: Baseline: torch.compile too.
+        ort: Baseline: this ONNX file in ONNX Runtime.
+        data: Data set whose weights the PyTorch model has.
+    """
 
     pytorch: str | None = None
-    """Baseline: this model in PyTorch eager, float32; all that export --model takes."""
     arch: str | None = None
-    """What a state dict of --pytorch belongs to."""
     pytorch_fp16: bool = False
-    """Baseline: the PyTorch model in half precision too."""
     torch_compile: bool = False
-    """Baseline: torch.compile too."""
     ort: Path | None = None
-    """Baseline: this ONNX file in ONNX Runtime."""
     data: str = "digits"
-    """Data set whose weights the PyTorch model has."""
 
 
 @Parameter(name="*")
@@ -66,14 +71,16 @@ class StreamOptions:
     """Which points to measure: each number of streams, with CUDA graphs besides where asked.
 
     With `copies`, every execution copies its inputs in and its outputs out. Without any of the three, nothing is.
+
+    Attributes:
+        streams: Engines' throughput in so many streams at once; several numbers after one flag.
+        cuda_graphs: In streams: with CUDA graphs besides.
+        copies: In streams: copy inputs in and outputs out each time.
     """
 
     streams: Annotated[Counts, Parameter(validator=validators.Number(lte=64))] = ()
-    """Engines' throughput in so many streams at once; several numbers after one flag."""
     cuda_graphs: bool = False
-    """In streams: with CUDA graphs besides."""
     copies: Annotated[bool, Parameter(name="--with-copies")] = False
-    """In streams: copy inputs in and outputs out each time."""
 
     @property
     def numbers(self) -> list[int]:

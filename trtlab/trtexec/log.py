@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from helpers.tools.files import read_file
 from trtcpu.errors import InputError
 
 SUMMARY = "=== Performance summary ==="
@@ -123,11 +124,7 @@ def read_text(path: str | Path) -> str:
     Raises:
         InputError: the file cannot be read, or is empty.
     """
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read the log {path}: {reason}; give one that trtexec or bench wrote") from error
+    data = read_file(path, "log", "give one that trtexec or bench wrote")
     if not data.strip():
         raise InputError(f"{path} is empty; redirect trtexec's output into it: trtexec … > {path} 2>&1")
     return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig", errors="replace")
