@@ -178,7 +178,7 @@ def _graph(engine_path: Path, shapes: Mapping[str, Shape]) -> tuple[LayerGraph |
                 return LayerGraph.load(place, shapes), f"the ONNX graph {place.name}"
     except (InputError, KeyError, TypeError):
         pass
-    return None, "nothing: the ONNX file that the engine was built from was not found"
+    return None, "no file: the ONNX model that the engine was built from was not found"
 
 
 def _cost(layer: Layer, graph: LayerGraph | None) -> LayerCost | None:
