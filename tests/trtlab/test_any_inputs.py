@@ -1,7 +1,6 @@
 """Networks of two inputs and of token ids, from the export to the profile, against PyTorch and from the outside."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from onnx import TensorProto, helper
 from helpers.engine.backend import ENGINE
 from helpers.tools.files import read_json
 from tests.tools import own_models
+from tests.trtlab.shell import fails, says
 from trtcpu.errors import InputError, LabError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.engines.inference import InferenceEngine
@@ -38,23 +38,11 @@ def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(trtlab) -> Callable[..., str]:
-    """Run a command that succeeds; gives what it prints."""
-
-    def run(*arguments: object) -> str:
-        code, out, err = trtlab(*arguments)
-        assert code == 0, err
-        return out
-
-    return run
-
-
-@pytest.fixture
-def model(run, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def model(trtlab, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """The model of two inputs, or the one that the test names."""
     function = getattr(request, "param", "two_inputs")
     path = tmp_path / f"{function}.onnx"
-    run("export", "--model", f"{own_models.__file__}:{function}", *INPUTS[function], "--out", path)
+    says(trtlab("export", "--model", f"{own_models.__file__}:{function}", *INPUTS[function], "--out", path))
     return path
 
 
@@ -89,22 +77,24 @@ def test_inputs_of_any_shape_compute_what_pytorch_computes(
 
 
 @pytest.mark.slow
-def test_an_int8_engine_of_named_inputs_is_built_timed_profiled_and_compared(model: Path, run, tmp_path: Path) -> None:
+def test_an_int8_engine_of_named_inputs_is_built_timed_profiled_and_compared(
+    model: Path, trtlab, tmp_path: Path
+) -> None:
     np.savez(tmp_path / "s.npz", image=IMAGE, facts=FACTS)
     fp32, int8, samples = tmp_path / "fp32.engine", tmp_path / "int8.engine", tmp_path / "s.npz"
-    run("build", "--onnx", model, "--engine", fp32, "--shapes", SHAPES["two_inputs"])
+    says(trtlab("build", "--onnx", model, "--engine", fp32, "--shapes", SHAPES["two_inputs"]))
     given = ("--int8", "--calib_npy", samples, "--minShapes=image:1x3x16x16")
     given += ("--opt-shapes", "image:2x3x32x32", "--max-shapes", "image:4x3x48x40")
-    assert "entropy, 16 images" in run("build", "--onnx", model, "--engine", int8, *given)
+    assert "entropy, 16 images" in says(trtlab("build", "--onnx", model, "--engine", int8, *given))
     assert read_json(f"{int8}.json")["layer_precisions"]["int8"] >= 1
     assert read_json(f"{int8}.json")["inputs"] == read_json(f"{fp32}.json")["inputs"]
-    found = run("compare", "--a", fp32, "--b", int8, "--calib-npy", samples)
+    found = says(trtlab("compare", "--a", fp32, "--b", int8, "--calib-npy", samples))
     assert "top-1 agreement" in found and "16 images" in found
-    assert "seeded noise" in run("compare", "--a", fp32, "--b", int8, "--n", "4")
+    assert "seeded noise" in says(trtlab("compare", "--a", fp32, "--b", int8, "--n", "4"))
     timed = ("--iterations", "3", "--warmup", "0", "--batch-sizes", "1", "4", "--output", tmp_path / "b.json")
-    run("bench", "--engine", fp32, int8, "--ort", model, *timed)
+    says(trtlab("bench", "--engine", fp32, int8, "--ort", model, *timed))
     assert len(json.loads((tmp_path / "b.json").read_text())["rows"]) == 6
-    assert "two_inputs.onnx" in run("profile", "--engine", int8, "--iterations", "2", "--top", "1")
+    assert "two_inputs.onnx" in says(trtlab("profile", "--engine", int8, "--iterations", "2", "--top", "1"))
 
 
 @pytest.mark.parametrize(
@@ -168,26 +158,25 @@ def test_a_trace_that_keeps_a_size_names_the_other_exporter(trtlab, tmp_path: Pa
         "        return x * torch.ones(int(x.shape[1]))\n"
     )
     given = ("--input", "x:batch,length", "--out", tmp_path / "m.onnx")
-    code, _, err = trtlab("export", "--model", f"{tmp_path}/m.py:M", *given)
-    assert code == 2 and err.count("\n") == 1 and not (tmp_path / "m.onnx").exists()
-    assert "fails at batch 1, length 32" in err and "--opset 21" in err
+    fails(trtlab("export", "--model", f"{tmp_path}/m.py:M", *given), "fails at batch 1, length 32", "--opset 21")
+    assert not (tmp_path / "m.onnx").exists()
 
 
 def test_engine_pytorch_and_onnx_runtime_are_measured_at_the_same_shapes(
-    run, engine: Path, model: Path, tmp_path: Path
+    trtlab, engine: Path, model: Path, tmp_path: Path
 ) -> None:
     what = ("--engine", engine, "--pytorch", FACTORY, "--ort", model, "--shapes", "image:4x3x48x40")
-    run("bench", *what, "--iterations", 3, "--warmup", 0, "--limit", 1, "--output", tmp_path / "b.json")
+    says(trtlab("bench", *what, "--iterations", 3, "--warmup", 0, "--limit", 1, "--output", tmp_path / "b.json"))
     rows = {row["name"]: row["batch"] for row in json.loads((tmp_path / "b.json").read_text())["rows"]}
     assert rows == {"e": 4, "pytorch-fp32": 4, "onnxruntime-fp32": 4}
 
 
 @pytest.mark.slow
-def test_a_larger_image_costs_more_operations_in_the_profile(run, engine: Path, tmp_path: Path) -> None:
+def test_a_larger_image_costs_more_operations_in_the_profile(trtlab, engine: Path, tmp_path: Path) -> None:
     flops = []
     for size in (16, 32):
         call = ("profile", "--engine", engine, "--shapes", f"image:2x3x{size}x{size}", "--iterations", 2)
-        assert "e.engine at batch 2 on" in run(*call, "--output", tmp_path / "p.json")
+        assert "e.engine at batch 2 on" in says(trtlab(*call, "--output", tmp_path / "p.json"))
         layers = json.loads((tmp_path / "p.json").read_text())["layers"]
         flops.append(max(layer["flops"] or 0 for layer in layers))
     outputs = [((size - 3) // 2 + 1) ** 2 for size in (16, 32)]  # of the convolution, which has the most operations
@@ -218,8 +207,7 @@ def test_what_contradicts_the_inputs_is_one_line_and_writes_nothing(
 ) -> None:
     before = set(tmp_path.iterdir())
     places = {"model": model, "engine": engine, "shapes": SHAPES["two_inputs"]}
-    code, _, err = trtlab(*(option.format(**places) for option in options))
-    assert code == 2 and said in err and err.count("\n") == 1, err
+    fails(trtlab(*(option.format(**places) for option in options)), said)
     assert set(tmp_path.iterdir()) == before
 
 

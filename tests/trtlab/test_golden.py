@@ -3,21 +3,18 @@
 `python -m tests.trtlab.test_golden` writes golden.json again; look at the difference before you commit it.
 """
 
-import contextlib
-import io
 import json
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trtlab.sample_results import PARSED, ROW, bench, write, write_folder
+from tests.trtlab.shell import call
 from tests.trtlab.tiny_models import SIZE, image_folder, tiny_onnx
-from trtlab import cli
 
 GOLDEN = Path(__file__).with_name("golden.json")
 LOGS = Path(__file__).parent / "fixtures" / "trtexec"
@@ -91,37 +88,24 @@ def commands(folder: Path) -> Iterator[tuple[str, tuple[Any, ...], str]]:
     yield "report of files", ("report", "--results", *files, "--out", folder / "both"), "both/summary.json"
 
 
-def found(folder: Path, run: Callable[..., int]) -> dict[str, Any]:
+def found(folder: Path) -> dict[str, Any]:
     """Run every command; return exit codes, and the kinds of what is written."""
     (folder / "old.py").write_text("config.max_workspace_size = 1 << 30\n")
     written = {}
     for name, command, file in commands(folder):
-        assert run(*command) == 0, name
+        assert call(*command) == 0, name
         written[name] = kinds(json.loads((folder / file).read_text()))
-    return {"exit codes": {name: run(*command) for name, command in REFUSED.items()}, "written": written}
-
-
-def quietly(*arguments: Any) -> int:
-    """Run a command as the console script does; return its exit code."""
-    before, sys.argv = sys.argv, ["trtlab", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            cli.main()
-        return 0
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
+    return {"exit codes": {name: call(*command) for name, command in REFUSED.items()}, "written": written}
 
 
 def test_the_commands_write_and_end_as_they_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRT_LAB_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
-    assert found(tmp_path, quietly) == json.loads(GOLDEN.read_text())
+    assert found(tmp_path) == json.loads(GOLDEN.read_text())
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         os.environ["TRT_LAB_DATA"] = f"{name}/data"
         os.chdir(name)
-        GOLDEN.write_text(json.dumps(found(Path(name), quietly), indent=1, ensure_ascii=False) + "\n")
+        GOLDEN.write_text(json.dumps(found(Path(name)), indent=1, ensure_ascii=False) + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from helpers.engine.backend import DEVICE
-from tests.trtlab.test_core_commands import fails, says
+from tests.trtlab.shell import fails, says
 from tests.trtlab.tiny_models import TinyNet, tiny_onnx
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.trtexec.log import parse_log_text

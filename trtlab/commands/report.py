@@ -5,15 +5,14 @@ before helpers.engine.backend is imported.
 """
 
 import os
-import sys
 from pathlib import Path
+from typing import Literal
 
 from trtcpu.errors import InputError
 from trtlab.commands.console import print_line
 from trtlab.images.preprocessing_record import NOTHING, Asked
 from trtlab.options import Texts
 
-_ENGINES = ("auto", "tensorrt", "cpu")
 DEFAULT = Path("results")
 
 
@@ -35,7 +34,7 @@ def report(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None, d
         print_line(f"{number:>8}  {what} ({where})")
     print_line(f"measured on {made.results.device}")
     for words, where in made.results.machines.items():
-        print_line(f"beside it, with charts of its own: {words} ({where})")
+        print_line(f"beside it, with charts of its own and no speed-up: {words} ({where})")
     if wrong := contradiction(made.results):
         print_line(f"note: {wrong}")
     print_line(f"report: {made.html.resolve()}")
@@ -66,7 +65,7 @@ def visualize(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None
 def run(
     *,
     quick: bool = False,
-    engine: str | None = None,
+    engine: Literal["auto", "tensorrt", "cpu"] | None = None,
     model: str = "resnet50",
     data: str | None = None,
     onnx: Path | None = None,
@@ -93,7 +92,8 @@ def run(
             matched with them by name.
         out: Folder for everything that the run makes.
     """
-    _choose_engine(engine)
+    if engine is not None:
+        os.environ["TRT_LAB_ENGINE"] = engine
     from rich.console import Console
 
     from trtlab.running.run import run as run_all
@@ -111,15 +111,3 @@ def run(
     if asked and chosen.get("labels") is None:
         raise InputError("preprocessing is for images; give them with --data, such as folder:FOLDER")
     run_all(RunOptions.quickly(out=out, **chosen) if quick else RunOptions(out=out, **chosen), Console())
-
-
-def _choose_engine(engine: str | None) -> None:
-    """Set the variable that helpers.engine.backend reads when it is first imported."""
-    if engine is None:
-        return
-    if engine not in _ENGINES:
-        raise InputError(f"--engine {engine!r} is unknown; choose one of {', '.join(_ENGINES)}")
-    loaded = sys.modules.get("helpers.engine.backend")
-    if loaded is not None and engine not in ("auto", loaded.ENGINE):
-        raise InputError(f"this process already uses the engine {loaded.ENGINE}; start trtlab again for {engine}")
-    os.environ["TRT_LAB_ENGINE"] = engine

@@ -83,13 +83,6 @@ def _of(number: Any, what: str) -> str:
     return f" (n = {number:,} {what})" if pd.notna(number) else ""
 
 
-def most_layers(results: Results) -> str:
-    """Say in one sentence in which precision most layers of each row ran."""
-    ran = results.engines.ran_in.map(str.upper, na_action="ignore").fillna("a precision that is not recorded")
-    groups = results.engines.groupby(ran, sort=False).title.agg(", ".join)
-    return f"Most layers ran {'; '.join(f'in {where}: {titles}' for where, titles in groups.items())}."
-
-
 def headline(results: Results) -> list[tuple[str, str, str]]:
     """Return up to three (number, what it is, under which conditions) of the run: speed, latency, accuracy."""
     return [item for item in (_top_speed(results), _top_latency(results), _top_accuracy(results)) if item]
@@ -102,9 +95,7 @@ def findings(results: Results) -> list[str]:
         _disturbed(results),
         contradiction(results),
         _elsewhere(results),
-        _machines(results),
         _saturates(results),
-        _same_accuracy(results),
         *(_accuracy_cost(results, row) for row in results.accuracy.itertuples()),
         _bound(results),
     ]
@@ -184,13 +175,8 @@ def contradiction(results: Results) -> str | None:
 def _elsewhere(results: Results) -> str | None:
     away = results.engines[results.engines.elsewhere.notna() & results.engines.machine.isna()]
     parts = [f"{row.title} ran on {row.elsewhere}" for row in away.itertuples()]
-    return f"{'; '.join(parts)}, not on the GPU: it has no speed-up, and is in no chart." if parts else None
-
-
-def _machines(results: Results) -> str | None:
-    parts = "; ".join(f"rows marked {words} on {where}" for words, where in results.machines.items())
     return (
-        f"More than one device was measured: {parts}. They have no headline and no speed-up, and charts of their own."
+        f"{'; '.join(parts)}, not on the GPU: it has no speed-up, is in no chart, and its memory is the process's."
         if parts
         else None
     )
@@ -205,12 +191,6 @@ def _saturates(results: Results) -> str | None:
             rates.setdefault(where, []).append(f"{title} ({rate:,.0f} images/s)")
     said = "; ".join(f"{where}: {', '.join(engines)}" for where, engines in rates.items())
     return f"Throughput {said} (saturated: the first measured batch from which {SATURATION_RULE})." if said else None
-
-
-def _same_accuracy(results: Results) -> str | None:
-    same = results.accuracy[results.accuracy.changed.eq(0).fillna(False)]
-    base = pretty(results.baseline)
-    return f"{', '.join(same.title)}: right on exactly the images that {base} is right on." if len(same) else None
 
 
 def _accuracy_cost(results: Results, row: Any) -> str | None:

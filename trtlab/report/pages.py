@@ -15,7 +15,7 @@ import pandas as pd
 
 from helpers.tools.files import atomic_write, write_json
 from trtlab.report.charts import dark_charts, draw_charts
-from trtlab.report.findings import SATURATION_RULE, deploy, figures, findings, headline, most_layers
+from trtlab.report.findings import SATURATION_RULE, deploy, figures, findings, headline
 from trtlab.report.results import WORDS, Results, pretty, summary
 from trtlab.report.sources import load_sources
 from trtlab.stats import MOST_APART, TAILS, least_calls
@@ -36,7 +36,6 @@ CAPTIONS = {
         "Accuracy and speed-up",
         "What the speed costs: top-1 with the 95 % interval of its difference to {baseline}, and the speed-up.",
     ),
-    "size_memory": ("Size and memory", "The model or engine file, and the peak memory while it ran."),
 }
 # The tidy table: a row for each figure, for a notebook or a spreadsheet.
 TABLE = "measurements.csv"
@@ -97,7 +96,6 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
     return {
         "results": results,
         "deploy": deploy(results),
-        "ran": most_layers(results),
         "headline": headline(results),
         "findings": findings(results),
         "tables": report_tables(results),
@@ -241,11 +239,6 @@ def _rates(results: Results) -> Table | None:
     note = f"Speed-up is throughput over {base}'s at the same batch, in the same run."
     if results.lines("speedup").empty:
         note = f"No speed-up: {base} was not measured on this device."
-    if results.machines:
-        note += f" {', '.join(results.machines)}: other machines, whose rows have none here."
-    away = results.engines[results.engines.elsewhere.notna() & results.engines.machine.isna()]
-    for row in away.itertuples():
-        note += f" {pretty(row.engine)} ran on {row.elsewhere}: it has none, and its memory is the process's."
     return _by_batch("Throughput, size and memory", results, _RATE_COLUMNS, note)
 
 

@@ -175,12 +175,6 @@ class Results:
         named = [text for text in (self.model, self.data) if text != NOT_NAMED]
         return " on ".join(named) or "Engines"
 
-    @property
-    def heading(self) -> str:
-        """The report's heading."""
-        baseline = self.rows.empty or (self.rows.engine == BASELINE).any()
-        return f"{self.subject}: {'from PyTorch to optimised engines' if baseline else 'as measured'}"
-
     def by_machine(self) -> list["Results"]:
         """Return the results of each machine alone: the first one's, without what ran beside it, then the others'."""
         alone = [row for row in self.found if not row.get("elsewhere")]

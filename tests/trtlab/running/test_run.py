@@ -8,23 +8,19 @@ import math
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from helpers.engine.arithmetic import has_half
 from helpers.engine.backend import DEVICE, describe
-from tests.trtlab.sample_results import results_of, row
 from tests.trtlab.tiny_models import SIZE, TinyNet, image_folder
 from trtcpu.errors import EngineError, InputError
 from trtlab.images.preprocessing import Preprocessing, load_batch
 from trtlab.running import checks
 from trtlab.running.recipe import Recipe
-from trtlab.running.run import _print_end
 from trtlab.running.run_options import RunOptions
 from trtlab.running.stages import run_stages
 
@@ -114,9 +110,10 @@ def test_the_same_run_again_does_nothing_again_and_says_what_it_runs_on_and_why(
     text = tiny_run(out=results)
     assert DEVICE in text and str((results / "report.html").resolve()) in text and "TensorRT" not in text
     monkeypatch.setattr("trtlab.running.run.WHY_CPU", "TensorRT 11.0.1 has no calibrators")
+    monkeypatch.setattr("trtlab.running.run.contradiction", lambda results: "INT8 contradicts itself")
     text = tiny_run(out=results)
     assert text.count("done before") == len(Recipe(RunOptions.quickly(out=results, **FEW)).stages())
-    assert "installed and not used: TensorRT 11.0.1 has no calibrators" in text
+    assert "installed and not used: TensorRT 11.0.1 has no calibrators" in text and "note: INT8 contradicts" in text
     assert before == {path: path.stat().st_mtime_ns for path in results.rglob("*.engine")}
 
 
@@ -166,14 +163,6 @@ def test_the_calibration_tensor_is_what_the_network_is_fed(results, tiny_data):
     tensor = np.load(results / "calibration" / "calibration.npy")
     expected = load_batch([path for path, _ in tiny_data.images("calibration")], SIZE)
     np.testing.assert_array_equal(tensor, expected)
-
-
-def test_the_closing_lines_name_rows_that_contradict_themselves(monkeypatch):
-    monkeypatch.setattr("trtlab.stats.MOST_APART", 3.0)
-    results, output = results_of(row("int8", 8, median_ms=4.0, images_per_s=20.0)), StringIO()
-    _print_end(Console(file=output, width=200), RunOptions(), results, 1.0)
-    said = "note: Throughput and latency contradict each other: INT8 at batch 8 (100.0 times apart)"
-    assert said in output.getvalue()
 
 
 def test_the_run_s_preprocessing_is_in_every_engine_s_record_and_in_the_report(results):
