@@ -105,5 +105,5 @@ def test_a_record_without_names_gives_none(tmp_path: Path, metadata: object) -> 
 
 @pytest.mark.parametrize("shape", [(), (1,), (10, 7, 7)])
 def test_outputs_that_are_no_scores_have_no_labels(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="labels need one score a class"):
+    with pytest.raises(InputError, match="classes need one score each"):
         number_of_classes(shape, "m")

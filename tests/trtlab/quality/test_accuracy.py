@@ -10,7 +10,7 @@ from PIL import Image
 
 from trtcpu.errors import InputError
 from trtlab.images.preprocessing import Preprocessing
-from trtlab.quality.accuracy import Accuracy, accuracy_loss, evaluate_all, score
+from trtlab.quality.classification import Accuracy, accuracy_loss, evaluate_all, score
 
 TINY = Preprocessing.usual(3, 32, 32)
 

@@ -9,8 +9,8 @@ from torch.nn.functional import cosine_similarity
 
 from helpers.tools.files import write_json
 from trtcpu.errors import InputError
+from trtlab.quality.classification import reference_of
 from trtlab.quality.compare import drift
-from trtlab.quality.evaluation import reference_of
 
 
 def test_drift_is_what_torch_measures() -> None:
