@@ -22,7 +22,7 @@ from helpers.tools.files import atomic_path
 from helpers.tools.outputs import onnx_session, relative_error
 from trtcpu.errors import InputError
 from trtlab.models.class_names import ClassNames, number_of_classes
-from trtlab.models.model_inputs import ModelInput, image_input, sizes_to_try
+from trtlab.models.own_models import ModelInput, image_input, sizes_to_try
 
 INPUT_NAME, OUTPUT_NAME = "input", "output"
 _OTHER_EXPORTER = "try --opset 21, whose exporter traces sizes too"

@@ -23,29 +23,24 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "trtexec"
 TIMING = ["--warmUp=200", "--iterations=10", "--duration=3"]
 
 
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Put a script in trtexec's place, which prints its arguments and a log."""
-
-    def write(log: str, code: int) -> Path:
-        script = tmp_path / "trtexec"
-        script.write_text(f'#!/bin/sh\necho "# arguments: $*"\ncat "{FIXTURES / log}"\nexit {code}\n')
-        script.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        return tmp_path / "t.log"
-
-    return write
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, log: str, code: int) -> Path:
+    """Put a script in trtexec's place, which prints its arguments and a log; returns where to keep that."""
+    script = folder / "trtexec"
+    script.write_text(f'#!/bin/sh\necho "# arguments: $*"\ncat "{FIXTURES / log}"\nexit {code}\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder / "t.log"
 
 
-def test_a_failure_names_its_first_error_and_keeps_the_log(install) -> None:
-    log = install("v10.16_failed.log", 1)
+def test_a_failure_names_its_first_error_and_keeps_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = install(tmp_path, monkeypatch, "v10.16_failed.log", 1)
     with pytest.raises(EngineError, match="exit code 1.*deserializeCudaEngine"):
         run_trtexec([], log, lambda line: None)
     assert "FAILED" in log.read_text()
 
 
-def test_a_run_that_is_interrupted_keeps_the_log_so_far(install) -> None:
-    log = install("v10.16_dynamic.log", 0)
+def test_a_run_that_is_interrupted_keeps_the_log_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = install(tmp_path, monkeypatch, "v10.16_dynamic.log", 0)
 
     def interrupted(line: str) -> None:
         if "Throughput" in line:
@@ -75,7 +70,6 @@ def test_impossible_calls_are_refused(wrong: dict, said: str) -> None:
         trtexec_arguments(**wrong)
 
 
-IMAGES = (8, 3, 224, 224)
 TIMES = list(np.random.default_rng(0).gamma(4, 0.5, 205))
 
 
@@ -83,7 +77,7 @@ def logged(**changes: Any) -> BenchResult:
     """A made-up result."""
     times = changes.pop("times_ms", TIMES)
     told = dict(
-        name="int8", batch=8, inputs={"x": InputSpec("x", np.dtype("float32"), *[IMAGES] * 3)}, precision="int8",
+        name="int8", batch=8, inputs={"x": InputSpec("x", np.dtype("float32"), *[(8, 3, 224, 224)] * 3)}, precision="int8",
         device="CPU engine, test", tensorrt_version="10.16.1.11+cpu", enqueue_ms=[0.1] * len(times),
         warmup_queries=20, warmup_ms=200.0, images_per_s=0.0, size_bytes=None, peak_memory_bytes=None,
     )  # fmt: skip
@@ -100,8 +94,8 @@ def test_each_result_reads_back_to_its_figures_and_a_baseline_claims_no_tensorrt
 
 
 def test_every_line_has_trtexecs_prefix() -> None:
-    for line in format_log([logged()], datetime(2026, 11, 20, 9, 5, 7)).splitlines():
-        assert line.startswith("&&&& ") or re.match(r"\[11/20/2026-09:05:07\] \[[IW]\] ", line)
+    lines = format_log([logged()], datetime(2026, 11, 20, 9, 5, 7)).splitlines()
+    assert all(re.match(r"&&&& |\[11/20/2026-09:05:07\] \[[IW]\] ", line) for line in lines)
 
 
 def test_unstable_times_are_warned_about_as_trtexec_does() -> None:
