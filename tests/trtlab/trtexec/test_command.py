@@ -77,7 +77,8 @@ def logged(**changes: Any) -> BenchResult:
     """A made-up result."""
     times = changes.pop("times_ms", TIMES)
     told = dict(
-        name="int8", batch=8, inputs={"x": InputSpec("x", np.dtype("float32"), *[(8, 3, 224, 224)] * 3)}, precision="int8",
+        name="int8", batch=8, precision="int8",
+        inputs={"x": InputSpec("x", np.dtype("float32"), *[(8, 3, 224, 224)] * 3)},
         device="CPU engine, test", tensorrt_version="10.16.1.11+cpu", enqueue_ms=[0.1] * len(times),
         warmup_queries=20, warmup_ms=200.0, images_per_s=0.0, size_bytes=None, peak_memory_bytes=None,
     )  # fmt: skip
