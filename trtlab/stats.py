@@ -1,8 +1,8 @@
 """Latency statistics over a run's per-query times.
 
-Percentiles interpolate linearly between the two nearest ranks, as `numpy.percentile` does by default, in every table,
-JSON and log of ours (NVIDIA's trtexec picks a rank instead). A percentile p of a summary needs 1 / (1 - p) calls, so
-that one lies beyond it: p99 of 20 calls would only be the slowest of them.
+Percentiles interpolate linearly between the two nearest ranks (Hyndman and Fan's type 7), as `numpy.percentile` does by
+default, in every table, JSON and log of ours (NVIDIA's trtexec picks a rank instead). A percentile p of a summary needs
+1 / (1 - p) calls, so that one lies beyond it: p99 of 20 calls would only be the slowest of them.
 """
 
 import math
@@ -20,15 +20,6 @@ TAILS = (90, 95, 99)
 MOST_APART = 3.0
 
 
-def percentile(values: Sequence[float] | np.ndarray, percent: float) -> float:
-    """Return the `percent`-th percentile (0 to 100) of `values`, linear between ranks (Hyndman and Fan's type 7).
-
-    Raises:
-        ValueError: `percent` outside 0 to 100; IndexError: no values.
-    """
-    return float(np.percentile(values, percent))
-
-
 def least_calls(percent: float) -> int:
     """Return how many calls the `percent`-th percentile (below 100) needs: 10 for p90, 20 for p95, 100 for p99."""
     return math.ceil(round(100 / (100 - percent), 6))
@@ -36,7 +27,7 @@ def least_calls(percent: float) -> int:
 
 def tail(values: Sequence[float] | np.ndarray, percent: float) -> float | None:
     """Return the percentile, or None where there are fewer than `least_calls` of them."""
-    return percentile(values, percent) if np.size(values) >= least_calls(percent) else None
+    return float(np.percentile(values, percent)) if np.size(values) >= least_calls(percent) else None
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class LatencyStats:
         return cls(
             count=times.size,
             mean_ms=float(times.mean()),
-            median_ms=percentile(times, 50),
+            median_ms=float(np.median(times)),
             p90_ms=tail(times, 90),
             p95_ms=tail(times, 95),
             p99_ms=tail(times, 99),

@@ -13,7 +13,7 @@ from helpers.course.settings import BASELINE, ENGINES, NAMES, QUICK, VALIDATION_
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.reference_results import Evaluation, evaluated, kept
 from trtcpu.errors import LabError
-from trtlab.quality.accuracy import accuracy_loss
+from trtlab.quality.classification import accuracy_loss
 
 _POINTS = 0.1
 """Largest difference to the trusted evaluation, in percentage points."""

@@ -35,8 +35,7 @@ from trtlab.building.calibration_data import write_calibration_tensor
 from trtlab.building.typed import explicit_int8, float_model
 from trtlab.doctor import cpu_name
 from trtlab.models.export import export_onnx
-from trtlab.quality.accuracy import Accuracy, accuracy_loss
-from trtlab.quality.evaluation import evaluate_engines
+from trtlab.quality.classification import Accuracy, accuracy_loss, evaluate_engines
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
 
 PAGE = RESULTS.parent / "explicit-quantisation.md"

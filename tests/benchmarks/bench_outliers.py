@@ -25,8 +25,7 @@ from tests.benchmarks.bench_offline import place
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.building.calibration_data import write_calibration_tensor
 from trtlab.models.export import export_onnx
-from trtlab.quality.accuracy import accuracy_loss
-from trtlab.quality.evaluation import evaluate_engines
+from trtlab.quality.classification import accuracy_loss, evaluate_engines
 
 TRAINED = "as trained"
 

@@ -6,7 +6,7 @@ import pytest
 from tests.benchmarks import bench_explicit
 from tests.benchmarks.bench_explicit import PAGE, WAYS, in_page, section
 from trtcpu.errors import InputError
-from trtlab.quality.accuracy import Accuracy
+from trtlab.quality.classification import Accuracy
 
 
 def record() -> dict:

@@ -29,7 +29,7 @@ from trtlab.building.layer_precisions import Constraints
 from trtlab.building.typed import calibrated, explicit_int8, float_model, typed_model
 from trtlab.engines.tensors import example
 from trtlab.models.export import export_onnx
-from trtlab.models.model_inputs import ModelInput, image_input, parse_inputs
+from trtlab.models.own_models import ModelInput, image_input, parse_inputs
 
 BUILDER = Path(__file__).with_name("rtx_builder.py")
 _SEED = 0

@@ -19,7 +19,7 @@ from trtlab.building.build import BuildOptions, build_engine
 from trtlab.images.preprocessing import Preprocessing
 from trtlab.images.preprocessing_record import ONNX_KEY, Asked, encoded, read_beside
 from trtlab.models.export import export_onnx
-from trtlab.models.model_inputs import ModelInput
+from trtlab.models.own_models import ModelInput
 
 OPTIONS = ("--mean", "0.4", "--std", "0.2", "--resize", "36", "--crop", "32x24", "--channels", "1")
 GREY = Preprocessing(1, 36, (32, 24), (0.4,), (0.2,))

@@ -16,7 +16,7 @@ from trtlab.options import Amount, BatchSize, Count, Pixels
 
 if TYPE_CHECKING:
     from trtlab.engines.inference import InferenceEngine
-    from trtlab.quality.accuracy import Accuracy
+    from trtlab.quality.classification import Accuracy
     from trtlab.quality.compare import Drift
     from trtlab.quality.sensitivity import Study
 
@@ -89,7 +89,7 @@ def infer(
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.models.class_names import read_classes
-        from trtlab.quality.classify import classify
+        from trtlab.quality.classification import classify
 
         names = read_classes(classes) if classes else None
         paths = find_images(input)
@@ -174,8 +174,7 @@ def evaluate(
     from helpers.data.datasets import load_dataset
     from helpers.engine.backend import DEVICE, describe
     from trtlab.models.class_names import read_classes
-    from trtlab.quality.accuracy import accuracy_loss
-    from trtlab.quality.evaluation import evaluate_engines, reference_of
+    from trtlab.quality.classification import accuracy_loss, evaluate_engines, reference_of
 
     names = read_classes(classes) if classes else None
     engines = list(dict.fromkeys(engine))

@@ -92,8 +92,7 @@ def export(
         from helpers.data.models import load_model
         from trtlab.models.class_names import read_classes
         from trtlab.models.export import INPUT_NAME, export_onnx
-        from trtlab.models.model_inputs import image_input, parse_inputs
-        from trtlab.models.own_models import is_own, load_own, program_inputs
+        from trtlab.models.own_models import image_input, is_own, load_own, parse_inputs, program_inputs
 
         names = read_classes(classes) if classes else None
         height, width = (input_size, input_size) if input_size is not None else asked.crop or (224, 224)

@@ -22,7 +22,7 @@ from trtlab.options import Count, Numbers, Pixels, Size
 
 if TYPE_CHECKING:
     from trtlab.engines.inference import InferenceEngine
-    from trtlab.models.model_inputs import ModelInput
+    from trtlab.models.own_models import ModelInput
 
 KEY = "preprocessing"
 ONNX_KEY = f"trtlab.{KEY}"  # in a file's metadata others may have an entry of the shorter name

@@ -96,7 +96,7 @@ def number_of_classes(shape: Sequence[int], model: str) -> int:
         InputError: they are no scores of classes.
     """
     if len(shape) != 1 or shape[0] < 2:
-        raise InputError(f"{model} gives outputs of shape {['N', *shape]}; labels need one score a class, two or more")
+        raise InputError(f"{model} gives outputs of shape {['N', *shape]}; classes need one score each, two or more")
     return shape[0]
 
 

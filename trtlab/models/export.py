@@ -22,16 +22,16 @@ from helpers.tools.files import atomic_path
 from helpers.tools.outputs import onnx_session, relative_error
 from trtcpu.errors import InputError
 from trtlab.models.class_names import ClassNames, number_of_classes
-from trtlab.models.model_inputs import ModelInput, image_input, sizes_to_try
+from trtlab.models.own_models import ModelInput, image_input, sizes_to_try
 
 INPUT_NAME, OUTPUT_NAME = "input", "output"
 _OTHER_EXPORTER = "try --opset 21, whose exporter traces sizes too"
 
 
 class ExportRecord(SimpleNamespace):
-    """What was exported and how close ONNX Runtime's outputs are to PyTorch's; `export_onnx` has its fields.
+    """What was exported; `export_onnx` has its fields. `input_shape` is the first's; `inputs`, `outputs`: all by name.
 
-    `input_shape` and `output_shape` are those of the first; `inputs` and `outputs` have the shapes of all by name.
+    `relative_error` is how close ONNX Runtime's outputs are to PyTorch's.
     """
 
 
@@ -60,29 +60,24 @@ def export_onnx(
     """
     inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, 3, input_size)]
     with atomic_path(path) as temporary, _exporting(model):
-        exporter = _export(model, inputs, temporary, opset)
+        _export(model, inputs, temporary, opset)
         if simplify:
             simplify_onnx(temporary, temporary)
         exported = onnx.load(temporary)
         names = {"classes": json.dumps(classes.names)} if classes else {}
         onnx.helper.set_model_props(exported, {**(metadata or {}), **names})
         onnx.save(exported, temporary)
-        absolute, relative = validate_onnx(temporary, model, inputs)
+        error = validate_onnx(temporary, model, inputs)
         shapes_in, shapes_out = _shapes(exported.graph.input), _shapes(exported.graph.output)
-        output_shape = next(iter(shapes_out.values()))
         if classes:
-            classes.check(number_of_classes(output_shape[1:], "the model"), "the model")
+            classes.check(number_of_classes(next(iter(shapes_out.values()))[1:], "the model"), "the model")
         return ExportRecord(
-            path=str(path),
             opset=next(entry.version for entry in exported.opset_import if entry.domain in ("", "ai.onnx")),
-            exporter=exporter,
             input_shape=next(iter(shapes_in.values())),
-            output_shape=output_shape,
             nodes=len(exported.graph.node),
             size_bytes=temporary.stat().st_size,
             checked_batches=tuple(sorted({size for at in sizes_to_try(inputs) for size in inputs[0].shape(at)[:1]})),
-            max_absolute_error=absolute,
-            relative_error=relative,
+            relative_error=error,
             inputs=shapes_in,
             outputs=shapes_out,
         )
@@ -119,11 +114,11 @@ def simplify_onnx(source: str | Path, target: str | Path) -> None:
     onnx.save(simplified, target)
 
 
-def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[ModelInput]) -> tuple[float, float]:
+def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[ModelInput]) -> float:
     """Compare ONNX Runtime with PyTorch on fresh inputs at several sizes of every dynamic axis.
 
     Returns:
-        the largest absolute error, and the largest relative error (norm of the difference over norm of the output).
+        the largest relative error (norm of the difference over norm of the output).
 
     Raises:
         InputError: the file breaks ONNX's rules, or a relative error is above 1e-4 (1e-2 for half precision).
@@ -137,14 +132,13 @@ def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[Mod
     unused = [each.name for each in inputs if each.name not in used]
     if unused:
         raise InputError(f"the model does not use its input {unused[0]}, so the export lacks it; leave it out")
-    errors = [error for sizes in sizes_to_try(inputs) for error in _differences(session, model, inputs, sizes)]
-    return max(absolute for absolute, _ in errors), max(relative for _, relative in errors)
+    return max(error for sizes in sizes_to_try(inputs) for error in _differences(session, model, inputs, sizes))
 
 
 def _differences(
     session: onnxruntime.InferenceSession, model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: dict[str, int]
-) -> list[tuple[float, float]]:
-    """Return the largest absolute and the relative error of every output at these sizes of the dynamic axes."""
+) -> list[float]:
+    """Return the relative error of every output at these sizes of the dynamic axes."""
     drawn = _values(model, inputs, sizes, seed=1000 + sum(sizes.values()))
     # unlike the traced example, to reach other branches of the model
     values = [-3 * value if value.is_floating_point() else value for value in drawn]
@@ -160,21 +154,20 @@ def _differences(
     return [_difference(one, other.numpy()) for one, other in zip(found, expected, strict=True)]
 
 
-def _difference(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
+def _difference(found: np.ndarray, expected: np.ndarray) -> float:
     if found.shape != expected.shape:
         raise InputError(
             f"the exported model gives {found.shape} where PyTorch gives {expected.shape}: the trace kept a size as a "
             f"constant; {_OTHER_EXPORTER}"
         )
     allowed = 1e-2 if expected.dtype == np.float16 else 1e-4
-    found, expected = found.astype(np.float64), expected.astype(np.float64)
-    relative = relative_error(found, expected)
+    relative = relative_error(found.astype(np.float64), expected.astype(np.float64))
     if not relative <= allowed:
         raise InputError(
             f"the exported model differs from PyTorch: relative error {relative:.2e}, allowed {allowed:.0e}; "
             "control flow that depends on the data cannot be traced"
         )
-    return float(np.abs(found - expected).max(initial=0.0)), relative
+    return relative
 
 
 @contextlib.contextmanager
@@ -197,8 +190,7 @@ def _exporting(model: torch.nn.Module) -> Iterator[None]:
         yield
 
 
-def _export(model: torch.nn.Module, inputs: Sequence[ModelInput], path: Path, opset: int) -> str:
-    """Write the ONNX file; returns which exporter did it."""
+def _export(model: torch.nn.Module, inputs: Sequence[ModelInput], path: Path, opset: int) -> None:
     sizes = {axis: size for each in inputs for axis, size in each.traced.items()}
     outputs = _output_axes(model, inputs, sizes)
     axes = {each.name: each.dynamic() for each in inputs}
@@ -220,7 +212,6 @@ def _export(model: torch.nn.Module, inputs: Sequence[ModelInput], path: Path, op
         raise
     except Exception as error:  # every layer of PyTorch's exporters raises its own
         raise InputError(f"PyTorch cannot export this model at opset {opset}: {one_line(error)}") from error
-    return "dynamo" if dynamo else "torchscript"
 
 
 def _output_axes(

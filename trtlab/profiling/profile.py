@@ -32,12 +32,8 @@ _FREE = {"Flatten", "Reshape", "Identity", "Constant", "Shape", "Squeeze", "Unsq
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class LayerCost:
-    """FLOPs (a multiply-add is two), and elements moved: activations read and written and weights read, each once."""
-
-    flops: float
-    elements: float
+# FLOPs (a multiply-add is two), and elements moved: activations read and written and weights read, each once.
+LayerCost = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ def profile_engine(
     precisions = {name: layer_precision(layer) for name, layer in layers.items()}
     costs = {name: _cost(layer, graph) for name, layer in layers.items()}
     roofline = measure_roofline({*precisions.values(), "fp32"}).raised(
-        [(precisions[name], cost.flops / times[name] / 1e6) for name, cost in costs.items() if cost and times[name]]
+        [(precisions[name], cost[0] / times[name] / 1e6) for name, cost in costs.items() if cost and times[name]]
     )
     total = sum(times.values())
     slowest = [
@@ -191,19 +187,20 @@ def _cost(layer: Layer, graph: LayerGraph | None) -> LayerCost | None:
 def _placed(
     layer: Layer, ms: float, share_percent: float, precision: str, cost: LayerCost | None, roof: Roofline
 ) -> LayerProfile:
-    moved = cost.elements * ITEM_BYTES.get(precision, 4) if cost else None
-    intensity = cost.flops / moved if moved else None
+    flops, elements = cost or (None, 0)
+    moved = elements * ITEM_BYTES.get(precision, 4) if cost else None
+    intensity = flops / moved if moved else None
     bound = roof_percent = None
     if moved and precision in roof.peak_gflops:
         bound = "compute" if intensity >= roof.ridge(precision) else "memory"
-        roof_percent = 100 * roof.least_ms(precision, cost.flops, moved) / ms if ms > 0 else None
+        roof_percent = 100 * roof.least_ms(precision, flops, moved) / ms if ms > 0 else None
     return LayerProfile(
         name=str(layer["Name"]),
         layer_type=str(layer.get("LayerType", "?")),
         precision=precision,
         time_ms=ms,
         share_percent=share_percent,
-        flops=cost.flops if cost else None,
+        flops=flops,
         moved_bytes=moved,
         intensity=intensity,
         bound=bound,
@@ -236,7 +233,7 @@ def _finding(layer: LayerProfile, roof: Roofline) -> str:
 def layer_cost(layer: FusedLayer) -> LayerCost:
     """Return what a fused layer computes and moves; caches are not counted."""
     moved = (*layer.read, *layer.weights, *layer.written)
-    return LayerCost(sum(map(_flops, layer.nodes)), sum(map(math.prod, moved)))
+    return sum(map(_flops, layer.nodes)), sum(map(math.prod, moved))
 
 
 def _flops(node: Node) -> float:

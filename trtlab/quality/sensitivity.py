@@ -29,7 +29,7 @@ from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.network import parse_onnx
 from trtlab.images.preprocessing_record import of_onnx
 from trtlab.models.class_names import fit_labels, names_in, number_of_classes
-from trtlab.quality.accuracy import accuracy_loss, score
+from trtlab.quality.classification import accuracy_loss, score
 from trtlab.quality.compare import drift
 from trtlab.timing.bench import bench
 from trtlab.timing.options import BenchOptions

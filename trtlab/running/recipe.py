@@ -21,10 +21,9 @@ from trtlab.building.build_options import BuildOptions
 from trtlab.building.calibration_data import write_calibration_tensor
 from trtlab.engines.inference import InferenceEngine
 from trtlab.models.export import simplify_onnx, validate_onnx
-from trtlab.models.model_inputs import image_input
+from trtlab.models.own_models import image_input
 from trtlab.profiling.profile import profile_engine
-from trtlab.quality.accuracy import evaluate_all
-from trtlab.quality.evaluation import accuracy_rows
+from trtlab.quality.classification import accuracy_rows, evaluate_all
 from trtlab.report.pages import make_report
 from trtlab.running.checks import against_onnx_runtime, check_engine, drifts
 from trtlab.running.run_options import EngineSpec, RunOptions

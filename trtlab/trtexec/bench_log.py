@@ -12,7 +12,6 @@ from trtlab.engines.tensors import shape_text
 from trtlab.stats import TAILS, tail
 from trtlab.timing.bench import BenchResult
 
-RUNS_PER_AVERAGE = 10
 _UNSTABLE_PERCENT = 1.0
 _SECTION = """\
 === Model Options ===
@@ -29,9 +28,6 @@ Selected Device: {run.device}
 {version}Warmup completed {run.warmup_queries} queries over {run.warmup_ms:g} ms
 Timing trace has {calls} queries over {walltime_s:g} s
 
-=== Trace details ===
-Trace averages of {per_average} runs:
-{averages}
 === Performance summary ===
 Throughput: {qps:g} qps
 Latency: {latency}
@@ -67,8 +63,6 @@ def _section(run: BenchResult, stamp: str) -> str:
         walltime_s=walltime_s,
         qps=calls / walltime_s,
         version=f"TensorRT version: {run.tensorrt_version}\n" if run.tensorrt_version else "",
-        per_average=RUNS_PER_AVERAGE,
-        averages="".join(_average(run, start) for start in range(0, calls - RUNS_PER_AVERAGE + 1, RUNS_PER_AVERAGE)),
         latency=_statistics(run.times_ms),
         enqueue=_statistics(run.enqueue_ms),
         nothing=_statistics([0.0] * calls),
@@ -77,13 +71,6 @@ def _section(run: BenchResult, stamp: str) -> str:
     levels = ((line, "W" if line.startswith("* ") else "I") for line in text.split("\n"))
     body = "".join(f"{stamp} [{level}] {line}\n" for line, level in levels)
     return f"&&&& RUNNING {banner}\n{body}&&&& PASSED {banner}\n"
-
-
-def _average(run: BenchResult, start: int) -> str:
-    part = slice(start, start + RUNS_PER_AVERAGE)
-    mean_ms, enqueue_ms = np.mean(run.times_ms[part]), np.mean(run.enqueue_ms[part])
-    latencies = f"GPU latency: {mean_ms:g} ms - Host latency: {mean_ms:g} ms"
-    return f"Average on {RUNS_PER_AVERAGE} runs - {latencies} (enqueue {enqueue_ms:g} ms)\n"
 
 
 def _statistics(times_ms: Sequence[float]) -> str:

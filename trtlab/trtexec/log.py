@@ -26,7 +26,6 @@ from trtcpu.errors import InputError
 
 SUMMARY = "=== Performance summary ==="
 STATISTICS = ("min_ms", "max_ms", "mean_ms", "median_ms", "p90_ms", "p95_ms", "p99_ms")
-_NOTHING = dict.fromkeys(STATISTICS)
 _NUMBER = r"(-?\d{1,15}(?:\.\d{0,15})?(?:[eE][-+]?\d{1,2})?)"
 _PERCENT = r"(\d{1,2}(?:\.\d{1,9})?)%"
 _SIZES = r"(\d{1,9}(?:x\d{1,9})*)"
@@ -203,7 +202,7 @@ def _take_figure(run: LogRun, line: str) -> bool:
         key = f"p{float(percent):g}_ms" if percent else f"{statistic}_ms"
         for kind, figure in ((metric, value), ("end_to_end", end_to_end)):
             if figure:
-                run.metrics.setdefault(kind, _NOTHING.copy())[key] = float(figure)
+                run.metrics.setdefault(kind, dict.fromkeys(STATISTICS))[key] = float(figure)
     return bool(found)
 
 

@@ -139,8 +139,9 @@ def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -
     asked = precision.lower().split("+")
     lower, full = set(asked) - {*_FULL}, set(allowed) <= {*_FULL}
     if lower <= {*_LOWER} and (not lower <= {*allowed} or not lower and not full):
-        logged = "+".join(allowed).upper()
-        raise InputError(f"--precision {precision} contradicts {source}: it says {logged}; leave out --precision")
+        raise InputError(
+            f"--precision {precision} contradicts {source}: it says {'+'.join(allowed).upper()}; leave out --precision"
+        )
 
 
 def _allowed(run: LogRun) -> list[str]:

@@ -27,9 +27,7 @@ from helpers.tools.outputs import onnx_outputs
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.stages import Reference, Stage
 from trtlab.images.preprocessing import load_batch
-from trtlab.quality.accuracy import Accuracy, score
-from trtlab.quality.evaluation import plan_scores, scores
-from trtlab.stats import percentile
+from trtlab.quality.classification import Accuracy, plan_scores, score, scores
 from trtlab.timing.bench import BenchOptions, BenchResult, bench, measure_throughput
 from trtlab.timing.runners import RunnerSpec, load_runner
 
@@ -154,7 +152,7 @@ def _measure(reference: Reference, folder: Path) -> None:
 
 def _statistics(result: BenchResult) -> dict[str, float]:
     """Return the figures that the lab's table has, tails of few calls too."""
-    tails = {f"p{percent}_ms": percentile(result.times_ms, percent) for percent in (95, 99)}
+    tails = {f"p{percent}_ms": float(np.percentile(result.times_ms, percent)) for percent in (95, 99)}
     return {key: getattr(result.stats, key) for key in STATISTICS} | tails
 
 

@@ -20,7 +20,7 @@ from tests.trtlab.sample_results import (
     write,
     write_folder,
 )
-from tests.trtlab.trtexec.test_bench_log import logged
+from tests.trtlab.trtexec.test_command import logged
 from trtcpu.errors import InputError
 from trtlab.report.findings import headline
 from trtlab.report.results import plain

@@ -22,7 +22,7 @@ from trtlab.images.preprocessing import Preprocessing
 from trtlab.images.preprocessing_record import Asked, encoded
 from trtlab.models.class_names import names_beside
 from trtlab.models.export import export_onnx
-from trtlab.models.model_inputs import parse_inputs
+from trtlab.models.own_models import parse_inputs
 from trtlab.running.recipe import Recipe
 from trtlab.running.run_options import RunOptions
 

@@ -48,6 +48,12 @@ OLDER = """\
 [02/03/2020-10:00:05] [I] total compute time: 3.006 s
 &&&& PASSED TensorRT.trtexec # trtexec --deploy=net.prototxt --fp16 --batch=2
 """
+WARNINGS = [
+    "Throughput may be bound by Enqueue Time rather than GPU Compute and the GPU may be under-utilized. If not already "
+    "in use, --useCudaGraph (utilize CUDA graphs where possible) may increase the throughput.",
+    "GPU compute time is unstable, with coefficient of variance = 2.1%. If not already in use, locking GPU clock "
+    "frequency or adding --useSpinWait may improve the stability.",
+]
 BANNERS = {"8601": "8.6.1", "8205": "8.2.5", "100200": "10.2.0", "101601": "10.16.1", "x": "x"}
 SHORT = """\
 [I] === Performance summary ===
@@ -56,12 +62,6 @@ SHORT = """\
 [I] GPU Compute Time: min = 1.8 ms, max = 2.5 ms, mean = 2 ms
 """
 TIMES = json.loads((FIXTURES / "times.json").read_text())
-PROFILE = json.loads((FIXTURES / "profile.json").read_text())
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
 
 
 @pytest.fixture
@@ -102,6 +102,9 @@ def _statistics(*figures: float | None) -> dict[str, float | None]:
             1,
             {
                 "latency": _statistics(0.409, 0.741, 0.421, 0.42, 0.428, 0.432, 0.47),
+                # the verbose explanations below the summary, which use the same names, do not count
+                "compute": _statistics(0.35, 0.62, 0.358, 0.357, 0.363, 0.366, 0.39),
+                "notes": WARNINGS,
                 **{"tensorrt_version": "8.6.1", "gpu": "NVIDIA H200", "passed": True},
                 **{"throughput_qps": 2372.46, "total_host_walltime_s": 3.0011, "total_compute_s": 2.54896},
             },
@@ -147,13 +150,6 @@ def _statistics(*figures: float | None) -> dict[str, float | None]:
 def test_what_each_version_prints_is_read(text: str, batch: int | None, expected: dict, parsed) -> None:
     run = parsed((FIXTURES / f"{text}.log").read_text() if text in LOGS else text, batch=batch)
     assert {key: run[key] for key in expected} == expected
-
-
-def test_warnings_are_kept_and_the_verbose_explanations_do_not_overwrite_the_figures() -> None:
-    run = parse_file(FIXTURES / "v8.6_int8.log", batch=1)
-    first, _ = run["notes"]
-    assert first.startswith("Throughput may be bound by Enqueue Time") and "--useCudaGraph" in first
-    assert run["compute"]["median_ms"] == 0.357
 
 
 @pytest.mark.parametrize(
@@ -314,13 +310,11 @@ def test_the_0_qps_of_7_are_its_queries_by_their_time(parsed) -> None:
 
 def test_exported_times_are_told_by_content_and_summarised() -> None:
     run = parse_file(FIXTURES / "times.json", "resnet50", "fp16", 4)
-    latencies = [1.15, 1.35, 1.7]
-    assert run["format"] == "trtexec exportTimes"
-    assert (run["queries"], run["latency"]["p99_ms"]) == (3, None), "p99 needs a hundred"
-    assert run["latency"]["median_ms"] == pytest.approx(np.median(latencies))
-    assert run["latency"]["std_ms"] == pytest.approx(np.std(latencies))
-    assert run["throughput_qps"] == pytest.approx(3 / 4.5e-3)
-    assert run["images_per_s"] == pytest.approx(4 * run["throughput_qps"])
+    assert (run["format"], run["queries"], run["batch"]) == ("trtexec exportTimes", 3, 4)
+    tails = dict.fromkeys(("p90_ms", "p95_ms", "p99_ms"))  # p90 needs ten
+    middle = {"mean_ms": 1.4, "median_ms": 1.35, "std_ms": np.std([1.15, 1.35, 1.7]), "min_ms": 1.15, "max_ms": 1.7}
+    assert run["latency"] == pytest.approx(middle | tails)
+    assert (run["throughput_qps"], run["images_per_s"]) == pytest.approx((3 / 4.5e-3, 4 * 3 / 4.5e-3))
 
 
 def test_times_that_7_exported_are_summarised_like_todays() -> None:
@@ -334,10 +328,9 @@ def test_times_that_7_exported_are_summarised_like_todays() -> None:
 
 def test_an_exported_profile_is_told_by_content() -> None:
     run = parse_file(FIXTURES / "profile.json", "resnet50", "fp16", 4)
-    assert (run["format"], run["iterations"], run["total_ms"]) == ("trtexec exportProfile", 100, 3.0)
+    expected = {"format": "trtexec exportProfile", "iterations": 100, "total_ms": 3.0, "average_ms": 0.03}
     gemm = {"name": "/fc/Gemm", "time_ms": 1.0, "average_ms": 0.01, "median_ms": 0.01, "percent": 33.3333}
-    assert run["layers"][1] == gemm
-    assert "images_per_s" not in run
+    assert expected.items() <= run.items() and run["layers"][1] == gemm and "images_per_s" not in run
 
 
 def test_exports_one_after_the_other_are_runs(tmp_path: Path) -> None:
@@ -365,7 +358,21 @@ def test_enqueue_times_below_what_six_digits_can_tell_are_left_out(start: float,
     assert run["enqueue"] is None if note else run["enqueue"]["median_ms"] == pytest.approx(0.0015)
 
 
-@pytest.mark.parametrize("value", [{}, [], [1], [{}], "text", None, [{"count": 3}], [{"count": 1}, {"name": 3}]])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        [],
+        [1],
+        [{}],
+        "text",
+        None,
+        [1.5, None],
+        [{"count": None}, {"name": "x"}],
+        [{"count": 3}],
+        [{"count": 1}, {"name": 3}],
+    ],
+)
 def test_other_json_is_refused(value: object) -> None:
     with pytest.raises(InputError):
         summarise_export(value)
@@ -381,14 +388,3 @@ def test_a_figure_that_is_no_number_is_refused(figure: object) -> None:
 def test_times_that_run_backwards_are_refused(wrong: dict) -> None:
     with pytest.raises(InputError, match="ends before it starts"):
         summarise_export([{**TIMES[0], **wrong}])
-
-
-@settings(max_examples=200)
-@given(st.sampled_from([TIMES, PROFILE]), st.integers(0, 2), st.sampled_from([*TIMES[0], "count", "name"]), JSON)
-def test_a_damaged_export_is_read_or_refused_and_never_crashes(good: list, index: int, key: str, value: object) -> None:
-    damaged = [dict(entry) for entry in good]
-    damaged[index][key] = value
-    try:
-        assert summarise_export(damaged)["format"].startswith("trtexec")
-    except LabError as error:
-        assert str(error)
