@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from tests.trtlab.tiny_models import SIZE, image_folder
 from trtlab.engines.inference import InferenceEngine
@@ -70,13 +69,11 @@ def test_missing_batches_are_left_out_once_the_limit_is_over(engine, images, mon
 
 
 @pytest.mark.parametrize("batch", [(), ("--batch-sizes", 2)])
-def test_bench_writes_json_and_chart_and_the_budget_reads_it(trtlab, engine, images, tmp_path: Path, batch) -> None:
+def test_bench_writes_json_and_the_budget_reads_it(trtlab, engine, images, tmp_path: Path, batch) -> None:
     file = tmp_path / "e.json"
     asked = ("--end-to-end", images[0].parent, "--iterations", 3, *batch, "--output", file)
     code, out, err = trtlab("bench", "--engine", engine, *asked)
     assert (code, err) == (0, "") and "decode" in out
-    with Image.open(file.with_suffix(".png")) as picture:
-        assert picture.size[0] > 800
     found = json.loads(file.read_text())
     assert (found["images"], found["batch"]) == (3, 2 if batch else 1)
     code, out, err = trtlab("latency-budget", "--from", file, "--infer-ms", 70000, *LINK)

@@ -19,7 +19,7 @@ from trtlab.report.sources import load_file
 from trtlab.timing import streams
 from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
-from trtlab.timing.streams import RING, Lane, opened_lanes, stream_runners
+from trtlab.timing.streams import Lane, opened_lanes, stream_runners
 
 SHORT = ("--iterations", 3, "--warmup", 1, "--duration", 0.02)
 on_cpu = pytest.mark.skipif(ENGINE != "cpu", reason="what the CPU engine counts, or TensorRT 8.6 cannot pretend")
@@ -32,33 +32,28 @@ def alone(engine: Path):
 
 
 def outputs_match(onnx: Path, lanes: list[Lane], batch: int, copies: bool, graphs: bool = False) -> None:
-    """Give each slot data of its own, execute, and compare its outputs with ONNX Runtime's."""
-    session, random = (
-        onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"]),
-        np.random.default_rng(7),
-    )
-    slots = [slot for lane in lanes for slot in lane.slots]
-    for slot in slots:
-        slot.host["input"][:] = random.standard_normal((batch, 3, SIZE, SIZE), dtype=np.float32)
-        slot.host["output"].fill(np.nan)
-        if not copies:
-            cuda.memcpy_htod(slot.device["input"], slot.host["input"])
+    """Give each lane data of its own, execute, and compare its outputs with ONNX Runtime's."""
+    session, random = onnxruntime.InferenceSession(str(onnx)), np.random.default_rng(7)
     for lane in lanes:
-        for _ in range(2 * RING):
-            lane.enqueue(graphs)
-        lane.stream.synchronize()
-    for slot in slots:
+        lane.host["input"][:] = random.standard_normal((batch, 3, SIZE, SIZE), dtype=np.float32)
+        lane.host["output"].fill(np.nan)
         if not copies:
-            cuda.memcpy_dtoh(slot.host["output"], slot.device["output"])
-        (expected,) = session.run(None, {"input": slot.host["input"]})
-        np.testing.assert_allclose(slot.host["output"], expected, rtol=1e-3, atol=1e-4)
+            lane.copy_in()
+        for _ in range(3):
+            lane.enqueue(graphs)
+    for lane in lanes:
+        if not copies:
+            lane.copy_out()
+        lane.synchronize()
+        (expected,) = session.run(None, {"input": lane.host["input"]})
+        np.testing.assert_allclose(lane.host["output"], expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("number", [1, 3])
 def test_every_stream_computes_what_onnx_runtime_computes_of_its_own_data(onnx, engine, number, copies) -> None:
-    with opened_lanes(engine, number, 4, copies=copies) as lanes:
-        assert len(lanes) == number and {len(lane.slots) for lane in lanes} == {RING if copies else 1}
+    with opened_lanes(engine, number, copies=copies) as lanes:
+        assert len(lanes) == number
         for batch in (4, 2):
             for lane in lanes:
                 lane.bind(batch)
@@ -66,22 +61,16 @@ def test_every_stream_computes_what_onnx_runtime_computes_of_its_own_data(onnx, 
 
 
 @on_cpu
-def test_buffers_are_as_large_as_the_largest_batch_and_nothing_is_left(engine: Path, monkeypatch) -> None:
+def test_nothing_is_left_of_streams_nor_of_those_that_found_no_memory(engine: Path, monkeypatch) -> None:
     from trtcpu.device.memory import allocated_bytes
 
-    before, alloc, given = allocated_bytes(), cuda.mem_alloc, []
-
-    def scarce(nbytes: int) -> object:
-        given.append(nbytes)
-        return alloc(nbytes) if len(given) < 4 else Mock(side_effect=MemoryError)()
-
-    with opened_lanes(engine, 2, 2, copies=True):
-        assert allocated_bytes() - before == 2 * RING * 2 * (3 * SIZE * SIZE + 10) * 4
+    before, given = allocated_bytes(), [*map(cuda.mem_alloc, (4, 4, 4)), MemoryError]
+    with opened_lanes(engine, 2):
+        assert allocated_bytes() - before == 12 + 2 * 8 * (3 * SIZE * SIZE + 10) * 4
+    monkeypatch.setattr(cuda, "mem_alloc", Mock(side_effect=given))
+    with pytest.raises(EngineError, match="output of fp32 needs .* GB"):
+        opened_lanes(engine, 2).__enter__()
     assert allocated_bytes() == before
-    monkeypatch.setattr(cuda, "mem_alloc", scarce)
-    with pytest.raises(EngineError, match="no memory for 2 streams of fp32 at batch 2; choose .* fewer streams"):
-        opened_lanes(engine, 2, 2).__enter__()
-    assert allocated_bytes() == before and len(given) == 4
 
 
 @on_cpu
@@ -91,14 +80,14 @@ def test_buffers_are_as_large_as_the_largest_batch_and_nothing_is_left(engine: P
 def test_contexts_share_a_deserialized_engine_except_on_tensorrt_8(engine, monkeypatch, name, version, shared) -> None:
     monkeypatch.setattr(streams, "ENGINE", name)
     monkeypatch.setattr(trt, "__version__", version)
-    with opened_lanes(engine, 3, 1) as lanes:
+    with opened_lanes(engine, 3) as lanes:
         assert len({id(lane.engine) for lane in lanes}) == (1 if shared else 3)
 
 
 def test_executions_go_to_every_stream_in_turn(engine: Path, alone: Runner, monkeypatch) -> None:
     turns: list[Lane] = []
     monkeypatch.setattr(Lane, "enqueue", lambda lane, graphs: turns.append(lane))
-    with stream_runners([(engine, alone)], 4, StreamOptions((1, 3)), print) as runners:
+    with stream_runners([(engine, alone)], StreamOptions((1, 3)), print) as runners:
         for runner in runners:
             for _ in range(6):
                 runner.enqueue()
@@ -111,7 +100,7 @@ def test_graphs_are_launched_only_by_the_runner_that_has_them(engine: Path, alon
     graph = SimpleNamespace(launch=lambda stream: done.append("launched"), close=lambda: done.append("closed"))
     monkeypatch.setattr(streams, "why_no_graphs", lambda: None)
     monkeypatch.setattr(streams, "capture", lambda stream, work: graph)
-    with stream_runners([(engine, alone)], 4, StreamOptions((2,), cuda_graphs=True), print) as (plain, graphs):
+    with stream_runners([(engine, alone)], StreamOptions((2,), cuda_graphs=True), print) as (plain, graphs):
         assert (plain.name, graphs.name) == ("fp32, 2 streams", "fp32, 2 streams, graphs")
         for runner in (plain, graphs):
             runner.bind(2)
@@ -126,14 +115,14 @@ def test_graphs_are_launched_only_by_the_runner_that_has_them(engine: Path, alon
     ("fails", "said", "graphs"),
     [
         ("capture", "fp32 is measured without CUDA graphs: refused", [False]),
-        ("opened_lanes", "fp32 is not measured in streams: refused", []),
+        ("opened_lanes", "fp32 is not measured in streams: refused; fewer streams need less memory", []),
     ],
 )
 def test_what_an_engine_cannot_is_left_out_with_a_note(engine, alone, monkeypatch, fails, said, graphs) -> None:
     notes: list[str] = []
     monkeypatch.setattr(streams, "why_no_graphs", lambda: None)
     monkeypatch.setattr(streams, fails, Mock(side_effect=EngineError("refused")))
-    with stream_runners([(engine, alone)], 4, StreamOptions((2,), cuda_graphs=True), notes.append) as runners:
+    with stream_runners([(engine, alone)], StreamOptions((2,), cuda_graphs=True), notes.append) as runners:
         assert [runner.cuda_graphs for runner in runners] == graphs
     assert notes == [said]
 
