@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -82,14 +83,6 @@ def test_more_images_take_no_more_memory(tmp_path: Path) -> None:
     assert many < 1.2 * few and long < 1.2 * short
 
 
-def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
-    tensor = np.zeros((4, *SHAPE), np.float32)
-    tensor[3, 0, 0, 0] = np.nan
-    np.save(tmp_path / "t.npy", tensor)
-    with pytest.raises(InputError, match="NaN"):
-        list(tensor_batches(tmp_path / "t.npy", INPUTS, None).told(print))
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -109,11 +102,24 @@ def test_a_file_that_is_no_tensor_or_a_part_of_one_is_an_error(tmp_path: Path, c
         open_inputs(path, INPUTS)
 
 
-@pytest.mark.parametrize("tensor", [np.zeros((4, 3, 8, 8), np.float32), np.zeros((4, *SHAPE), np.uint8), np.zeros(3)])
-def test_a_tensor_of_another_shape_or_type_is_an_error_with_both(tmp_path: Path, tensor: np.ndarray) -> None:
+NEEDED = r"holds .* needed is float32 \[n, 3, 32, 32\]"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "said"),
+    [
+        (np.zeros((4, 3, 8, 8), np.float32), NEEDED),
+        (np.zeros((4, *SHAPE), np.uint8), NEEDED),
+        (np.zeros(3), NEEDED),
+        (np.pad(np.full((1, 1, 1, 1), np.nan, np.float32), [(3, 0), (0, 2), (0, 31), (0, 31)]), "holds NaN"),
+    ],
+)
+def test_a_tensor_of_another_shape_or_type_or_with_nan_is_an_error(
+    tmp_path: Path, tensor: np.ndarray, said: str
+) -> None:
     np.save(tmp_path / "t.npy", tensor)
-    with pytest.raises(InputError, match=r"holds .* needed is float32 \[n, 3, 32, 32\]"):
-        open_inputs(tmp_path / "t.npy", INPUTS)
+    with pytest.raises(InputError, match=said):
+        list(tensor_batches(tmp_path / "t.npy", INPUTS, None).told(print))
 
 
 @given(content=st.binary(max_size=300))
@@ -124,22 +130,18 @@ def test_no_bytes_crash_the_tensor_reader(tmp_path_factory: pytest.TempPathFacto
         open_inputs(path, INPUTS)
 
 
-def test_a_written_tensor_is_what_numpy_loads(tmp_path: Path) -> None:
-    paths = sorted(image_folder(tmp_path / "images", 7).iterdir())
-    done = list(write_calibration_tensor(paths, tmp_path / "out.npy", preprocessing=TINY, batch=3))
-    assert done == [3, 6, 7]
+def test_a_written_tensor_is_what_numpy_loads_and_an_interrupted_or_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    paths, out = sorted(image_folder(tmp_path / "images", 7).iterdir()), tmp_path / "out" / "out.npy"
+    how = {"preprocessing": TINY, "batch": 3}
+    with closing(write_calibration_tensor(paths, out, **how)) as writer:
+        next(writer)
+    assert not out.parent.exists()
+    assert list(write_calibration_tensor(paths, tmp_path / "out.npy", **how)) == [3, 6, 7]
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), load_batch(paths, SIZE), strict=True)
-
-
-def test_an_interrupted_or_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    paths = sorted(image_folder(tmp_path / "images", 7).iterdir())
-    writer = write_calibration_tensor(paths, tmp_path / "out" / "out.npy", preprocessing=TINY, batch=3)
-    next(writer)
-    writer.close()
     paths[5].write_bytes(b"broken")
     with pytest.raises(InputError, match=r"05\.png"):
-        list(write_calibration_tensor(paths, tmp_path / "out" / "out.npy", preprocessing=TINY, batch=3))
-    assert not (tmp_path / "out").exists()
+        list(write_calibration_tensor(paths, out, **how))
+    assert not out.parent.exists()
 
 
 FOREIGN = "TRT-8600-MinMaxCalibration\ninput: 3caa54fc\na: 3caa54fc\nb: 3caa54fc"
