@@ -6,10 +6,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from helpers.engine.backend import cuda
 from helpers.tools.files import read_json, write_json
 from tests.trtlab.tiny_models import SIZE, tiny_onnx
-from trtcpu.errors import EngineError, InputError
+from trtcpu.errors import InputError
 from trtlab.building.build import BuildOptions, build_engine
 from trtlab.engines.inference import InferenceEngine
 
@@ -69,17 +68,6 @@ def test_any_images_give_what_onnx_runtime_gives_in_memory_of_their_own(
 def test_what_the_profile_does_not_allow_is_an_error_with_the_profile(folder: Path, shape: tuple, said: str) -> None:
     with InferenceEngine(folder / "dynamic.engine") as engine, pytest.raises(InputError, match=said):
         engine.infer(np.zeros(shape, np.float32))
-
-
-def test_an_engine_too_large_for_the_memory_says_how_much_it_needs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*arguments: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(cuda, "mem_alloc", full)
-    with pytest.raises(EngineError, match=r"input of fixed needs 0\.0 GB; build with a smaller maximum"):
-        InferenceEngine(folder / "fixed.engine")
 
 
 @pytest.mark.parametrize(
