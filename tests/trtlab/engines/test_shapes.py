@@ -37,11 +37,6 @@ def test_shapes_are_read_from_one_option_or_from_three(options: tuple, expected:
     assert merge_shapes(*options, list(INPUTS)) == expected
 
 
-def test_an_input_of_which_only_the_batch_is_dynamic_takes_the_batches() -> None:
-    assert complete_ranges(INPUTS, {"image": IMAGE}, (1, 2, 4), {})["facts"] == ((1, 5), (2, 5), (4, 5))
-    assert complete_ranges({"fixed": (3, 7)}, {}, (1, 2, 4), {}) == {"fixed": ((3, 7), (3, 7), (3, 7))}
-
-
 @pytest.mark.parametrize(
     "texts, said",
     [

@@ -105,11 +105,9 @@ def test_the_json_says_what_was_measured_with_what_and_a_report_reads_it(clock: 
     results, path = bench([Device("fp32", 2.0, clock)], QUICK), tmp_path / "new" / "any name.json"
     write_measured(path, rows=[result.row() for result in results])
     written = json.loads(path.read_text())
-    assert {"name", "version", "device"} <= set(written["engine"]) and len(written["measured"]) == 10
-    assert written["versions"]["Python"].startswith(platform.python_version())
-    row, stats = written["rows"][1], results[1].stats
+    assert len(written["measured"]) == 10 and written["versions"]["Python"].startswith(platform.python_version())
+    row = written["rows"][1]
     assert (row["name"], row["batch"], row["iterations"], row["size_bytes"]) == ("fp32", 2, 20, 1000)
-    assert (row["p95_ms"], row["p99_ms"], "times_ms" in row) == (stats.p95_ms, None, False)
     read = load_sources([path]).rows
     assert list(zip(read.engine, read.batch, read.median_ms, strict=True)) == [
         ("fp32", result.batch, result.stats.median_ms) for result in results
