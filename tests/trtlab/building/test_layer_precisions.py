@@ -101,8 +101,9 @@ def test_the_command_line_takes_groups_and_trtexec_s_spelling(trtlab, folder: Pa
 
 def test_a_layer_with_q_and_dq_that_runs_in_something_else_is_named() -> None:
     assert unquantised(["/layer1/layer1.0/conv1/Conv", "told nowhere"], RECORDED["int8"]) is None
-    found = unquantised(["/conv1/Conv", "told nowhere"], RECORDED["fp16"])
-    assert found == "1 of 2 layers with Q/DQ did not run in INT8: /conv1/Conv (fp16)"
+    assert unquantised(["/conv1/Conv", "told nowhere"], RECORDED["fp16"]) == (
+        "1 of 2 layers with Q/DQ did not run in INT8: /conv1/Conv (fp16)"
+    )
 
 
 def test_a_kept_layer_that_ran_in_int8_is_an_error_where_the_rule_is_obey() -> None:

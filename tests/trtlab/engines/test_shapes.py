@@ -100,8 +100,7 @@ PIECES = st.lists(
 def test_any_text_is_a_profile_within_the_network_or_one_line(texts: list[str]) -> None:
     network = {"image": (-1, 3, 64, 64), "facts": (-1, 5)}
     try:
-        asked = merge_shapes(texts, [], [], [], list(network))
-        ranges = complete_ranges(network, asked, (1, 2, 4), {})
+        ranges = complete_ranges(network, merge_shapes(texts, [], [], [], list(network)), (1, 2, 4), {})
     except InputError:
         return
     for name, (least, best, most) in ranges.items():

@@ -132,8 +132,6 @@ def test_throughput_is_images_a_second_of_the_time_asked_for_at_every_batch_a_ru
 def test_one_disturbed_turn_does_not_count(clock: Clock) -> None:
     runner = Device("a", 2.0, clock)
 
-    def disturb(text: str) -> None:
-        runner.ms = 50.0 if "turn 2" in text else 2.0
-
-    (result,) = measure_throughput([runner], [8], seconds=0.5, progress=disturb)
+    each_turn = {"progress": lambda text: setattr(runner, "ms", 50.0 if "turn 2" in text else 2.0)}
+    (result,) = measure_throughput([runner], [8], seconds=0.5, **each_turn)
     assert result.images_per_s == pytest.approx(8 / 0.002)
