@@ -27,9 +27,9 @@ def onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("copies", [False, True])
 def test_graphs_compute_what_onnx_runtime_computes_of_data_that_came_after_recording(onnx: Path, copies: bool) -> None:
     assert why_no_graphs() is None
-    with opened_lanes(onnx.with_suffix(".engine"), 3, 4, copies=copies) as lanes:
+    with opened_lanes(onnx.with_suffix(".engine"), 3, copies=copies) as lanes:
         for batch in (4, 1):
             for lane in lanes:
                 lane.bind(batch)
-                lane.record_graphs()
+                lane.record_graph()
             outputs_match(onnx, lanes, batch, copies, graphs=True)

@@ -105,7 +105,7 @@ def bench_end_to_end(
     beside: Mapping[str, object],
     asked: Asked,
 ) -> None:
-    """Measure one engine at one batch size from files to classes; the chart is written beside `output`."""
+    """Measure one engine at one batch size from files to classes."""
     batches = options.batch_sizes or (1,)
     if named := [option for option, value in beside.items() if value]:
         raise InputError(f"--end-to-end times one engine alone; leave out {', '.join(named)}")
@@ -116,7 +116,7 @@ def bench_end_to_end(
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
         from trtlab.timing.bench import write_measured
-        from trtlab.timing.end_to_end import draw, measure_end_to_end
+        from trtlab.timing.end_to_end import measure_end_to_end
 
         paths = find_images(images)
         with InferenceEngine(engines[0]) as engine:
@@ -140,8 +140,7 @@ def bench_end_to_end(
     )
     if output is not None:
         write_measured(output, **found)
-        draw(output.with_suffix(".png"), found)
-        print_line(f"{output} and {output.with_suffix('.png')}; read by trtlab latency-budget --from {output}")
+        print_line(f"{output}; read by trtlab latency-budget --from {output}")
 
 
 def _shares(times: Mapping[str, float], total: float) -> list[tuple[str, str, str]]:

@@ -41,33 +41,38 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         sample_shape, output_shape: the best shapes of those without the batch axis: (3, 224, 224) and (1000,).
         min_batch, opt_batch, max_batch: axis 0 of the first input; all equal where the batch is fixed.
         size_bytes: bytes of the serialized engine.
+        precision: what the build was asked for; "?" without a record beside the file.
         engine, context, stream: the `trt.ICudaEngine`, its `trt.IExecutionContext` and the `cuda.Stream`.
+        host: a page-locked array of each tensor, in the shape that was set last.
     """
 
-    def __init__(self, source: str | Path | bytes) -> None:
-        """Load an engine from a file or from its bytes.
+    def __init__(self, source: str | Path | bytes, shared: "InferenceEngine | None" = None) -> None:
+        """Load an engine from a file or from its bytes; with `shared`, make another context of its engine.
 
         Raises:
             InputError: the file is missing, is no engine, or was built by another version or for another device.
             EngineError: the engine is valid but its context or its buffers cannot be made here.
         """
-        self.engine, self.size_bytes = deserialize(source)
+        self.engine, self.size_bytes = (shared.engine, shared.size_bytes) if shared else deserialize(source)
         self.path = None if isinstance(source, bytes) else Path(source)
         self.name = self.path.stem if self.path else self.engine.name
-        inputs, output_types = read_inputs(self.engine, self.path), tensor_types(self.engine, trt.TensorIOMode.OUTPUT)
+        modes = (trt.TensorIOMode.INPUT, trt.TensorIOMode.OUTPUT)
+        input_types, output_types = (_tensor_types(self.engine, mode) for mode in modes)
         self.output_names = list(output_types)
-        if not inputs or not output_types:
+        if not input_types or not output_types:
             raise InputError(
-                f"engine {self.name} has inputs {list(inputs)} and outputs {self.output_names}; it needs both"
+                f"engine {self.name} has inputs {list(input_types)} and outputs {self.output_names}; it needs both"
             )
-        self.input_name, self.output_name = next(iter(inputs)), self.output_names[0]
-        self.choose(inputs)
+        self.input_name, self.output_name = next(iter(input_types)), self.output_names[0]
+        _, self.precision, limits = _recorded(self.path)
+        profiles = {name: _first_profile(self.engine, name) for name in input_types}
+        self.choose({name: InputSpec(name, input_types[name], *profiles[name], limits.get(name)) for name in profiles})
         self.stream = cuda.Stream()
         with LOG.collect() as messages:
             self.context = self.engine.create_execution_context()
         if self.context is None:
             raise EngineError(f"cannot create a context for {self.name}: {messages.text() or 'no reason was logged'}")
-        self._allocate({name: spec.dtype for name, spec in inputs.items()} | output_types)
+        self._allocate(input_types | output_types)
 
     def choose(self, inputs: Mapping[str, InputSpec]) -> None:
         """Take inputs with other best shapes: those that `bind` runs at."""
@@ -76,7 +81,7 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         self.sample_shape = self.inputs[self.input_name].best[1:]
 
     def _allocate(self, types: Mapping[str, np.dtype]) -> None:
-        self._host: dict[str, np.ndarray] = {}
+        self._memory: dict[str, np.ndarray] = {}
         self._buffers: dict[str, cuda.DeviceAllocation] = {}
         self._set_shapes({name: spec.most for name, spec in self.inputs.items()})
         for name, dtype in types.items():
@@ -90,9 +95,10 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
     def _reserve(self, name: str, size: int, dtype: np.dtype) -> None:
         """Keep page-locked host memory, for asynchronous copies, and device memory for a tensor's largest shape."""
         try:
-            self._host[name] = cuda.pagelocked_empty((size,), dtype)
-            self._buffers[name] = cuda.mem_alloc(self._host[name].nbytes)
+            self._memory[name] = cuda.pagelocked_empty((size,), dtype)
+            self._buffers[name] = cuda.mem_alloc(self._memory[name].nbytes)
         except (MemoryError, getattr(cuda, "MemoryError", MemoryError)) as error:
+            self.close()
             raise EngineError(
                 f"{name} of {self.name} needs {size * dtype.itemsize / 1e9:,.1f} GB; build with a smaller maximum"
             ) from error
@@ -130,18 +136,27 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
             raise InputError(f"engine {self.name} takes {', '.join(self.inputs)}, not {', '.join(feeds) or 'nothing'}")
         arrays = {name: np.asarray(feeds[name]) for name in self.inputs}
         self._set_shapes({name: array.shape for name, array in arrays.items()})
+        shapes = {name: tuple(self.context.get_tensor_shape(name)) for name in self._memory}
+        self.host = {name: self._memory[name][: volume(shape)].reshape(shape) for name, shape in shapes.items()}
         for name, array in arrays.items():
-            host = self._staged(name, array.shape)
-            np.copyto(host, array, casting="unsafe")
-            cuda.memcpy_htod_async(self._buffers[name], host, self.stream)
+            np.copyto(self.host[name], array, casting="unsafe")
+        self.copy_in()
+
+    def copy_in(self) -> None:
+        """Put the copies of `host`'s inputs to the device on the stream."""
+        for name in self.inputs:
+            cuda.memcpy_htod_async(self._buffers[name], self.host[name], self.stream)
+
+    def copy_out(self) -> None:
+        """Put the copies of the outputs into `host` on the stream."""
+        for name in self.output_names:
+            cuda.memcpy_dtoh_async(self.host[name], self._buffers[name], self.stream)
 
     def download(self) -> dict[str, np.ndarray]:
         """Copy every output back, wait for the stream, and return them in memory of their own."""
-        outputs = {name: self._staged(name, tuple(self.context.get_tensor_shape(name))) for name in self.output_names}
-        for name, host in outputs.items():
-            cuda.memcpy_dtoh_async(host, self._buffers[name], self.stream)
+        self.copy_out()
         self.synchronize()
-        return {name: host.copy() for name, host in outputs.items()}
+        return {name: self.host[name].copy() for name in self.output_names}
 
     def predict(self, images: np.ndarray) -> np.ndarray:
         """Run any number of images [N, C, H, W]: split by the largest batch, padded up to the smallest.
@@ -201,10 +216,6 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _staged(self, name: str, shape: Shape) -> np.ndarray:
-        """Return a tensor's page-locked memory, as an array of a shape."""
-        return self._host[name][: volume(shape)].reshape(shape)
-
     def _check(self, spec: InputSpec, shape: Shape) -> None:
         """Raise InputError where the profile does not allow a shape; the batch is named where it alone is wrong."""
         low, _, high = spec.batches
@@ -236,7 +247,7 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
     with LOG.collect() as messages:
         engine = trt.Runtime(LOG).deserialize_cuda_engine(data)
     if engine is None:
-        device, _ = _recorded(source)
+        device = _recorded(source)[0]
         where = f", it was built on: {device}" if device else ""
         raise InputError(
             f"{what} ({len(data):,} bytes) is no engine that {DEVICE} can load "
@@ -245,28 +256,20 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
     return engine, len(data)
 
 
-def _recorded(source: str | Path | bytes | None) -> tuple[str, dict[str, int | None]]:
-    """Return where an engine was built, and the rows that its integer inputs look up in; both empty without a record.
+def _recorded(source: str | Path | bytes | None) -> tuple[str, str, dict[str, int | None]]:
+    """Return where an engine was built, its precision, and the rows that its integer inputs look up in.
 
-    Bytes have none, and a file's may be damaged or of an older form.
+    Bytes have no record, and a file's may be damaged or of an older form: then nothing is known.
     """
     try:
         record = read_json(os.fspath(source) + ".json")
-        return record["engine"]["device"], {entry["name"]: entry["limit"] for entry in record["inputs"]}
+        limits = {entry["name"]: entry["limit"] for entry in record["inputs"]}
+        return record["engine"]["device"], record["precision"], limits
     except (InputError, KeyError, TypeError):
-        return "", {}
+        return "", "?", {}
 
 
-def read_inputs(engine: "trt.ICudaEngine", path: Path | None) -> dict[str, InputSpec]:
-    """Return an engine's inputs by name, with the limits of integers from the record beside `path`."""
-    _, limits = _recorded(path)
-    types = tensor_types(engine, trt.TensorIOMode.INPUT)
-    return {
-        name: InputSpec(name, dtype, *_first_profile(engine, name), limits.get(name)) for name, dtype in types.items()
-    }
-
-
-def tensor_types(engine: "trt.ICudaEngine", mode: "trt.TensorIOMode") -> dict[str, np.dtype]:
+def _tensor_types(engine: "trt.ICudaEngine", mode: "trt.TensorIOMode") -> dict[str, np.dtype]:
     """Return the NumPy type of every input, or of every output, by name."""
     names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
     chosen = [name for name in names if engine.get_tensor_mode(name) == mode]

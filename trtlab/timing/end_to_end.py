@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from helpers.engine.backend import describe
-from helpers.tools.files import atomic_path
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import check_finite
 from trtlab.images.preprocessing import Preprocessing, decode
@@ -81,24 +79,3 @@ def _one_batch(engine: InferenceEngine, paths: Sequence[Path], preprocessing: Pr
     ended(np.argsort(-scores.reshape(len(paths), -1), axis=1, kind="stable")[:, :TOP])
     check_finite(scores, f"the output of {engine.name}")
     return [1e3 * (end - start) for start, end in zip(ends, ends[1:], strict=False)]
-
-
-def draw(path: Path, found: dict[str, Any]) -> None:
-    """Draw the stages as bars in the order in which they run, each where it begins, into a PNG."""
-    from matplotlib.figure import Figure
-
-    from helpers.course.plots import QUIET, colour
-
-    stages, ms = list(found["median_ms"]), np.array(list(found["median_ms"].values()))
-    ends = ms.cumsum()
-    figure = Figure(figsize=(8, 3), layout="constrained")
-    axes = figure.subplots()
-    colours = [colour("int8") if stage == "infer" else QUIET for stage in stages]
-    bars = axes.barh(stages, ms, left=ends - ms, color=colours)
-    axes.bar_label(bars, [f"{each:.3g} ms" for each in ms], padding=4, fontsize=9)
-    axes.invert_yaxis()
-    axes.set(xlim=(0, ends[-1] * 1.14), xlabel=f"ms, median of {found['iterations']} batches of {found['batch']}")
-    axes.set_title(f"{found['name']} from files to classes\n{describe()['device']}", fontsize=10, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150, format="png")

@@ -4,7 +4,6 @@ A runner is bound to a batch once; then `run()` executes that batch with its dat
 use the GPU where the engine is TensorRT, else the CPU with as many threads as the CPU engine has.
 """
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -139,16 +138,12 @@ class EngineRunner(Runner):
 
     def __init__(self, spec: RunnerSpec) -> None:
         from helpers.engine.layers import count_precisions, engine_layers
-        from helpers.tools.files import read_json
         from trtlab.engines.inference import InferenceEngine
 
         engine = InferenceEngine(spec.source)
         engine.choose(chosen_inputs(engine.inputs, spec.engine_shapes))
         self.name, self.inputs = spec.name or engine.name, engine.inputs
-        self.device, self.tensorrt_version = DEVICE, trt.__version__
-        self.precision = "?"
-        with contextlib.suppress(InputError, KeyError, TypeError):
-            self.precision = str(read_json(f"{spec.source}.json", "build record")["precision"])
+        self.device, self.tensorrt_version, self.precision = DEVICE, trt.__version__, engine.precision
         self.ran_in = most_layers(count_precisions(engine_layers(engine.engine)))
         self.min_batch, self.max_batch = engine.min_batch, engine.max_batch
         self.size_bytes = engine.size_bytes

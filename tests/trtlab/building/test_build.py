@@ -16,9 +16,8 @@ import pytest
 
 from helpers.engine import backend
 from helpers.engine.backend import API, DEVICE, ENGINE, trt
-from helpers.engine.layers import engine_layers, ran_in
 from helpers.tools.files import read_json, sha256
-from tests.trtlab.tiny_models import SIZE, image_folder, images_npy, operator_onnx, tiny_onnx
+from tests.trtlab.tiny_models import SIZE, image_folder, operator_onnx, tiny_onnx
 from trtcpu import _openvino
 from trtcpu.errors import EngineError, InputError
 from trtlab.building.build import BuildOptions, build_engine, input_specs
@@ -39,9 +38,10 @@ WEIGHTED = ("/stem/stem.0/Conv", "/block/block.0/Conv", "/head/Gemm")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    images_npy(folder / "c.npy", 20)
+    np.save(folder / "c.npy", load_batch(sorted(image_folder(folder / "c.images", 20).iterdir()), SIZE))
     (folder / "other.cache").write_text("TRT-8600-MinMaxCalibration\ninput: 3caa54fc\na: 3c000000\nb: 3c000000\n")
     (folder / "garbage.cache").write_bytes(b"garbage" * 20)
+    (image_folder(folder / "broken.images", 16) / "12.png").write_bytes(b"broken")
     return folder
 
 
@@ -79,10 +79,6 @@ def options(folder: Path, precision: str = "fp32", **more: object) -> BuildOptio
     return BuildOptions(**{"precision": precision, **given, **files})
 
 
-def nothing_left(folder: Path, *expected: str) -> bool:
-    return {path.name for path in folder.iterdir()} == {*expected}
-
-
 EACH = [
     ("fp32", {"fp32", "tf32"}, 1e-5),
     ("tf32", {"fp32", "tf32"}, 1e-2),
@@ -105,9 +101,7 @@ def test_each_precision_computes_the_model_and_is_what_runs(
     found = answers(path)
     assert apart(found, run(onnx.load(source))) < allowed
     assert sum(record.ran["stored"].values()) == len(WEIGHTED)
-    if not record.ran["said"]:
-        with InferenceEngine(path) as engine:
-            assert {*ran_in(engine_layers(engine.engine), WEIGHTED).values()} <= kinds
+    assert record.ran["said"] or {*record.ran["ran"]} <= kinds
     if explicit:
         assert record.flags == ["TF32"] and record.typed_onnx == f"{path}.onnx"
         onnx.checker.check_model(onnx.load(f"{path}.onnx"), full_check=True)
@@ -131,61 +125,42 @@ def test_the_record_says_how_the_engine_was_built(folder: Path, tmp_path: Path) 
     assert found["layers"] == sum(found["layer_precisions"].values()) > 0
 
 
+@pytest.mark.parametrize("explicit", [False, pytest.param(True, marks=strongly_typed)])
 @pytest.mark.parametrize("calibrator", ["entropy", "minmax", "percentile"])
 def test_a_cache_gives_the_same_engine_as_the_calibration_that_wrote_it(
-    folder: Path, tmp_path: Path, calibrator: str
+    folder: Path, tmp_path: Path, calibrator: str, explicit: bool
 ) -> None:
     model, said, cache = tiny_onnx(folder), [], tmp_path / "a.cache"
-    record = build_engine(model, tmp_path / "a", options(folder, "int8", calibrator=calibrator), said.append)
+    given = options(folder, "int8", calibrator=calibrator, explicit=explicit)
+    record = build_engine(model, tmp_path / "a", given, said.append)
     about = {"calibrator": calibrator, "source": str(folder / "c.npy"), "cache": str(cache), "images": 20, "given": 20}
     assert record.calibration == about and record.layer_precisions["int8"] >= 2
     assert "calibrating: batch 4 of 4" in said
-    again = build_engine(model, tmp_path / "b", options(folder, "int8", calib_cache=cache))
+    again = build_engine(model, tmp_path / "b", options(folder, "int8", explicit=explicit, calib_cache=cache))
     assert again.calibration["calibrator"] == calibrator and again.calibration["images"] == 0
     np.testing.assert_array_equal(answers(tmp_path / "a"), answers(tmp_path / "b"))
     other = "minmax" if calibrator == "entropy" else "entropy"
     with pytest.raises(InputError, match=f"written by the {calibrator} calibrator, not by {other}"):
         build_engine(model, tmp_path / "c", options(folder, "int8", calib_cache=cache, calibrator=other))
+    if explicit and ENGINE == "cpu":  # TensorRT's scales and kernels differ a little
+        implicit = options(folder, "int8", calibrator=calibrator, calib_images="c.images")
+        build_engine(model, tmp_path / "implicit", implicit)
+        assert (tmp_path / "implicit.cache").read_bytes() == cache.read_bytes()
+        # Where products are added in 16 bits, weights are rounded to eight bits and halved, or rounded to seven.
+        allowed = 2e-2 if _openvino.saturates_int8() else 1e-5
+        assert apart(answers(tmp_path / "a"), answers(tmp_path / "implicit")) < allowed
 
 
 @strongly_typed
-@pytest.mark.skipif(ENGINE != "cpu", reason="TensorRT's scales and kernels differ a little")
-@pytest.mark.parametrize("calibrator", ["entropy", "minmax", "percentile"])
-def test_explicit_int8_answers_what_implicit_int8_does_and_writes_the_same_cache(
-    folder: Path, tmp_path: Path, calibrator: str
+def test_a_model_with_scales_of_its_own_needs_no_calibration_and_is_built_in_int8_alone(
+    folder: Path, tmp_path: Path
 ) -> None:
-    for name in ("implicit", "explicit"):
-        given, told = options(folder, "int8", calibrator=calibrator, explicit=name == "explicit"), []
-        record = build_engine(tiny_onnx(folder), tmp_path / name, given, progress=told.append)
-        assert record.calibration["images"] == 20 and "calibrating: batch 4 of 4" in told
-    assert (tmp_path / "implicit.cache").read_bytes() == (tmp_path / "explicit.cache").read_bytes()
-    # Where products are added in 16 bits, weights are rounded to eight bits and halved, or rounded to seven.
-    allowed = 2e-2 if _openvino.saturates_int8() else 1e-5
-    assert apart(answers(tmp_path / "explicit"), answers(tmp_path / "implicit")) < allowed
-
-
-@strongly_typed
-def test_a_cache_gives_the_same_model_which_needs_no_calibration_of_its_own(folder: Path, tmp_path: Path) -> None:
-    source, typed = tiny_onnx(folder), tmp_path / "a.onnx"
-    build_engine(source, tmp_path / "a", options(folder, "int8", explicit=True))
-    cached = options(folder, "int8", explicit=True, calib_cache=tmp_path / "a.cache")
-    record = build_engine(source, tmp_path / "b", cached)
-    assert typed.read_bytes() == (tmp_path / "b.onnx").read_bytes()
-    assert record.calibration["images"] == 0 and record.calibration["calibrator"] == "minmax"
-    record = build_engine(typed, tmp_path / "c", BuildOptions(precision="int8+fp16", explicit=True))
+    build_engine(tiny_onnx(folder), tmp_path / "a", options(folder, "int8", explicit=True))
+    record = build_engine(tmp_path / "a.onnx", tmp_path / "c", BuildOptions(precision="int8+fp16", explicit=True))
     assert record.calibration is None and record.ran["ran"] == {"int8": 3}
     for precision in ("fp32", "fp16"):
         with pytest.raises(InputError, match=f"has Q/DQ nodes, .*{precision} was asked for: give --precision int8"):
-            build_engine(typed, tmp_path / "d", BuildOptions(precision=precision))
-    assert not list(tmp_path.glob("d*"))
-
-
-def test_images_calibrate_as_the_tensor_of_their_preprocessing_does(folder: Path, tmp_path: Path) -> None:
-    images = image_folder(tmp_path / "images", 8)
-    np.save(tmp_path / "c.npy", load_batch(sorted(images.iterdir()), SIZE))
-    for name, source in (("a", {"calib_images": images}), ("b", {"calib_npy": tmp_path / "c.npy"})):
-        build_engine(tiny_onnx(folder), tmp_path / name, BuildOptions(precision="int8", **source))
-    assert (tmp_path / "a.cache").read_bytes() == (tmp_path / "b.cache").read_bytes()
+            build_engine(tmp_path / "a.onnx", tmp_path / "d", BuildOptions(precision=precision))
 
 
 @pytest.mark.parametrize("naive, added", [(False, {"Conv", "DequantizeLinear"}), (True, {"Conv", "Relu"})])
@@ -280,7 +255,7 @@ def test_a_file_that_is_no_model_or_a_part_of_one_or_has_an_unknown_operator_is_
     write(tmp_path / "m.onnx", tiny_onnx(folder).read_bytes())
     with pytest.raises(InputError, match=rf"m\.onnx.*{said}"):
         build_engine(tmp_path / "m.onnx", tmp_path / "e.engine", BuildOptions())
-    assert nothing_left(tmp_path, "m.onnx")
+    assert list(tmp_path.iterdir()) == [tmp_path / "m.onnx"]
 
 
 def without_weights(path: Path, whole: bytes) -> None:
@@ -290,12 +265,22 @@ def without_weights(path: Path, whole: bytes) -> None:
 
 
 @strongly_typed
-def test_the_model_that_is_read_is_not_written_over(tmp_path: Path) -> None:
-    model = tiny_onnx(tmp_path)
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        ("tiny_dynamic_0", r"tiny_dynamic_0\.onnx would be written over .*; rename --engine"),
+        ("tiny_dynamic_0.onnx/e.engine", "cannot write"),
+    ],
+)
+def test_a_place_that_cannot_take_the_engine_is_refused_before_the_build(
+    tmp_path: Path, engine: str, said: str
+) -> None:
+    model, told = tiny_onnx(tmp_path), []
     before = model.read_bytes()
-    with pytest.raises(InputError, match=rf"{model.name} would be written over .*; rename --engine"):
-        build_engine(model, model.with_suffix(""), BuildOptions(precision="fp16", explicit=True))
-    assert model.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == [model.name]
+    with pytest.raises(InputError, match=said):
+        build_engine(model, tmp_path / engine, BuildOptions(precision="fp16", explicit=True), told.append)
+    assert told in ([], ["parsing"])
+    assert model.read_bytes() == before and list(tmp_path.iterdir()) == [model]
 
 
 @pytest.mark.parametrize(
@@ -331,29 +316,14 @@ def test_a_batch_that_contradicts_a_fixed_model_is_an_error(folder: Path, name: 
         ({"opt_batch": 9, "max_batch": 4}, "1 <= min <= opt <= max"),
         ({"max_batch": 10**12}, "input:1000000000000x3x32x32 has more than 2,147,483,647 elements"),
         ({"precision": "int8", "calib_cache": "other.cache"}, "belongs to another model: 1 of its 3"),
+        ({"precision": "int8", "calib_images": "broken.images"}, r"12\.png"),
         ({"timing_cache": "garbage.cache"}, r"garbage\.cache is no timing cache"),
     ],
 )
-def test_wrong_options_are_explained(folder: Path, tmp_path: Path, given: dict, said: str) -> None:
+def test_wrong_options_and_broken_files_are_explained(folder: Path, tmp_path: Path, given: dict, said: str) -> None:
     with pytest.raises(InputError, match=said):
         build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, **given))
-    assert nothing_left(tmp_path)
-
-
-def test_an_image_that_breaks_in_the_middle_of_a_calibration_fails_the_build(folder: Path, tmp_path: Path) -> None:
-    images = image_folder(tmp_path / "images", 16)
-    (images / "12.png").write_bytes(b"broken")
-    with pytest.raises(InputError, match=r"12\.png"):
-        build_engine(tiny_onnx(folder), tmp_path / "e.engine", BuildOptions(precision="int8", calib_images=images))
-    assert nothing_left(tmp_path, "images")
-
-
-def test_a_folder_that_cannot_be_written_to_fails_before_the_build(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    said: list[str] = []
-    with pytest.raises(InputError, match="cannot write"):
-        build_engine(tiny_onnx(folder), tmp_path / "file" / "e.engine", BuildOptions(), progress=said.append)
-    assert said == ["parsing"]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("given", [{}, {"precision": "int8", "explicit": True, "calib_npy": "c.npy"}])
@@ -366,4 +336,4 @@ def test_a_build_that_fails_says_what_tensorrt_logs_and_leaves_nothing(
     monkeypatch.setattr(trt.Builder, "build_serialized_network", refuse)
     with pytest.raises(EngineError, match=r"as (fp32|int8): 10: could not find any implementation for node x"):
         build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, **given))
-    assert nothing_left(tmp_path)
+    assert not list(tmp_path.iterdir())

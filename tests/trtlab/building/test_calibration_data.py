@@ -2,15 +2,16 @@
 
 import tracemalloc
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.trtlab.tiny_models import SIZE, image_folder, images_npy
-from trtcpu.errors import InputError, LabError
+from trtcpu.errors import InputError
 from trtlab.building.calibration_data import (
     CalibrationBatches,
     image_batches,
@@ -82,64 +83,58 @@ def test_more_images_take_no_more_memory(tmp_path: Path) -> None:
     assert many < 1.2 * few and long < 1.2 * short
 
 
-def test_nan_in_a_tensor_is_an_error(tmp_path: Path) -> None:
-    tensor = np.zeros((4, *SHAPE), np.float32)
-    tensor[3, 0, 0, 0] = np.nan
-    np.save(tmp_path / "t.npy", tensor)
-    with pytest.raises(InputError, match="NaN"):
-        list(tensor_batches(tmp_path / "t.npy", INPUTS, None).told(print))
+HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3, 32, 32), }".ljust(127) + b"\n"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"garbage",
-        b"\x93NUMPY\x01\x00",
-        b"\x93NUMPY\x01\x00\x10\x00{'descr': __import",
-        b"PK\x05\x06" + b"\0" * 18,
-        b"\x80\x04K\x01.",
-        5000,  # bytes of a whole one
-    ],
-)
-def test_a_file_that_is_no_tensor_or_a_part_of_one_is_an_error(tmp_path: Path, content: bytes | int) -> None:
-    path = images_npy(tmp_path / "t.npy", 4)
-    path.write_bytes(content if isinstance(content, bytes) else path.read_bytes()[:content])
+@given(content=st.binary(max_size=300).map(lambda rest: b"\x93NUMPY\x01\x00" + rest))
+@example(content=b"")
+@example(content=b"garbage")
+@example(content=b"\x93NUMPY\x01\x00")
+@example(content=b"\x93NUMPY\x01\x00\x10\x00{'descr': __import")
+@example(content=b"PK\x05\x06" + b"\0" * 18)
+@example(content=b"\x80\x04K\x01.")
+@example(content=HEADER + bytes(5000))  # of 49,152
+def test_any_bytes_that_are_no_tensor_or_a_part_of_one_are_an_error_that_names_the_file(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("npy") / "t.npy"
+    path.write_bytes(content)
     with pytest.raises(InputError, match=r"t\.npy"):
         open_inputs(path, INPUTS)
 
 
-@pytest.mark.parametrize("tensor", [np.zeros((4, 3, 8, 8), np.float32), np.zeros((4, *SHAPE), np.uint8), np.zeros(3)])
-def test_a_tensor_of_another_shape_or_type_is_an_error_with_both(tmp_path: Path, tensor: np.ndarray) -> None:
+NEEDED = r"holds .* needed is float32 \[n, 3, 32, 32\]"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "said"),
+    [
+        (np.zeros((4, 3, 8, 8), np.float32), NEEDED),
+        (np.zeros((4, *SHAPE), np.uint8), NEEDED),
+        (np.zeros(3), NEEDED),
+        (np.pad(np.full((1, 1, 1, 1), np.nan, np.float32), [(3, 0), (0, 2), (0, 31), (0, 31)]), "holds NaN"),
+    ],
+)
+def test_a_tensor_of_another_shape_or_type_or_with_nan_is_an_error(
+    tmp_path: Path, tensor: np.ndarray, said: str
+) -> None:
     np.save(tmp_path / "t.npy", tensor)
-    with pytest.raises(InputError, match=r"holds .* needed is float32 \[n, 3, 32, 32\]"):
-        open_inputs(tmp_path / "t.npy", INPUTS)
+    with pytest.raises(InputError, match=said):
+        list(tensor_batches(tmp_path / "t.npy", INPUTS, None).told(print))
 
 
-@given(content=st.binary(max_size=300))
-def test_no_bytes_crash_the_tensor_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    path = tmp_path_factory.mktemp("npy") / "t.npy"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + content)
-    with pytest.raises(LabError):
-        open_inputs(path, INPUTS)
-
-
-def test_a_written_tensor_is_what_numpy_loads(tmp_path: Path) -> None:
-    paths = sorted(image_folder(tmp_path / "images", 7).iterdir())
-    done = list(write_calibration_tensor(paths, tmp_path / "out.npy", preprocessing=TINY, batch=3))
-    assert done == [3, 6, 7]
+def test_a_written_tensor_is_what_numpy_loads_and_an_interrupted_or_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    paths, out = sorted(image_folder(tmp_path / "images", 7).iterdir()), tmp_path / "out" / "out.npy"
+    how = {"preprocessing": TINY, "batch": 3}
+    with closing(write_calibration_tensor(paths, out, **how)) as writer:
+        next(writer)
+    assert not out.parent.exists()
+    assert list(write_calibration_tensor(paths, tmp_path / "out.npy", **how)) == [3, 6, 7]
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), load_batch(paths, SIZE), strict=True)
-
-
-def test_an_interrupted_or_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    paths = sorted(image_folder(tmp_path / "images", 7).iterdir())
-    writer = write_calibration_tensor(paths, tmp_path / "out" / "out.npy", preprocessing=TINY, batch=3)
-    next(writer)
-    writer.close()
     paths[5].write_bytes(b"broken")
     with pytest.raises(InputError, match=r"05\.png"):
-        list(write_calibration_tensor(paths, tmp_path / "out" / "out.npy", preprocessing=TINY, batch=3))
-    assert not (tmp_path / "out").exists()
+        list(write_calibration_tensor(paths, out, **how))
+    assert not out.parent.exists()
 
 
 FOREIGN = "TRT-8600-MinMaxCalibration\ninput: 3caa54fc\na: 3caa54fc\nb: 3caa54fc"

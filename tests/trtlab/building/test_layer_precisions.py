@@ -90,20 +90,20 @@ def test_what_cannot_be_meant_is_one_line_and_leaves_nothing(
 
 
 def test_the_command_line_takes_groups_and_trtexec_s_spelling(trtlab, folder: Path, tmp_path: Path) -> None:
-    common = (
-        *("build", "--onnx", folder / "m.onnx", "--engine", tmp_path / "e.engine"),
-        *("--precision", "int8+fp16", "--calib-cache", folder / "c.cache", "--max-batch", 4),
+    code, out, err = trtlab(
+        *("build", "--onnx", folder / "m.onnx", "--engine", tmp_path / "e.engine", "--max-batch", 4),
+        *("--precision", "int8+fp16", "--calib-cache", folder / "c.cache", "--keep-fp16", "second,third"),
+        *("--layerPrecisions=/third/Conv:fp32", "--precisionConstraints=obey"),
     )
-    code, out, err = trtlab(*common, "--keep-fp16", "second,third")
-    assert (code, err) == (0, "") and "4 fp16 asked" in out and "kept: second, third, first and last layer" in out
-    code, out, err = trtlab(*common, "--layerPrecisions=/third/Conv:fp16", "--precisionConstraints=obey")
-    assert (code, err) == (0, "") and "1 fp16 asked" in out
+    assert (code, err) == (0, "") and "kept: second, third, first and last layer" in out
+    assert "3 fp16, 1 fp32 asked" in out
 
 
 def test_a_layer_with_q_and_dq_that_runs_in_something_else_is_named() -> None:
     assert unquantised(["/layer1/layer1.0/conv1/Conv", "told nowhere"], RECORDED["int8"]) is None
-    found = unquantised(["/conv1/Conv", "told nowhere"], RECORDED["fp16"])
-    assert found == "1 of 2 layers with Q/DQ did not run in INT8: /conv1/Conv (fp16)"
+    assert unquantised(["/conv1/Conv", "told nowhere"], RECORDED["fp16"]) == (
+        "1 of 2 layers with Q/DQ did not run in INT8: /conv1/Conv (fp16)"
+    )
 
 
 def test_a_kept_layer_that_ran_in_int8_is_an_error_where_the_rule_is_obey() -> None:

@@ -37,11 +37,6 @@ def test_shapes_are_read_from_one_option_or_from_three(options: tuple, expected:
     assert merge_shapes(*options, list(INPUTS)) == expected
 
 
-def test_an_input_of_which_only_the_batch_is_dynamic_takes_the_batches() -> None:
-    assert complete_ranges(INPUTS, {"image": IMAGE}, (1, 2, 4), {})["facts"] == ((1, 5), (2, 5), (4, 5))
-    assert complete_ranges({"fixed": (3, 7)}, {}, (1, 2, 4), {}) == {"fixed": ((3, 7), (3, 7), (3, 7))}
-
-
 @pytest.mark.parametrize(
     "texts, said",
     [
@@ -105,8 +100,7 @@ PIECES = st.lists(
 def test_any_text_is_a_profile_within_the_network_or_one_line(texts: list[str]) -> None:
     network = {"image": (-1, 3, 64, 64), "facts": (-1, 5)}
     try:
-        asked = merge_shapes(texts, [], [], [], list(network))
-        ranges = complete_ranges(network, asked, (1, 2, 4), {})
+        ranges = complete_ranges(network, merge_shapes(texts, [], [], [], list(network)), (1, 2, 4), {})
     except InputError:
         return
     for name, (least, best, most) in ranges.items():

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -54,6 +55,9 @@ def test_an_engine_tells_its_profile_size_device_and_precisions(onnx: Path, tmp_
     assert runner.size_bytes == path.stat().st_size
     if ENGINE == "cpu":  # TensorRT picks by timing, layer by layer
         assert runner.ran_in == (trt.half_precision().lower() if precision == "fp16" else "fp32")
+    for record in ("[]", "{}", "garbage"):
+        path.with_suffix(".engine.json").write_text(record)
+        assert loaded("engine", path).precision == "?", "a damaged record tells nothing"
 
 
 def test_a_baseline_on_the_cpu_runs_in_fp32_and_beside_a_gpu_uses_none_of_its_memory(onnx, monkeypatch) -> None:
@@ -73,14 +77,6 @@ def test_pytorch_rounds_to_tf32_where_the_gpu_can_and_it_may(capability, allowed
     cuda = SimpleNamespace(get_device_capability=lambda: capability)
     backends = SimpleNamespace(cudnn=SimpleNamespace(allow_tf32=allowed))
     assert _rounds_to_tf32(SimpleNamespace(cuda=cuda, backends=backends)) is rounds
-
-
-@pytest.mark.parametrize("record", [None, "[]", "{}", "garbage"])
-def test_an_engine_without_its_record_does_not_guess_its_precision(engine: Path, tmp_path: Path, record) -> None:
-    (tmp_path / "lonely.engine").write_bytes(engine.read_bytes())
-    if record is not None:
-        (tmp_path / "lonely.engine.json").write_text(record)
-    assert loaded("engine", tmp_path / "lonely.engine").precision == "?"
 
 
 @pytest.mark.skipif(ENGINE != "cpu", reason="on a GPU the baselines do not run on CPU threads")
@@ -110,27 +106,26 @@ def test_pytorch_in_half_precision_says_what_ran_and_is_half_as_large() -> None:
 
 
 def test_a_baseline_that_cannot_run_here_is_left_out_with_a_note(engine: Path, monkeypatch) -> None:
-    def without_compiler(*feeds: torch.Tensor) -> None:
-        raise RuntimeError("backend='inductor' raised:\nInvalidCxxCompiler: No working C++ compiler found")
-
-    monkeypatch.setattr(torch, "compile", lambda model, dynamic: without_compiler)
+    error = RuntimeError("backend='inductor' raised:\nInvalidCxxCompiler: No working C++ compiler found")
+    monkeypatch.setattr(torch, "compile", lambda model, dynamic: Mock(side_effect=error))
     monkeypatch.setattr("helpers.engine.arithmetic.has_half", lambda precision: False)
     notes: list[str] = []
     asked = Baselines(pytorch="resnet50", pytorch_fp16=True, torch_compile=True, ort=next(engine.parent.glob("*.onnx")))
     runners = load_runners([engine], asked, note=notes.append)
     assert [runner.name for runner in runners] == ["fp32", "onnxruntime-fp32", "pytorch-fp32"]
     assert [runner.inputs["input"].best[1:] for runner in runners] == [SHAPE] * 3, "the engine's"
-    assert notes[0] == "pytorch-fp16 is left out: this processor computes in no half precision"
-    assert notes[1] == (
+    assert notes == [
+        "pytorch-fp16 is left out: this processor computes in no half precision",
         "torch-compile is left out: torch.compile failed here: InvalidCxxCompiler: No working C++ compiler found; "
-        "it needs a C++ compiler: apt install g++"
-    )
+        "it needs a C++ compiler: apt install g++",
+    ]
 
 
 def test_engines_of_one_name_in_two_folders_are_told_apart(engine: Path, tmp_path: Path) -> None:
     (tmp_path / "fp32.engine").write_bytes(engine.read_bytes())
-    names = [runner.name for runner in load_runners([engine, tmp_path / "fp32.engine"], Baselines())]
-    assert names == [str(engine.with_suffix("")), str(tmp_path / "fp32")]
+    runners = load_runners([engine, tmp_path / "fp32.engine"], Baselines())
+    told = [(runner.name, runner.precision) for runner in runners]
+    assert told == [(str(engine.with_suffix("")), "fp32"), (str(tmp_path / "fp32"), "?")], "one has no record"
 
 
 def test_a_folder_gives_its_engines_by_name_and_none_twice(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from trtlab.report.sources import load_file
 from trtlab.timing import streams
 from trtlab.timing.options import StreamOptions
 from trtlab.timing.runners import Runner, RunnerSpec, load_runner
-from trtlab.timing.streams import RING, Lane, opened_lanes, stream_runners
+from trtlab.timing.streams import Lane, opened_lanes, stream_runners
 
 SHORT = ("--iterations", 3, "--warmup", 1, "--duration", 0.02)
 on_cpu = pytest.mark.skipif(ENGINE != "cpu", reason="what the CPU engine counts, or TensorRT 8.6 cannot pretend")
@@ -32,33 +32,28 @@ def alone(engine: Path):
 
 
 def outputs_match(onnx: Path, lanes: list[Lane], batch: int, copies: bool, graphs: bool = False) -> None:
-    """Give each slot data of its own, execute, and compare its outputs with ONNX Runtime's."""
-    session, random = (
-        onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"]),
-        np.random.default_rng(7),
-    )
-    slots = [slot for lane in lanes for slot in lane.slots]
-    for slot in slots:
-        slot.host["input"][:] = random.standard_normal((batch, 3, SIZE, SIZE), dtype=np.float32)
-        slot.host["output"].fill(np.nan)
-        if not copies:
-            cuda.memcpy_htod(slot.device["input"], slot.host["input"])
+    """Give each lane data of its own, execute, and compare its outputs with ONNX Runtime's."""
+    session, random = onnxruntime.InferenceSession(str(onnx)), np.random.default_rng(7)
     for lane in lanes:
-        for _ in range(2 * RING):
-            lane.enqueue(graphs)
-        lane.stream.synchronize()
-    for slot in slots:
+        lane.host["input"][:] = random.standard_normal((batch, 3, SIZE, SIZE), dtype=np.float32)
+        lane.host["output"].fill(np.nan)
         if not copies:
-            cuda.memcpy_dtoh(slot.host["output"], slot.device["output"])
-        (expected,) = session.run(None, {"input": slot.host["input"]})
-        np.testing.assert_allclose(slot.host["output"], expected, rtol=1e-3, atol=1e-4)
+            lane.copy_in()
+        for _ in range(3):
+            lane.enqueue(graphs)
+    for lane in lanes:
+        if not copies:
+            lane.copy_out()
+        lane.synchronize()
+        (expected,) = session.run(None, {"input": lane.host["input"]})
+        np.testing.assert_allclose(lane.host["output"], expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("number", [1, 3])
 def test_every_stream_computes_what_onnx_runtime_computes_of_its_own_data(onnx, engine, number, copies) -> None:
-    with opened_lanes(engine, number, 4, copies=copies) as lanes:
-        assert len(lanes) == number and {len(lane.slots) for lane in lanes} == {RING if copies else 1}
+    with opened_lanes(engine, number, copies=copies) as lanes:
+        assert len(lanes) == number
         for batch in (4, 2):
             for lane in lanes:
                 lane.bind(batch)
@@ -66,22 +61,16 @@ def test_every_stream_computes_what_onnx_runtime_computes_of_its_own_data(onnx, 
 
 
 @on_cpu
-def test_buffers_are_as_large_as_the_largest_batch_and_nothing_is_left(engine: Path, monkeypatch) -> None:
+def test_nothing_is_left_of_streams_nor_of_those_that_found_no_memory(engine: Path, monkeypatch) -> None:
     from trtcpu.device.memory import allocated_bytes
 
-    before, alloc, given = allocated_bytes(), cuda.mem_alloc, []
-
-    def scarce(nbytes: int) -> object:
-        given.append(nbytes)
-        return alloc(nbytes) if len(given) < 4 else Mock(side_effect=MemoryError)()
-
-    with opened_lanes(engine, 2, 2, copies=True):
-        assert allocated_bytes() - before == 2 * RING * 2 * (3 * SIZE * SIZE + 10) * 4
+    before, given = allocated_bytes(), [*map(cuda.mem_alloc, (4, 4, 4)), MemoryError]
+    with opened_lanes(engine, 2):
+        assert allocated_bytes() - before == 12 + 2 * 8 * (3 * SIZE * SIZE + 10) * 4
+    monkeypatch.setattr(cuda, "mem_alloc", Mock(side_effect=given))
+    with pytest.raises(EngineError, match=r"output of fp32 needs 0\.0 GB; build with a smaller maximum"):
+        opened_lanes(engine, 2).__enter__()
     assert allocated_bytes() == before
-    monkeypatch.setattr(cuda, "mem_alloc", scarce)
-    with pytest.raises(EngineError, match="no memory for 2 streams of fp32 at batch 2; choose .* fewer streams"):
-        opened_lanes(engine, 2, 2).__enter__()
-    assert allocated_bytes() == before and len(given) == 4
 
 
 @on_cpu
@@ -91,27 +80,18 @@ def test_buffers_are_as_large_as_the_largest_batch_and_nothing_is_left(engine: P
 def test_contexts_share_a_deserialized_engine_except_on_tensorrt_8(engine, monkeypatch, name, version, shared) -> None:
     monkeypatch.setattr(streams, "ENGINE", name)
     monkeypatch.setattr(trt, "__version__", version)
-    with opened_lanes(engine, 3, 1) as lanes:
+    with opened_lanes(engine, 3) as lanes:
         assert len({id(lane.engine) for lane in lanes}) == (1 if shared else 3)
 
 
-def test_executions_go_to_every_stream_in_turn(engine: Path, alone: Runner, monkeypatch) -> None:
-    turns: list[Lane] = []
-    monkeypatch.setattr(Lane, "enqueue", lambda lane, graphs: turns.append(lane))
-    with stream_runners([(engine, alone)], 4, StreamOptions((1, 3)), print) as runners:
-        for runner in runners:
-            for _ in range(6):
-                runner.enqueue()
-    first, second, third = turns[6:9]
-    assert turns == [first] * 6 + [first, second, third] * 2
-
-
-def test_graphs_are_launched_only_by_the_runner_that_has_them(engine: Path, alone: Runner, monkeypatch) -> None:
+def test_executions_go_to_every_stream_in_turn_as_graphs_only_where_the_runner_has_them(
+    engine: Path, alone: Runner, monkeypatch
+) -> None:
     done: list[str] = []
     graph = SimpleNamespace(launch=lambda stream: done.append("launched"), close=lambda: done.append("closed"))
     monkeypatch.setattr(streams, "why_no_graphs", lambda: None)
     monkeypatch.setattr(streams, "capture", lambda stream, work: graph)
-    with stream_runners([(engine, alone)], 4, StreamOptions((2,), cuda_graphs=True), print) as (plain, graphs):
+    with stream_runners([(engine, alone)], StreamOptions((2,), cuda_graphs=True), print) as (plain, graphs):
         assert (plain.name, graphs.name) == ("fp32, 2 streams", "fp32, 2 streams, graphs")
         for runner in (plain, graphs):
             runner.bind(2)
@@ -120,44 +100,46 @@ def test_graphs_are_launched_only_by_the_runner_that_has_them(engine: Path, alon
         assert done == ["closed", "launched"]
         plain.bind(4)
         assert done == ["closed", "launched", "closed", "closed"]
+        turns: list[Lane] = []
+        monkeypatch.setattr(Lane, "enqueue", lambda lane, graphs: turns.append(lane))
+        for _ in range(4):
+            graphs.enqueue()
+        first, second = turns[:2]
+        assert first is not second and turns[2:] == [first, second]
 
 
 @pytest.mark.parametrize(
     ("fails", "said", "graphs"),
     [
         ("capture", "fp32 is measured without CUDA graphs: refused", [False]),
-        ("opened_lanes", "fp32 is not measured in streams: refused", []),
+        ("opened_lanes", "fp32 is not measured in streams: refused; fewer streams need less memory", []),
     ],
 )
 def test_what_an_engine_cannot_is_left_out_with_a_note(engine, alone, monkeypatch, fails, said, graphs) -> None:
     notes: list[str] = []
     monkeypatch.setattr(streams, "why_no_graphs", lambda: None)
     monkeypatch.setattr(streams, fails, Mock(side_effect=EngineError("refused")))
-    with stream_runners([(engine, alone)], 4, StreamOptions((2,), cuda_graphs=True), notes.append) as runners:
+    with stream_runners([(engine, alone)], StreamOptions((2,), cuda_graphs=True), notes.append) as runners:
         assert [runner.cuda_graphs for runner in runners] == graphs
     assert notes == [said]
 
 
-def test_bench_prints_the_streams_and_writes_rows_that_the_report_reads(trtlab, engine: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("copies", [False, True])
+def test_bench_prints_the_streams_and_writes_rows_that_the_report_reads(
+    trtlab, engine: Path, tmp_path: Path, copies: bool
+) -> None:
     asked = ("--batch-sizes", 4, 1, 64, "--streams", 2, 1, "--cuda-graphs", *SHORT, "--output", tmp_path / "b.json")
-    code, out, err = trtlab("bench", "--engine", engine, *asked)
-    assert (code, err) == (0, "") and "fp32, 2 streams" in out and "best: fp32, " in out
-    if ENGINE == "cpu":
-        assert "note: measured without CUDA graphs" in out
+    code, out, err = trtlab("bench", "--engine", engine, *asked, *(["--with-copies"] if copies else []))
+    how = "2 streams, copies" if copies else "2 streams"
+    assert (code, err) == (0, "") and f"fp32, {how}" in out and "best: fp32, " in out
+    assert ("copied in and out each time" if copies else "resident on the device") in out
+    assert ENGINE != "cpu" or "note: measured without CUDA graphs" in out
     rows = json.loads((tmp_path / "b.json").read_text())["rows"]
     points = [(row["batch"], row["streams"]) for row in rows if row.get("cuda_graphs") is False]
     assert points == [(1, 1), (1, 2), (4, 1), (4, 2)] and len([row for row in rows if row.get("median_ms")]) == 2
     read = load_file(tmp_path / "b.json")
-    assert list(read.engines.title)[:3] == ["FP32", "FP32, 1 stream", "FP32, 2 streams"]
-    assert at(read, "fp32", 4, how="2 streams").streams == 2
-
-
-def test_bench_with_copies_says_so(trtlab, engine: Path, tmp_path: Path) -> None:
-    asked = ("--batch-sizes", 2, "--with-copies", *SHORT, "--output", tmp_path / "b.json")
-    code, out, _ = trtlab("bench", "--engine", engine, *asked)
-    assert code == 0 and "copied in and out each time" in out
-    row = json.loads((tmp_path / "b.json").read_text())["rows"][-1]
-    assert (row["copies"], row["streams"], row["name"], row["how"]) == (True, 1, "fp32", "1 stream, copies")
+    assert list(read.engines.title)[::2][:2] == ["FP32", f"FP32, {how}"]
+    assert at(read, "fp32", 4, how=how).streams == 2
 
 
 @pytest.mark.parametrize(
