@@ -205,12 +205,31 @@ def _draw_accuracies(axis: Axes, scores: pd.DataFrame, baseline: str) -> None:
     axis.set_title("line: 95 % interval of the difference to FP32", fontsize=9, color=soft())
 
 
+def _size(results: Results) -> Figure | None:
+    """Model file and peak memory in MB, by name, each its largest over the batch sizes."""
+    panels = {
+        "model or engine file (MB)": ("size_bytes", "{:,.1f}"),
+        f"peak memory up to batch {max(results.batches, default=0)} (MB)": ("peak_memory_bytes", "{:,.0f}"),
+    }
+    found = {label: (lines, form) for label, (name, form) in panels.items() if len(lines := results.lines(name))}
+    if not found:
+        return None
+    size = (_WIDTH, _FEET + _ROW * len(results.engines))
+    figure, axes = canvas(results, "Size and memory", size, len(found))
+    for axis, (label, (lines, form)) in zip(axes, found.items(), strict=True):
+        largest = lines.assign(value=lines.value / 1e6).groupby([*KEY, "title"], as_index=False).value.max()
+        bars(axis, results.engines, largest.assign(text=largest.value.map(form.format)))
+        axis.set_xlabel(label)
+    return figure
+
+
 # Chart name (its file's stem) → drawing function; the function returns None where its numbers were not measured.
 CHARTS: dict[str, Callable[[Results], Figure | None]] = {
     "latency_by_precision": _latency,
     "throughput_by_batch": _throughput,
     "speedup": _speedup,
     "accuracy_speedup": _accuracy,
+    "size_memory": _size,
 }
 
 

@@ -83,6 +83,13 @@ def _of(number: Any, what: str) -> str:
     return f" (n = {number:,} {what})" if pd.notna(number) else ""
 
 
+def most_layers(results: Results) -> str:
+    """Say in one sentence in which precision most layers of each row ran."""
+    ran = results.engines.ran_in.map(str.upper, na_action="ignore").fillna("a precision that is not recorded")
+    groups = results.engines.groupby(ran, sort=False).title.agg(", ".join)
+    return f"Most layers ran {'; '.join(f'in {where}: {titles}' for where, titles in groups.items())}."
+
+
 def headline(results: Results) -> list[tuple[str, str, str]]:
     """Return up to three (number, what it is, under which conditions) of the run: speed, latency, accuracy."""
     return [item for item in (_top_speed(results), _top_latency(results), _top_accuracy(results)) if item]
@@ -96,6 +103,7 @@ def findings(results: Results) -> list[str]:
         contradiction(results),
         _elsewhere(results),
         _saturates(results),
+        _same_accuracy(results),
         *(_accuracy_cost(results, row) for row in results.accuracy.itertuples()),
         _bound(results),
     ]
@@ -191,6 +199,12 @@ def _saturates(results: Results) -> str | None:
             rates.setdefault(where, []).append(f"{title} ({rate:,.0f} images/s)")
     said = "; ".join(f"{where}: {', '.join(engines)}" for where, engines in rates.items())
     return f"Throughput {said} (saturated: the first measured batch from which {SATURATION_RULE})." if said else None
+
+
+def _same_accuracy(results: Results) -> str | None:
+    same = results.accuracy[results.accuracy.changed.eq(0).fillna(False)]
+    base = pretty(results.baseline)
+    return f"{', '.join(same.title)}: right on exactly the images that {base} is right on." if len(same) else None
 
 
 def _accuracy_cost(results: Results, row: Any) -> str | None:

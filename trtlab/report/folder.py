@@ -14,6 +14,7 @@ Each also has "settings", "versions" and the date "measured"; what an older file
 """
 
 import contextlib
+import json
 import reprlib
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,7 +44,7 @@ def load_results(folder: str | Path) -> Results:
         InputError: no such folder, nothing measured in it, a damaged file, or files of two devices.
     """
     folder = Path(folder)
-    present = {part: read_json(path, f"{part} record") for part in NEEDED if (path := folder / f"{part}.json").exists()}
+    present = {part: read(path, f"{part} record") for part in NEEDED if (path := folder / f"{part}.json").exists()}
     if not any(part in present for part in ("latency", "throughput", "accuracy")):
         others = sorted(path for path in folder.glob("*.json") if path.name != "summary.json")
         raise InputError(
@@ -151,6 +152,20 @@ FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys([*COUNTS, "layers"], (int,)),
     "passed": (bool,),
 }
+
+
+def read(path: Path, what: str) -> Any:
+    """Return the content of a JSON file of measurements; `what` names its role.
+
+    Raises:
+        InputError: it cannot be read, is not JSON, or has text that no file can hold.
+    """
+    content = read_json(path, what)
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, "it has text that cannot be written") from error
+    return content
 
 
 def read_engine(path: Path, content: Any) -> dict[str, str]:

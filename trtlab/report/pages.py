@@ -15,7 +15,7 @@ import pandas as pd
 
 from helpers.tools.files import atomic_write, write_json
 from trtlab.report.charts import dark_charts, draw_charts
-from trtlab.report.findings import SATURATION_RULE, deploy, figures, findings, headline
+from trtlab.report.findings import SATURATION_RULE, deploy, figures, findings, headline, most_layers
 from trtlab.report.results import WORDS, Results, pretty, summary
 from trtlab.report.sources import load_sources
 from trtlab.stats import MOST_APART, TAILS, least_calls
@@ -36,6 +36,7 @@ CAPTIONS = {
         "Accuracy and speed-up",
         "What the speed costs: top-1 with the 95 % interval of its difference to {baseline}, and the speed-up.",
     ),
+    "size_memory": ("Size and memory", "The model or engine file, and the peak memory while it ran."),
 }
 # The tidy table: a row for each figure, for a notebook or a spreadsheet.
 TABLE = "measurements.csv"
@@ -96,6 +97,7 @@ def _content(results: Results, charts: dict[str, Path], folder: Path) -> dict[st
     return {
         "results": results,
         "deploy": deploy(results),
+        "ran": most_layers(results),
         "headline": headline(results),
         "findings": findings(results),
         "tables": report_tables(results),

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers.tools.files import read_json
 from trtcpu.errors import InputError
-from trtlab.report.folder import complete, damaged, facts, load_results, read_engine, records
+from trtlab.report.folder import complete, damaged, facts, load_results, read, read_engine, records
 from trtlab.report.results import NOT_NAMED, TIMES, Results, with_speedups
 
 MOST_ROWS, MOST_BATCHES = 500, 32
@@ -107,7 +106,7 @@ def load_file(path: Path, device: str | None = None) -> Results:
         InputError: the file is neither, or is damaged.
     """
     try:
-        content = read_json(path, "file of measurements")
+        content = read(path, "file of measurements")
     except InputError as error:
         raise InputError(f"{error}; a log of trtexec is read by trtlab parse-log first") from error
     if isinstance(content, dict) and "rows" in content:
