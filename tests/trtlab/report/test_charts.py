@@ -78,6 +78,8 @@ def beside_a_gpu() -> Results:
 
 def test_what_ran_beside_a_gpu_is_in_no_chart(tmp_path):
     drawn = draw_charts(beside_a_gpu(), tmp_path)
+    file, _ = CHARTS["size_memory"](beside_a_gpu().by_machine()[0]).axes
+    assert [bar.get_width() > 0 for bar in file.patches] == [False, *[True] * 5], "PyTorch has no engine file"
     assert set(drawn) == set(CHARTS)
     assert all("ONNX Runtime" not in path.with_suffix(".svg").read_text() for path in drawn.values())
 
