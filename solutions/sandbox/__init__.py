@@ -6,9 +6,9 @@ what holds where.
 """
 
 from solutions.sandbox.choice import KINDS, VARIABLE, chosen, command, trouble
-from solutions.sandbox.disk import remove
 from solutions.sandbox.room import THREADS, Done, Limits, Room
 from solutions.sandbox.running import run
+from solutions.sandbox.scratch import remove
 from solutions.sandbox.watch import Watch
 
 __all__ = [

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from solutions.sandbox.disk import remove
 from solutions.sandbox.escapes import ESCAPED, ESCAPES, PRELUDE, Escape
 from solutions.sandbox.room import ROOT, Done, Limits, Room, visible
 from solutions.sandbox.running import OUTPUT_BYTES, run
+from solutions.sandbox.scratch import remove
 
 _GPU = """
 import ctypes

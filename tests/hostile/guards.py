@@ -124,7 +124,7 @@ def _one_scratch() -> None:
     """All kernels have the folder of the first one, as it was left."""
     folder = Path(tempfile.mkdtemp()).resolve()
 
-    def made() -> Scratch:
+    def made(limits: Limits) -> Scratch:
         scratch = Scratch(folder)
         scratch.artifacts.mkdir(exist_ok=True)
         return scratch

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
-from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
+from solutions.sandbox.disk import Hidden, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, paused, tree
 from solutions.sandbox.room import ROOT, SITE, close, environment_of, visible
 from trtcpu.errors import LabError

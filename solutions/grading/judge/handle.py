@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,9 @@ from typing import IO, Any
 
 from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.forking import Copy, module_run
+from solutions.grading.judge.child import LIMITS
 from solutions.grading.layout import ROOT
+from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
 
@@ -148,8 +150,8 @@ class Judge:
         """The step's own files that it has taken over from the scratch, since it decided on them."""
 
     def __enter__(self) -> "Judge":
-        self._loading = tempfile.TemporaryDirectory(prefix="trt-lab-load-", ignore_cleanup_errors=True)
-        self._told["loading"] = self._loading.name
+        self._stack = ExitStack()
+        self._told["loading"] = str(self._stack.enter_context(temporary(LIMITS, "trt-lab-load-")))
         try:
             self._start()
         except BaseException:
@@ -162,7 +164,7 @@ class Judge:
     ) -> None:
         if self._process is not None:
             self._process.end()
-        self._loading.cleanup()
+        self._stack.close()
 
     def begin(self, cell: str, folder: Path, kernel: tuple[int, str] | None = None) -> str:
         """Have a cell decided; return the path of the socket in `folder` at which the kernel must answer.
