@@ -51,6 +51,17 @@ def enter(folder: Path) -> bool:
     return private and _mount(_PLACE, folder, "size=1m")
 
 
+@contextmanager
+def entered() -> Iterator[None]:
+    """Go there with a folder of our own, which is removed after the block."""
+    folder = Path(tempfile.mkdtemp(prefix="trt-lab-"))
+    enter(folder)
+    try:
+        yield
+    finally:
+        remove(folder)
+
+
 def place() -> Path:
     """Return the folder in which scratches are made: where `enter` went, or that of temporary files."""
     return Path(next((folder for _, folder in _mounts(_PLACE)), tempfile.gettempdir())).resolve()
