@@ -19,6 +19,8 @@ MACHINE_FULL = "it was ended since the machine's"
 """How `Watch.ended_by` begins where the machine's disk or memory is full, whoever filled it."""
 
 POLL_S = 0.1
+_WALK_S = 1.0
+"""Between two looks at a scratch on disk, whose files have to be counted."""
 _FREE_BYTES, _FREE_FILES = 256 << 20, 1_000
 """What stays free of the scratch's file system and of the machine's memory, whoever fills them."""
 
@@ -42,7 +44,7 @@ class Watch:
         """The memory that was seen last."""
         self._pid, self._room, self._limits, self._besides = pid, room, limits, besides
         self._born = born_at(pid)
-        self._started = time.monotonic()
+        self._started = self._looks_at = time.monotonic()
         self._group = Group.made(limits)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
@@ -113,8 +115,8 @@ class Watch:
                 self._pass(passed)
                 return
         self._ask_the_kernel()
-        # What ended by itself may have met a full disk.
-        self.ended_by = self.ended_by or _full(self._room.scratch)
+        # What ended by itself may have met a full scratch or disk.
+        self.ended_by = self.ended_by or scratch.passed(self._room.scratch, self._limits) or _full(self._room.scratch)
 
     def _ask_the_kernel(self) -> None:
         """Note where it was the kernel that ended the process, for its memory."""
@@ -137,6 +139,9 @@ class Watch:
             return _over_memory(limits)
         if count > limits.threads:
             return f"it started more than its limit of {limits.threads} threads"
+        if time.monotonic() < self._looks_at:
+            return ""
+        self._looks_at = time.monotonic() + (0.0 if self._room.scratch.is_mount() else _WALK_S)
         return scratch.passed(self._room.scratch, limits)
 
 
