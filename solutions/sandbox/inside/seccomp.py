@@ -1,7 +1,8 @@
 """Which system calls a stranger's process may make, as a filter of the kernel's (seccomp, classic BPF).
 
 syscalls.json names them, with their numbers on x86-64 and on ARM. Every other call is answered as by an older kernel
-that lacks it, so that libraries take another way. man 2 seccomp says how a filter is read.
+that lacks it, so that libraries take another way. memfd_create is none of them, since nothing counts such memory. man 2
+seccomp says how a filter is read.
 """
 
 import ctypes
