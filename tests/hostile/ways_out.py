@@ -149,13 +149,13 @@ def _listening(address: str, sort: int) -> Iterator[None]:
         yield
 
 
-def attempt(escape: Escape, kind: str, there: Outside) -> Verdict:
+def attempt(escape: Escape, kind: str) -> Verdict:
     """Try one way out of a sandbox of `kind`."""
-    with temporary(escape.limits) as folder:
+    with outside() as there, temporary(escape.limits) as folder:
         variables = {"OUTSIDE": json.dumps(there.names())}
         argv = [sys.executable, "-I", "-S", "-c", PRELUDE + escape.code]
         done = run(argv, Room(folder, (there.readable,), variables), escape.limits, kind=kind)
-    reached = there.changes() or _reached(escape, done)
+        reached = there.changes() or _reached(escape, done)
     return Verdict(escape.name, not reached, reached or _how(done))
 
 
@@ -187,9 +187,9 @@ def led_out(kind: str, names: list[str], user: str) -> dict[str, str]:
 
 
 def _main(kind: str, *names: str) -> None:
-    with entered(), outside() as there:
-        chosen = [escape for escape in ESCAPES if not names or escape.name in names]
-        verdicts = [attempt(escape, kind, there) for escape in chosen]
+    chosen = [escape for escape in ESCAPES if not names or escape.name in names]
+    with entered():
+        verdicts = [attempt(escape, kind) for escape in chosen]
     print(json.dumps({verdict.name: verdict.found for verdict in verdicts if not verdict.held}))
 
 
