@@ -1,7 +1,7 @@
 """Runs strangers' code: a room with one writable folder, no network, nothing of the course, and limits.
 
 `chosen` says which sandbox this machine has, `run` runs a command to its end, `command` gives what a kernel manager
-starts itself, `Watch` holds the limits of what was started so, and `remove` removes what it wrote. docs/sandbox.md says
+starts itself, `Watch` holds the limits of what was started so, and `remove` removes what it wrote. docs/security.md says
 what holds where.
 """
 

@@ -14,7 +14,8 @@ from solutions.sandbox import cgroup
 from solutions.sandbox.inside.minder import GO_ON, PAUSE, STANDING
 from trtcpu.errors import EngineError
 
-_GRACE_S = 5.0
+_GRACE_S, _STAND_S = 5.0, 30.0
+"""Seconds to end in, and to come to a stand on a busy machine."""
 _PROC = sys.platform.startswith("linux")
 """Whether there is /proc; else psutil answers, slower."""
 _GONE = (OSError, psutil.Error)
@@ -81,7 +82,7 @@ def paused(pid: int, born: str | None = None) -> Iterator[None]:
 
 
 def _bring_to_a_stand(pid: int, minder: int) -> None:
-    ends = time.monotonic() + _GRACE_S
+    ends = time.monotonic() + _STAND_S
     while _named(minder) != STANDING or any(map(_moves, tree(minder)[1:])):
         if not tree(pid, most=1):
             return

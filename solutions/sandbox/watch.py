@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -14,6 +14,7 @@ from solutions.sandbox import scratch
 from solutions.sandbox.cgroup import Group, left_in_groups
 from solutions.sandbox.processes import born_at, end, memory_bytes, paused, threads, tree
 from solutions.sandbox.room import Limits, Room
+from trtcpu.errors import EngineError
 
 MACHINE_FULL = "it was ended since the machine's"
 """How `Watch.ended_by` begins where the machine's disk or memory is full, whoever filled it."""
@@ -70,9 +71,15 @@ class Watch:
         """The process's number, and when it was started: the number may go to another one."""
         return self._pid, self._born
 
-    def paused(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which the process and all that it started stand still."""
-        return paused(*self.process)
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the process and all that it started stand still in the block; what cannot be stopped is ended."""
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(paused(*self.process))
+            except EngineError:
+                self._pass("it could not be stopped while others measured time")
+            yield
 
     def stop(self) -> None:
         """Stop watching, and end the process where it still runs."""

@@ -23,6 +23,8 @@ from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
 
+PREPARE_S = 3600.0
+"""Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first."""
 START_S = 120.0
 """Seconds within which a judge says that it waits for the kernel."""
 
@@ -199,7 +201,7 @@ class Judge:
         with self._kept() as process:
             process.offers  # noqa: B018 - its first line
             process.tell(self._told)
-            self.prepared = process.heard(None)
+            self.prepared = process.heard(PREPARE_S)
         if "error" in self.prepared:
             raise EngineError(f"cannot prepare the artifacts of {self._told['step']}: {self.prepared['error']}")
 
