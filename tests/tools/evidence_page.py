@@ -1,4 +1,4 @@
-"""`python -m tests.tools.evidence_page`: the points that rest on what the student's side says of itself, with reasons."""
+"""`python -m tests.tools.evidence_page`: the points that rest on what the student's side says of itself, and why."""
 
 from helpers.checks.points.task import Point
 from helpers.course.steps import BONUS, CELLS
