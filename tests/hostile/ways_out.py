@@ -20,6 +20,23 @@ from tests.hostile.escapes import ESCAPED, ESCAPES, PRELUDE, Escape
 
 _SECRET = "everybody has 100 points"
 
+A_FEW = [
+    "read the hidden checks",
+    "write outside the scratch",
+    "change a file's mode outside",
+    "read through a link",
+    "kill another process",
+    "kill the owner of a file",
+    "read another process's variables",
+    "a setuid program gains rights",
+    "connect over TCP",
+    "a socket by its path outside",
+    "a datagram to a socket outside",
+    "a full disk at once",
+    "a full disk of closed files",
+    "memory in closed files",
+]
+
 
 @dataclass(frozen=True)
 class Verdict:
