@@ -45,13 +45,22 @@ def main(
             raise EngineError(f"no attack or group {only!r}; the groups are {', '.join(GROUPS)}")
         with tempfile.TemporaryDirectory(prefix="hostile-", dir="/var/tmp") as folder:  # /tmp is another one inside
             make_template(Path(folder))
-            sys.exit(_run(Path(folder), chosen, sandbox, user, skip_controls, out))
+            ways = None if only else A_FEW if quick else []
+            sys.exit(_run(Path(folder), chosen, ways, sandbox, user, skip_controls, out))
     except LabError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
 
 
-def _run(folder: Path, chosen: list[Attack], sandbox: str, user: str, skip_controls: bool, out: Path) -> int:
+def _run(
+    folder: Path,
+    chosen: list[Attack],
+    ways: list[str] | None,
+    sandbox: str,
+    user: str,
+    skip_controls: bool,
+    out: Path,
+) -> int:
     started, results = time.monotonic(), {}
     users = USERS if user == "both" else (user,)
     dead: list[str] = []
@@ -65,7 +74,7 @@ def _run(folder: Path, chosen: list[Attack], sandbox: str, user: str, skip_contr
             for verdict in guarded(folder, chosen, kind, ordinary=who == "ordinary"):
                 _say(f"{kind}, {who}", verdict.attack, "; ".join(verdict.faults) or "held")
                 verdicts.append(verdict)
-            led = led_out(kind, A_FEW if quick else [], who) if not only else {}
+            led = {} if ways is None else led_out(kind, ways, who)
             for name, what in led.items():
                 print(f"{kind}, {who} · way out · {name} · {what}", flush=True)
             results[f"{kind}, {who}"] = _counts(verdicts) | {"ways out": sorted(led)}
