@@ -105,7 +105,8 @@ def read_file(path: str | Path, what: str, remedy: str = "") -> bytes:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a path that cannot be
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read the {what} {path}: {reason}{remedy and f'; {remedy}'}") from error
+        ending = f"; {remedy}" if remedy else ""
+        raise InputError(f"cannot read the {what} {path}: {reason}{ending}") from error
 
 
 def read_text(path: str | Path, what: str, remedy: str = "") -> str:

@@ -208,7 +208,8 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
 
     def close(self) -> None:
         """Free the context, the engine and the device buffers; calling it again does nothing."""
-        self.stream.synchronize()
+        with contextlib.suppress(getattr(cuda, "Error", EngineError)):  # an execution's error is not the closing's
+            self.stream.synchronize()
         self.context = self.engine = None
         while self._buffers:
             self._buffers.popitem()[1].free()

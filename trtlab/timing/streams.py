@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from helpers.engine.backend import ENGINE, trt
+from helpers.engine.backend import ENGINE, cuda, trt
 from helpers.engine.cuda_graphs import Graph, capture, why_no_graphs
 from trtcpu.errors import EngineError
 from trtlab.engines.inference import InferenceEngine
@@ -38,6 +38,7 @@ class Lane(InferenceEngine):
     def bind(self, batch_size: int) -> None:
         """Make ready for a batch of seeded noise: shapes set, inputs uploaded, executed once."""
         if self._batch != batch_size:
+            self.synchronize()
             self._drop_graph()
             self._batch = batch_size
             super().bind(batch_size)
@@ -52,7 +53,6 @@ class Lane(InferenceEngine):
         self._graph = self._graph or capture(self.stream, self.enqueue)
 
     def _drop_graph(self) -> None:
-        self.synchronize()
         if self._graph:
             self._graph.close()
         self._graph = None
@@ -70,6 +70,8 @@ class Lane(InferenceEngine):
 
     def close(self) -> None:
         """Wait, then free the graph and what the engine has."""
+        with contextlib.suppress(getattr(cuda, "Error", EngineError)):  # an execution's error is not the closing's
+            self.synchronize()
         self._drop_graph()
         super().close()
 
