@@ -35,7 +35,7 @@ class Constraints:
     """
 
     asked: dict[str, str] = field(default_factory=dict)
-    weighted: frozenset[str] = frozenset()
+    weighted: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     rule: str = "obey"
 
@@ -72,7 +72,7 @@ def resolve(model: ParsedModel, options: BuildOptions) -> Constraints:
                 f"{model.path} has no layer {name!r} that computes; its layers are {_listed(list(layers))}"
             )
         asked |= dict.fromkeys(found, kind)
-    weighted = frozenset(name for name in asked if layers[name])
+    weighted = tuple(name for name, has_weights in layers.items() if has_weights and name in asked)
     return Constraints(asked, weighted, tuple(group.name for group in chosen), options.precision_constraints)
 
 

@@ -107,7 +107,7 @@ def test_a_layer_with_q_and_dq_that_runs_in_something_else_is_named() -> None:
 
 
 def test_a_kept_layer_that_ran_in_int8_is_an_error_where_the_rule_is_obey() -> None:
-    asked = Constraints({"/conv1/Conv": "fp16"}, frozenset({"/conv1/Conv"}), ("stem",))
+    asked = Constraints({"/conv1/Conv": "fp16"}, ("/conv1/Conv",), ("stem",))
     check_ran(asked, RECORDED["fp16"])
     check_ran(dataclasses.replace(asked, rule="prefer"), RECORDED["int8"])
     with pytest.raises(EngineError, match=r"1 of 1 layers .*/conv1/Conv \(fp16 asked, int8 ran\)"):
