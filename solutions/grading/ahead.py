@@ -38,7 +38,7 @@ class Ahead:
         self._process: Process | None = None
         self._kernel: SandboxedKernelManager | None = None
         self._room: Room | None = None
-        self.scratch = Scratch.made()
+        self.scratch = Scratch.made(limits)
 
     def close(self) -> None:
         """End what was started and not taken, and remove the scratch."""

@@ -1,6 +1,7 @@
 """Runs a submission in a sandboxed kernel, as nbgrader's Execute does, beside a judge who decides its test cells."""
 
 import asyncio
+import math
 import shutil
 import time
 from collections.abc import Iterator
@@ -52,6 +53,7 @@ class GradeExecute(Execute):
     shutdown_kernel = "immediate"
     kernel_manager_class = SandboxedKernelManager
     notebook_timeout = Integer(3600, help="Seconds that one notebook may take in all.").tag(config=True)
+    alone_timeout = Integer(1200, help="Seconds that one notebook may keep others from grading.").tag(config=True)
     grace = Integer(60, help="Seconds that a cell may take to end after it was interrupted.").tag(config=True)
     judge = Unicode("solutions.grading.judge", help="The module that decides the test cells.").tag(config=True)
     unsafe = Bool(False, help="Grade without a sandbox where none works.").tag(config=True)
@@ -80,7 +82,7 @@ class GradeExecute(Execute):
         self._stopped: str | None = None
         self._timed_out = False
         self._room = OutputRoom(self.output_limit)
-        self._timed = _timed(nb)
+        self._timed, self._alone_left, self._alone_ends = _timed(nb), float(self.alone_timeout), math.inf
         self._gate = Gate()
         artifacts = artifacts_of(self._student)
         with closing(self.started_ahead or self.ahead()) as ahead:
@@ -176,7 +178,17 @@ class GradeExecute(Execute):
             self._ends += waited
             if watch is not None:
                 watch.grant(waited)
-            return self._graded(cell, resources, index)
+            with self._alone() if index in self._timed else nullcontext():
+                return self._graded(cell, resources, index)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Count the time for which nobody else can grade."""
+        self._alone_ends = time.monotonic() + self._alone_left
+        try:
+            yield
+        finally:
+            self._alone_left, self._alone_ends = self._alone_ends - time.monotonic(), math.inf
 
     def _graded(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
         if not is_test_cell(cell):
@@ -213,6 +225,8 @@ class GradeExecute(Execute):
             self._stopped = (
                 f"the notebook's time limit of {self.notebook_timeout} s was used up before cell {index + 1}"
             )
+        if self._stopped is None and time.monotonic() > self._alone_ends:
+            self._stopped = f"it kept others from grading for {self.alone_timeout} s before cell {index + 1}"
         if self._stopped is not None:
             self._faults[index] = f"this cell was not reached, since {self._stopped}"
         return self._stopped is not None
@@ -241,7 +255,7 @@ class GradeExecute(Execute):
         return cell, resources
 
     def _get_timeout(self, cell: NotebookNode | None) -> int | None:
-        left = max(1, round(self._ends - time.monotonic()))
+        left = max(1, round(min(self._ends, self._alone_ends) - time.monotonic()))
         limit = super()._get_timeout(cell)
         return left if limit is None else min(limit, left)
 

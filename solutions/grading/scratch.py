@@ -15,7 +15,8 @@ from pathlib import Path
 from helpers.checks.probes.student import read_artifact
 from helpers.course.steps import ARTIFACTS
 from helpers.tools.files import TEMPORARIES, atomic_write, read_within
-from solutions.sandbox import remove
+from solutions.sandbox import Limits, remove
+from solutions.sandbox.scratch import mount, place
 from trtcpu.errors import InputError
 
 _MOST_FILE_BYTES = 64 << 20
@@ -31,11 +32,12 @@ class Scratch:
         self.folder, self.artifacts = folder, folder / "artifacts"
 
     @classmethod
-    def made(cls) -> "Scratch":
-        """Make one in the folder for temporary files."""
-        scratch = cls(Path(tempfile.gettempdir()).resolve() / f"trt-lab-{secrets.token_hex(4)}")
+    def made(cls, limits: Limits) -> "Scratch":
+        """Make one in the folder for temporary files; in memory, where it can be mounted there."""
+        scratch = cls(place() / f"trt-lab-{secrets.token_hex(4)}")
         TEMPORARIES.add(scratch.folder)  # before it exists: a signal may come between
         scratch.folder.mkdir(mode=0o700)
+        mount(scratch.folder, limits)
         scratch.artifacts.mkdir()
         return scratch
 
@@ -51,7 +53,8 @@ class Scratch:
                 try:
                     (self.folder / path.name).write_bytes(read_within(notebook_folder, path.name, _MOST_FILE_BYTES))
                 except (InputError, OSError) as error:  # a folder or a link; a name of one of ours
-                    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+                    if full and not self.folder.is_mount():  # the machine's disk, and not the submission's limit
                         raise
         for name in needs:
             if (artifacts / name).is_file():

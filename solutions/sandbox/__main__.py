@@ -5,12 +5,13 @@ from pathlib import Path
 
 from helpers.tools.signals import clean_ends
 from solutions.sandbox import KINDS, chosen, trouble
+from solutions.sandbox.scratch import entered
 from solutions.sandbox.trial import gpu_inside, trial
 from trtcpu.errors import LabError
 
 
 def attack_sandboxes() -> None:
-    """Try every way out of each sandbox that works here.
+    """Try six ways out of each sandbox that works here.
 
     Raises:
         LabError: none works, or one did not hold what it promises.
@@ -20,10 +21,9 @@ def attack_sandboxes() -> None:
         if reason := trouble(kind):
             print(f"{kind}: does not work here: {reason}")
             continue
-        for verdict in trial(kind):
-            word = "held" if verdict.held else "NOT HELD" if verdict.promised else "open"
-            print(f"{kind} · {word} · {verdict.name}: {verdict.found}", flush=True)
-            failed += [f"{kind} · {verdict.name}"] if word == "NOT HELD" else []
+        for name, held, seen in trial(kind):
+            print(f"{kind} · {'held' if held else 'NOT HELD'} · {name}: {seen}", flush=True)
+            failed += [] if held else [f"{kind} · {name}"]
         if Path("/dev/nvidiactl").exists():
             unusable = gpu_inside(kind)
             print(f"{kind} · the GPU inside: {unusable or 'CUDA works'}")
@@ -34,7 +34,7 @@ def attack_sandboxes() -> None:
 
 
 if __name__ == "__main__":
-    with clean_ends():
+    with clean_ends(), entered():
         try:
             attack_sandboxes()
         except LabError as error:

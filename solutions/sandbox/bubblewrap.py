@@ -1,6 +1,7 @@
 """The strongest sandbox: bubblewrap, with user, pid, mount, network, ipc and uts namespaces of its own."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 from solutions.sandbox.room import GPU_FILES, INSIDE, SITE, Limits, Room, environment_of, visible
 
 _LAUNCHER, _SITE = "/.inside", "/.site"
-_TEMPORARY_BYTES = 64 << 20
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts")
+_WITHOUT_RIGHTS = ("setpriv", "--inh-caps=-all", "--ambient-caps=-all")
+"""An ordinary user's bwrap refuses to start with the right to mount, which `scratch.enter` gave us."""
 _SYS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
 
 
@@ -28,11 +30,12 @@ def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
     """Return the command that runs `argv` in a namespace of each kind, of which nothing outlives it."""
     scratch, asked = str(room.scratch), json.dumps({"file_bytes": limits.scratch_bytes})
     return [
-        binary() or "bwrap",
+        *([] if os.getuid() == 0 else _WITHOUT_RIGHTS),
+        *(binary() or "bwrap", "--as-pid-1"),
         *(f"--unshare-{name}" for name in _NAMESPACES),
         *("--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "lab"),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
-        *_file_systems(room, limits),
+        *_file_systems(room),
         *("--bind", scratch, scratch, "--chdir", scratch),
         *("--ro-bind", str(INSIDE), _LAUNCHER, "--ro-bind", str(SITE), _SITE, "--remount-ro", "/"),
         "--clearenv",
@@ -53,17 +56,17 @@ def _closed_proc(gpu: bool) -> list[str]:
     return [word for path in others for word in ("--ro-bind-try", str(path), str(path))]
 
 
-def _file_systems(room: Room, limits: Limits) -> list[str]:
-    """Return the options that mount the system, /proc, devices, a small /tmp and a /dev/shm inside the memory limit."""
+def _file_systems(room: Room) -> list[str]:
+    """Return the options that mount the system, /proc and devices; /tmp and /dev/shm are folders of the scratch."""
     # First /tmp, since what can be read may lie in it.
-    options = ["--size", str(_TEMPORARY_BYTES), "--perms", "1777", "--tmpfs", "/tmp"]
+    options = ["--bind", str(room.scratch / "tmp"), "/tmp"]
     for path in visible(room):
         if path.is_symlink() and path.parent == Path("/"):  # /bin → usr/bin, on most systems
             options += ["--symlink", str(path.readlink()), str(path)]
         else:
             options += ["--ro-bind", str(path), str(path)]
     options += ["--proc", "/proc", *_closed_proc(room.gpu), "--dev", "/dev"]
-    options += ["--size", str(limits.memory_bytes // 2), "--perms", "1777", "--tmpfs", "/dev/shm"]
+    options += ["--bind", str(room.scratch / "shm"), "/dev/shm"]
     for name in ("/sys",) if room.gpu else _SYS:
         options += ["--ro-bind-try", name, name]
     if room.gpu:  # these alone: /dev as a whole has raw disks, which root could read

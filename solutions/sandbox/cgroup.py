@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from solutions.sandbox.room import Limits
+from trtcpu.errors import EngineError
 
 _CONTROLLERS = frozenset({"memory", "pids"})
 _PATIENCE_S = 2.0
+_PREFIX = "trt-lab-"
 _FILES_2, _FILES_1 = (
     ("memory.max", "memory.current", ""),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
@@ -29,12 +31,17 @@ _RECLAIMED = ("active_file", "inactive_file", "slab_reclaimable")
 @functools.cache
 def place() -> Path | None:
     """Return the group in which groups with limits can be made, the nearest to ours; None where there is none."""
-    root = mounted()
-    try:
-        own = next(line[4:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::/"))
-    except (OSError, StopIteration):
-        return None
-    return nearest(root, own) if root else None
+    root, own = mounted(), _own("self")
+    return nearest(root, own) if root and own is not None else None
+
+
+def _own(pid: int | str) -> str | None:
+    """Return a process's group of version 2, from the topmost one; None where it is in none."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            if line.startswith("0::/"):
+                return line[4:]
+    return None
 
 
 def mounted() -> Path | None:
@@ -79,12 +86,22 @@ def left_in_groups(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sy
                 yield most - taken + sum(int(said.get(prefix + name, 0)) for name in _RECLAIMED)
 
 
-class Group:
-    """A group with limits below `parent`; what is not given there is not limited. `close` ends what is left in it."""
+def group_of(pid: int) -> "Group | None":
+    """Return the group of ours that a process is in; None where it is in none."""
+    root, own = mounted(), _own(pid)
+    return Group(root / own) if root and own and Path(own).name.startswith(_PREFIX) else None
 
-    def __init__(self, parent: Path, limits: Limits) -> None:
-        """Raises OSError where the group cannot be made."""
-        self._folder = parent / f"trt-lab-{uuid.uuid4().hex[:12]}"
+
+class Group:
+    """A group of ours, in `folder`: the kernel holds its limits, freezes it and ends it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    def limited(cls, parent: Path, limits: Limits) -> "Group":
+        """Make one below `parent`; what is not given there is not limited. Raises OSError where it cannot be made."""
+        self = cls(parent / f"{_PREFIX}{uuid.uuid4().hex[:12]}")
         self._folder.mkdir()
         for name, value in {
             "memory.max": limits.memory_bytes,
@@ -94,14 +111,34 @@ class Group:
         }.items():
             if (self._folder / name).exists():
                 (self._folder / name).write_text(str(value))
+        return self
 
     @classmethod
     def made(cls, limits: Limits) -> "Group | None":
         """Return a new group; None where none can be made."""
         parent = place()
         with contextlib.suppress(OSError):
-            return cls(parent, limits) if parent else None
+            return cls.limited(parent, limits) if parent else None
         return None
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let all that is in it stand still in the block.
+
+        Raises:
+            EngineError: the kernel did not freeze it.
+        """
+        (self._folder / "cgroup.freeze").write_text("1")
+        try:
+            ends = time.monotonic() + _PATIENCE_S
+            while "frozen 1" not in self._read("cgroup.events"):
+                if time.monotonic() > ends:
+                    raise EngineError("a submission's control group could not be frozen while time is measured")
+                time.sleep(0.001)
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                (self._folder / "cgroup.freeze").write_text("0")
 
     def take(self, pids: Iterable[int]) -> None:
         """Move processes into it that are not there; what they start later is born there."""

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import psutil
 
-_GRACE_S = 5.0
+from solutions.sandbox import cgroup
+from solutions.sandbox.inside.minder import GO_ON, PAUSE, STANDING
+from trtcpu.errors import EngineError
+
+_GRACE_S, _STAND_S = 5.0, 30.0
+"""Seconds to end in, and to come to a stand on a busy machine."""
 _PROC = sys.platform.startswith("linux")
 """Whether there is /proc; else psutil answers, slower."""
 _GONE = (OSError, psutil.Error)
@@ -57,43 +62,64 @@ def end(pid: int, born: str | None = None) -> None:
 
 @contextlib.contextmanager
 def paused(pid: int, born: str | None = None) -> Iterator[None]:
-    """Let `pid` and all below it stand still in the block; they can neither refuse that nor go on by themselves."""
-    stopped: set[int] = set()
-    try:
-        ends = time.monotonic() + _GRACE_S
-        while (moving := [found for found in tree(pid, born) if _moves(found)]) and time.monotonic() < ends:
-            for found in moving:  # one that was started meanwhile is found the next time
-                with contextlib.suppress(OSError):
-                    os.kill(found, signal.SIGSTOP)
-                    stopped.add(found)
+    """Let the sandboxed `pid` and all below it stand still in the block; they can neither refuse that nor go on.
+
+    Raises:
+        EngineError: they did not come to a stand, so that nothing can be measured beside them.
+    """
+    minder = minder_of(pid) if _PROC and tree(pid, born, 1) else None
+    if minder is None:  # it has ended, or this system has none
         yield
-    finally:
-        for found in stopped:
-            with contextlib.suppress(OSError):
-                os.kill(found, signal.SIGCONT)
+    elif group := cgroup.group_of(minder):
+        with group.frozen():
+            yield
+    else:
+        try:
+            _bring_to_a_stand(pid, minder)
+            yield
+        finally:
+            _tell(minder, GO_ON)
+
+
+def _bring_to_a_stand(pid: int, minder: int) -> None:
+    ends = time.monotonic() + _STAND_S
+    while _named(minder) != STANDING or any(map(_moves, tree(minder)[1:])):
+        if not tree(pid, most=1):
+            return
+        if time.monotonic() > ends:
+            raise EngineError("a submission's processes could not be stopped while time is measured")
+        if _named(minder) != STANDING:
+            _tell(minder, PAUSE)
+        time.sleep(0.001)
+
+
+def _tell(minder: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(minder, number)
+
+
+def _named(pid: int) -> str:
+    with contextlib.suppress(*_GONE):
+        return _read(f"/proc/{pid}/comm").strip()
+    return ""
 
 
 def _moves(pid: int) -> bool:
     with contextlib.suppress(*_GONE):
-        return _PROC and _fields(pid)[0] not in "TtZX"
+        return _fields(pid)[0] not in "TtZX"
     return False
 
 
 def interrupt(pid: int) -> None:
-    """Interrupt the command of a sandboxed process, as Ctrl-C does."""
-    with contextlib.suppress(*_GONE):
-        if own_processes(pid) == 2:
-            for _ in range(2):
-                pid = next(iter(_children(pid)), 0)
-        if pid:
-            os.kill(pid, signal.SIGINT)  # a minder passes it on
+    """Interrupt the command of a sandboxed process, as Ctrl-C does: its minder passes it on."""
+    _tell(minder_of(pid) or pid, signal.SIGINT)
 
 
-def own_processes(pid: int) -> int:
-    """Return how many processes of ours stand before the command: bwrap and its namespace's first one, or a minder."""
+def minder_of(pid: int) -> int | None:
+    """Return the process that minds the sandboxed `pid`: itself, or the first of bwrap's namespace; None: no more."""
     with contextlib.suppress(*_GONE):
-        return 2 if psutil.Process(pid).name() == "bwrap" else 1
-    return 1
+        return next(iter(_children(pid)), None) if psutil.Process(pid).name() == "bwrap" else pid
+    return None
 
 
 def memory_bytes(pids: list[int], limit: int) -> int:

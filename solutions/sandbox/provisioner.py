@@ -9,7 +9,7 @@ The kernel talks over Unix sockets in its scratch folder, since it has no networ
 
 import asyncio
 import signal
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,13 @@ from jupyter_client import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
-from traitlets import default
+from traitlets import Instance, default
 
 from solutions.sandbox.choice import chosen, command
-from solutions.sandbox.disk import remove
 from solutions.sandbox.messages import Unread, limit_messages
 from solutions.sandbox.processes import end, interrupt
 from solutions.sandbox.room import STANDARD, Room
+from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import Watch
 from trtcpu.errors import LabError
 
@@ -39,16 +39,18 @@ class SandboxProvisioner(LocalProvisioner):
     watch: Watch | None = None
     _limits = STANDARD
     _room: Room | None = None
-    _own_scratch = False
+    _stack = Instance(ExitStack, ())
+    """What is removed with the kernel: a scratch, where nobody named one."""
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Return what starts the kernel; takes `room`, `limits` and `kind` of `kwargs`, and drops env and cwd."""
         self._limits = kwargs.pop("limits", None) or STANDARD
         kind = kwargs.pop("kind", None) or chosen()
         room = kwargs.pop("room", None)
-        self._own_scratch = room is None
-        self._room = room = room or Room(Path(tempfile.mkdtemp(prefix="trtlab-")))
+        if room is None:
+            room = Room(self._stack.enter_context(temporary(self._limits)))
         room.scratch.mkdir(parents=True, exist_ok=True)
+        self._room = room
         _connect_by_files(self.parent, room.scratch)
         kwargs = await super().pre_launch(**{name: kwargs[name] for name in kwargs if name not in ("env", "cwd")})
         line, environment = command(kind, kwargs.pop("cmd"), room, self._limits)
@@ -74,8 +76,7 @@ class SandboxProvisioner(LocalProvisioner):
         """End what is left, and remove the scratch where nobody named one."""
         if self.watch is not None:
             await asyncio.to_thread(self.watch.stop)
-        if self._own_scratch and self._room is not None:
-            remove(self._room.scratch)
+        self._stack.close()
         await super().cleanup(restart)
 
 

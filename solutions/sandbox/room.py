@@ -69,14 +69,14 @@ class Limits:
     processes: int = 128
     """Processes, not threads."""
     scratch_bytes: int = 4 << 30
-    """Of the scratch folder with deleted files that are still open; no file can be larger."""
+    """Of the scratch; no file can be larger."""
     seconds: float = 3600.0
     threads: int = 4096
     """Of all processes."""
     unread_bytes: int = 512 << 20
     """Of a kernel: what its messages may take of the memory of who runs it."""
     scratch_files: int = 10_000
-    """Files, folders and links in the scratch folder: each look at it takes as long as there are many."""
+    """Files, folders and links in the scratch."""
 
 
 STANDARD = Limits()
@@ -163,6 +163,6 @@ def environment_of(room: Room, site: str | Path = SITE) -> dict[str, str]:
 
 
 def prepare(room: Room) -> None:
-    """Make the scratch with its home and its folder for temporary files."""
-    for name in ("home", "tmp"):
+    """Make the scratch with its home and its folders for temporary files and shared memory."""
+    for name in ("home", "tmp", "shm"):
         (room.scratch / name).mkdir(parents=True, exist_ok=True)

@@ -1,23 +1,23 @@
-"""Attacks the sandboxes of this machine with `ESCAPES`, and says what held."""
+"""Six attacks that show whether a sandbox works on this machine; `trtlab doctor --sandbox` runs them."""
 
 import contextlib
 import json
-import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from solutions.sandbox.disk import remove
-from solutions.sandbox.escapes import ESCAPED, ESCAPES, PRELUDE, Escape
-from solutions.sandbox.room import ROOT, Done, Limits, Room, visible
-from solutions.sandbox.running import OUTPUT_BYTES, run
+from solutions.sandbox.room import ROOT, Done, Limits, Room
+from solutions.sandbox.running import run
+from solutions.sandbox.scratch import temporary
 
+_LIMITS = Limits(256 << 20, 32, 64 << 20, 20)
+_REACHED = "REACHED"
+_BEFORE = "import json, os, socket; globals().update(json.loads(os.environ['OUTSIDE']))\n"
+_KEPT = "everybody has 100 points"
 _GPU = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -32,179 +32,56 @@ for call in (
     if error := call():
         raise SystemExit(f"CUDA's error {error}")
 """
-_SECRET = "everybody has 100 points"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What became of one way out."""
+class Attack:
+    """Code that runs inside, with OUTSIDE's names; `ended_by`: a word of the limit that must end it."""
 
     name: str
-    held: bool
-    found: str
-    """What was reached, or how it was held, in a few words."""
-    promised: bool = True
-    """Whether this sandbox promises to hold it."""
+    code: str
+    ended_by: str = ""
 
 
-@dataclass(frozen=True)
-class Outside:
-    """What lies outside of a sandbox, for the ways out to reach: files, a process, sockets."""
-
-    folder: Path
-    other: subprocess.Popen[bytes]
-    port: int
-    marker: str
-
-    def names(self) -> dict[str, str | int | list[str]]:
-        """Return what the code of a way out is told."""
-        disks = [path for path in Path("/dev").glob("[vsn][dv][a-m]*") if path.is_block_device()]
-        seen = visible(Room(Path("/nowhere")))
-        private = [path.name for path in Path.home().iterdir() if not any(found.is_relative_to(path) for found in seen)]
-        return {
-            "outside": str(self.folder),
-            "readable": str(self.readable),
-            "root": str(ROOT),
-            "home": str(Path.home()),
-            "other": self.other.pid,
-            "port": self.port,
-            "marker": self.marker,
-            "private": private,
-            "disk": disks[0].stat().st_rdev if disks else 0,
-            "devices": [str(path) for path in disks],
-        }
-
-    @property
-    def readable(self) -> Path:
-        """A file outside that can be read inside."""
-        return self.folder / "readable"
-
-    def changes(self) -> str:
-        """Return what was done to it, in a few words; empty where nothing was. Then it is made whole again."""
-        done = [
-            *([] if self.other.poll() is None else ["a process was ended"]),
-            *(f"{name} is new" for name in sorted(os.listdir(self.folder)) if name not in _FILES),
-            *(f"{name} was changed" for name in _FILES[:2] if _seen(self.folder / name) != _AS_MADE),
-            *([f"/dev/shm/{self.marker} was left"] if Path("/dev/shm", self.marker).exists() else []),
-            *(["a process was left"] if _processes_with(self.marker, self.other.pid) else []),
-        ]
-        if done:
-            Path("/dev/shm", self.marker).unlink(missing_ok=True)
-            (self.folder / "new").unlink(missing_ok=True)
-            for pid in _processes_with(self.marker, self.other.pid):
-                with contextlib.suppress(OSError):
-                    os.kill(pid, 9)
-            _make(self.folder)
-        return ", ".join(done)
+ATTACKS = (
+    Attack("read the hidden checks", "open(f'{root}/solutions/checks/__init__.py'); print('REACHED')"),
+    Attack("change a file outside", "open(f'{outside}/gradebook', 'w').write('x')"),
+    Attack("end another process", "os.kill(other, 9)"),
+    Attack("connect over TCP", "socket.create_connection(('127.0.0.1', port), 5); print('REACHED')"),
+    Attack("too much memory", "kept = []\nwhile True: kept.append(b'x' * (8 << 20))", "memory"),
+    Attack("a full disk", "for n in range(1000): open(str(n), 'wb').write(bytes(1 << 20))", "wrote"),
+)
 
 
-_FILES = ("gradebook.db", "readable", "socket", "datagrams")
-_AS_MADE = (0o100600, 10**9, _SECRET)
+def trial(kind: str) -> Iterator[tuple[str, bool, str]]:
+    """Yield for each attack on a sandbox of `kind` its name, whether it held, and what was seen."""
+    for attack in ATTACKS:
+        held, seen = _tried(attack, kind)
+        yield attack.name, held, seen
 
 
-def _make(folder: Path) -> None:
-    for name in _FILES[:2]:
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).write_text(_SECRET)
-        (folder / name).chmod(0o600)
-        os.utime(folder / name, (10**9, 10**9))
-
-
-def _seen(path: Path) -> tuple[int, int, str] | None:
-    try:
-        found = path.stat()
-        return found.st_mode, int(found.st_mtime), path.read_text()
-    except OSError:
-        return None
-
-
-def _processes_with(marker: str, but: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if marker in path.read_text(errors="replace") and int(path.parent.name) not in (but, os.getpid()):
-                found.append(int(path.parent.name))
-    return found
-
-
-@contextlib.contextmanager
-def outside() -> Iterator[Outside]:
-    """Make what lies outside, and remove it again."""
-    marker = f"trtlab-{uuid.uuid4().hex}"
-    folder = Path(tempfile.mkdtemp(prefix="trtlab-outside-", dir=_apart()))
-    # Another process with the marker in its command line, and variables of its own.
-    other = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(3600)", marker])
+def _tried(attack: Attack, kind: str) -> tuple[bool, str]:
     with contextlib.ExitStack() as stack:
-        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        for address, sort in (
-            (f"{folder}/socket", socket.SOCK_STREAM),
-            (f"\0{marker}", socket.SOCK_STREAM),
-            (f"{folder}/datagrams", socket.SOCK_DGRAM),
-        ):
-            stack.enter_context(_listening(address, sort))
-        _make(folder)
-        try:
-            yield Outside(folder, other, tcp.getsockname()[1], marker)
-        finally:
-            other.kill()
-            other.wait()
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _apart() -> str | None:
-    """Return a folder that no sandbox makes anew, as it does /tmp; None where only that can be written."""
-    return next((name for name in ("/var/tmp",) if os.access(name, os.W_OK)), None)
-
-
-@contextlib.contextmanager
-def _listening(address: str, sort: int) -> Iterator[None]:
-    with socket.socket(socket.AF_UNIX, sort) as server:
-        server.bind(address)
-        if sort == socket.SOCK_STREAM:
-            server.listen()
-        yield
-
-
-def attempt(escape: Escape, kind: str, there: Outside) -> Verdict:
-    """Try one way out of a sandbox of `kind`."""
-    with tempfile.TemporaryDirectory(prefix="trtlab-") as folder:
-        variables = {"OUTSIDE": json.dumps(there.names())}
-        room = Room(Path(folder, "scratch"), (there.readable,), variables)
-        argv = [sys.executable, "-I", "-S", "-c", PRELUDE + escape.code]
-        try:
-            done = run(argv, room, escape.limits, kind=kind)
-        finally:
-            remove(room.scratch)
-    reached = there.changes() or _reached(escape, done)
-    return Verdict(escape.name, not reached, reached or _how(done), kind not in escape.open_in)
-
-
-def _reached(escape: Escape, done: Done) -> str:
-    """Return what the way out itself says that it reached; empty where it reached nothing."""
-    if ESCAPED.encode() in done.stdout:
-        return done.stdout.decode(errors="replace").partition(ESCAPED)[2].splitlines()[0].strip()[:60] or "reached"
-    if len(done.stdout) > OUTPUT_BYTES:
-        return "its output was kept whole"
-    if escape.ended_by and escape.ended_by not in done.ended_by:
-        return f"not ended by its limit: {done.ended_by or _how(done)}"
-    return "" if escape.ended_by or not done.ended_by else done.ended_by
+        outside = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/var/tmp")))  # /tmp is another one inside
+        (outside / "gradebook").write_text(_KEPT)
+        other = stack.enter_context(subprocess.Popen(["cat"], stdin=subprocess.PIPE))
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        names = {"root": str(ROOT), "outside": str(outside), "other": other.pid, "port": server.getsockname()[1]}
+        room = Room(stack.enter_context(temporary(_LIMITS)), environment={"OUTSIDE": json.dumps(names)})
+        done = run([sys.executable, "-I", "-S", "-c", _BEFORE + attack.code], room, _LIMITS, kind=kind)
+        touched = (outside / "gradebook").read_text() != _KEPT or other.poll() is not None
+    held = not touched and _REACHED not in done.stdout.decode() and attack.ended_by in done.ended_by
+    return held, _how(done) if held else f"it reached its goal ({_how(done)})"
 
 
 def _how(done: Done) -> str:
     said = done.stderr.decode(errors="replace").strip().splitlines()
-    return done.ended_by or (said[-1][:80] if said else "nothing was reached")
-
-
-def trial(kind: str) -> Iterator[Verdict]:
-    """Try every way out of a sandbox of `kind`."""
-    with outside() as there:
-        for escape in ESCAPES:
-            yield attempt(escape, kind, there)
+    return done.ended_by or (said[-1][:80] if said else "nothing was said")
 
 
 def gpu_inside(kind: str) -> str:
     """Return why CUDA cannot allocate memory inside a sandbox of `kind` that is given the GPU; empty where it can."""
-    with tempfile.TemporaryDirectory(prefix="trtlab-") as folder:
+    with temporary(_LIMITS) as folder:
         argv = [sys.executable, "-I", "-S", "-c", _GPU]
-        done = run(argv, Room(Path(folder, "scratch"), gpu=True), Limits(seconds=60), kind=kind)
+        done = run(argv, Room(folder, gpu=True), Limits(seconds=60), kind=kind)
     return "" if done.returncode == 0 else _how(done)

@@ -4,27 +4,26 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
+from solutions.sandbox import scratch
 from solutions.sandbox.cgroup import Group, left_in_groups
-from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
-from solutions.sandbox.processes import born_at, end, memory_bytes, own_processes, paused, threads, tree
+from solutions.sandbox.processes import born_at, end, memory_bytes, paused, threads, tree
 from solutions.sandbox.room import Limits, Room
+from trtcpu.errors import EngineError
 
 MACHINE_FULL = "it was ended since the machine's"
 """How `Watch.ended_by` begins where the machine's disk or memory is full, whoever filled it."""
 
 POLL_S = 0.1
-_RARELY, _WALK_S = 10, 1.0
-"""Between two looks at the scratch: so many times as long as one takes, at most so many seconds."""
+_WALK_S = 1.0
+"""Between two looks at a scratch on disk, whose files have to be counted."""
 _FREE_BYTES, _FREE_FILES = 256 << 20, 1_000
 """What stays free of the scratch's file system and of the machine's memory, whoever fills them."""
-_MAPS_S = 1.0
-"""Between two looks at what processes map: meanwhile they wait, and their time may be measured."""
 
 
 class Watch:
@@ -46,10 +45,7 @@ class Watch:
         """The memory that was seen last."""
         self._pid, self._room, self._limits, self._besides = pid, room, limits, besides
         self._born = born_at(pid)
-        self._hidden: set[int] = set()
-        self._mapped_bytes, self._maps_at = 0, 0.0
-        self._ours = own_processes(pid)
-        self._started = time.monotonic()
+        self._started = self._looks_at = time.monotonic()
         self._group = Group.made(limits)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
@@ -75,9 +71,15 @@ class Watch:
         """The process's number, and when it was started: the number may go to another one."""
         return self._pid, self._born
 
-    def paused(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which the process and all that it started stand still."""
-        return paused(*self.process)
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the process and all that it started stand still in the block; what cannot be stopped is ended."""
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(paused(*self.process))
+            except EngineError:
+                self._pass("it could not be stopped while others measured time")
+            yield
 
     def stop(self) -> None:
         """Stop watching, and end the process where it still runs."""
@@ -106,34 +108,22 @@ class Watch:
             self._pass(f"it was ended since it could not be watched: {error!r}")
 
     def _watch(self) -> None:
-        walk_at, used, left, most = 0.0, 0, 0, self._limits.processes + 1
+        most = self._limits.processes + 1
         with contextlib.suppress(OSError, AttributeError):  # among thousands of processes it must have its turn
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -20)  # which only root may ask for
         while not self._over.wait(POLL_S) and (pids := tree(self._pid, self._born, most)):
-            now = time.monotonic()
             self._gather(pids)
             if len(pids) == most:  # at once: meanwhile they become more
                 self._pass(f"it started more than its limit of {self._limits.processes} processes")
                 return
-            disk = os.statvfs(self._room.scratch)
-            free = disk.f_bavail * disk.f_frsize
-            if now >= walk_at or free < left:
-                try:
-                    used = self._used_bytes(pids)
-                except Hidden as hidden:
-                    self._pass(str(hidden))
-                    return
-                # A folder of many files is looked at less often; but at once where enough for the limit was written.
-                walk_at = now + min(_RARELY * (time.monotonic() - now), _WALK_S)
-                left = max(free - self._limits.scratch_bytes + used, _FREE_BYTES)
             self.memory_bytes = memory_bytes(pids, self._limits.memory_bytes)
             self.peak_bytes = max(self.peak_bytes, self.memory_bytes)
-            if passed := self._passed(used, threads(pids), now) or self._besides() or _full(disk):
+            if passed := self._passed(threads(pids)) or self._besides() or _full(self._room.scratch):
                 self._pass(passed)
                 return
         self._ask_the_kernel()
-        # What ended by itself may have met a full disk.
-        self.ended_by = self.ended_by or _full(os.statvfs(self._room.scratch))
+        # What ended by itself may have met a full scratch or disk.
+        self.ended_by = self.ended_by or scratch.passed(self._room.scratch, self._limits) or _full(self._room.scratch)
 
     def _ask_the_kernel(self) -> None:
         """Note where it was the kernel that ended the process, for its memory."""
@@ -144,43 +134,33 @@ class Watch:
         if self._group is not None:
             self._group.take(pids)
 
-    def _used_bytes(self, pids: list[int]) -> int:
-        return folder_bytes(self._room.scratch, self._limits.scratch_files) + self._deleted_bytes(pids)
-
-    def _deleted_bytes(self, pids: list[int]) -> int:
-        """Return the bytes of deleted files; Hidden where a process stays as one that runs an unreadable program."""
-        theirs, now = pids[self._ours :], time.monotonic()
-        used, hidden = deleted_bytes(theirs, mapped=False)
-        if now >= self._maps_at:
-            self._mapped_bytes, self._maps_at = max(0, deleted_bytes(theirs)[0] - used), now + _MAPS_S
-        if hidden & self._hidden:  # the second time: one that is just being started may look so
-            raise Hidden("it hid its open files")
-        self._hidden = hidden
-        return used + self._mapped_bytes
-
     def _pass(self, passed: str) -> None:
         self.ended_by = passed
         end(self._pid, self._born)
 
-    def _passed(self, used: int, count: int, now: float) -> str:
+    def _passed(self, count: int) -> str:
         limits = self._limits
-        if now - self._started > limits.seconds:
+        if time.monotonic() - self._started > limits.seconds:
             return f"it took longer than its limit of {limits.seconds:g} s"
         if self.memory_bytes > limits.memory_bytes:
             return _over_memory(limits)
         if count > limits.threads:
             return f"it started more than its limit of {limits.threads} threads"
-        if used > limits.scratch_bytes:
-            return f"it wrote more than its limit of {_size(limits.scratch_bytes)}"
+        if time.monotonic() < self._looks_at:
+            return ""
+        self._looks_at = time.monotonic() + (0.0 if self._room.scratch.is_mount() else _WALK_S)
+        return scratch.passed(self._room.scratch, limits)
+
+
+def _full(folder: Path) -> str:
+    """Return that the machine's disk, on which a folder lies, or its memory is full; empty where neither is."""
+    if min([psutil.virtual_memory().available, *left_in_groups()]) < _FREE_BYTES:
+        return f"{MACHINE_FULL} memory is full: less than {_size(_FREE_BYTES)} are left"
+    if folder.is_mount():
         return ""
-
-
-def _full(disk: os.statvfs_result) -> str:
-    """Return that the machine's disk or memory is full; empty where neither is."""
-    free = disk.f_bavail * disk.f_frsize
-    for name, left in (("disk", free), ("memory", min([psutil.virtual_memory().available, *left_in_groups()]))):
-        if left < _FREE_BYTES:
-            return f"{MACHINE_FULL} {name} is full: less than {_size(_FREE_BYTES)} are left"
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
+        return f"{MACHINE_FULL} disk is full: less than {_size(_FREE_BYTES)} are left"
     if disk.f_files and disk.f_favail < _FREE_FILES:  # some file systems count none
         return f"{MACHINE_FULL} disk is full: it has room for less than {_FREE_FILES:,} files more"
     return ""

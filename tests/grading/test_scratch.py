@@ -13,11 +13,12 @@ from solutions.grading import scratch
 from solutions.grading.gate import Gate
 from solutions.grading.judge.process import Artifacts
 from solutions.grading.scratch import Scratch, remove_left_over
+from solutions.sandbox.room import STANDARD
 
 
 def test_what_was_left_a_day_ago_is_removed_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, new = Scratch.made(), Scratch.made()
+    left, new = Scratch.made(STANDARD), Scratch.made(STANDARD)
     (left.artifacts / "model.onnx").write_bytes(b"x")
     others = [tmp_path / name for name in ("trt-lab-notes", "tmpabcdefgh", "trt-lab-load-and-more")]
     for folder in others:
@@ -39,7 +40,7 @@ def test_a_process_that_ends_without_unwinding_leaves_no_scratch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    scratch = Scratch.made()
+    scratch = Scratch.made(STANDARD)
     (scratch.artifacts / "model.onnx").write_bytes(b"x")
     remove_temporaries()
     assert list(tmp_path.iterdir()) == []
@@ -90,7 +91,7 @@ def test_what_earlier_steps_made_is_not_the_kernel_s_to_say(tmp_path: Path) -> N
 
 
 def test_what_filled_the_disk_is_gone_before_anything_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled, kept = Scratch.made(), {}
+    filled, kept = Scratch.made(STANDARD), {}
     (filled.artifacts / "resnet50.onnx").write_bytes(b"a model")
 
     def write(path: Path, content: bytes) -> None:

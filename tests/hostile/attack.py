@@ -105,7 +105,7 @@ class Attack:
         says: what the instructor must be able to read about it: a pattern of `Trial.lines`.
         alone: its control is a class of its own, since it harms the others or its goal is the class's.
         apart: it is graded in a class of its own with all guards on too, since its goal is a peak of the class.
-        open_in: sandboxes in which it is known to reach its goal, with the reason (docs/threat-model.md).
+        open_in: sandboxes in which it is known to reach its goal, with the reason (docs/security.md).
     """
 
     name: str

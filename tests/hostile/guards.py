@@ -23,13 +23,13 @@ from solutions.grading import class_page, execute, feedback, grade, grades, savi
 from solutions.grading.scratch import Scratch
 from solutions.grading.untrusted import limits, rendering, sanitise, timestamps
 from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.sandbox import Watch, disk, messages, provisioner
+from solutions.sandbox import Watch, messages, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
 
 
 @dataclasses.dataclass(frozen=True)
 class Guard:
-    """What it keeps, in the words of docs/threat-model.md, and what switches it off."""
+    """What it keeps, and what switches it off."""
 
     keeps: str
     off: Callable[[], None] = lambda: None
@@ -67,7 +67,6 @@ def _unlimited(**changed: Any) -> Callable[[], None]:
 
 
 def _no_scratch() -> None:
-    disk._MOST_OPEN = disk._MOST_MAPPED = 1 << 50
     _unlimited(scratch_bytes=1 << 50, scratch_files=1 << 50)()
 
 
@@ -124,7 +123,7 @@ def _one_scratch() -> None:
     """All kernels have the folder of the first one, as it was left."""
     folder = Path(tempfile.mkdtemp()).resolve()
 
-    def made() -> Scratch:
+    def made(limits: Limits) -> Scratch:
         scratch = Scratch(folder)
         scratch.artifacts.mkdir(exist_ok=True)
         return scratch

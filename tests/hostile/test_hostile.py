@@ -124,7 +124,7 @@ def test_a_class_is_graded_in_its_namespace(tmp_path: Path) -> None:
     assert said["sandboxes"]["bubblewrap, ordinary"]["attacks"] == 1
 
 
-def test_the_threat_model_names_every_guard_and_every_open_attack() -> None:
-    page = (ROOT / "docs" / "threat-model.md").read_text()
+def test_the_page_on_security_names_every_guard_and_every_open_attack() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
     assert [name for name in GUARDS if f"`{name}`" not in page] == []
     assert [attack.name for attack in ATTACKS.values() if attack.open_in and f"`{attack.name}`" not in page] == []

@@ -62,7 +62,7 @@ def test_limits_and_processes_are_written_where_the_kernel_reads_them(
             (path / name).touch()
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    group = Group(tmp_path, Limits(memory_bytes=64 * MIB))
+    group = Group.limited(tmp_path, Limits(memory_bytes=64 * MIB))
     (folder,) = tmp_path.iterdir()
     written = {name: (folder / name).read_text() for name in ("memory.max", "memory.oom.group", "pids.max")}
     assert written == {"memory.max": str(64 * MIB), "memory.oom.group": "1", "pids.max": "4096"}
@@ -76,7 +76,7 @@ def test_limits_and_processes_are_written_where_the_kernel_reads_them(
 
 @pytest.mark.skipif(not os.access(mounted() or "/nowhere", os.W_OK), reason="no control group can be made here")
 def test_the_kernel_ends_what_is_left_in_a_group() -> None:
-    group = Group(mounted(), Limits())
+    group = Group.limited(mounted(), Limits())
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         group.take([process.pid])
         assert f"{group._folder.name}\n" in Path(f"/proc/{process.pid}/cgroup").read_text()

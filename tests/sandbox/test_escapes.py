@@ -1,4 +1,4 @@
-"""Ways out: a few are held by each sandbox, and reach their goal where there is none: they are no dead attacks."""
+"""Ways out: a few are held by each sandbox, and lead out where there is none: they are no dead attacks."""
 
 import sys
 from pathlib import Path
@@ -6,43 +6,28 @@ from pathlib import Path
 import pytest
 
 from solutions.sandbox import KINDS, trouble
-from solutions.sandbox.escapes import ESCAPES
-from solutions.sandbox.room import _PASSED, ROOT
-from solutions.sandbox.trial import attempt, gpu_inside, outside
+from solutions.sandbox.trial import gpu_inside, trial
+from tests.hostile.ways_out import A_FEW, led_out
 
 WORKS = [kind for kind in KINDS if not trouble(kind)]
-BY_NAME = {escape.name: escape for escape in ESCAPES}
-A_FEW = [
-    "read the hidden checks",
-    "write outside the scratch",
-    "change a file's mode outside",
-    "read through a link",
-    "kill another process",
-    "kill the owner of a file",
-    "read another process's variables",
-    "a setuid program gains rights",
-    "connect over TCP",
-    "a socket by its path outside",
-    "a datagram to a socket outside",
-    "a full disk at once",
-    "a full disk of closed files",
-    "memory in closed files",
-]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is a sandbox on Linux only")
 
 
+@pytest.mark.parametrize("user", ["ordinary", "root"])
 @pytest.mark.parametrize("kind", WORKS)
-def test_a_few_ways_out_are_held(kind: str) -> None:
-    with outside() as there:
-        verdicts = [attempt(BY_NAME[name], kind, there) for name in A_FEW]
-    assert [verdict for verdict in verdicts if not verdict.held] == []
+def test_a_few_ways_out_are_held(kind: str, user: str) -> None:
+    assert led_out(kind, A_FEW, user) == {}
 
 
-@pytest.mark.parametrize("name", [*A_FEW, "a fork bomb", "a full disk"])
-def test_the_same_ways_lead_out_where_there_is_no_sandbox_or_end_at_a_limit(name: str) -> None:
-    with outside() as there:
-        verdict = attempt(BY_NAME[name], "none", there)
-    assert verdict.held == bool(BY_NAME[name].ended_by), verdict
+def test_the_same_ways_lead_out_where_there_is_no_sandbox_but_for_the_limits_of_a_scratch() -> None:
+    limited = {"a full disk at once", "a full disk of closed files"}
+    assert set(led_out("none", A_FEW, "root")) == {*A_FEW} - limited
+
+
+@pytest.mark.parametrize("kind", WORKS)
+def test_the_six_attacks_of_the_doctor_are_held_and_some_lead_out_without_a_sandbox(kind: str) -> None:
+    assert [name for name, held, _ in trial(kind) if not held] == []
+    assert {name for name, held, _ in trial("none") if not held} >= {"read the hidden checks", "end another process"}
 
 
 @pytest.mark.parametrize("kind", WORKS)
@@ -51,10 +36,3 @@ def test_cuda_that_cannot_start_inside_says_why(kind: str) -> None:
         assert gpu_inside(kind) == ""
     else:
         assert "libcuda" in gpu_inside(kind) or "CUDA's error" in gpu_inside(kind)
-
-
-def test_what_the_page_counts_is_what_there_is() -> None:
-    page = Path(ROOT, "docs", "sandbox.md").read_text()
-    assert f"with {len(ESCAPES)} ways out" in page and f"a list of {len(_PASSED)} names" in page
-    assert f"with {len(ESCAPES)}\n  ways out" in Path(ROOT, "CHANGELOG.md").read_text()
-    assert not any(escape.open_in for escape in ESCAPES), "the page names none that is open"

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from solutions.sandbox import KINDS, VARIABLE, Limits, Room, choice, chosen, command, processes, remove, run, trouble
-from solutions.sandbox.disk import Hidden, deleted_bytes, folder_bytes
+from solutions.sandbox.disk import Hidden, folder_bytes
 from solutions.sandbox.processes import born_at, end, memory_bytes, paused, tree
 from solutions.sandbox.room import ROOT, SITE, close, environment_of, visible
 from trtcpu.errors import LabError
@@ -217,14 +217,8 @@ except OSError:
             Limits(scratch_bytes=40 * MIB),
             "wrote more than its limit of 40 MiB",
         ),
-        (
-            "for _ in range(5):\n    if not os.fork():\n        [os.dup(1) for _ in range(4000)]\n"
-            "        time.sleep(60)\ntime.sleep(60)",
-            Limits(),
-            "opened more than 16,384 files",
-        ),
     ],
-    ids=["memory", "processes", "disk", "time", "files", "sparse files", "open files"],
+    ids=["memory", "processes", "disk", "time", "files", "sparse files"],
 )
 def test_what_passes_a_limit_is_ended_with_all_that_it_started(
     kind: str, tmp_path: Path, code: str, limits: Limits, said: str
@@ -267,32 +261,6 @@ def test_who_fills_the_machine_past_a_limit_of_its_own_pays_for_it(
     assert done.ended_by == "it wrote more than its limit of 1 MiB"
 
 
-def test_enough_for_the_limit_is_seen_at_once_however_rarely_one_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def free(_: Path) -> SimpleNamespace:
-        used = sum(path.stat().st_size for path in tmp_path.iterdir())
-        return SimpleNamespace(f_bavail=(1 << 40) - used, f_frsize=1, f_files=0)
-
-    for name, stand_in in {"os.statvfs": free, "_RARELY": 1e9, "_WALK_S": 1e9}.items():
-        monkeypatch.setattr(f"solutions.sandbox.watch.{name}", stand_in)
-    code = "import time\ntime.sleep(2)\nopen('f', 'wb').write(bytes(30 << 20))\ntime.sleep(60)"
-    done = run(python(code), Room(tmp_path), Limits(scratch_bytes=20 * MIB, seconds=60), kind="none")
-    assert done.ended_by == "it wrote more than its limit of 20 MiB"
-
-
-def test_files_that_may_not_be_looked_at_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert deleted_bytes([os.getpid()])[1] == set()
-
-    def refused(path: str) -> os.stat_result:
-        raise PermissionError(path)  # as root without rights over processes is refused, in a container
-
-    with monkeypatch.context() as patched:
-        patched.setattr("solutions.sandbox.disk.os.stat", refused)
-        hidden = deleted_bytes([os.getpid()])[1]
-    assert hidden == {os.getpid()}
-
-
 def _command_lines() -> str:
     lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -313,7 +281,7 @@ for n in range(60):
 time.sleep(20)
 """
     done = run(python(code), Room(tmp_path), Limits(memory_bytes=64 * MIB, scratch_bytes=20 * MIB), kind=kind)
-    assert (b"Permission denied" if kind == "landlock" else b"No space left") in done.stderr
+    assert b"Permission denied" in done.stderr if kind == "landlock" else "wrote more" in done.ended_by
     assert list(Path("/dev/shm").glob(f"{prefix}*")) == []
 
 

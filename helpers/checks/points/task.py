@@ -56,7 +56,7 @@ class Point:
     """One thing that is asked, as it is declared.
 
     `visible`: the task's check in the notebook asks it too. `reported`: why only the student's own process can tell,
-    so that who lies there keeps it; empty where the grader sees it from outside (docs/threat-model-claims.md).
+    so that who lies there keeps it; empty where the grader sees it from outside (docs/security.md).
     """
 
     name: str

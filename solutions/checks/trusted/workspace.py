@@ -5,7 +5,6 @@ reference's, so that one missed step does not sink the rest.
 import json
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -25,11 +24,12 @@ from solutions.checks.core.record import NO_SANDBOX
 from solutions.checks.trusted.plans import INT8_TOLERANCE
 from solutions.checks.trusted.reference import Reference, reference
 from solutions.sandbox import Limits, Room, run
+from solutions.sandbox.scratch import temporary
 from trtcpu.errors import LabError
 from trtlab.engines.served import batches_of, inferred, model_outputs
 
 _BORROWED = ".borrowed.json"
-_TRY_SECONDS = 300
+_LIMITS = Limits(seconds=300)
 _MOST_OUTPUT_BYTES = 1 << 20
 _TRY = """
 import sys, numpy as np
@@ -122,14 +122,12 @@ def _cache_fault(path: Path, ours: Reference) -> str | None:
 def _inference_fault(path: Path, ours: Reference, sandbox: str) -> str | None:
     """Try the class on the reference engine, in a process of its own since it is the student's code."""
     engine, images = ours.path(ENGINES["fp32"]), _images(3)
-    with tempfile.TemporaryDirectory(prefix="trt-lab-try-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name).resolve()
+    with temporary(_LIMITS, "trt-lab-try-") as scratch:
         shutil.copyfile(path, scratch / path.name)
         np.save(scratch / "images.npy", images)
         files = map(str, (scratch, engine, scratch / "images.npy", scratch / "outputs.npy"))
         room = Room(scratch, reads=(engine,), gpu=ENGINE == "tensorrt")
-        limits = Limits(seconds=_TRY_SECONDS)
-        done = run([sys.executable, "-c", _TRY, *files], room, limits, kind=sandbox or NO_SANDBOX)
+        done = run([sys.executable, "-c", _TRY, *files], room, _LIMITS, kind=sandbox or NO_SANDBOX)
         if done.ended_by or done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines() or ["it crashed without a message"]
             return f"not working ({(done.ended_by or said[-1])[:160]})"

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -17,10 +17,14 @@ from typing import IO, Any
 
 from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.forking import Copy, module_run
+from solutions.grading.judge.child import LIMITS
 from solutions.grading.layout import ROOT
+from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
 
+PREPARE_S = 3600.0
+"""Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first."""
 START_S = 120.0
 """Seconds within which a judge says that it waits for the kernel."""
 
@@ -148,8 +152,8 @@ class Judge:
         """The step's own files that it has taken over from the scratch, since it decided on them."""
 
     def __enter__(self) -> "Judge":
-        self._loading = tempfile.TemporaryDirectory(prefix="trt-lab-load-", ignore_cleanup_errors=True)
-        self._told["loading"] = self._loading.name
+        self._stack = ExitStack()
+        self._told["loading"] = str(self._stack.enter_context(temporary(LIMITS, "trt-lab-load-")))
         try:
             self._start()
         except BaseException:
@@ -162,7 +166,7 @@ class Judge:
     ) -> None:
         if self._process is not None:
             self._process.end()
-        self._loading.cleanup()
+        self._stack.close()
 
     def begin(self, cell: str, folder: Path, kernel: tuple[int, str] | None = None) -> str:
         """Have a cell decided; return the path of the socket in `folder` at which the kernel must answer.
@@ -197,7 +201,7 @@ class Judge:
         with self._kept() as process:
             process.offers  # noqa: B018 - its first line
             process.tell(self._told)
-            self.prepared = process.heard(None)
+            self.prepared = process.heard(PREPARE_S)
         if "error" in self.prepared:
             raise EngineError(f"cannot prepare the artifacts of {self._told['step']}: {self.prepared['error']}")
 

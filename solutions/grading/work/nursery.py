@@ -11,16 +11,19 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
 
 from solutions.grading.forking import forked
 from solutions.grading.layout import ROOT
+from solutions.sandbox.scratch import enter
 from trtcpu.errors import EngineError
 
 _PLACE = "solutions.grading.work.place"
@@ -114,9 +117,11 @@ class Nursery:
 
     def _begin(self) -> None:
         self._socket, theirs = socket.socketpair()
+        self._scratches = tempfile.TemporaryDirectory(prefix="trt-lab-", ignore_cleanup_errors=True)
+        told = [self._scratches.name, *filter(None, [self._judge])]
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "solutions.grading.work.nursery", *filter(None, [self._judge])],
+                [sys.executable, "-m", "solutions.grading.work.nursery", *told],
                 cwd=ROOT,
                 env=self._environment,
                 stdin=theirs,
@@ -130,6 +135,7 @@ class Nursery:
             self._socket.close()
             self._socket = None
             self._process.wait()
+            self._scratches.cleanup()
 
 
 def _search(environment: Mapping[str, str]) -> list[str]:
@@ -177,4 +183,5 @@ def _imported(judge: str) -> bool:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
-    _serve(*sys.argv[1:] or [None])
+    enter(Path(sys.argv[1]))  # before anything starts a thread; places are born where we are
+    _serve(*sys.argv[2:] or [None])

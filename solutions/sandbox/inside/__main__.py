@@ -13,7 +13,7 @@ import resource
 import struct
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import landlock
 import minder
@@ -83,19 +83,26 @@ def main() -> None:
         try:
             if kind != "none":
                 set_limits(asked["file_bytes"])
-                no_new_rights()
             if kind == "landlock":
+                no_new_rights()
                 confine(asked)
-            if kind == "bubblewrap":
-                seccomp.install(alone=True, own_signals=False)
             os.execvpe(argv[0], argv, asked.get("environment", os.environ))
         except (OSError, KeyError) as error:  # KeyError: a processor that the filter does not know
-            sys.stderr.write(f"the sandbox could not be entered: {error}\n")
-            os._exit(126)
+            _refuse(error)
 
-    if kind == "bubblewrap":
-        become()
-    minder.mind(become)
+    try:
+        if kind == "bubblewrap":
+            no_new_rights()
+            seccomp.install(alone=True, own_signals=False)
+        minder.mind(become)
+    except (OSError, KeyError) as error:
+        _refuse(error)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    sys.stderr.write(f"the sandbox could not be entered: {error}\n")
+    sys.stderr.flush()
+    os._exit(126)
 
 
 main()

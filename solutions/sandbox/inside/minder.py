@@ -1,84 +1,108 @@
-"""Minds a process for which no namespace does it: nothing that it started outlives it, nor whoever asked for it."""
+"""Minds a stranger's process: stops, continues and ends all that it started, at once, and reaps what it leaves.
 
-import contextlib
+In a namespace of processes the minder is the first one and reaches all others by one signal. Elsewhere all of them are
+one process group, which the filter of system calls lets nobody leave. Either way the kernel signals all at once, and
+starts a fork anew in which such a signal arrives: no chain of forks outruns it.
+"""
+
 import ctypes
 import os
 import signal
-import time
 from collections.abc import Callable
+from contextlib import suppress
 
+PAUSE, GO_ON = signal.SIGUSR1, signal.SIGUSR2
+STANDING = "all-stand-still"
+"""The minder's name while everything is stopped; nobody else can give it that name."""
+
+_MINDING = "minder"
 _POLL_S = 0.2
-_PR_SET_CHILD_SUBREAPER = 36
-_WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SET_DUMPABLE, _SET_NAME, _SET_SUBREAPER = 4, 15, 36
+_TOLD = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, PAUSE, GO_ON)
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mind(become: Callable[[], None]) -> None:
-    """Fork a child that calls `become`, wait for it, end all that is left of it, and end as it did.
+    """Fork a child that calls `become`, wait for it, end all that is left of it, and end as it did. Never returns.
 
-    SIGINT is passed on to it; SIGTERM, SIGHUP and the end of our own parent end everything. Never returns.
+    SIGINT is passed on to it, PAUSE and GO_ON reach all, SIGTERM, SIGHUP and the end of our own parent end everything.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+    signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD)
+    if _libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "cannot adopt what the process leaves")
     parent = os.getppid()
     child = os.fork()
     if child == 0:
         os.setsid()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TOLD)
         become()
-    _wait(child, parent)
-    status = _sweep(child)
-    _end_as(status)
+    _libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # its memory is not the stranger's to write
+    _call_ourselves(_MINDING)
+    _serve(child, parent)
+    _end_as(_swept(child))
 
 
-def _wait(child: int, parent: int) -> None:
-    """Wait until the child ends, or we are told to end, or left alone; the child is not reaped."""
+def _call_ourselves(name: str) -> None:
+    _libc.prctl(_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def _serve(child: int, parent: int) -> None:
+    """Do what we are told until the child ends, or we are told to end, or left alone; the child is not reaped."""
+    everybody = -1 if os.getpid() == 1 else -child
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and os.getppid() == parent:
-        received = signal.sigtimedwait(_WATCHED, _POLL_S)
-        number = received.si_signo if received else 0
-        if number == signal.SIGINT:
-            os.kill(child, signal.SIGINT)
+        told = signal.sigtimedwait(_TOLD, _POLL_S)
+        number = told.si_signo if told and _from_outside(told) else 0
         if number in (signal.SIGTERM, signal.SIGHUP):
             return
+        with suppress(ProcessLookupError):
+            if number == signal.SIGINT:
+                os.kill(child, signal.SIGINT)
+            elif number == PAUSE:
+                os.kill(everybody, signal.SIGSTOP)
+                _call_ourselves(STANDING)
+            elif number == GO_ON:
+                _call_ourselves(_MINDING)
+                os.kill(everybody, signal.SIGCONT)
+        _reap_orphans(child)
 
 
-def _sweep(child: int) -> int:
-    """Kill the child and all descendants, as often as some are left, and return the child's wait status.
+def _from_outside(told: signal.struct_siginfo) -> bool:
+    """Say whether a signal is the grader's: whoever is inside the namespace has a number there."""
+    return told.si_code == 0 and (os.getpid() != 1 or told.si_pid == 0)
 
-    In the sandbox all are of the child's process group, which one signal ends. Without one they may have left it; every
-    orphan of theirs has become a child of ours.
+
+def _reap_orphans(child: int) -> None:
+    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != child:
+        os.waitpid(ended.si_pid, 0)
+
+
+def _swept(child: int) -> int:
+    """Kill the child and all that it started, as often as something is left, and return the child's wait status.
+
+    Without a namespace or a filter a process may leave the group; then its parent's end makes it a child of ours.
     """
-    child_status = 0
+    status = 0
     while True:
-        with contextlib.suppress(OSError):
-            os.killpg(child, signal.SIGKILL)
-        for pid in _descendants():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        for target in (-1,) if os.getpid() == 1 else (-child, *_children()):
+            with suppress(OSError):
+                os.kill(target, signal.SIGKILL)
         try:
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                child_status = ended[1] if ended[0] == child else child_status
+            number, found = os.waitpid(-1, 0)
         except ChildProcessError:
-            return child_status
-        time.sleep(0.005)
+            return status
+        status = found if number == child else status
 
 
-def _descendants() -> list[int]:
-    found, ahead = [], [os.getpid()]
-    while ahead:
-        pid = ahead.pop()
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{task}/children") as file:
-                    children = [int(word) for word in file.read().split()]
-                found += children
-                ahead += children
-    return found
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(word) for word in file.read().split()]
 
 
 def _end_as(status: int) -> None:
-    if os.WIFSIGNALED(status):
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if os.WTERMSIG(status) != signal.SIGKILL else None
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if number and os.getpid() != 1:
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TOLD)
+        os.kill(os.getpid(), number)
+    os._exit(128 + number if number else os.waitstatus_to_exitcode(status))

@@ -1,6 +1,6 @@
-"""Ways out of a sandbox, as data: what `trtlab doctor --sandbox` tries.
+"""Ways out of a sandbox, as data.
 
-Each is code that runs inside. It knows what lies outside by names that `trial.py` gives it, and prints a line that
+Each is code that runs inside. It knows what lies outside by names that `ways_out.py` gives it, and prints a line that
 begins with ESCAPED where it reached its goal; an exception means that it did not. Some goals can only be seen from
 outside: a file that was changed, a process that was left.
 """
@@ -21,9 +21,7 @@ class Escape:
     code: str
     limits: Limits = field(default_factory=lambda: Limits(512 * _MIB, 32, 64 * _MIB, 20))
     ended_by: str = ""
-    """What the limit that must end it says; empty where it must end by itself."""
-    open_in: tuple[str, ...] = ()
-    """The sandboxes that do not promise to hold it."""
+    """What the limit says that may end it; empty where it must end by itself."""
 
 
 PRELUDE = """
@@ -38,7 +36,7 @@ def call(number, *arguments):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 """
-"""Runs before each; the names of OUTSIDE are `Outside`'s in trial.py."""
+"""Runs before each; the names of OUTSIDE are `Outside`'s in ways_out.py."""
 
 _X86 = "os.uname().machine == 'x86_64'"
 _FILES = (
@@ -142,8 +140,9 @@ _SESSIONS = """
 for _ in range(9):
     os.fork() or os.setsid()
 time.sleep(15)
+escaped()
 """
-_FULL = 'for n in range(1000): open(str(n), "wb").write(bytes(1 << 20))\ntime.sleep(5)'
+_FULL = 'for n in range(1000): open(str(n), "wb").write(bytes(1 << 20))\nescaped()'
 _CLOSED = f"os.mkdir('d'); os.chdir('d'); os.chmod('.', 0o300)\n{_FULL}"
 _DEEP = f"for _ in range(2000): os.mkdir('d'); os.chdir('d')\n{_FULL}"
 _HIDES = """
@@ -155,7 +154,7 @@ for _ in range(20):
         os.unlink("file")
         file.write(bytes(5 << 20))
         subprocess.Popen(["./wait", "15"], stdout=file)
-time.sleep(5)
+escaped()
 """
 _NAMED = f"libc.prctl(15, b'\\xff)', 0, 0, 0)\n{_FULL}"
 _DELETED = """
@@ -164,7 +163,7 @@ for _ in range(1000):
     kept.append(open("file", "wb", 0))
     os.unlink("file")
     kept[-1].write(bytes(1 << 20))
-time.sleep(5)
+escaped()
 """
 _MAPPED = """
 libc.mmap.restype = ctypes.c_void_p
@@ -174,7 +173,7 @@ for _ in range(60):
     libc.mmap(None, ctypes.c_size_t(5 << 20), 1, 1, file, ctypes.c_long(0))
     os.close(file)
     WHERE == "memory" or os.unlink("file")
-time.sleep(8)
+escaped()
 """
 _AT_ONCE = """
 place = os.open("file", os.O_CREAT | os.O_WRONLY)
@@ -184,16 +183,17 @@ os.fstat(place).st_blocks * 512 >= 256 << 20 and escaped()
 _RESOURCES = (
     Escape("too much memory", "kept = []\nwhile True: kept.append(b'x' * (8 << 20))", _SMALL, ended_by="memory"),
     # Bounded by its own code, 512 processes: where nothing held it, the machine must survive.
-    Escape("a fork bomb", "for _ in range(9): os.fork()\ntime.sleep(15)", ended_by="processes"),
+    Escape("a fork bomb", "for _ in range(9): os.fork()\ntime.sleep(15)\nescaped()", ended_by="processes"),
     Escape("a fork bomb of sessions", _SESSIONS, ended_by="processes"),
-    Escape("a full disk", "for n in range(1000): open(str(n), 'wb').write(bytes(1 << 20))", ended_by="wrote"),
+    Escape("a full disk", _FULL, ended_by="wrote"),
     Escape("a full disk of deleted files", _DELETED, ended_by="wrote"),
-    Escape("a full disk in a closed folder", _CLOSED, ended_by="it "),
-    Escape("a full disk too deep to see", _DEEP, ended_by="deep"),
-    Escape("a full disk of a program that hides its files", _HIDES, ended_by="it "),
+    Escape("a full disk in a closed folder", _CLOSED, ended_by="wrote"),
+    Escape("a full disk too deep to see", _DEEP, ended_by="it "),
+    Escape("a full disk of a program that hides its files", _HIDES, ended_by="wrote"),
     Escape("a name that no text can hold", _NAMED, ended_by="wrote"),
     Escape("a full disk of closed files", _MAPPED.replace("WHERE", "'disk'"), ended_by="wrote"),
-    Escape("memory in closed files", _MAPPED.replace("WHERE", "'memory'"), ended_by="wrote"),
+    Escape("memory in closed files", _MAPPED.replace("WHERE", "'memory'")),
+    Escape("files without end", "for n in range(150_000): open(str(n), 'w')\nescaped()", ended_by="files"),
     Escape("a full disk at once", _AT_ONCE),
     Escape("a huge file", "open('f', 'wb').truncate(1 << 40); escaped()"),
     Escape("an endless loop", "while True: pass", _SHORT, ended_by="longer"),
