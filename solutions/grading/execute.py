@@ -11,11 +11,10 @@ from queue import Empty
 from subprocess import DEVNULL
 from typing import Any, ClassVar
 
-from jupyter_client import AsyncKernelClient
 from jupyter_core.utils import run_sync
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
@@ -29,7 +28,6 @@ from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
 from solutions.grading.step_record import UNDER_WAY, StepRecord
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Limits, chosen
-from solutions.sandbox.messages import Refused
 from solutions.sandbox.provisioner import SandboxedKernelManager
 from solutions.sandbox.room import close
 from trtcpu.errors import EngineError
@@ -155,14 +153,6 @@ class GradeExecute(Execute):
 
     start_new_kernel = run_sync(async_start_new_kernel)  # the one that nbconvert calls
 
-    async def async_start_new_kernel_client(self) -> AsyncKernelClient:
-        """Connect to the kernel, and learn of messages that were refused."""
-        client = await super().async_start_new_kernel_client()
-        self._refused = Refused(client)
-        return client
-
-    start_new_kernel_client = run_sync(async_start_new_kernel_client)
-
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
     ) -> tuple[NotebookNode, dict[str, Any]]:
@@ -246,9 +236,6 @@ class GradeExecute(Execute):
             self._faults[index] = self._stopped
         except (CellTimeoutError, RuntimeError) as error:  # the kernel's channels: its outputs did not arrive in time
             self._faults[index] = f"its outputs did not arrive: {str(error)[:200]!r}"
-        if run_sync(self.km.is_alive)() and (refused := self._refused.since()):
-            self._faults[index] = refused
-            cell.outputs.append(new_output("stream", name="stdout", text=f"\n[{refused}]\n"))
         if self._timed_out:
             self._faults[index] = f"it was stopped by the time limit after {time.monotonic() - started:.0f} s"
             self._settle(index)

@@ -6,8 +6,8 @@ says what holds where.
 """
 
 from solutions.sandbox.choice import KINDS, VARIABLE, chosen, command, trouble
-from solutions.sandbox.room import THREADS, Done, Limits, Room
-from solutions.sandbox.running import run
+from solutions.sandbox.room import THREADS, Limits, Room
+from solutions.sandbox.running import Done, run
 from solutions.sandbox.scratch import remove
 from solutions.sandbox.watch import Watch
 

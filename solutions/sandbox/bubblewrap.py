@@ -1,17 +1,13 @@
 """The strongest sandbox: bubblewrap, with user, pid, mount, network, ipc and uts namespaces of its own."""
 
-import json
-import os
 import shutil
 import sys
 from pathlib import Path
 
-from solutions.sandbox.room import GPU_FILES, INSIDE, SITE, Limits, Room, environment_of, visible
+from solutions.sandbox.room import GPU_FILES, INSIDE, Room, visible
 
-_LAUNCHER, _SITE = "/.inside", "/.site"
+_LAUNCHER = "/.inside"
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts")
-_WITHOUT_RIGHTS = ("setpriv", "--inh-caps=-all", "--ambient-caps=-all")
-"""An ordinary user's bwrap refuses to start with the right to mount, which `scratch.enter` gave us."""
 _SYS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
 
 
@@ -26,22 +22,19 @@ def binary() -> str | None:
     return str(bwrap_path())
 
 
-def command(argv: list[str], room: Room, limits: Limits) -> list[str]:
+def command(argv: list[str], room: Room, environment: dict[str, str]) -> list[str]:
     """Return the command that runs `argv` in a namespace of each kind, of which nothing outlives it."""
-    scratch, asked = str(room.scratch), json.dumps({"file_bytes": limits.scratch_bytes})
+    scratch = str(room.scratch)
     return [
-        *([] if os.getuid() == 0 else _WITHOUT_RIGHTS),
         *(binary() or "bwrap", "--as-pid-1"),
         *(f"--unshare-{name}" for name in _NAMESPACES),
         *("--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "lab"),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
         *_file_systems(room),
-        *("--bind", scratch, scratch, "--chdir", scratch),
-        *("--ro-bind", str(INSIDE), _LAUNCHER, "--ro-bind", str(SITE), _SITE, "--remount-ro", "/"),
+        *("--bind", scratch, scratch, "--chdir", scratch, "--ro-bind", str(INSIDE), _LAUNCHER, "--remount-ro", "/"),
         "--clearenv",
-        *(word for name, value in environment_of(room, _SITE).items() for word in ("--setenv", name, value)),
-        "--",
-        *(sys.executable, "-I", "-S", _LAUNCHER, "bubblewrap", asked, "--", *argv),
+        *(word for name, value in environment.items() for word in ("--setenv", name, value)),
+        *("--", sys.executable, "-I", "-S", _LAUNCHER, "bubblewrap", "{}", *argv),
     ]
 
 

@@ -1,19 +1,34 @@
 """Which sandbox this machine has, and the command that starts a process in it."""
 
 import functools
+import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from solutions.sandbox import bubblewrap, outside
-from solutions.sandbox.room import STANDARD, Limits, Room, environment_of, prepare
+import psutil
+
+from solutions.sandbox import bubblewrap
+from solutions.sandbox.room import GPU_FILES, INSIDE, STANDARD, Limits, Room, environment_of, prepare, visible
 from trtcpu.errors import LabError
 
 KINDS = ("bubblewrap", "landlock")
 VARIABLE = "TRT_LAB_SANDBOX"
 _NONE = "none"
+_LINUX = sys.platform.startswith("linux")
+# What Landlock lets everybody reach, and whoever has the GPU.
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+_SYSTEM = (
+    *(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "filesystems", "version", "uptime", "loadavg", "sys")),
+    *("/sys/devices", "/sys/bus/pci"),
+)
+_GPU = ("/proc/driver", "/proc/devices", "/proc/modules", "/sys")
+# Open files of each process, and tasks besides those that there are.
+_MORE = 4096
 
 
 def chosen(unsafe: bool = False) -> str:
@@ -41,7 +56,7 @@ def chosen(unsafe: bool = False) -> str:
 @functools.cache
 def trouble(kind: str) -> str:
     """Return why a sandbox does not work on this machine, in one line; empty where it does."""
-    if not sys.platform.startswith("linux"):
+    if not _LINUX:
         return f"{sys.platform} has none"
     if kind == "bubblewrap" and bubblewrap.binary() is None:
         return "bwrap is not installed"
@@ -65,5 +80,45 @@ def command(kind: str, argv: list[str], room: Room, limits: Limits = STANDARD) -
     prepare(room)
     environment = environment_of(room)
     if kind == "bubblewrap":
-        return bubblewrap.command(argv, room, limits), environment
-    return outside.command(kind, argv, room, limits, environment), environment
+        inner = bubblewrap.command(argv, room, environment)
+    else:
+        inner = [sys.executable, "-I", "-S", str(INSIDE), kind, json.dumps(_seen(room, environment)), *argv]
+    if kind != _NONE:
+        inner = [*_limited(limits), *_without_rights(kind), *inner]
+    return (inner if _LINUX else argv), environment
+
+
+def _seen(room: Room, environment: dict[str, str]) -> dict[str, Any]:
+    """Return what Landlock lets a process reach."""
+    gpu = sorted(str(path) for glob in GPU_FILES for path in Path("/").glob(glob)) if room.gpu else []
+    return {
+        "environment": environment,  # exactly: who starts a kernel adds variables of its own
+        "reads": [*map(str, visible(room)), *_SYSTEM, *(_GPU if room.gpu else ())],
+        "writes": [str(room.scratch)],
+        "devices": [*_DEVICES, *gpu],
+        "names": room.gpu,  # which CUDA gives its threads
+    }
+
+
+def _without_rights(kind: str) -> list[str]:
+    """Return what gives up all rights for good; bwrap gives up root's itself, once it has used them.
+
+    An ordinary user's refuses to start with the right to mount, which `scratch.enter` gave us.
+    """
+    if os.getuid() == 0:
+        return [] if kind == "bubblewrap" else ["setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
+    return ["setpriv", "--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all"]
+
+
+def _limited(limits: Limits) -> list[str]:
+    """Return what sets the kernel's limits of each process, and of this user's tasks, which root has none of.
+
+    Never one of address space: CUDA maps terabytes.
+    """
+    ours = [found.info for found in psutil.process_iter(["uids", "num_threads"]) if found.info["uids"]]
+    tasks = sum(found["num_threads"] or 0 for found in ours if found["uids"].real == os.getuid())
+    line = ["prlimit"]
+    for name, asked in {"core": 0, "fsize": limits.scratch_bytes, "nofile": _MORE, "nproc": tasks + _MORE}.items():
+        hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
+        line.append(f"--{name}={asked if hard == resource.RLIM_INFINITY else min(asked, hard)}")
+    return line

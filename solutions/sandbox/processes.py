@@ -10,15 +10,17 @@ from pathlib import Path
 
 import psutil
 
-from solutions.sandbox import cgroup
 from solutions.sandbox.inside.minder import GO_ON, PAUSE, STANDING
 from trtcpu.errors import EngineError
 
+# Seconds to end in, and to come to a stand on a busy machine.
 _GRACE_S, _STAND_S = 5.0, 30.0
-"""Seconds to end in, and to come to a stand on a busy machine."""
+# Whether there is /proc; else psutil answers, slower.
 _PROC = sys.platform.startswith("linux")
-"""Whether there is /proc; else psutil answers, slower."""
 _GONE = (OSError, psutil.Error)
+_DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+# A process's own and shared memory, without the files that it maps; and its part of the memory that it shares.
+_RESIDENT, _PROPORTIONAL = ("RssAnon:", "RssShmem:", "VmSwap:"), ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
 
 
 def tree(pid: int, born: str | None = None, most: int | None = None) -> list[int]:
@@ -32,17 +34,30 @@ def tree(pid: int, born: str | None = None, most: int | None = None) -> list[int
     while ahead and (most is None or len(found) < most):
         next_pid = ahead.pop()
         with contextlib.suppress(*_GONE):
-            if _lives(next_pid):
+            if _state(next_pid)[1] not in _DEAD:
                 found.append(next_pid)
             ahead += _children(next_pid)
     return found
 
 
+def _children(pid: int) -> list[int]:
+    if not _PROC:
+        return [child.pid for child in psutil.Process(pid).children()]
+    tasks = os.listdir(f"/proc/{pid}/task")
+    return [int(word) for task in tasks for word in _read(f"/proc/{pid}/task/{task}/children").split()]
+
+
 def born_at(pid: int) -> str:
     """Return when a process was started, as the system writes it; empty where there is none."""
     with contextlib.suppress(*_GONE):
-        return _fields(pid)[19] if _PROC else str(psutil.Process(pid).create_time())
+        if not _PROC:
+            return str(psutil.Process(pid).create_time())
+        return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
     return ""
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(errors="replace")  # a process chooses the bytes of its own name
 
 
 def end(pid: int, born: str | None = None) -> None:
@@ -55,8 +70,7 @@ def end(pid: int, born: str | None = None) -> None:
         ends = time.monotonic() + _GRACE_S
         while tree(pid, born, 1) and time.monotonic() < ends:
             for found in [pid] if number == signal.SIGTERM else tree(pid, born):
-                with contextlib.suppress(OSError):
-                    os.kill(found, number)
+                _tell(found, number)
             time.sleep(0.01)
 
 
@@ -67,65 +81,70 @@ def paused(pid: int, born: str | None = None) -> Iterator[None]:
     Raises:
         EngineError: they did not come to a stand, so that nothing can be measured beside them.
     """
-    minder = minder_of(pid) if _PROC and tree(pid, born, 1) else None
+    minder = _minder_of(pid) if _PROC and tree(pid, born, 1) else None
     if minder is None:  # it has ended, or this system has none
         yield
-    elif group := cgroup.group_of(minder):
-        with group.frozen():
-            yield
-    else:
-        try:
-            _bring_to_a_stand(pid, minder)
-            yield
-        finally:
-            _tell(minder, GO_ON)
+        return
+    try:
+        _bring_to_a_stand(minder)
+        yield
+    finally:
+        _tell(minder, GO_ON)
 
 
-def _bring_to_a_stand(pid: int, minder: int) -> None:
+def _bring_to_a_stand(minder: int) -> None:
     ends = time.monotonic() + _STAND_S
-    while _named(minder) != STANDING or any(map(_moves, tree(minder)[1:])):
-        if not tree(pid, most=1):
-            return
+    while (below := tree(minder)) and not (_state(minder)[0] == STANDING and all(map(_stands, below[1:]))):
         if time.monotonic() > ends:
             raise EngineError("a submission's processes could not be stopped while time is measured")
-        if _named(minder) != STANDING:
+        if _state(minder)[0] != STANDING:
             _tell(minder, PAUSE)
         time.sleep(0.001)
 
 
-def _tell(minder: int, number: int) -> None:
-    with contextlib.suppress(OSError):
-        os.kill(minder, number)
+def _stands(pid: int) -> bool:
+    return _state(pid)[1] in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP, *_DEAD)
 
 
-def _named(pid: int) -> str:
+def _state(pid: int) -> tuple[str, str]:
+    """Return a process's name and what it does; it is dead where it is gone."""
     with contextlib.suppress(*_GONE):
-        return _read(f"/proc/{pid}/comm").strip()
-    return ""
-
-
-def _moves(pid: int) -> bool:
-    with contextlib.suppress(*_GONE):
-        return _fields(pid)[0] not in "TtZX"
-    return False
+        found = psutil.Process(pid)
+        return found.name(), found.status()
+    return "", psutil.STATUS_DEAD
 
 
 def interrupt(pid: int) -> None:
     """Interrupt the command of a sandboxed process, as Ctrl-C does: its minder passes it on."""
-    _tell(minder_of(pid) or pid, signal.SIGINT)
+    _tell(_minder_of(pid) or pid, signal.SIGINT)
 
 
-def minder_of(pid: int) -> int | None:
+def _tell(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+
+
+def _minder_of(pid: int) -> int | None:
     """Return the process that minds the sandboxed `pid`: itself, or the first of bwrap's namespace; None: no more."""
     with contextlib.suppress(*_GONE):
-        return next(iter(_children(pid)), None) if psutil.Process(pid).name() == "bwrap" else pid
+        return next(iter(_children(pid)), None) if _state(pid)[0] == "bwrap" else pid
     return None
 
 
 def memory_bytes(pids: list[int], limit: int) -> int:
     """Return the memory of processes; what they share is counted once where the sum would pass the limit."""
-    total = sum(_resident(pid) for pid in pids)
-    return total if total <= limit else min(total, sum(_proportional(pid) for pid in pids))
+    total = sum(_memory(pid, "status", _RESIDENT) for pid in pids)
+    return total if total <= limit else min(total, sum(_memory(pid, "smaps_rollup", _PROPORTIONAL) for pid in pids))
+
+
+def _memory(pid: int, file: str, names: tuple[str, ...]) -> int:
+    with contextlib.suppress(*_GONE):
+        if not _PROC:
+            return psutil.Process(pid).memory_info().rss
+        lines = _read(f"/proc/{pid}/{file}").splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names))
+    # it hides that file, or is gone
+    return 0 if file == "status" else _memory(pid, "status", _RESIDENT)
 
 
 def threads(pids: list[int]) -> int:
@@ -133,48 +152,5 @@ def threads(pids: list[int]) -> int:
     total = 0
     for pid in pids:
         with contextlib.suppress(*_GONE):
-            total += int(_fields(pid)[17]) if _PROC else psutil.Process(pid).num_threads()
+            total += psutil.Process(pid).num_threads()
     return total
-
-
-def _resident(pid: int) -> int:
-    """Return a process's own and shared memory in bytes, without the files that it maps."""
-    with contextlib.suppress(*_GONE):
-        if not _PROC:
-            return psutil.Process(pid).memory_info().rss
-        return _kilobytes(_read(f"/proc/{pid}/status"), ("RssAnon:", "RssShmem:", "VmSwap:"))
-    return 0
-
-
-def _proportional(pid: int) -> int:
-    """Return a process's part of its memory, where shared pages are divided by those who share them."""
-    try:
-        return _kilobytes(_read(f"/proc/{pid}/smaps_rollup"), ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
-    except OSError:  # it hides itself, or is gone, or there is none
-        return _resident(pid)
-
-
-def _kilobytes(text: str, names: tuple[str, ...]) -> int:
-    return sum(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith(names))
-
-
-def _lives(pid: int) -> bool:
-    if _PROC:
-        return _fields(pid)[0] not in "ZX"
-    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
-def _children(pid: int) -> list[int]:
-    if not _PROC:
-        return [child.pid for child in psutil.Process(pid).children()]
-    tasks = os.listdir(f"/proc/{pid}/task")
-    return [int(word) for task in tasks for word in _read(f"/proc/{pid}/task/{task}/children").split()]
-
-
-def _fields(pid: int) -> list[str]:
-    """Return what stands behind the name in /proc/<pid>/stat: the state, …, and at 19 when it was started."""
-    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-
-
-def _read(path: str) -> str:
-    return Path(path).read_text(errors="replace")  # a process chooses the bytes of its own name

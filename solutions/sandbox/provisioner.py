@@ -10,27 +10,22 @@ The kernel talks over Unix sockets in its scratch folder, since it has no networ
 import asyncio
 import signal
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-import zmq.asyncio
-from jupyter_client import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
-from traitlets import Instance, default
+from traitlets import Instance
 
 from solutions.sandbox.choice import chosen, command
-from solutions.sandbox.messages import Unread, limit_messages
 from solutions.sandbox.processes import end, interrupt
 from solutions.sandbox.room import STANDARD, Room
 from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import Watch
 from trtcpu.errors import LabError
 
-_SOCKET = "kernel"
+# Characters of a Unix socket's path: the system takes 107, and the port is appended.
 _LONGEST = 100
-"""Characters of a Unix socket's path: the system takes 107, and the port is appended."""
 
 
 class SandboxProvisioner(LocalProvisioner):
@@ -39,8 +34,7 @@ class SandboxProvisioner(LocalProvisioner):
     watch: Watch | None = None
     _limits = STANDARD
     _room: Room | None = None
-    _stack = Instance(ExitStack, ())
-    """What is removed with the kernel: a scratch, where nobody named one."""
+    _stack = Instance(ExitStack, ())  # it removes a scratch that nobody named
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Return what starts the kernel; takes `room`, `limits` and `kind` of `kwargs`, and drops env and cwd."""
@@ -49,9 +43,15 @@ class SandboxProvisioner(LocalProvisioner):
         room = kwargs.pop("room", None)
         if room is None:
             room = Room(self._stack.enter_context(temporary(self._limits)))
-        room.scratch.mkdir(parents=True, exist_ok=True)
         self._room = room
-        _connect_by_files(self.parent, room.scratch)
+        room.scratch.mkdir(parents=True, exist_ok=True)
+        socket = str(room.scratch / "kernel")
+        if len(socket) > _LONGEST:
+            raise LabError(
+                f"a kernel's sockets need a folder with a shorter path than {room.scratch}; TMPDIR names one"
+            )
+        self.parent.transport, self.parent.ip = "ipc", socket
+        self.parent.connection_file = str(room.scratch / "kernel.json")
         kwargs = await super().pre_launch(**{name: kwargs[name] for name in kwargs if name not in ("env", "cwd")})
         line, environment = command(kind, kwargs.pop("cmd"), room, self._limits)
         return {**kwargs, "cmd": line, "env": environment, "cwd": str(room.scratch)}
@@ -59,7 +59,7 @@ class SandboxProvisioner(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Start the kernel and its watch."""
         info = await super().launch_kernel(cmd, **kwargs)
-        self.watch = Watch(self.pid, self._room, self._limits, Unread(self._limits.unread_bytes).passed)
+        self.watch = Watch(self.pid, self._room, self._limits, kernel=True)
         self.watch.start()
         return info
 
@@ -83,26 +83,10 @@ class SandboxProvisioner(LocalProvisioner):
 class SandboxedKernelManager(AsyncKernelManager):
     """A kernel manager whose kernels run in the sandbox."""
 
-    @default("transport")
-    def _by_files(self) -> str:
-        return "ipc"
-
     @property
     def watch(self) -> Watch | None:
-        """The watch on the kernel: its `ended_by` and `peak_bytes`; None before it is started."""
+        """The watch on the kernel: its `ended_by`; None before it is started."""
         return getattr(self.provisioner, "watch", None)
-
-    @default("context")
-    def _limited(self) -> zmq.asyncio.Context:
-        context = super()._context_default()
-        limit_messages(context)
-        return context
-
-    def client(self, **kwargs: Any) -> AsyncKernelClient:
-        """Return a client that takes no message of more than `messages.MESSAGE_BYTES`."""
-        client = super().client(**kwargs)
-        limit_messages(client.context)
-        return client
 
     async def _async_pre_start_kernel(self, **kwargs: Any) -> tuple[list[str], dict[str, Any]]:
         if self.provisioner is None:
@@ -110,12 +94,3 @@ class SandboxedKernelManager(AsyncKernelManager):
         return await super()._async_pre_start_kernel(**kwargs)
 
     pre_start_kernel = _async_pre_start_kernel
-
-
-def _connect_by_files(manager: AsyncKernelManager, scratch: Path) -> None:
-    """Let a kernel's sockets and connection file lie in the scratch."""
-    socket = scratch / _SOCKET
-    if len(str(socket)) > _LONGEST:
-        raise LabError(f"a kernel's sockets need a scratch folder with a shorter path than {scratch}; TMPDIR names one")
-    manager.transport, manager.ip = "ipc", str(socket)
-    manager.connection_file = str(scratch / "kernel.json")

@@ -10,17 +10,16 @@ from pathlib import Path
 from trtcpu.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
+# What restricts a process from within.
 INSIDE = Path(__file__).parent / "inside"
-"""What restricts a process from within."""
-SITE = Path(__file__).parent / "site"
-"""What Python imports first in a sandbox."""
 
+# NVIDIA's devices, as globs below /.
 GPU_FILES = ("dev/nvidia*", "dev/nvidia-caps/*")
-"""NVIDIA's devices, as globs below /."""
 
+# What limits the threads of libraries; OpenBLAS and MKL go by the first where theirs is not set.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""What limits the threads of libraries; OpenBLAS and MKL go by the first where theirs is not set."""
 
+# All that a sandboxed process gets of our environment; what else it needs is named by its `Room`.
 _PASSED = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "LD_LIBRARY_PATH"),
     *THREADS,
@@ -28,76 +27,65 @@ _PASSED = (
     *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
     *("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_CUDA", "TRT_LAB_DATA", "TRT_LAB_MODEL", "TRT_LAB_QUICK"),
 )
-"""All that a sandboxed process gets of our environment; what else it needs is named by its `Room`."""
 
+# nbgrader's folder of everybody's submissions, where it is by default.
 EXCHANGE = "/usr/local/share/nbgrader/exchange"
-"""nbgrader's folder of everybody's submissions, where it is by default."""
 
+# Not /usr as a whole: in /usr/local, as in /home, /srv, /opt and /mnt, lies what a site made, strangers' work too.
 _LIBRARIES = ("lib", "lib32", "lib64", "libx32")
 _SYSTEM = (
     *(f"/usr/{name}" for name in ("bin", "sbin", "libexec", "include", "share", *_LIBRARIES)),
     *(f"/{name}" for name in ("bin", "sbin", *_LIBRARIES)),
     *("/etc/alternatives", "/etc/fonts"),
 )
-"""Not /usr as a whole: in /usr/local, as in /home, /srv, /opt and /mnt, lies what a site made, strangers' work too."""
-
 _PYTHON = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
 _CUDA = ("usr/local/cuda*", "usr/local/nvidia")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "passwd", "group", "nsswitch.conf")
-_PROJECT = ("helpers", "trtcpu", "datasets")
+_CODE = ("helpers", "trtcpu")
+_FOLDERS = ("home", "tmp", "shm")
 
 
 @dataclass(frozen=True)
 class Room:
-    """What the stranger's process sees besides the system, the interpreter, helpers/, trtcpu/ and datasets/."""
+    """What the stranger's process sees besides the system, the interpreter, helpers/, trtcpu/ and datasets/.
+
+    Attributes:
+        scratch: The only folder it can write, at the same path inside. HOME and TMPDIR lie in it; it is the working
+            folder.
+        reads: Further files and folders that it can read, at the same paths inside.
+        environment: Variables besides those of the allow-list.
+        gpu: Whether NVIDIA's devices are passed through.
+    """
 
     scratch: Path
-    """The only folder it can write, at the same path inside. HOME and TMPDIR lie in it; it is the working folder."""
     reads: tuple[Path, ...] = ()
-    """Further files and folders that it can read, at the same paths inside."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables besides those of the allow-list."""
     gpu: bool = False
-    """Whether NVIDIA's devices are passed through."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a sandboxed process and all that it starts may use together."""
+    """What a sandboxed process and all that it starts may use together.
+
+    Attributes:
+        processes: Processes, not threads.
+        scratch_bytes: Of the scratch; no file can be larger.
+        threads: Of all processes.
+        unread_bytes: Of a kernel: what its messages may take of the memory of who runs it.
+        scratch_files: Files, folders and links in the scratch.
+    """
 
     memory_bytes: int = 8 << 30
     processes: int = 128
-    """Processes, not threads."""
     scratch_bytes: int = 4 << 30
-    """Of the scratch; no file can be larger."""
     seconds: float = 3600.0
     threads: int = 4096
-    """Of all processes."""
     unread_bytes: int = 512 << 20
-    """Of a kernel: what its messages may take of the memory of who runs it."""
     scratch_files: int = 10_000
-    """Files, folders and links in the scratch."""
 
 
 STANDARD = Limits()
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a sandboxed command ended."""
-
-    returncode: int
-    """As subprocess gives it: below zero for a signal; inside bubblewrap 128 + its number. 126: it never started."""
-    stdout: bytes
-    stderr: bytes
-    ended_by: str = ""
-    """The limit that ended it, as a clause that begins with "it"; empty where it ended by itself."""
-    seconds: float = 0.0
-    peak_bytes: int = 0
-    """The most memory that was seen at one time."""
-
-
-_closed: set[Path] = set()
+_closed: set[Path] = {Path(EXCHANGE)}
 
 
 def close(exchange: Path) -> None:
@@ -108,27 +96,26 @@ def close(exchange: Path) -> None:
 def visible(room: Room) -> list[Path]:
     """Return the files and folders that can be read inside, the scratch apart; those that exist, and each once.
 
-    Neither solutions/, trtlab/ nor what a course keeps (submissions, gradebook, results) is below any of them, nor is
-    nbgrader's exchange: of a folder that holds it the other entries are named, its links left out.
+    Neither solutions/, trtlab/ nor what a course keeps (submissions, gradebook, results) is below any of them.
 
     Raises:
-        LabError: the whole project lies below one of them.
+        LabError: the whole project or nbgrader's exchange lies below one of them, or one lies in the exchange.
     """
     settings = [Path("/etc", name) for name in _SETTINGS]
     python = [Path(prefix, name) for prefix in (sys.prefix, sys.base_prefix) for name in _PYTHON]
     python += _links(Path(sys.executable))
     packages = [Path(name).resolve() for name in site.getsitepackages()]
-    project = [ROOT / name for name in _PROJECT]
+    project = [ROOT / name for name in (*_CODE, "datasets")]
     data = [Path(os.environ["TRT_LAB_DATA"])] if os.environ.get("TRT_LAB_DATA") else []
     libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if room.gpu and name]
     libraries += [path for glob in _CUDA if room.gpu for path in Path("/").glob(glob)]
     paths = [*map(Path, _SYSTEM), *settings, *python, *packages, *project, *data, *libraries, *room.reads]
     found = dict.fromkeys(Path(os.path.abspath(path)) for path in paths if path.exists())
     seen = [path for path in found if found.keys().isdisjoint(path.parents)]
-    if above := [str(path) for path in seen if ROOT.is_relative_to(path.resolve())]:
-        raise LabError(f"submissions could read {ROOT}, as it lies in {above[0]}, which they need; move the project")
-    for exchange in (Path(EXCHANGE), *_closed):
-        seen = [part for path in seen for part in _without(exchange.resolve(), path)]
+    for hidden in (ROOT, *(exchange.resolve() for exchange in _closed if exchange.exists())):
+        for path in seen:
+            if hidden.is_relative_to(path.resolve()) or (hidden != ROOT and path.resolve().is_relative_to(hidden)):
+                raise LabError(f"submissions could read {hidden}, as they need {path}; move one of them")
     return seen
 
 
@@ -141,28 +128,27 @@ def _links(path: Path) -> list[Path]:
     return found
 
 
-def _without(hidden: Path, path: Path) -> list[Path]:
-    """Return what of a file or a folder does not lie in a hidden one."""
-    real = path.resolve()
-    if real.is_relative_to(hidden):
-        return []
-    if not (hidden.is_relative_to(real) and os.path.exists(hidden)):
-        return [path]
-    return [part for entry in sorted(path.iterdir()) if not entry.is_symlink() for part in _without(hidden, entry)]
-
-
-def environment_of(room: Room, site: str | Path = SITE) -> dict[str, str]:
-    """Return the whole environment inside: the allow-list of ours, a fresh HOME and TMPDIR, and what `room` adds.
-
-    `site` is the path inside of what Python imports first.
-    """
+def environment_of(room: Room) -> dict[str, str]:
+    """Return the whole environment inside: the allow-list of ours, a fresh HOME and TMPDIR, and what `room` adds."""
     ours = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    fresh = {"HOME": str(room.scratch / "home"), "TMPDIR": str(room.scratch / "tmp")}
-    whole = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), **ours, **fresh, **room.environment}
-    return {**whole, "PYTHONPATH": os.pathsep.join([str(site), whole["PYTHONPATH"]])}
+    fresh = {name: str(room.scratch / at) for name, at in (("HOME", "home"), ("TMPDIR", "tmp"), ("PYTHONPATH", "site"))}
+    return {"PATH": os.defpath, **ours, **fresh, **room.environment}
 
 
 def prepare(room: Room) -> None:
-    """Make the scratch with its home and its folders for temporary files and shared memory."""
-    for name in ("home", "tmp", "shm"):
+    """Make the scratch with its home and its folders for temporary files, shared memory and what Python finds.
+
+    Python finds helpers/ and trtcpu/ by links: it lists a folder to find a module, and nobody may list the project's,
+    with the names of all below it. It finds no debugger, which opens a TCP port as a kernel starts.
+    """
+    site = room.scratch / "site"
+    for path in (site, *(room.scratch / name for name in _FOLDERS)):
+        if path.is_symlink():  # from whoever ran here before: bubblewrap would follow it
+            path.unlink()
+    for name in _FOLDERS:
         (room.scratch / name).mkdir(parents=True, exist_ok=True)
+    if not site.exists():
+        site.mkdir()
+        (site / "debugpy.py").write_text("raise ImportError('there is no network')\n")
+        for name in _CODE:
+            (site / name).symlink_to(ROOT / name)

@@ -1,21 +1,34 @@
 """Runs a command in a sandbox to its end: the disposable children that load what a stranger made."""
 
 import subprocess
-import threading
-import time
-from typing import IO
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 from solutions.sandbox.choice import chosen, command
-from solutions.sandbox.room import STANDARD, Done, Limits, Room
+from solutions.sandbox.room import STANDARD, Limits, Room
 from solutions.sandbox.watch import Watch
 
+# What is read of each of a command's two outputs.
 OUTPUT_BYTES = 16 << 20
-"""What is kept of each of a command's two outputs; the rest is read and dropped."""
 
 
-def run(
-    argv: list[str], room: Room, limits: Limits = STANDARD, *, input: bytes | None = None, kind: str | None = None
-) -> Done:
+@dataclass(frozen=True)
+class Done:
+    """How a sandboxed command ended.
+
+    Attributes:
+        returncode: Its exit status; 128 and the number of a signal that ended it.
+        ended_by: The limit that ended it, as a clause that begins with "it"; empty where it ended by itself.
+    """
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    ended_by: str
+
+
+def run(argv: list[str], room: Room, limits: Limits = STANDARD, *, input: bytes = b"", kind: str | None = None) -> Done:
     """Run `argv` in a sandbox (`kind`, else the chosen one) with `input` on its stdin, and return how it ended.
 
     Raises:
@@ -23,42 +36,18 @@ def run(
         SystemExit: the machine's disk or memory is full, so that nothing is known of the command.
     """
     line, environment = command(kind or chosen(), argv, room, limits)
-    started = time.monotonic()
-    with subprocess.Popen(
-        line,
-        env=environment,
-        cwd=room.scratch,
-        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        kept: list[bytearray] = [bytearray(), bytearray()]
-        pumps = [
-            threading.Thread(target=_read, args=(stream, buffer), daemon=True)
-            for stream, buffer in zip((process.stdout, process.stderr), kept, strict=True)
-        ]
-        if input is not None:
-            pumps.append(threading.Thread(target=_write, args=(process.stdin, input), daemon=True))
-        for pump in pumps:
-            pump.start()
+    with ExitStack() as stack:
+        # in the scratch, where they count; without names, so that nobody can put others there
+        files = [stack.enter_context(tempfile.TemporaryFile(dir=room.scratch)) for _ in range(3)]
+        files[0].write(input)
+        files[0].seek(0)
+        process = subprocess.Popen(
+            line, env=environment, cwd=room.scratch, stdin=files[0], stdout=files[1], stderr=files[2]
+        )
         with Watch(process.pid, room, limits) as watch:
             process.wait()
-            seconds = time.monotonic() - started
-        for pump in pumps:
-            pump.join()
-    if watch.machine_full:
-        raise SystemExit(watch.ended_by)
-    return Done(process.returncode, bytes(kept[0]), bytes(kept[1]), watch.ended_by, seconds, watch.peak_bytes)
-
-
-def _read(stream: IO[bytes], kept: bytearray) -> None:
-    while block := stream.read1(1 << 16):
-        kept += block[: OUTPUT_BYTES - len(kept)]
-
-
-def _write(stream: IO[bytes], data: bytes) -> None:
-    try:
-        with stream:
-            stream.write(data)
-    except BrokenPipeError:  # it ended without reading all
-        return
+        if watch.machine_full:
+            raise SystemExit(watch.ended_by)
+        for file in files:
+            file.seek(0)
+        return Done(process.returncode, *(file.read(OUTPUT_BYTES) for file in files[1:]), watch.ended_by)

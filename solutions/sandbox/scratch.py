@@ -6,7 +6,9 @@ Where none can be made, or memory does not suffice, the folder lies on disk, and
 
 import ctypes
 import os
+import shutil
 import struct
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,18 +16,18 @@ from pathlib import Path
 
 import psutil
 
-from solutions.sandbox import disk
-from solutions.sandbox.cgroup import left_in_groups
-from solutions.sandbox.disk import Hidden, folder_bytes
+from solutions.sandbox.groups import free_memory
 from solutions.sandbox.room import Limits
 
+# Names of what is mounted: the folder of all scratches, and a scratch, with the number of its process behind it.
 _PLACE, _SOURCE = "trt-lab-place", "trt-lab-scratch-"
-"""Names of what is mounted: the folder of all scratches, and a scratch, with the number of its process behind it."""
+# Bytes of memory that are left to all others.
 _SPARE = 1 << 30
-"""Bytes of memory that are left to all others."""
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _PRIVATE_ALL, _NO_SUID_NO_DEV, _DETACH = 0x44000, 0x6, 2
 _CAPABILITIES, _SYS_ADMIN, _AMBIENT, _RAISE = 0x20080522, 21, 47, 2
+# What a file or a folder on disk takes at least, and how deep folders may lie: a path must reach them.
+_BLOCK, _DEEPEST = 4096, 64
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -64,7 +66,7 @@ def entered() -> Iterator[None]:
 
 def place() -> Path:
     """Return the folder in which scratches are made: where `enter` went, or that of temporary files."""
-    return Path(next((folder for _, folder in _mounts(_PLACE)), tempfile.gettempdir())).resolve()
+    return Path(_mounts(_PLACE).get(_PLACE, tempfile.gettempdir())).resolve()
 
 
 @contextmanager
@@ -83,12 +85,16 @@ def mount(folder: Path, limits: Limits) -> bool:
 
     It is memory: what it and those that are mounted already may still take must be free.
     """
-    if _mounts(_PLACE) == []:
+    taken = 0
+    for source, other in _mounts(_SOURCE).items():
+        if psutil.pid_exists(int(source.split("-")[-2])):
+            taken += _left(other)
+        else:  # of a process that was killed
+            remove(other)
+    if not _mounts(_PLACE) or limits.scratch_bytes + taken + _SPARE > free_memory():
         return False
-    free = min([psutil.virtual_memory().available, *left_in_groups()])
-    if limits.scratch_bytes + sum(map(_left, _mounted())) + _SPARE > free:
-        return False
-    return _mount(f"{_SOURCE}{os.getpid()}", folder, f"size={limits.scratch_bytes},nr_inodes={limits.scratch_files}")
+    source = f"{_SOURCE}{os.getpid()}-{folder.name}"
+    return _mount(source, folder, f"size={limits.scratch_bytes},nr_inodes={limits.scratch_files}")
 
 
 def _mount(source: str, folder: Path, options: str) -> bool:
@@ -96,23 +102,12 @@ def _mount(source: str, folder: Path, options: str) -> bool:
     return _libc.mount(*texts, ctypes.c_ulong(_NO_SUID_NO_DEV), f"{options},mode=0700".encode()) == 0
 
 
-def _mounted() -> list[Path]:
-    """Return the scratches that are mounted where we are; those of processes that were killed are removed."""
-    found = []
-    for source, folder in _mounts(_SOURCE):
-        if psutil.pid_exists(int(source.removeprefix(_SOURCE))):
-            found.append(folder)
-        else:
-            remove(folder)
-    return found
-
-
-def _mounts(beginning: str) -> list[tuple[str, Path]]:
-    """Return what is mounted where we are from a source with this beginning: the source, and the folder."""
+def _mounts(beginning: str) -> dict[str, Path]:
+    """Return the folders on which something is mounted where we are, by sources that begin so."""
     with suppress(OSError):  # only Linux has it
         lines = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-        return [(line[-2], Path(line[4])) for line in lines if line[-2].startswith(beginning)]
-    return []
+        return {line[-2]: Path(line[4]) for line in lines if line[-2].startswith(beginning)}
+    return {}
 
 
 def _left(folder: Path) -> int:
@@ -124,21 +119,54 @@ def _left(folder: Path) -> int:
 
 def passed(folder: Path, limits: Limits) -> str:
     """Return which limit of a scratch is reached, as a clause that begins with "it"; empty where none is."""
+    if not folder.is_mount():
+        return _passed_on_disk(folder, limits)
     found = os.statvfs(folder)
-    if folder.is_mount():
-        files, written = found.f_favail == 0, found.f_bavail == 0
-    else:
-        try:
-            files, written = False, folder_bytes(folder, limits.scratch_files) > limits.scratch_bytes
-        except Hidden as hidden:
-            return str(hidden)
-    if files:
-        return f"it made more than its limit of {limits.scratch_files:,} files"
-    return f"it wrote more than its limit of {limits.scratch_bytes >> 20:,} MiB" if written else ""
+    if found.f_favail == 0:
+        return _too_many(limits)
+    return "" if found.f_bavail else _too_much(limits)
+
+
+def _passed_on_disk(folder: Path, limits: Limits) -> str:
+    """Count what is in a folder. A sparse file counts as what a copy of it would take, a link as itself."""
+    total = number = 0
+    try:
+        for path, folders, files in os.walk(folder, onerror=_closed):
+            if len(Path(path).parts) - len(folder.parts) > _DEEPEST:
+                return f"it made folders more than {_DEEPEST} deep"
+            number += len(folders) + len(files)
+            if number > limits.scratch_files:
+                return _too_many(limits)
+            for name in (*folders, *files):
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    entry = os.lstat(os.path.join(path, name))
+                    total += _BLOCK + max(entry.st_size, entry.st_blocks * 512)
+    except PermissionError:
+        return "it closed a folder, whose size cannot be seen then"
+    return _too_much(limits) if total > limits.scratch_bytes else ""
+
+
+def _closed(error: OSError) -> None:
+    if isinstance(error, PermissionError):
+        raise error
+
+
+def _too_many(limits: Limits) -> str:
+    return f"it made more than its limit of {limits.scratch_files:,} files"
+
+
+def _too_much(limits: Limits) -> str:
+    return f"it wrote more than its limit of {limits.scratch_bytes >> 20:,} MiB"
 
 
 def remove(folder: Path) -> None:
-    """Remove a scratch with all that is in it, whatever a stranger did to it."""
+    """Remove a scratch with all that is in it: closed folders too, and such as are too deep for Python's own."""
     if folder.is_mount():
         _libc.umount2(os.fsencode(folder), _DETACH)
-    disk.remove(folder)
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except (OSError, RecursionError):
+        for command in (["chmod", "-R", "u+rwX", "--"], ["rm", "-rf", "--"]):  # neither follows links
+            subprocess.run([*command, str(folder)], stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -43,12 +43,11 @@ async def _run(kind: str, room: Room) -> list[str]:
     try:
         await client.wait_for_ready(timeout=60)
         first = await client.execute_interactive(CODE, output_hook=lambda message: None, timeout=60)
-        again = asyncio.ensure_future(
-            client.execute_interactive("import time; time.sleep(60)", output_hook=lambda message: None, timeout=60)
-        )
-        while not again.done():  # one that comes before the cell is running is lost
-            await asyncio.sleep(0.3)
-            await manager.interrupt_kernel()
+        code = "import time\nopen('running', 'w')\ntime.sleep(60)"
+        again = asyncio.ensure_future(client.execute_interactive(code, output_hook=lambda message: None, timeout=60))
+        while not (room.scratch / "running").exists():  # an interrupt that comes before the cell runs is lost
+            await asyncio.sleep(0.05)
+        await manager.interrupt_kernel()
         return [first["content"]["status"], (await again)["content"]["status"]]
     finally:
         client.stop_channels()

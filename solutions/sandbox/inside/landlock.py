@@ -7,10 +7,10 @@ import ctypes
 import os
 import struct
 
+# The first version that keeps a file from being cut off (Linux 6.2).
 NEEDED = 3
-"""The first version that keeps a file from being cut off (Linux 6.2)."""
+# The first version that keeps signals and abstract sockets inside (Linux 6.12).
 SCOPED = 6
-"""The first version that keeps signals and abstract sockets inside (Linux 6.12)."""
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _BENEATH = 1
@@ -42,8 +42,7 @@ def restrict(reads: list[str], writes: list[str], devices: list[str], own: str, 
     abi = version()
     handled = (1 << (16 if abi >= 5 else 15)) - 1
     attributes = struct.pack("QQQ", handled, _TCP if abi >= 4 else 0, _SIGNALS_AND_SOCKETS if abi >= SCOPED else 0)
-    size = 24 if abi >= SCOPED else 16 if abi >= 4 else 8
-    ruleset = _call(_CREATE, attributes, size, 0)
+    ruleset = _call(_CREATE, attributes, len(attributes), 0)
     for path in reads:
         _allow(ruleset, path, _READ)
     _allow(ruleset, own, _READ | (_WRITE_FILE | _TRUNCATE if names else 0))

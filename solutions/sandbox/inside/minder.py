@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 PAUSE, GO_ON = signal.SIGUSR1, signal.SIGUSR2
+# The minder's name while everything is stopped; nobody else can give it that name.
 STANDING = "all-stand-still"
-"""The minder's name while everything is stopped; nobody else can give it that name."""
 
-_MINDING = "minder"
+_MINDING = b"minder"
 _POLL_S = 0.2
 _SET_DUMPABLE, _SET_NAME, _SET_SUBREAPER = 4, 15, 36
 _TOLD = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, PAUSE, GO_ON)
@@ -23,9 +23,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mind(become: Callable[[], None]) -> None:
-    """Fork a child that calls `become`, wait for it, end all that is left of it, and end as it did. Never returns.
+    """Fork a child that calls `become`, wait for it, and end all that is left of it. Never returns.
 
-    SIGINT is passed on to it, PAUSE and GO_ON reach all, SIGTERM, SIGHUP and the end of our own parent end everything.
+    Ends with the child's exit status, or with 128 and the number of the signal that ended it. SIGINT is passed on to
+    it, PAUSE and GO_ON reach all, SIGTERM, SIGHUP and the end of our own parent end everything.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD)
     if _libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0):
@@ -37,13 +38,10 @@ def mind(become: Callable[[], None]) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _TOLD)
         become()
     _libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # its memory is not the stranger's to write
-    _call_ourselves(_MINDING)
+    _libc.prctl(_SET_NAME, _MINDING, 0, 0, 0)
     _serve(child, parent)
-    _end_as(_swept(child))
-
-
-def _call_ourselves(name: str) -> None:
-    _libc.prctl(_SET_NAME, name.encode(), 0, 0, 0)
+    status = _swept(child)
+    os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
 def _serve(child: int, parent: int) -> None:
@@ -59,9 +57,9 @@ def _serve(child: int, parent: int) -> None:
                 os.kill(child, signal.SIGINT)
             elif number == PAUSE:
                 os.kill(everybody, signal.SIGSTOP)
-                _call_ourselves(STANDING)
+                _libc.prctl(_SET_NAME, STANDING.encode(), 0, 0, 0)
             elif number == GO_ON:
-                _call_ourselves(_MINDING)
+                _libc.prctl(_SET_NAME, _MINDING, 0, 0, 0)
                 os.kill(everybody, signal.SIGCONT)
         _reap_orphans(child)
 
@@ -96,13 +94,3 @@ def _swept(child: int) -> int:
 def _children() -> list[int]:
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(word) for word in file.read().split()]
-
-
-def _end_as(status: int) -> None:
-    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    if number and os.getpid() != 1:
-        if number != signal.SIGKILL:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TOLD)
-        os.kill(os.getpid(), number)
-    os._exit(128 + number if number else os.waitstatus_to_exitcode(status))
