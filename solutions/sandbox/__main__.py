@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.tools.signals import clean_ends
@@ -16,7 +15,6 @@ from solutions.sandbox.scratch import entered, temporary
 from trtcpu.errors import LabError
 
 _LIMITS = Limits(256 << 20, 32, 64 << 20, 20)
-_REACHED = "REACHED"
 _BEFORE = "import json, os, socket; globals().update(json.loads(os.environ['OUTSIDE']))\n"
 _KEPT = "everybody has 100 points"
 _GPU = """
@@ -35,23 +33,15 @@ for call in (
 """
 
 
-@dataclass(frozen=True)
-class Attack:
-    """Code that runs inside, with OUTSIDE's names; `ended_by`: a word of the limit that must end it."""
-
-    name: str
-    code: str
-    ended_by: str = ""
-
-
-ATTACKS = (
-    Attack("read the hidden checks", "open(f'{root}/solutions/checks/__init__.py'); print('REACHED')"),
-    Attack("change a file outside", "open(f'{outside}/gradebook', 'w').write('x')"),
-    Attack("end another process", "os.kill(other, 9)"),
-    Attack("connect over TCP", "socket.create_connection(('127.0.0.1', port), 5); print('REACHED')"),
-    Attack("too much memory", "kept = []\nwhile True: kept.append(b'x' * (8 << 20))", "memory"),
-    Attack("a full disk", "for n in range(1000): open(str(n), 'wb').write(bytes(1 << 20))", "wrote"),
-)
+# What runs inside, with OUTSIDE's names, and a word of the limit that must end it.
+ATTACKS = {
+    "read the hidden checks": ("open(f'{root}/solutions/checks/__init__.py'); print('REACHED')", ""),
+    "change a file outside": ("open(f'{outside}/gradebook', 'w').write('x')", ""),
+    "end another process": ("os.kill(other, 9)", ""),
+    "connect over TCP": ("socket.create_connection(('127.0.0.1', port), 5); print('REACHED')", ""),
+    "too much memory": ("kept = []\nwhile True: kept.append(b'x' * (8 << 20))", "memory"),
+    "a full disk": ("for n in range(1000): open(str(n), 'wb').write(bytes(1 << 20))", "wrote"),
+}
 
 
 def attack_sandboxes() -> None:
@@ -65,7 +55,7 @@ def attack_sandboxes() -> None:
         if reason := trouble(kind):
             print(f"{kind}: does not work here: {reason}")
             continue
-        tried = {attack.name: _tried(attack, kind) for attack in ATTACKS}
+        tried = {name: _tried(kind, *attack) for name, attack in ATTACKS.items()}
         if Path("/dev/nvidiactl").exists():
             tried["use the GPU, which is allowed"] = _gpu_inside(kind)
         for name, (held, seen) in tried.items():
@@ -76,7 +66,7 @@ def attack_sandboxes() -> None:
         raise LabError(f"not held: {'; '.join(failed)}")
 
 
-def _tried(attack: Attack, kind: str) -> tuple[bool, str]:
+def _tried(kind: str, code: str, limit: str) -> tuple[bool, str]:
     with contextlib.ExitStack() as stack:
         outside = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/var/tmp")))  # /tmp is another one inside
         (outside / "gradebook").write_text(_KEPT)
@@ -84,9 +74,9 @@ def _tried(attack: Attack, kind: str) -> tuple[bool, str]:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         names = {"root": str(ROOT), "outside": str(outside), "other": other.pid, "port": server.getsockname()[1]}
         room = Room(stack.enter_context(temporary(_LIMITS)), environment={"OUTSIDE": json.dumps(names)})
-        done = run([sys.executable, "-I", "-S", "-c", _BEFORE + attack.code], room, _LIMITS, kind=kind)
+        done = run([sys.executable, "-I", "-S", "-c", _BEFORE + code], room, _LIMITS, kind=kind)
         touched = (outside / "gradebook").read_text() != _KEPT or other.poll() is not None
-    held = not touched and _REACHED not in done.stdout.decode() and attack.ended_by in done.ended_by
+    held = not touched and b"REACHED" not in done.stdout and limit in done.ended_by
     return held, _how(done) if held else f"it reached its goal ({_how(done)})"
 
 

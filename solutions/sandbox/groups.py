@@ -16,7 +16,6 @@ import psutil
 from solutions.sandbox.room import Limits
 
 _ROOT, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-_PATIENCE_S = 2.0
 # A limit, what is used, and how the names in memory.stat begin, by the version of the groups.
 _FILES_2, _FILES_1 = (
     ("memory.max", "memory.current", ""),
@@ -27,34 +26,28 @@ _RECLAIMED = ("active_file", "inactive_file", "slab_reclaimable")
 
 
 def free_memory() -> int:
-    """Return how many bytes of memory this process can still take: of the machine's, and of each group's limit."""
-    return min([psutil.virtual_memory().available, *_left_in_groups()])
+    """Return how many bytes of memory this process can still take: of the machine's, and of each group's limit.
 
-
-def _left_in_groups() -> Iterator[int]:
-    """Yield what is left of the memory of each group with a limit that this process is in, of version 2 or 1.
-
-    A container has such a limit; the machine's own memory says nothing there.
+    A container has such a limit, of version 2 or 1; the machine's own memory says nothing there.
     """
+    left = [psutil.virtual_memory().available]
     for controllers, group in _own_groups():
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        folder = _ROOT / "memory" if controllers else _ROOT
-        limit, used, prefix = _FILES_1 if controllers else _FILES_2
+        folder, (limit, used, prefix) = (_ROOT / "memory", _FILES_1) if controllers else (_ROOT, _FILES_2)
         for part in (group, *group.parents):  # a container may see its own group as the topmost
             with contextlib.suppress(OSError, ValueError):  # none here; "max"
                 most = int((folder / part / limit).read_text())
                 taken = int((folder / part / used).read_text())
                 said = _table(folder / part / "memory.stat")
-                yield most - taken + sum(int(said.get(prefix + name, 0)) for name in _RECLAIMED)
+                left.append(most - taken + sum(int(said.get(prefix + name, 0)) for name in _RECLAIMED))
+    return min(left)
 
 
-def _own_groups() -> list[tuple[str, PurePosixPath]]:
-    """Return our groups' controllers, none for that of version 2, and their paths below the topmost."""
+def _own_groups() -> Iterator[tuple[str, PurePosixPath]]:
+    """Yield our groups, those of version 2 and of version 1's memory: their controllers, and paths from the topmost."""
     with contextlib.suppress(OSError):  # only Linux has it
-        lines = [line.split(":", 2) for line in _OWN.read_text().splitlines()]
-        return [(controllers, PurePosixPath(path.lstrip("/"))) for _, controllers, path in lines]
-    return []
+        for _, controllers, path in (line.split(":", 2) for line in _OWN.read_text().splitlines()):
+            if not controllers or "memory" in controllers.split(","):
+                yield controllers, PurePosixPath(path.lstrip("/"))
 
 
 def _table(path: Path) -> dict[str, str]:
@@ -112,9 +105,7 @@ class Group:
         """End what is left in it, and remove it."""
         with contextlib.suppress(OSError):
             (self._folder / "cgroup.kill").write_text("1")
-        ends = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < ends:
-            try:
+        for _ in range(200):  # processes of it may still be ending
+            with contextlib.suppress(OSError):
                 return self._folder.rmdir()
-            except OSError:  # processes of it are still ending
-                time.sleep(0.01)
+            time.sleep(0.01)

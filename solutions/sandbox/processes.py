@@ -48,10 +48,8 @@ def _children(pid: int) -> list[int]:
 
 
 def born_at(pid: int) -> str:
-    """Return when a process was started, as the system writes it; empty where there is none."""
+    """Return when a process was started, as /proc says; empty where there is none."""
     with contextlib.suppress(*_GONE):
-        if not _PROC:
-            return str(psutil.Process(pid).create_time())
         return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
     return ""
 

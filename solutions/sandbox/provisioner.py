@@ -32,8 +32,6 @@ class SandboxProvisioner(LocalProvisioner):
     """Starts the kernel in a sandbox, watches its limits, and ends all that it started."""
 
     watch: Watch | None = None
-    _limits = STANDARD
-    _room: Room | None = None
     _stack = Instance(ExitStack, ())  # it removes a scratch that nobody named
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
@@ -60,17 +58,12 @@ class SandboxProvisioner(LocalProvisioner):
         """Start the kernel and its watch."""
         info = await super().launch_kernel(cmd, **kwargs)
         self.watch = Watch(self.pid, self._room, self._limits, kernel=True)
-        self.watch.start()
         return info
 
     async def send_signal(self, signum: int) -> None:
         """Interrupt the kernel, or end it with all that it started: of other signals it would die half."""
-        if self.process is None:
-            return
-        if signum == signal.SIGINT:
-            interrupt(self.pid)
-        elif signum:
-            await asyncio.to_thread(end, self.pid)
+        if self.process is not None and signum:
+            await asyncio.to_thread(interrupt if signum == signal.SIGINT else end, self.pid)
 
     async def cleanup(self, restart: bool = False) -> None:
         """End what is left, and remove the scratch where nobody named one."""

@@ -44,8 +44,11 @@ def run(argv: list[str], room: Room, limits: Limits = STANDARD, *, input: bytes 
         process = subprocess.Popen(
             line, env=environment, cwd=room.scratch, stdin=files[0], stdout=files[1], stderr=files[2]
         )
-        with Watch(process.pid, room, limits) as watch:
+        watch = Watch(process.pid, room, limits)
+        try:
             process.wait()
+        finally:
+            watch.stop()
         if watch.machine_full:
             raise SystemExit(watch.ended_by)
         for file in files:

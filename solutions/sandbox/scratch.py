@@ -119,44 +119,30 @@ def _left(folder: Path) -> int:
 
 def passed(folder: Path, limits: Limits) -> str:
     """Return which limit of a scratch is reached, as a clause that begins with "it"; empty where none is."""
-    if not folder.is_mount():
-        return _passed_on_disk(folder, limits)
-    found = os.statvfs(folder)
-    if found.f_favail == 0:
-        return _too_many(limits)
-    return "" if found.f_bavail else _too_much(limits)
-
-
-def _passed_on_disk(folder: Path, limits: Limits) -> str:
-    """Count what is in a folder. A sparse file counts as what a copy of it would take, a link as itself."""
-    total = number = 0
-    try:
-        for path, folders, files in os.walk(folder, onerror=_closed):
-            if len(Path(path).parts) - len(folder.parts) > _DEEPEST:
-                return f"it made folders more than {_DEEPEST} deep"
-            number += len(folders) + len(files)
-            if number > limits.scratch_files:
-                return _too_many(limits)
-            for name in (*folders, *files):
-                with suppress(FileNotFoundError):  # removed meanwhile
-                    entry = os.lstat(os.path.join(path, name))
-                    total += _BLOCK + max(entry.st_size, entry.st_blocks * 512)
-    except PermissionError:
+    too_many = f"it made more than its limit of {limits.scratch_files:,} files"
+    too_much = f"it wrote more than its limit of {limits.scratch_bytes >> 20:,} MiB"
+    if folder.is_mount():
+        found = os.statvfs(folder)
+        return too_many if found.f_favail == 0 else too_much if found.f_bavail == 0 else ""
+    total, number, unseen = 0, 0, []
+    for path, folders, files in os.walk(folder, onerror=unseen.append):
+        number += len(folders) + len(files)
+        if number > limits.scratch_files:
+            return too_many
+        if len(Path(path).parts) - len(folder.parts) > _DEEPEST:
+            return f"it made folders more than {_DEEPEST} deep"
+        total += sum(_bytes(os.path.join(path, name)) for name in (*folders, *files))
+    if any(isinstance(error, PermissionError) for error in unseen):
         return "it closed a folder, whose size cannot be seen then"
-    return _too_much(limits) if total > limits.scratch_bytes else ""
+    return too_much if total > limits.scratch_bytes else ""
 
 
-def _closed(error: OSError) -> None:
-    if isinstance(error, PermissionError):
-        raise error
-
-
-def _too_many(limits: Limits) -> str:
-    return f"it made more than its limit of {limits.scratch_files:,} files"
-
-
-def _too_much(limits: Limits) -> str:
-    return f"it wrote more than its limit of {limits.scratch_bytes >> 20:,} MiB"
+def _bytes(path: str) -> int:
+    """Return what an entry takes on a disk; a sparse file as much as a copy of it would."""
+    with suppress(FileNotFoundError):  # removed meanwhile
+        entry = os.lstat(path)
+        return _BLOCK + max(entry.st_size, entry.st_blocks * 512)
+    return 0
 
 
 def remove(folder: Path) -> None:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from solutions.sandbox import scratch
 from solutions.sandbox.groups import Group, free_memory
@@ -25,11 +24,11 @@ _FREE_BYTES, _FREE_FILES = 256 << 20, 1_000
 _MIB, _MOST = 1 << 20, 1 << 62
 
 
-class Watch(contextlib.AbstractContextManager):
-    """Ends the process `pid` and all that it started where they pass `limits`; used as a context manager.
+class Watch:
+    """Ends the process `pid` and all that it started where they pass `limits`; looks at once, until `stop`.
 
     Ten times a second a thread adds up memory, processes, the scratch folder and the time; where a control group can be
-    had, the kernel holds memory and tasks besides. When the block ends, so does the process.
+    had, the kernel holds memory and tasks besides.
 
     Where the machine's own disk or memory is full, all processes are ended, and none is to blame: `machine_full`.
 
@@ -50,12 +49,9 @@ class Watch(contextlib.AbstractContextManager):
         self._readable = memory_bytes([os.getpid()], _MOST) + limits.unread_bytes if kernel else _MOST
         self._group = Group.made(limits)
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
-
-    def start(self) -> None:
-        """Begin to watch."""
         with contextlib.suppress(OSError):  # where the machine's memory ends, it goes before the grader
-            Path(f"/proc/{self.process[0]}/oom_score_adj").write_text("1000")
+            Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+        self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
         self._thread.start()
 
     @property
@@ -80,8 +76,7 @@ class Watch(contextlib.AbstractContextManager):
     def stop(self) -> None:
         """Stop watching, and end the process where it still runs."""
         self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
         end(*self.process)
         if self._group is not None:
             if not self.ended_by and self._group.out_of_memory:
@@ -89,35 +84,27 @@ class Watch(contextlib.AbstractContextManager):
             self._group.close()
             self._group = None
 
-    def __enter__(self) -> "Watch":
-        self.start()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self.stop()
-
     def _poll(self) -> None:
         try:
-            self._watch()
+            passed = self._looked()
         except Exception as error:  # whatever it is: nobody else holds the limits
-            self._pass(f"it was ended since it could not be watched: {error!r}")
+            passed = f"it was ended since it could not be watched: {error!r}"
+        self._pass(passed)
 
-    def _watch(self) -> None:
-        most = self._limits.processes + 1
+    def _pass(self, passed: str) -> None:
+        self.ended_by = self.ended_by or passed
+        end(*self.process)
+
+    def _looked(self) -> str:
+        """Look until a limit is passed or the process ends; what ended by itself may have met a full scratch."""
         with contextlib.suppress(OSError, AttributeError):  # among thousands of processes it must have its turn
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -20)  # which only root may ask for
-        while (pids := tree(*self.process, most)) and not self._over.wait(POLL_S):
+        while (pids := tree(*self.process, self._limits.processes + 1)) and not self._over.wait(POLL_S):
             if self._group is not None:
                 self._group.take(pids)
             if passed := self._passed(pids) or _full(self._room.scratch):
-                self._pass(passed)
-                return
-        # What ended by itself may have met a full scratch or disk.
-        self.ended_by = self.ended_by or scratch.passed(self._room.scratch, self._limits) or _full(self._room.scratch)
-
-    def _pass(self, passed: str) -> None:
-        self.ended_by = passed
-        end(*self.process)
+                return passed
+        return scratch.passed(self._room.scratch, self._limits) or _full(self._room.scratch)
 
     def _passed(self, pids: list[int]) -> str:
         limits = self._limits

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from solutions.sandbox.room import ROOT, Done, Room, visible
-from solutions.sandbox.running import OUTPUT_BYTES, run
+from solutions.sandbox.room import ROOT, Room, visible
+from solutions.sandbox.running import OUTPUT_BYTES, Done, run
 from solutions.sandbox.scratch import entered, temporary
 from tests.hostile.escapes import ESCAPED, ESCAPES, PRELUDE, Escape
 

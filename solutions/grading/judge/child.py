@@ -92,7 +92,6 @@ class LoadingChild:
                 stderr=subprocess.DEVNULL,
             )
         self._watch = Watch(self._process.pid, self._room, LIMITS)
-        self._watch.start()
 
     def _end(self) -> None:
         if self._process is not None:

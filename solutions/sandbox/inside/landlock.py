@@ -8,7 +8,7 @@ import os
 import struct
 
 # The first version that keeps a file from being cut off (Linux 6.2).
-NEEDED = 3
+_NEEDED = 3
 # The first version that keeps signals and abstract sockets inside (Linux 6.12).
 SCOPED = 6
 
@@ -37,19 +37,25 @@ def restrict(reads: list[str], writes: list[str], devices: list[str], own: str, 
     What does not exist is left out. No TCP. Signals and abstract sockets reach its descendants only, if the kernel can.
 
     Raises:
-        OSError: the kernel refused.
+        OSError: the kernel refused, or is too old.
     """
     abi = version()
+    if abi < _NEEDED:
+        raise OSError(0, f"Landlock has version {abi} here, {_NEEDED} is needed (Linux 6.2)")
     handled = (1 << (16 if abi >= 5 else 15)) - 1
     attributes = struct.pack("QQQ", handled, _TCP if abi >= 4 else 0, _SIGNALS_AND_SOCKETS if abi >= SCOPED else 0)
     ruleset = _call(_CREATE, attributes, len(attributes), 0)
-    for path in reads:
-        _allow(ruleset, path, _READ)
-    _allow(ruleset, own, _READ | (_WRITE_FILE | _TRUNCATE if names else 0))
-    for path in writes:
-        _allow(ruleset, path, handled & ~(_MAKE_CHAR | _MAKE_BLOCK))
-    for path in devices:
-        _allow(ruleset, path, handled & (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV))
+    named = _WRITE_FILE | _TRUNCATE if names else 0
+    made = handled & ~(_MAKE_CHAR | _MAKE_BLOCK)
+    used = handled & (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV)
+    paths = {
+        **dict.fromkeys(reads, _READ),
+        own: _READ | named,
+        **dict.fromkeys(writes, made),
+        **dict.fromkeys(devices, used),
+    }
+    for path, access in paths.items():
+        _allow(ruleset, path, access)
     _call(_RESTRICT, ruleset, 0)
     os.close(ruleset)
 
