@@ -41,6 +41,7 @@ from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.pool import Pool
 from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
+from solutions.sandbox.choice import SAID
 from trtcpu.errors import LabError
 
 
@@ -103,7 +104,7 @@ def main(
                     remove_left_over()
                     sandbox = chosen(unsafe)
                     found.config.GradeExecute.unsafe = unsafe
-                    say(f"sandbox: {sandbox}")
+                    say(f"sandbox: {SAID.get(sandbox, sandbox)}")
                     with chosen_pool(found, jobs, scheduler, runner, say) as pool:
                         fault = _run(found, students, steps, resume, export, pool, console, say)
     except (LabError, OSError) as error:

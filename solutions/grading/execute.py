@@ -56,7 +56,7 @@ class GradeExecute(Execute):
     judge = Unicode("solutions.grading.judge", help="The module that decides the test cells.").tag(config=True)
     unsafe = Bool(False, help="Grade without a sandbox where none works.").tag(config=True)
     memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
-    disk_gb = Float(4.0, help="What a submission may write.").tag(config=True)
+    disk_gb = Float(2.0, help="What a submission may write.").tag(config=True)
     imports = Unicode(
         "import numpy, onnx, torch; from helpers import feedback, trt; from helpers.engine.backend import load_ahead; "
         "load_ahead()",
@@ -83,9 +83,11 @@ class GradeExecute(Execute):
         self._timed, self._alone_left, self._alone_ends = _timed(nb), float(self.alone_timeout), math.inf
         self._gate = Gate()
         artifacts = artifacts_of(self._student)
-        with closing(self.started_ahead or self.ahead()) as ahead:
+        kind = chosen(self.unsafe)
+        turn = self._gate.turn() if kind == "landlock" else nullcontext()
+        with closing(self.started_ahead or self.ahead()) as ahead, turn:
             type(self).started_ahead, self._scratch = None, ahead.scratch
-            told = step, artifacts, self._scratch.artifacts, chosen(self.unsafe)
+            told = step, artifacts, self._scratch.artifacts, kind
             room = self._limits.scratch_bytes
             with Judge(ahead.judge, *told, room, self._told(step)) as self._judge:
                 prepared = self._judge.prepared

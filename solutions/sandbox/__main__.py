@@ -10,6 +10,7 @@ from pathlib import Path
 
 from helpers.tools.signals import clean_ends
 from solutions.sandbox import KINDS, Done, Limits, Room, chosen, run, trouble
+from solutions.sandbox.choice import SAID
 from solutions.sandbox.room import ROOT
 from solutions.sandbox.scratch import entered, temporary
 from trtcpu.errors import LabError
@@ -61,7 +62,7 @@ def attack_sandboxes() -> None:
         for name, (held, seen) in tried.items():
             print(f"{kind} · {'held' if held else 'NOT HELD'} · {name}: {seen}", flush=True)
             failed += [] if held else [f"{kind} · {name}"]
-    print(f"submissions run in: {chosen()}")
+    print(f"submissions run in: {SAID.get(chosen(), chosen())}")
     if failed:
         raise LabError(f"not held: {'; '.join(failed)}")
 

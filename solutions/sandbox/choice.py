@@ -18,9 +18,12 @@ from typing import Any
 import psutil
 
 from solutions.sandbox.room import GPU_FILES, INSIDE, STANDARD, Limits, Room, environment_of, prepare, visible
+from solutions.sandbox.scratch import WITHOUT_RIGHTS
 from trtcpu.errors import LabError
 
 KINDS = ("bubblewrap", "landlock")
+# What a grader says of a sandbox.
+SAID = {"landlock": "landlock, the reduced mode: one student at a time, who can see names and sizes of others' files"}
 VARIABLE = "TRT_LAB_SANDBOX"
 _NONE = "none"
 _LINUX = sys.platform.startswith("linux")
@@ -47,8 +50,7 @@ def chosen(unsafe: bool = False) -> str:
     asked = os.environ.get(VARIABLE, "")
     if asked and asked not in (*KINDS, _NONE):
         raise LabError(f"{VARIABLE}={asked} is not known; the sandboxes are {', '.join(KINDS)}")
-    kinds = [kind for kind in KINDS if asked in ("", kind)]
-    reasons = {kind: trouble(kind) for kind in kinds}
+    reasons = {kind: trouble(kind) for kind in KINDS if asked in ("", kind)}
     if works := [kind for kind, reason in reasons.items() if not reason]:
         return works[0]
     if unsafe and asked in ("", _NONE):
@@ -158,9 +160,9 @@ def _without_rights(kind: str) -> list[str]:
 
     An ordinary user's refuses to start with the right to mount, which `scratch.enter` gave us.
     """
-    if os.getuid() == 0:
-        return [] if kind == "bubblewrap" else ["setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
-    return ["setpriv", "--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all"]
+    if os.getuid() == 0 and kind == "bubblewrap":
+        return []
+    return [*WITHOUT_RIGHTS, "--no-new-privs", *(["--bounding-set=-all"] if os.getuid() == 0 else [])]
 
 
 def _limited(limits: Limits) -> list[str]:

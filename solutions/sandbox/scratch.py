@@ -30,6 +30,9 @@ _CAPABILITIES, _SYS_ADMIN, _AMBIENT, _RAISE = 0x20080522, 21, 47, 2
 _BLOCK, _DEEPEST = 4096, 64
 _libc = ctypes.CDLL(None, use_errno=True)
 
+# A command's beginning that takes from it what `enter` hands on.
+WITHOUT_RIGHTS = ("setpriv", "--inh-caps=-all", "--ambient-caps=-all")
+
 
 def enter(folder: Path) -> bool:
     """Go into a mount namespace of our own, in which scratches lie in `folder`; say whether that was possible.
@@ -93,8 +96,8 @@ def mount(folder: Path, limits: Limits) -> bool:
             remove(other)
     if not _mounts(_PLACE) or limits.scratch_bytes + taken + _SPARE > free_memory():
         return False
-    source = f"{_SOURCE}{os.getpid()}-{folder.name}"
-    return _mount(source, folder, f"size={limits.scratch_bytes},nr_inodes={limits.scratch_files}")
+    options = f"size={limits.scratch_bytes},nr_inodes={limits.scratch_files}"
+    return _mount(f"{_SOURCE}{os.getpid()}-{folder.name}", folder, options)
 
 
 def _mount(source: str, folder: Path, options: str) -> bool:
@@ -104,10 +107,9 @@ def _mount(source: str, folder: Path, options: str) -> bool:
 
 def _mounts(beginning: str) -> dict[str, Path]:
     """Return the folders on which something is mounted where we are, by sources that begin so."""
-    with suppress(OSError):  # only Linux has it
-        lines = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-        return {line[-2]: Path(line[4]) for line in lines if line[-2].startswith(beginning)}
-    return {}
+    mounts = Path("/proc/self/mountinfo")  # only Linux has it
+    lines = [line.split(" ") for line in mounts.read_text().splitlines()] if mounts.exists() else []
+    return {line[-2]: Path(line[4]) for line in lines if line[-2].startswith(beginning)}
 
 
 def _left(folder: Path) -> int:

@@ -29,5 +29,6 @@ def test_who_waits_at_the_gate_stands_still(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(GradeExecute, "_graded", lambda *given: (moves[0], given[-1]))
     executor = GradeExecute()
     executor.km = SimpleNamespace(watch=SimpleNamespace(paused=paused, grant=lambda seconds: None))
-    executor._gate, executor._timed, executor._ends = SimpleNamespace(passed=passed), {3}, 0.0
+    executor._gate, executor._timed = SimpleNamespace(passed=passed), {3}
+    executor._ends = executor._alone_left = 0.0
     assert executor.preprocess_cell(new_code_cell(), {}, 3) == (True, 3)

@@ -25,7 +25,6 @@ from solutions.grading.platforms import write_export
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
-from solutions.grading.work.memory import group_limits, memory_bytes
 from solutions.grading.work.nursery import Started
 from solutions.grading.work.piece import Piece, empty_gradebook
 from solutions.grading.work.pool import HERE, Beside, jobs_here
@@ -156,23 +155,6 @@ def test_what_is_killed_again_and_again_is_named_and_the_exit_code_says_so(
     assert _totals(four) == EXPECTED
 
 
-def test_the_memory_of_a_container_counts_and_not_the_hosts(tmp_path: Path) -> None:
-    own, mounted = tmp_path / "cgroup", tmp_path / "mounted"
-    for folder, name, said in [
-        ("job/step", "memory.max", "max"),
-        ("job", "memory.max", "17179869184"),
-        ("memory", "memory.limit_in_bytes", "9223372036854771712"),
-        ("memory/slurm/job", "memory.limit_in_bytes", "8589934592"),
-    ]:
-        (mounted / folder).mkdir(parents=True, exist_ok=True)
-        (mounted / folder / name).write_text(f"{said}\n")
-    own.write_text("0::/job/step\n")
-    assert list(group_limits(own, mounted)) == [16 << 30]
-    own.write_text("9:name=systemd:/\n7:cpu,memory:/slurm/job/step\n")
-    assert min(group_limits(own, mounted)) == 8 << 30
-    assert list(group_limits(tmp_path / "none", mounted)) == [] and memory_bytes() > 0
-
-
 def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course) -> None:
     with tempfile.TemporaryDirectory() as folder:  # a short path: the kernel's sockets lie below it
         for seconds in (0.5, 2.0, 3.5):
@@ -269,3 +251,20 @@ def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.Mo
     monkeypatch.setattr(place.Places, "grade", broken)
     with Beside(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
         _totals(four, pool)
+
+
+def test_where_submissions_would_see_each_other_one_has_its_turn_at_a_time(tmp_path: Path) -> None:
+    gate, lines = Gate(tmp_path / "gate"), []
+
+    def turn(name: str) -> None:
+        with gate.turn():
+            lines.append(name)
+            time.sleep(0.05)
+            lines.append(name)
+
+    threads = [threading.Thread(target=turn, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lines[::2] == lines[1::2] and sorted(lines[::2]) == ["a", "b", "c"]

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from solutions.grading.environment import judge_environment
 from solutions.grading.layout import ROOT
 from solutions.sandbox import THREADS
+from solutions.sandbox.scratch import WITHOUT_RIGHTS
 from trtcpu.errors import InputError
 
 SECONDS = 30
@@ -42,7 +43,7 @@ class _Child:
     def __init__(self) -> None:
         self.used = self.killed = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [*(WITHOUT_RIGHTS if sys.platform == "linux" else ()), sys.executable, "-m", __name__],
             cwd=ROOT,
             env={**judge_environment(), **dict.fromkeys(THREADS, "1")},
             stdin=subprocess.PIPE,

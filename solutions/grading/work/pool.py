@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
-from solutions.grading.work.memory import memory_bytes
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.grading.work.place import Places
 from solutions.sandbox import THREADS
+from solutions.sandbox.groups import free_memory
 
 _MEMORY_BYTES = 6 << 30
 """Of a piece: what its kernel, its judge and the judge's child hold together at most."""
@@ -100,7 +100,7 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
         count = number or max(1, len(devices))
         return [{"CUDA_VISIBLE_DEVICES": devices[index % len(devices)]} if devices else {} for index in range(count)]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    fit = int(memory_bytes() // _MEMORY_BYTES)
+    fit = int(free_memory() // _MEMORY_BYTES)
     count = number or max(1, min(cores, fit))
     threads = {} if count == 1 else {THREADS[0]: str(max(1, cores // count))}
     return [threads for _ in range(count)]
