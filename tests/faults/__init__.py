@@ -2,9 +2,7 @@
 
 The course is that of tests/grading/tiny.py: its claims are decided in no time, and none depends on a clock.
 
-    course.py       the course, its class, and runs of the grading command on a copy of it
-    stops.py        killed, told to stop, two at once
-    gradebooks.py   the gradebook missing, empty, garbage, locked
-    disks.py        a full disk, read-only folders, in a mount namespace of their own
-    archives.py     a broken zip
+    course.py    the course, graded undisturbed, and runs of the grading command on copies of it
+    cases.py     killed, told to stop, two at once; a broken zip; the gradebook missing, empty, garbage, locked
+    disks.py     a full disk and read-only folders, in a mount namespace of their own
 """

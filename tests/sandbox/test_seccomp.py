@@ -2,17 +2,20 @@
 
 import errno
 import struct
+from collections.abc import Iterable
 
 import pytest
 
 from solutions.sandbox.inside.seccomp import program
 
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+DENIED = ERRNO | errno.EPERM
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 CALLS = {  # by their numbers on both; of chmod's: fchmodat
     "read": (0, 63),
     "kill": (62, 129),
     "clone": (56, 220),
+    "clone3": (435, 435),
     "socket": (41, 198),
     "socketpair": (53, 199),
     "connect": (42, 203),
@@ -23,10 +26,11 @@ CALLS = {  # by their numbers on both; of chmod's: fchmodat
     "fcntl": (72, 25),
     "setsid": (112, 157),
     "fallocate": (285, 47),
+    "prlimit": (302, 261),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "one that nobody has looked at": (470, 470),
 }
-PRLIMIT = {"x86_64": 302, "aarch64": 261}
-SETPRIORITY = {"x86_64": 141, "aarch64": 140}
-IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 
 
 def answer(code: bytes, architecture: int, number: int, *arguments: int) -> int:
@@ -45,23 +49,21 @@ def answer(code: bytes, architecture: int, number: int, *arguments: int) -> int:
             at += if_true if passed else if_false
 
 
-def calls_of(machine: str) -> dict[str, int]:
-    return {name: numbers[list(MACHINES).index(machine)] for name, numbers in CALLS.items()}
+def answers(code: bytes, machine: str, asked: Iterable[tuple]) -> dict[tuple, int]:
+    """Return what a filter answers to calls, each by its name and its arguments."""
+    numbers = {call: numbers[list(MACHINES).index(machine)] for call, numbers in CALLS.items()}
+    return {call: answer(code, MACHINES[machine], numbers[call[0]], *call[1:]) for call in asked}
 
 
-@pytest.fixture(params=MACHINES)
-def machine(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
+@pytest.mark.parametrize("machine", MACHINES)
 def test_calls_are_denied_by_number_and_by_argument(machine: str) -> None:
-    code, architecture, calls = program(machine, alone=True), MACHINES[machine], calls_of(machine)
-    denied = ERRNO | errno.EPERM
+    code = program(machine, alone=True)
     asked = {
         ("read", 0): ALLOW,
         ("mount", 0): ERRNO | errno.ENOSYS,
         ("clone", 0x00010F00): ALLOW,  # a thread
-        ("clone", 0x10000000): denied,  # a user namespace
+        ("clone", 0x10000000): DENIED,  # a user namespace
+        ("clone3", 0): ERRNO | errno.ENOSYS,
         ("socket", 1): ALLOW,
         ("socket", 2): ERRNO | errno.EOPNOTSUPP,
         ("chmod", 0): ALLOW,
@@ -71,37 +73,46 @@ def test_calls_are_denied_by_number_and_by_argument(machine: str) -> None:
         ("connect", 3): ALLOW,
         ("sendmsg", 3): ALLOW,
         ("socketpair", 1): ALLOW,
-        ("socketpair", 30): denied,  # of a cluster
+        ("socketpair", 30): DENIED,  # of a cluster
+        ("ioctl", 0, 0x5401): ALLOW,
+        ("ioctl", 0, 0x5412): DENIED,
+        ("one that nobody has looked at", 0): ERRNO | errno.ENOSYS,
     }
-    assert {key: answer(code, architecture, calls[key[0]], key[1]) for key in asked} == asked
-    assert answer(code, architecture, calls["ioctl"], 0, 0x5401) == ALLOW
-    assert answer(code, architecture, calls["ioctl"], 0, 0x5412) == denied
-    assert answer(code, architecture, 435, 0) == ERRNO | errno.ENOSYS  # clone3
-    assert answer(code, architecture, 470, 0) == ERRNO | errno.ENOSYS  # one that nobody has looked at
-    assert answer(code, 0x40000003, calls["read"]) == KILL  # 32-bit calls have other numbers
+    assert answers(code, machine, asked) == asked
+    assert {answer(code, 0x40000003, number) for number in CALLS["read"]} == {KILL}  # 32-bit calls have other numbers
 
 
+@pytest.mark.parametrize("machine", MACHINES)
 def test_without_namespaces_it_also_keeps_from_other_processes_and_from_files_attributes(machine: str) -> None:
-    code, architecture, calls = program(machine, alone=False, own_pid=50), MACHINES[machine], calls_of(machine)
-    denied, done = ERRNO | errno.EPERM, ERRNO
-    group = (1 << 64) - 50
-    asked = {("kill", 50): ALLOW, ("kill", 0): ALLOW, ("kill", group): ALLOW, ("kill", 77): denied, ("chmod", 0): done}
-    assert {key: answer(code, architecture, calls[key[0]], key[1]) for key in asked} == asked
-    assert answer(code, architecture, calls["setsid"]) == done
-    assert answer(code, architecture, PRLIMIT[machine], 0) == ALLOW
-    assert answer(code, architecture, PRLIMIT[machine], 77) == denied
-    whom = {(0, 0): ALLOW, (0, 77): denied, (1, 0): denied, (2, 0): denied, (2, 1000): denied}  # of setpriority(2)
-    assert {key: answer(code, architecture, SETPRIORITY[machine], *key) for key in whom} == whom
-    assert {answer(code, architecture, IOPRIO_SET[machine], which, 0) for which in (1, 2, 3)} == {denied}
-    assert answer(program(machine, alone=False), architecture, calls["kill"], 77) == ALLOW  # Landlock's to decide
-    assert [answer(code, architecture, calls[name], 3) for name in ("connect", "sendmsg")] == [denied, denied]
-    for name in ("socket", "socketpair"):
-        sorts = {sort: answer(code, architecture, calls[name], 1, sort) for sort in (1, 5, 0o2004001, 2, 3, 0o2000002)}
-        assert sorts == {1: ALLOW, 5: ALLOW, 0o2004001: ALLOW, 2: denied, 3: denied, 0o2000002: denied}
-    fcntls = {command: answer(code, architecture, calls["fcntl"], 3, command) for command in (1, 8, 9, 10, 15)}
-    assert fcntls == {1: ALLOW, 8: denied, 9: ALLOW, 10: denied, 15: denied}
-    ioctls = {request: answer(code, architecture, calls["ioctl"], 3, request) for request in (0x8901, 0x8902, 0x8903)}
-    assert ioctls == {0x8901: denied, 0x8902: denied, 0x8903: ALLOW}
+    asked = {
+        ("kill", 50): ALLOW,
+        ("kill", 0): ALLOW,
+        ("kill", (1 << 64) - 50): ALLOW,  # the group
+        ("kill", 77): DENIED,
+        ("chmod", 0): ERRNO,
+        ("setsid",): ERRNO,
+        ("prlimit", 0): ALLOW,
+        ("prlimit", 77): DENIED,
+        ("setpriority", 0, 0): ALLOW,
+        ("setpriority", 0, 77): DENIED,
+        ("setpriority", 1, 0): DENIED,
+        ("setpriority", 2, 0): DENIED,
+        ("setpriority", 2, 1000): DENIED,
+        ("ioprio_set", 1, 0): DENIED,
+        ("ioprio_set", 2, 0): DENIED,
+        ("ioprio_set", 3, 0): DENIED,
+        ("connect", 3): DENIED,
+        ("sendmsg", 3): DENIED,
+        **{(call, 1, sort): ALLOW for call in ("socket", "socketpair") for sort in (1, 5, 0o2004001)},
+        **{(call, 1, sort): DENIED for call in ("socket", "socketpair") for sort in (2, 3, 0o2000002)},
+        **{("fcntl", 3, command): ALLOW for command in (1, 9)},
+        **{("fcntl", 3, command): DENIED for command in (8, 10, 15)},
+        **{("ioctl", 3, request): DENIED for request in (0x8901, 0x8902)},
+        ("ioctl", 3, 0x8903): ALLOW,
+    }
+    assert answers(program(machine, alone=False, own_pid=50), machine, asked) == asked
+    landlock_decides = {("kill", 77): ALLOW}
+    assert answers(program(machine, alone=False), machine, landlock_decides) == landlock_decides
 
 
 def test_the_32_bit_variant_of_x86_is_closed() -> None:
