@@ -19,12 +19,12 @@ import psutil
 from solutions.sandbox.groups import free_memory
 from solutions.sandbox.room import Limits
 
-# Names of what is mounted: the folder of all scratches, and a scratch, with the number of its process behind it.
-_PLACE, _SOURCE = "trt-lab-place", "trt-lab-scratch-"
+# How the name of the folder of all scratches begins, and the source of one in memory, before its process's number.
+PLACE, _SOURCE = "trt-lab-place-", "trt-lab-scratch-"
 # Bytes of memory that are left to all others.
 _SPARE = 1 << 30
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
-_PRIVATE_ALL, _NO_SUID_NO_DEV, _DETACH = 0x44000, 0x6, 2
+_PRIVATE_ALL, _BIND, _NO_SUID_NO_DEV, _DETACH = 0x44000, 0x1000, 0x6, 2
 _CAPABILITIES, _SYS_ADMIN, _AMBIENT, _RAISE = 0x20080522, 21, 47, 2
 # What a file or a folder on disk takes at least, and how deep folders may lie: a path must reach them.
 _BLOCK, _DEEPEST = 4096, 64
@@ -37,7 +37,7 @@ WITHOUT_RIGHTS = ("setpriv", "--inh-caps=-all", "--ambient-caps=-all")
 def enter(folder: Path) -> bool:
     """Go into a mount namespace of our own, in which scratches lie in `folder`; say whether that was possible.
 
-    Call it before a thread is started. The folder, which is empty, stays so for all others.
+    Call it before a thread is started. The folder's name begins with PLACE; others see none of what is mounted in it.
 
     An ordinary user needs a user namespace for that, in which files and rights stay as they are. The right to mount is
     handed on to the programs that this process starts.
@@ -53,13 +53,13 @@ def enter(folder: Path) -> bool:
         _libc.capset(struct.pack("Ii", _CAPABILITIES, 0), struct.pack("6I", rights, rights, rights, 0, 0, 0))
         _libc.prctl(_AMBIENT, _RAISE, _SYS_ADMIN, 0, 0)
     private = _libc.mount(None, b"/", None, ctypes.c_ulong(_PRIVATE_ALL), None) == 0
-    return private and _mount(_PLACE, folder, "size=1m")
+    return private and _libc.mount(*[os.fsencode(folder)] * 2, None, ctypes.c_ulong(_BIND), None) == 0
 
 
 @contextmanager
 def entered() -> Iterator[None]:
     """Go there with a folder of our own, which is removed after the block."""
-    folder = Path(tempfile.mkdtemp(prefix="trt-lab-"))
+    folder = Path(tempfile.mkdtemp(prefix=PLACE))
     enter(folder)
     try:
         yield
@@ -69,7 +69,8 @@ def entered() -> Iterator[None]:
 
 def place() -> Path:
     """Return the folder in which scratches are made: where `enter` went, or that of temporary files."""
-    return Path(_mounts(_PLACE).get(_PLACE, tempfile.gettempdir())).resolve()
+    places = [folder for _, folder in _mounts() if folder.name.startswith(PLACE)]
+    return places[-1] if places else Path(tempfile.gettempdir()).resolve()
 
 
 @contextmanager
@@ -89,27 +90,23 @@ def mount(folder: Path, limits: Limits) -> bool:
     It is memory: what it and those that are mounted already may still take must be free.
     """
     taken = 0
-    for source, other in _mounts(_SOURCE).items():
-        if psutil.pid_exists(int(source.split("-")[-2])):
+    for source, other in _mounts():
+        if source.startswith(_SOURCE) and psutil.pid_exists(int(source.removeprefix(_SOURCE))):
             taken += _left(other)
-        else:  # of a process that was killed
+        elif source.startswith(_SOURCE):  # of a process that was killed
             remove(other)
-    if not _mounts(_PLACE) or limits.scratch_bytes + taken + _SPARE > free_memory():
+    if not folder.parent.name.startswith(PLACE) or limits.scratch_bytes + taken + _SPARE > free_memory():
         return False
-    options = f"size={limits.scratch_bytes},nr_inodes={limits.scratch_files}"
-    return _mount(f"{_SOURCE}{os.getpid()}-{folder.name}", folder, options)
+    names = f"{_SOURCE}{os.getpid()}".encode(), os.fsencode(folder), b"tmpfs"
+    options = f"size={limits.scratch_bytes},nr_inodes={limits.scratch_files},mode=0700"
+    return _libc.mount(*names, ctypes.c_ulong(_NO_SUID_NO_DEV), options.encode()) == 0
 
 
-def _mount(source: str, folder: Path, options: str) -> bool:
-    texts = source.encode(), os.fsencode(folder), b"tmpfs"
-    return _libc.mount(*texts, ctypes.c_ulong(_NO_SUID_NO_DEV), f"{options},mode=0700".encode()) == 0
-
-
-def _mounts(beginning: str) -> dict[str, Path]:
-    """Return the folders on which something is mounted where we are, by sources that begin so."""
+def _mounts() -> list[tuple[str, Path]]:
+    """Return what is mounted where we are: the source, and the folder."""
     mounts = Path("/proc/self/mountinfo")  # only Linux has it
     lines = [line.split(" ") for line in mounts.read_text().splitlines()] if mounts.exists() else []
-    return {line[-2]: Path(line[4]) for line in lines if line[-2].startswith(beginning)}
+    return [(line[-2], Path(line[4])) for line in lines]
 
 
 def _left(folder: Path) -> int:

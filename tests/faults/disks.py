@@ -50,7 +50,9 @@ def full_under_way(root: Path) -> str:
 
 
 def full_machine(root: Path) -> str:
-    """The disk that submissions write to fills up while one of them runs, whoever filled it."""
+    """The disk that submissions write to, where memory does not suffice, fills up while one of them runs."""
+    with (root / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.GradeExecute.disk_gb = 1 << 20\n")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "none", "/mnt"], check=True)
     run = Run(root, TMPDIR="/mnt").until(" · graded")
     Path("/mnt/filler").write_bytes(bytes(200 << 20))  # submissions must leave 256 MiB free

@@ -23,7 +23,7 @@ from threading import Lock
 
 from solutions.grading.forking import forked
 from solutions.grading.layout import ROOT
-from solutions.sandbox.scratch import enter
+from solutions.sandbox.scratch import PLACE, enter
 from trtcpu.errors import EngineError
 
 _PLACE = "solutions.grading.work.place"
@@ -117,7 +117,7 @@ class Nursery:
 
     def _begin(self) -> None:
         self._socket, theirs = socket.socketpair()
-        self._scratches = tempfile.TemporaryDirectory(prefix="trt-lab-", ignore_cleanup_errors=True)
+        self._scratches = tempfile.TemporaryDirectory(prefix=PLACE, ignore_cleanup_errors=True)
         told = [self._scratches.name, *filter(None, [self._judge])]
         with theirs:
             self._process = subprocess.Popen(
