@@ -191,7 +191,7 @@ def test_on_a_full_machine_nobody_is_graded_and_the_same_run_goes_on_later(
     hand_in(course, "ada", solved(lab))
     with monkeypatch.context() as full:
         full.setattr("solutions.sandbox.watch._FREE_BYTES", 1 << 62)
-        with pytest.raises(CourseError, match=rf"ada {STEP} was not graded: .* the machine's disk is full"):
+        with pytest.raises(CourseError, match=rf"ada {STEP} was not graded: .* the machine's memory is full"):
             _grade(course)
     assert not Journal(course, "ada").done(STEP) and not list(course.autograded("ada").glob("records/*"))
     assert [row.total for row in _grade(course).students] == [5]
