@@ -18,7 +18,7 @@ from helpers.tools.files import write_json
 from tests.hostile.attack import GROUPS, Attack
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.course import make_template
-from tests.hostile.judged import Verdict, controls, guarded
+from tests.hostile.judged import controls, guarded
 from tests.hostile.ways_out import A_FEW, led_out
 from trtcpu.errors import EngineError, LabError
 
@@ -61,42 +61,31 @@ def _run(
     skip_controls: bool,
     out: Path,
 ) -> int:
-    started, results = time.monotonic(), {}
-    users = USERS if user == "both" else (user,)
-    dead: list[str] = []
-    if not skip_controls:
-        for verdict in controls(folder, chosen):
-            _say("guard off", verdict.attack, "reaches its goal" if verdict.reached else "DOES NOT REACH ITS GOAL")
-            dead += [] if verdict.reached else [verdict.attack.name]
+    started, dead, results = time.monotonic(), [], {}
+    for verdict in [] if skip_controls else controls(folder, chosen):
+        _say("guard off", verdict.attack, "reaches its goal" if verdict.reached else "DOES NOT REACH ITS GOAL")
+        dead += [] if verdict.reached else [verdict.attack.name]
     for kind in {"both": SANDBOXES, "none": ()}.get(sandbox, (sandbox,)):
-        for who in users:
-            verdicts = []
-            for verdict in guarded(folder, chosen, kind, ordinary=who == "ordinary"):
-                _say(f"{kind}, {who}", verdict.attack, "; ".join(verdict.faults) or "held")
-                verdicts.append(verdict)
-            led = {} if ways is None else led_out(kind, ways, who)
-            for name, what in led.items():
-                print(f"{kind}, {who} · way out · {name} · {what}", flush=True)
-            results[f"{kind}, {who}"] = _counts(verdicts) | {"ways out": sorted(led)}
+        for who in USERS if user == "both" else (user,):
+            results[f"{kind}, {who}"] = _held(folder, chosen, ways, kind, who)
     minutes = round((time.monotonic() - started) / 60, 1)
     write_json(out, {"attacks": len(chosen), "dead": dead, "minutes": minutes, "sandboxes": results})
-    failed = dead or any(counts["failed"] or counts["ways out"] for counts in results.values())
     print(f"{len(chosen)} attacks, {len(dead)} dead, {minutes} min → {out}")
-    for name, counts in results.items():
-        print(f"{name}: " + " · ".join(f"{key} {value}" for key, value in counts.items() if key != "failed"))
-    return 1 if failed else 0
+    for name, result in results.items():
+        print(f"{name}: {len(result['failed'])} failed · ways out {result['ways out']}")
+    return 1 if dead or any(result["failed"] or result["ways out"] for result in results.values()) else 0
 
 
-def _counts(verdicts: list[Verdict]) -> dict[str, Any]:
-    return {
-        "attacks": len(verdicts),
-        "gained": sum(verdict.gained for verdict in verdicts),
-        "touched": sum(verdict.touched for verdict in verdicts),
-        "unfinished": sum(verdict.unfinished for verdict in verdicts),
-        "without a line": sum(verdict.silent for verdict in verdicts),
-        "open": sorted(verdict.attack.name for verdict in verdicts if verdict.open),
-        "failed": {verdict.attack.name: verdict.faults for verdict in verdicts if verdict.faults},
-    }
+def _held(folder: Path, chosen: list[Attack], ways: list[str] | None, kind: str, user: str) -> dict[str, Any]:
+    """Return what did not hold with all guards on, in a sandbox of this kind."""
+    failed = {}
+    for verdict in guarded(folder, chosen, kind, ordinary=user == "ordinary"):
+        _say(f"{kind}, {user}", verdict.attack, "; ".join(verdict.faults) or "held")
+        failed |= {verdict.attack.name: verdict.faults} if verdict.faults else {}
+    led = {} if ways is None else led_out(kind, ways, user)
+    for name, what in led.items():
+        print(f"{kind}, {user} · way out · {name} · {what}", flush=True)
+    return {"failed": failed, "ways out": sorted(led)}
 
 
 def _say(where: str, attack: Attack, what: str) -> None:

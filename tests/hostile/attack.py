@@ -1,6 +1,6 @@
 """What an attack is, and what is seen of the class that it was graded in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,18 +23,16 @@ SECRET = "correct-horse-battery"
 
 @dataclass
 class Seen:
-    """What was seen of one class from outside: plain data, since it comes out of the throw-away namespace as JSON.
+    """What was seen of one class from outside: plain data, since it comes out of the throw-away namespace.
 
     `points` by student are those of grades.json, `booked` those of the gradebook, `grades` the text of grades.csv;
     `touched` are files outside the attackers' own folders that were made, changed or removed; `survivors` are the
     command lines of processes that outlived the grader; `slowed` is how many levels of niceness others were given;
-    `heard` is what reached the listeners; peaks are of the students' processes together, `peak_grader_mb` of the
-    largest of grader and judges.
+    `heard` is what reached the listeners; `peaks` are those of observe.py, in megabytes.
     """
 
     exit_code: int | None = None
     said: str = ""
-    seconds: float = 0.0
     points: dict[str, float] = field(default_factory=dict)
     booked: dict[str, float] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
@@ -45,12 +43,13 @@ class Seen:
     notebooks: dict[str, str] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)
     grades: str = ""
-    records: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    peak_memory_mb: float = 0.0
-    peak_grader_mb: float = 0.0
-    peak_processes: int = 0
-    peak_disk_mb: float = 0.0
+    peaks: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[str]:
+        """What the attackers left behind: files outside their folders, and processes."""
+        return self.touched + self.survivors
 
     @property
     def finished(self) -> bool:
@@ -100,12 +99,10 @@ class Attack:
             follows. {MARK}, {STUDENT}, {COURSE} and {HOME} stand for the mark, the folder's name and the places.
         guards: what it aims at (tests/hostile/guards.py); its control runs with these off, and the others on.
         notebook: changes the notebook, where the attack is no code.
-        files: other files of the submission, by their path in its folder.
-        place: does to the course what no notebook can: gets the course's folder and the student's name.
+        place: does to the course what no notebook can: gets the submission's folder, submitted/STUDENT/STEP.
         says: what the instructor must be able to read about it: a pattern of `Trial.lines`.
         alone: its control is a class of its own, since it harms the others or its goal is the class's.
         apart: it is graded in a class of its own with all guards on too, since its goal is a peak of the class.
-        open_in: sandboxes in which it is known to reach its goal, with the reason (docs/security.md).
     """
 
     name: str
@@ -115,12 +112,10 @@ class Attack:
     guards: tuple[str, ...]
     code: str = ""
     notebook: Callable[[NotebookNode], None] | None = None
-    files: Mapping[str, str | bytes] = field(default_factory=dict)
-    place: Callable[[Path, str], None] | None = None
+    place: Callable[[Path], None] | None = None
     says: str = ""
     alone: bool = False
     apart: bool = False
-    open_in: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def student(self) -> str:

@@ -14,13 +14,12 @@ from tests.grading.tiny import CONFIG, STEP, code_of, solved, source_notebook
 from tests.hostile.attack import MARK, Attack
 from tests.hostile.outer import HOME, STAGE
 
-TIMINGS = "timing.cache"
+NOTEBOOK, TIMINGS = f"{STEP}.ipynb", "timing.cache"
 HONEST = ("a_honest", "z_honest")
 
-CELL_S, GRACE_S = 25, 3
-LIMITS = f"""
-c.Execute.timeout = {CELL_S}
-c.GradeExecute.grace = {GRACE_S}
+_LIMITS = """
+c.Execute.timeout = 25
+c.GradeExecute.grace = 3
 c.GradeExecute.output_limit = 200_000
 c.GradeExecute.judge = "tests.hostile.judge"
 c.GradeExecute.memory_gb = 0.75
@@ -33,12 +32,12 @@ _WRONG = "def square(x):\n    return 0\n"
 
 def make_template(folder: Path) -> None:
     """Make the course in `folder`, its step in the gradebook, and the students' notebook in labs/."""
-    (folder / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG + LIMITS)
+    (folder / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG + _LIMITS)
     (folder / TIMINGS).write_text("what the reference builds have timed\n")
     (folder / "solutions" / STEP).mkdir(parents=True)
     for package in ("checks", "grading", "sandbox"):
         (folder / "solutions" / package).mkdir()
-    nbformat.write(source_notebook(), folder / "solutions" / STEP / f"{STEP}.ipynb")
+    nbformat.write(source_notebook(), folder / "solutions" / STEP / NOTEBOOK)
     course = Course.at(folder)
     course.register(STEP)
     course.generate(STEP, folder / "labs")
@@ -49,29 +48,19 @@ def hand_in(template: Path, course: Path, attacks: Sequence[Attack], config: str
     shutil.copytree(template, course)
     with (course / "nbgrader_config.py").open("a") as file:
         file.write(config)
-    lab = nbformat.read(course / "labs" / STEP / f"{STEP}.ipynb", as_version=4)
-    for name in HONEST:
-        _write(course, name, solved(lab))
-    for attack in attacks:
-        _write(course, attack.student, attacked(lab, attack))
-        for name, content in attack.files.items():
-            path = course / "submitted" / attack.student / STEP / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    lab = nbformat.read(course / "labs" / STEP / NOTEBOOK, as_version=4)
+    notebooks = dict.fromkeys(HONEST, solved(lab)) | {attack.student: attacked(lab, attack) for attack in attacks}
+    for student, notebook in notebooks.items():
+        submit(course, student, notebook)
     for attack in filter(lambda attack: attack.place, attacks):
-        attack.place(course, attack.student)
+        attack.place(course / "submitted" / attack.student / STEP)
 
 
 def attacked(lab: NotebookNode, attack: Attack) -> NotebookNode:
     """Return the attacker's notebook: a right cube, and the attack's code before a wrong square."""
-    code = attack.code
-    for name, text in {
-        "MARK": MARK,
-        "STUDENT": attack.student,
-        "COURSE": str(STAGE / "course"),
-        "HOME": str(HOME),
-    }.items():
-        code = code.replace(f"{{{name}}}", text)
+    code, known = attack.code, {"MARK": MARK, "STUDENT": attack.student, "COURSE": STAGE / "course", "HOME": HOME}
+    for name, text in known.items():
+        code = code.replace(f"{{{name}}}", str(text))
     if not re.search(r"^(def square\(|square = )", code, re.M):
         code = f"{code.rstrip()}\n\n\n{_WRONG}"
     notebook = code_of(solved(lab, "cube"), "square", code)
@@ -80,7 +69,8 @@ def attacked(lab: NotebookNode, attack: Attack) -> NotebookNode:
     return notebook
 
 
-def _write(course: Path, student: str, notebook: NotebookNode) -> None:
-    path = course / "submitted" / student / STEP / f"{STEP}.ipynb"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, path)
+def submit(course: Path, student: str, notebook: NotebookNode) -> None:
+    """Hand in a notebook."""
+    own = course / "submitted" / student / STEP
+    own.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, own / NOTEBOOK)

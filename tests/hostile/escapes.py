@@ -61,11 +61,11 @@ _FILES = (
     Escape("a setting of the kernel", "os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY); escaped()"),
     Escape("files left in /dev/shm", "open(f'/dev/shm/{marker}', 'w').write('x')"),
 )
-_FIRST = """
-names = {entry.partition("=")[0] for entry in open("/proc/1/environ").read().split("\\0")}
-names - set(os.environ) - {""} and escaped()
-"""
-_BY_A_FILE = """
+_PROCESSES = (
+    Escape("kill another process", "os.kill(other, signal.SIGKILL); escaped()"),
+    Escape(
+        "kill the owner of a file",
+        """
 import fcntl
 ours, theirs = socket.socketpair()
 for own in (lambda: fcntl.fcntl(ours, 8, other), lambda: fcntl.ioctl(ours, 0x8901, struct.pack("i", other))):
@@ -77,22 +77,28 @@ for own in (lambda: fcntl.fcntl(ours, 8, other), lambda: fcntl.ioctl(ours, 0x890
     except OSError:
         pass
 time.sleep(0.2)
-"""
-_SLOWED = """
-own = os.getpriority(os.PRIO_PROCESS, 0)
-os.setpriority(os.PRIO_USER, 0, own + 1)
-os.getpriority(os.PRIO_PROCESS, other) > own and escaped()
-"""
-_PROCESSES = (
-    Escape("kill another process", "os.kill(other, signal.SIGKILL); escaped()"),
-    Escape("kill the owner of a file", _BY_A_FILE),
+""",
+    ),
     Escape("stop the parent", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(1)"),
     Escape("limit another process", "resource.prlimit(other, resource.RLIMIT_NOFILE, (9, 9)); escaped()"),
     Escape("slow another process down", "os.setpriority(os.PRIO_PROCESS, other, 19); escaped()"),
-    Escape("slow all processes of the user down", _SLOWED),
+    Escape(
+        "slow all processes of the user down",
+        """
+own = os.getpriority(os.PRIO_PROCESS, 0)
+os.setpriority(os.PRIO_USER, 0, own + 1)
+os.getpriority(os.PRIO_PROCESS, other) > own and escaped()
+""",
+    ),
     Escape("trace another process", "libc.ptrace(0x4206, other, 0, 0) or escaped()"),  # PTRACE_SEIZE
     Escape("read another process's variables", "escaped(open(f'/proc/{other}/environ').read()[:40])"),
-    Escape("read the first process's variables", _FIRST),
+    Escape(
+        "read the first process's variables",
+        """
+names = {entry.partition("=")[0] for entry in open("/proc/1/environ").read().split("\\0")}
+names - set(os.environ) - {""} and escaped()
+""",
+    ),
     Escape("open another process's memory", "os.open(f'/proc/{other}/mem', os.O_RDONLY); escaped()"),
     Escape("see another process", "marker in open(f'/proc/{other}/cmdline').read() and escaped()"),
     Escape(
@@ -118,7 +124,14 @@ _RIGHTS = (
     Escape("rings of system calls", "escaped(call(425, 8, bytes(256)))"),
     Escape("System V memory, which stays", f"escaped(call(29 if {_X86} else 194, 0, 4096, 0o1600))"),
 )
-_DATAGRAM = """
+_NETWORK = (
+    Escape("connect over TCP", "socket.create_connection(('127.0.0.1', port), 5).send(b'x'); escaped()"),
+    Escape("send a datagram", "socket.socket(2, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9)); escaped()"),
+    Escape("an abstract socket outside", "socket.socket(socket.AF_UNIX).connect('\\0' + marker); escaped()"),
+    Escape("a socket by its path outside", "socket.socket(socket.AF_UNIX).connect(f'{outside}/socket'); escaped()"),
+    Escape(
+        "a datagram to a socket outside",
+        """
 for make in (lambda kind: socket.socket(socket.AF_UNIX, kind), lambda kind: socket.socketpair(socket.AF_UNIX, kind)[0]):
     for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
         try:
@@ -126,45 +139,12 @@ for make in (lambda kind: socket.socket(socket.AF_UNIX, kind), lambda kind: sock
             escaped()
         except OSError:
             pass
-"""
-_NETWORK = (
-    Escape("connect over TCP", "socket.create_connection(('127.0.0.1', port), 5).send(b'x'); escaped()"),
-    Escape("send a datagram", "socket.socket(2, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9)); escaped()"),
-    Escape("an abstract socket outside", "socket.socket(socket.AF_UNIX).connect('\\0' + marker); escaped()"),
-    Escape("a socket by its path outside", "socket.socket(socket.AF_UNIX).connect(f'{outside}/socket'); escaped()"),
-    Escape("a datagram to a socket outside", _DATAGRAM),
+""",
+    ),
 )
 _SHORT = Limits(256 * _MIB, 32, 64 * _MIB, 1)
 _SMALL = Limits(256 * _MIB, 32, 64 * _MIB, 20)
-_SESSIONS = """
-for _ in range(9):
-    os.fork() or os.setsid()
-time.sleep(15)
-escaped()
-"""
 _FULL = 'for n in range(1000): open(str(n), "wb").write(bytes(1 << 20))\nescaped()'
-_CLOSED = f"os.mkdir('d'); os.chdir('d'); os.chmod('.', 0o300)\n{_FULL}"
-_DEEP = f"for _ in range(2000): os.mkdir('d'); os.chdir('d')\n{_FULL}"
-_HIDES = """
-program = os.open("wait", os.O_CREAT | os.O_WRONLY, 0o111)
-os.write(program, open("/bin/sleep", "rb").read())
-os.close(program)
-for _ in range(20):
-    with open("file", "wb", 0) as file:
-        os.unlink("file")
-        file.write(bytes(5 << 20))
-        subprocess.Popen(["./wait", "15"], stdout=file)
-escaped()
-"""
-_NAMED = f"libc.prctl(15, b'\\xff)', 0, 0, 0)\n{_FULL}"
-_DELETED = """
-kept = []
-for _ in range(1000):
-    kept.append(open("file", "wb", 0))
-    os.unlink("file")
-    kept[-1].write(bytes(1 << 20))
-escaped()
-"""
 _MAPPED = """
 libc.mmap.restype = ctypes.c_void_p
 for _ in range(60):
@@ -175,26 +155,68 @@ for _ in range(60):
     WHERE == "memory" or os.unlink("file")
 escaped()
 """
-_AT_ONCE = """
-place = os.open("file", os.O_CREAT | os.O_WRONLY)
-libc.fallocate(place, 1, ctypes.c_long(0), ctypes.c_long(256 << 20))  # FALLOC_FL_KEEP_SIZE
-os.fstat(place).st_blocks * 512 >= 256 << 20 and escaped()
-"""
 _RESOURCES = (
     Escape("too much memory", "kept = []\nwhile True: kept.append(b'x' * (8 << 20))", _SMALL, ended_by="memory"),
     # Bounded by its own code, 512 processes: where nothing held it, the machine must survive.
     Escape("a fork bomb", "for _ in range(9): os.fork()\ntime.sleep(15)\nescaped()", ended_by="processes"),
-    Escape("a fork bomb of sessions", _SESSIONS, ended_by="processes"),
+    Escape(
+        "a fork bomb of sessions",
+        """
+for _ in range(9):
+    os.fork() or os.setsid()
+time.sleep(15)
+escaped()
+""",
+        ended_by="processes",
+    ),
     Escape("a full disk", _FULL, ended_by="wrote"),
-    Escape("a full disk of deleted files", _DELETED, ended_by="wrote"),
-    Escape("a full disk in a closed folder", _CLOSED, ended_by="wrote"),
-    Escape("a full disk too deep to see", _DEEP, ended_by="it "),
-    Escape("a full disk of a program that hides its files", _HIDES, ended_by="wrote"),
-    Escape("a name that no text can hold", _NAMED, ended_by="wrote"),
+    Escape(
+        "a full disk of deleted files",
+        """
+kept = []
+for _ in range(1000):
+    kept.append(open("file", "wb", 0))
+    os.unlink("file")
+    kept[-1].write(bytes(1 << 20))
+escaped()
+""",
+        ended_by="wrote",
+    ),
+    Escape(
+        "a full disk in a closed folder",
+        f"os.mkdir('d'); os.chdir('d'); os.chmod('.', 0o300)\n{_FULL}",
+        ended_by="wrote",
+    ),
+    Escape(
+        "a full disk too deep to see", f"for _ in range(2000): os.mkdir('d'); os.chdir('d')\n{_FULL}", ended_by="it "
+    ),
+    Escape(
+        "a full disk of a program that hides its files",
+        """
+program = os.open("wait", os.O_CREAT | os.O_WRONLY, 0o111)
+os.write(program, open("/bin/sleep", "rb").read())
+os.close(program)
+for _ in range(20):
+    with open("file", "wb", 0) as file:
+        os.unlink("file")
+        file.write(bytes(5 << 20))
+        subprocess.Popen(["./wait", "15"], stdout=file)
+escaped()
+""",
+        ended_by="wrote",
+    ),
+    Escape("a name that no text can hold", f"libc.prctl(15, b'\\xff)', 0, 0, 0)\n{_FULL}", ended_by="wrote"),
     Escape("a full disk of closed files", _MAPPED.replace("WHERE", "'disk'"), ended_by="wrote"),
     Escape("memory in closed files", _MAPPED.replace("WHERE", "'memory'")),
     Escape("files without end", "for n in range(150_000): open(str(n), 'w')\nescaped()", ended_by="files"),
-    Escape("a full disk at once", _AT_ONCE),
+    Escape(
+        "a full disk at once",
+        """
+place = os.open("file", os.O_CREAT | os.O_WRONLY)
+libc.fallocate(place, 1, ctypes.c_long(0), ctypes.c_long(256 << 20))  # FALLOC_FL_KEEP_SIZE
+os.fstat(place).st_blocks * 512 >= 256 << 20 and escaped()
+""",
+    ),
     Escape("a huge file", "open('f', 'wb').truncate(1 << 40); escaped()"),
     Escape("an endless loop", "while True: pass", _SHORT, ended_by="longer"),
     Escape("endless output", "while True: os.write(1, b'x' * 65536)", _SHORT, ended_by="longer"),

@@ -2,10 +2,13 @@
 
 import csv
 import re
-from collections.abc import Callable
-from html.parser import HTMLParser
 
-from tests.hostile.attack import BASE, MARK, SECRET, Trial
+from bs4 import BeautifulSoup
+
+from tests.hostile.attack import BASE, MARK, SECRET, Goal, Trial
+
+_ACTIVE = ("script", "style", "iframe", "object", "embed", "form", "base", "meta", "link", "svg", "math", "portal")
+_LOADS = ("src", "srcset", "style", "formaction")
 
 
 def gains(trial: Trial) -> bool:
@@ -51,37 +54,26 @@ def formula(trial: Trial) -> bool:
     return any(cell.lstrip(' "').startswith(("=", "+", "-", "@", "\t")) for row in rows for cell in row)
 
 
-def touches(pattern: str) -> Callable[[Trial], bool]:
+def touches(pattern: str) -> Goal:
     """Return whether a file outside the attacker's folders was made, changed or removed: its path matches."""
     return lambda trial: any(re.search(pattern, path) for path in trial.seen.touched)
 
 
-def memory(megabytes: float) -> Callable[[Trial], bool]:
-    """Return whether all processes together held more than `megabytes`."""
-    return lambda trial: trial.seen.peak_memory_mb > megabytes
+def peak(what: str, most: float) -> Goal:
+    """Return whether a peak of the class passed `most`: megabytes, or processes and threads at once.
+
+    It is "memory" of all students' processes together, "grader_memory" of grader or judge, one process (those started
+    ahead only share pages), "processes", or "disk" of the course, the home and the temporary files.
+    """
+    return lambda trial: trial.seen.peaks[what] > most
 
 
-def grader_memory(megabytes: float) -> Callable[[Trial], bool]:
-    """Return whether grader or judge, one process, held more than `megabytes`; those started ahead only share pages."""
-    return lambda trial: trial.seen.peak_grader_mb > megabytes
-
-
-def processes(number: int) -> Callable[[Trial], bool]:
-    """Return whether there were more than `number` processes and threads at once."""
-    return lambda trial: trial.seen.peak_processes > number
-
-
-def disk(megabytes: float) -> Callable[[Trial], bool]:
-    """Return whether the course, the home and the temporary files came to hold more than `megabytes`."""
-    return lambda trial: trial.seen.peak_disk_mb > megabytes
-
-
-def size(what: str, number: float) -> Callable[[Trial], bool]:
+def size(what: str, number: float) -> Goal:
     """Return whether the attacker's `what` ("page", "notebook", "cells", "outputs") is larger than `number`."""
     return lambda trial: trial.seen.sizes.get(f"{trial.student} {what}", 0) > number
 
 
-def said(pattern: str) -> Callable[[Trial], bool]:
+def said(pattern: str) -> Goal:
     """Return whether the grader said something that matches."""
     return lambda trial: bool(re.search(pattern, trial.seen.said))
 
@@ -91,37 +83,14 @@ def rendered(trial: Trial) -> bool:
     return bool(live_marks(trial.page))
 
 
-class _Live(HTMLParser):
-    """Finds what a browser would act on: scripts, handlers, frames, forms, styles and addresses that hold MARK."""
-
-    _ACTIVE = ("script", "style", "iframe", "object", "embed", "form", "base", "meta", "link", "svg", "math", "portal")
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[str] = []
-        self._open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "style"):
-            self._open.append(tag)
-        for name, value in attrs:
-            told = MARK in (value or "")
-            acts = tag in self._ACTIVE or name.startswith("on") or name in ("src", "srcset", "style", "formaction")
-            script = re.match(r"\s*(javascript|vbscript|data:text/html)", value or "", re.I)
-            if told and (acts or script):
-                self.found.append(f"<{tag} {name}={value}>")
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._open and self._open[-1] == tag:
-            self._open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if self._open and MARK in data:
-            self.found.append(f"<{self._open[-1]}>{data[:80]}")
-
-
 def live_marks(page: str) -> list[str]:
-    """Return what of `page` holds MARK and would be acted on by a browser."""
-    parser = _Live()
-    parser.feed(page)
-    return parser.found
+    """Return what of `page` holds MARK and would be acted on: scripts, handlers, frames, forms, styles, addresses."""
+    soup = BeautifulSoup(page, "html.parser", multi_valued_attributes=None)
+    found = [str(tag)[:80] for tag in soup(["script", "style"]) if MARK in "".join(tag.strings)]
+    for tag in soup(True):
+        for name, value in tag.attrs.items():
+            acts = tag.name in _ACTIVE or name.startswith("on") or name in _LOADS
+            script = re.match(r"\s*(javascript|vbscript|data:text/html)", value, re.I)
+            if MARK in value and (acts or script):
+                found.append(f"<{tag.name} {name}={value}>")
+    return found

@@ -1,189 +1,193 @@
 """The guards that attacks aim at, and how one alone is switched off in the grader's process, for a control.
 
-There is no such switch in the grader: what is here replaces a function of it, or a line of the fixture course's
-configuration.
+There is no such switch in the grader: what is here replaces a function of it by name, changes a limit that has no
+setting, or adds lines to the fixture course's configuration.
 """
 
-import dataclasses
+import contextlib
+import functools
 import json
-import math
 import os
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from nbformat import NotebookNode
 from nbgrader.utils import parse_utc
 
-from solutions.checks.core import record
-from solutions.grading import __main__ as main
-from solutions.grading import class_page, execute, feedback, grade, grades, saving, submissions
+from solutions.grading import execute
 from solutions.grading.scratch import Scratch
-from solutions.grading.untrusted import limits, rendering, sanitise, timestamps
-from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.sandbox import Watch, messages, provisioner
 from solutions.sandbox.room import ROOT, Limits, Room
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Guard:
     """What it keeps, and what switches it off."""
 
     keeps: str
-    off: Callable[[], None] = lambda: None
+    patches: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
     config: str = ""
 
 
-def _no_sandbox() -> None:
+def switch_off(names: Sequence[str]) -> None:
+    """Switch these guards off in this process, but for their lines of configuration."""
+    limits = {name: most for guard in names for name, most in GUARDS[guard].limits.items()}
+    mock.patch("solutions.grading.execute.Limits", functools.partial(Limits, **limits)).start()
+    for guard in names:
+        for target, replacement in GUARDS[guard].patches.items():
+            mock.patch(target, replacement).start()
+
+
+def _bare(kind: str, argv: list[str], room: Room, limits: Limits) -> tuple[list[str], dict[str, str]]:
     """The kernel starts as nbgrader's does: with the grader's rights, environment and home."""
-
-    def command(kind: str, argv: list[str], room: Room, limits: Limits) -> tuple[list[str], dict[str, str]]:
-        return argv, {**os.environ, **room.environment, "PYTHONPATH": str(ROOT)}
-
-    provisioner.command = command
-    execute.chosen = lambda unsafe=False: "none"
+    return argv, {**os.environ, **room.environment, "PYTHONPATH": str(ROOT)}
 
 
-def _no_judge() -> None:
+def _in_the_kernel(self: execute.GradeExecute, cell: NotebookNode, *rest: Any) -> Any:
     """Claims run in the kernel, behind the student's cells, and the kernel writes the records."""
-
-    def judged(self: execute.GradeExecute, cell: NotebookNode, *rest: Any) -> Any:
-        name, records = cell.metadata.nbgrader.grade_id, execute.records_of(self._student)
-        call = f"from tests.hostile.judge import grade_here\n\ngrade_here({name!r}, globals(), {str(records)!r})"
-        cell.source = call  # no visible check runs in grading
-        return self._run(cell, *rest)
-
-    execute.GradeExecute._judged = judged
+    name, records = cell.metadata.nbgrader.grade_id, execute.records_of(self._student)
+    call = f"from tests.hostile.judge import grade_here\n\ngrade_here({name!r}, globals(), {str(records)!r})"
+    cell.source = call  # no visible check runs in grading
+    return self._run(cell, *rest)
 
 
-def _unlimited(**changed: Any) -> Callable[[], None]:
-    def off() -> None:
-        before = execute.Limits
-        execute.Limits = lambda **given: before(**{**given, **changed})
-
-    return off
-
-
-def _no_scratch() -> None:
-    _unlimited(scratch_bytes=1 << 50, scratch_files=1 << 50)()
-
-
-def _no_time() -> None:
-    _unlimited(seconds=math.inf)()
-    execute.GradeExecute._get_timeout = lambda self, cell: None
-    execute.GradeExecute._over = lambda self, index: False
-
-
-def _no_watch() -> None:
-    """Nothing ends what the kernel started."""
-    Watch.start = Watch.stop = lambda self: None
-    provisioner.end = lambda pid: os.kill(pid, signal.SIGKILL)
-
-
-def _no_schema() -> None:
-    record.read_checked = lambda path: json.loads(Path(path).read_text())
-
-
-def _links_followed() -> None:
-    for room in (grade, saving):
-        room.remove_links = lambda *_: []
-    grade.check_files = lambda *_: None
-    execute._remove = lambda path: path.unlink(missing_ok=True)
-    limits.read_regular = lambda path, *_: Path(path).read_bytes()
-    real = Path.is_symlink
-    submissions.Path.is_symlink = lambda path: "submitted" not in path.parts and real(path)
-
-
-def _unmeasured() -> None:
-    submissions.check_notebook_file = limits.check_notebook_file = lambda path: None
-    grade.check_files = lambda *_: None
-
-
-def _all_outputs() -> None:
-    OutputRoom.admit = lambda self, message, places=1: message
-
-
-def _all_messages() -> None:
-    messages.MESSAGE_BYTES = -1
-    _unlimited(unread_bytes=1 << 50)()
-
-
-def _as_written() -> None:
-    feedback.strict_head = lambda head: str(head)
-
-
-def _in_process() -> None:
-    """Texts are cleaned and rendered in the grader, however long that takes."""
-    rendering.apart = sanitise.apart = lambda function, *given: function(*given)
-
-
-def _one_scratch() -> None:
+def _in_one_folder(limits: Limits) -> Scratch:
     """All kernels have the folder of the first one, as it was left."""
-    folder = Path(tempfile.mkdtemp()).resolve()
-
-    def made(limits: Limits) -> Scratch:
-        scratch = Scratch(folder)
-        scratch.artifacts.mkdir(exist_ok=True)
-        return scratch
-
-    Scratch.made, Scratch.remove = made, lambda self: None
+    scratch = Scratch(_one_folder())
+    scratch.artifacts.mkdir(exist_ok=True)
+    return scratch
 
 
-def _as_named() -> None:
-    for room in (main, grades, submissions, class_page):
-        room.printable = str
+@functools.cache
+def _one_folder() -> Path:
+    return Path(tempfile.mkdtemp()).resolve()
 
 
-def _any_cell() -> None:
-    grades.text_cell = str
+_is_symlink = Path.is_symlink
 
 
-def _any_zone() -> None:
-    timestamps.parsed = parse_utc
-
-
-_DIRTY = """
+GUARDS: dict[str, Guard] = {
+    "sandbox": Guard(
+        "files, processes, network and environment that the kernel does not see",
+        {
+            "solutions.sandbox.provisioner.command": _bare,
+            "solutions.grading.execute.chosen": lambda unsafe=False: "none",
+            # No minder stands before the kernel, which would die of what tells one to stand still and go on.
+            "solutions.sandbox.watch.Watch.paused": lambda self: contextlib.nullcontext(),
+        },
+    ),
+    "judge": Guard(
+        "claims, expected values and records in a process of their own",
+        {"solutions.grading.execute.GradeExecute._judged": _in_the_kernel},
+    ),
+    "watch": Guard(
+        "whatever the kernel started is ended with it",
+        {
+            "solutions.sandbox.Watch._poll": lambda self: None,
+            "solutions.sandbox.Watch.stop": lambda self: None,
+            "solutions.sandbox.provisioner.end": lambda pid: os.kill(pid, signal.SIGKILL),
+        },
+    ),
+    "memory": Guard(
+        "the memory of the kernel's processes is watched", config="\nc.GradeExecute.memory_gb = 1_000_000\n"
+    ),
+    "processes": Guard(
+        "the number of the kernel's processes and threads is watched",
+        limits={"processes": 1 << 30, "threads": 1 << 30},
+    ),
+    "scratch": Guard(
+        "what the kernel writes is watched",
+        limits={"scratch_files": 1 << 50},
+        config="\nc.GradeExecute.disk_gb = 1_000_000\n",
+    ),
+    "time": Guard(
+        "a cell and a notebook have a time limit",
+        config="\nc.Execute.timeout = None\nc.GradeExecute.notebook_timeout = 1_000_000\n",
+    ),
+    "schema": Guard(
+        "a record has a schema and a largest size",
+        {"solutions.checks.core.record.read_checked": lambda path: json.loads(Path(path).read_text())},
+    ),
+    "links": Guard(
+        "links and special files in the course are not followed",
+        {
+            "solutions.grading.grade.remove_links": lambda *_: [],
+            "solutions.grading.saving.remove_links": lambda *_: [],
+            "solutions.grading.grade.check_files": lambda *_: None,
+            "solutions.grading.execute._remove": lambda path: path.unlink(missing_ok=True),
+            "solutions.grading.untrusted.limits.read_regular": lambda path, *_: Path(path).read_bytes(),
+            "pathlib.Path.is_symlink": lambda path: "submitted" not in path.parts and _is_symlink(path),
+        },
+    ),
+    "archives": Guard(
+        "archives are measured and unpacked one by one",
+        config='\nc.ZipCollectApp.extractor_plugin = "nbgrader.plugins.ExtractorPlugin"\n',
+    ),
+    "sanitise": Guard(
+        "outputs and markdown are cleaned, and pages run no script",
+        {"solutions.grading.feedback.strict_head": str},
+        config="""
 c.HTMLExporter.filters = {}
 c.HTMLExporter.preprocessors = []
 c.HTMLExporter.sanitize_html = False
 c.Autograde.autograde_preprocessors = [
     name for name in c.Autograde.autograde_preprocessors if not name.endswith("SafeNotebook")
 ]
-"""
-_FORGETFUL = """
-c.GradeExecute.judge = "tests.hostile.forgetful"
-"""
-_NO_EXTRACTOR = """
-c.ZipCollectApp.extractor_plugin = "nbgrader.plugins.ExtractorPlugin"
-"""
-
-GUARDS: dict[str, Guard] = {
-    "sandbox": Guard("files, processes, network and environment that the kernel does not see", _no_sandbox),
-    "judge": Guard("claims, expected values and records in a process of their own", _no_judge),
-    "watch": Guard("whatever the kernel started is ended with it", _no_watch),
-    "memory": Guard("the memory of the kernel's processes is watched", _unlimited(memory_bytes=1 << 50)),
-    "processes": Guard(
-        "the number of the kernel's processes and threads is watched", _unlimited(processes=1 << 30, threads=1 << 30)
+""",
     ),
-    "scratch": Guard("what the kernel writes is watched", _no_scratch),
-    "time": Guard("a cell and a notebook have a time limit", _no_time),
-    "schema": Guard("a record has a schema and a largest size", _no_schema),
-    "links": Guard("links and special files in the course are not followed", _links_followed),
-    "archives": Guard("archives are measured and unpacked one by one", config=_NO_EXTRACTOR),
-    "sanitise": Guard("outputs and markdown are cleaned, and pages run no script", _as_written, _DIRTY),
-    "names": Guard("what cannot be printed is escaped where names are shown", _as_named),
-    "cells": Guard("no cell of grades.csv is a formula, split at commas or semicolons", _any_cell),
-    "timestamps": Guard("a time zone is a name of the database, no file's", _any_zone),
-    "apart": Guard("outputs are cleaned and pages rendered in a child process with limits", _in_process),
+    "names": Guard(
+        "what cannot be printed is escaped where names are shown",
+        {
+            "solutions.grading.__main__.printable": str,
+            "solutions.grading.grades.printable": str,
+            "solutions.grading.submissions.printable": str,
+            "solutions.grading.class_page.printable": str,
+        },
+    ),
+    "cells": Guard(
+        "no cell of grades.csv is a formula, split at commas or semicolons", {"solutions.grading.grades.text_cell": str}
+    ),
+    "timestamps": Guard(
+        "a time zone is a name of the database, no file's",
+        {"solutions.grading.untrusted.timestamps.parsed": parse_utc},
+    ),
+    "apart": Guard(
+        "outputs are cleaned and pages rendered in a child process with limits",
+        {
+            "solutions.grading.untrusted.rendering.apart": lambda function, *given: function(*given),
+            "solutions.grading.untrusted.sanitise.apart": lambda function, *given: function(*given),
+        },
+    ),
     "reader": Guard(
         "notebooks are measured before they are read",
-        _unmeasured,
-        '\nc.Autograde.exporter_class = "nbconvert.exporters.NotebookExporter"\n',
+        {
+            "solutions.grading.submissions.check_notebook_file": lambda path: None,
+            "solutions.grading.untrusted.limits.check_notebook_file": lambda path: None,
+            "solutions.grading.grade.check_files": lambda *_: None,
+        },
+        config='\nc.Autograde.exporter_class = "nbconvert.exporters.NotebookExporter"\n',
     ),
-    "once": Guard("a kernel's folder and processes are used once", _one_scratch),
-    "answers": Guard("an answer is known again only behind all that was asked before it", config=_FORGETFUL),
-    "messages": Guard("what a kernel sends is limited before it is read", _all_messages),
-    "outputs": Guard("a cell's and a notebook's outputs are limited", _all_outputs),
+    "once": Guard(
+        "a kernel's folder and processes are used once",
+        {
+            "solutions.grading.scratch.Scratch.made": _in_one_folder,
+            "solutions.grading.scratch.Scratch.remove": lambda self: None,
+        },
+    ),
+    "answers": Guard(
+        "an answer is known again only behind all that was asked before it",
+        config='\nc.GradeExecute.judge = "tests.hostile.forgetful"\n',
+    ),
+    "messages": Guard(
+        "what a kernel's messages take of the grader's memory is watched", limits={"unread_bytes": 1 << 50}
+    ),
+    "outputs": Guard(
+        "a cell's and a notebook's outputs are limited",
+        {"solutions.grading.untrusted.output_room.OutputRoom.admit": lambda self, message, places=1: message},
+    ),
 }

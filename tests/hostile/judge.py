@@ -5,9 +5,8 @@ over (loaders/reading.py). `grade_here` decides as the grader did before there w
 guard "judge" is off.
 """
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -47,46 +46,43 @@ def _offers() -> dict[str, Any]:
 
 
 def _decide(cell: str, student: Student, sandbox: str) -> None:
-    results = []
-    for name, function, argument, expected, points in _CLAIMS[cell]:
-        try:
-            value = student.call("called", name=function, argument=argument).value
-            kept = (_read(value) if isinstance(value, str) else value) == expected
-        except (LoadError, Missed):
-            kept = False
-        results.append(_result(name, points, kept))
-        write_json(record_path(cell), {**_record(cell, results), "sandbox": sandbox})
+    def called(function: str, argument: int) -> Any:
+        value = student.call("called", name=function, argument=argument).value
+        if isinstance(value, str):
+            return _children[-1].run("trtlab.reading", "evaluated", (value.encode(),), _READ_S, True)
+        return value
 
-
-def _read(text: str) -> Any:
-    return _children[-1].run("trtlab.reading", "evaluated", (text.encode(),), _READ_S, True)
+    _decided(cell, called, record_path(cell), sandbox, (LoadError, Missed))
 
 
 def grade_here(cell: str, namespace: Mapping[str, Any], records: str) -> float:
     """Decide the cell's claims in this process, write the record after each, return the points."""
+
+    def called(function: str, argument: int) -> Any:
+        return namespace[function](argument)
+
+    return _decided(cell, called, Path(records, f"{cell}.json"), "none", (Exception,))
+
+
+def _decided(
+    cell: str,
+    called: Callable[[str, int], Any],
+    path: Path,
+    sandbox: str,
+    missed: tuple[type[Exception], ...],
+) -> float:
     results = []
+    about = {"cell": cell, "step": _STEP, "criterion": "correctness", "engine": "none", "points": _POINTS[cell]}
     for name, function, argument, expected, points in _CLAIMS[cell]:
         try:
-            kept = namespace[function](argument) == expected
-        except Exception:
+            kept = bool(called(function, argument) == expected)
+        except missed:
             kept = False
-        results.append(_result(name, points, bool(kept)))
-        path = Path(records, f"{cell}.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_record(cell, results)))
+        said = None if kept else {"expected": "the square", "found": "something else", "try_this": "multiply"}
+        result = {"claim": name, "title": name, "points": points, "earned": points * kept, "missed": said}
+        results.append({**result, "status": "kept" if kept else "lost", "evidence": "", "seconds": 0.0})
+        write_json(path, {**about, "results": results, "sandbox": sandbox})
     return sum(result["earned"] for result in results)
-
-
-def _record(cell: str, results: list[dict[str, Any]]) -> dict[str, Any]:
-    about = {"cell": cell, "step": _STEP, "criterion": "correctness", "engine": "none", "points": _POINTS[cell]}
-    return {**about, "results": results}
-
-
-def _result(name: str, points: float, kept: bool) -> dict[str, Any]:
-    said = None if kept else {"expected": "the square", "found": "something else", "try_this": "multiply"}
-    earned = points if kept else 0.0
-    result = {"claim": name, "title": name, "points": points, "earned": earned, "missed": said}
-    return {**result, "status": "kept" if kept else "lost", "evidence": "", "seconds": 0.0}
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """What is watched around a class: files before and after, processes, peaks, and what reaches listeners."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -10,14 +11,19 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.hostile.attack import MARK, Seen
+import psutil
+
+from tests.hostile.attack import MARK
 from tests.hostile.outer import HOME, STAGE
 
-PORT, ABSTRACT = 45450, "\0hostile"
-SOCKET, LOG = HOME / "agent.sock", HOME / "log.sock"
-_COURSE = STAGE / "course"
-_WATCHED = (_COURSE, HOME, STAGE / "tmp", Path("/dev/shm"))
-_LARGEST = 8 << 20
+_LISTENERS = (
+    (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 45450)),
+    (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 45450)),
+    (socket.AF_UNIX, socket.SOCK_STREAM, "\0hostile"),
+    (socket.AF_UNIX, socket.SOCK_STREAM, str(HOME / "agent.sock")),
+    (socket.AF_UNIX, socket.SOCK_DGRAM, str(HOME / "log.sock")),
+)
+_WATCHED = (STAGE / "course", HOME, STAGE / "tmp", Path("/dev/shm"))
 _GRADERS = re.compile(
     r"course/((gradebook\.db|grades\.|class\.html|students\.csv|\.[\w.]*lock|\.exchange|backups|\.grading)|"
     r"(autograded|feedback)/([am z]_honest|m-[\w-]+)|downloaded/01_export/(extracted|collected\.json)|labs|"
@@ -31,172 +37,110 @@ _CACHES = re.compile(
 )
 """What the grader and its libraries leave in a home and among temporary files."""
 
-_GRADING = re.compile(rb"tests\.hostile\.judge|solutions\.grading\.work\.place")
+_GRADING = re.compile(r"tests\.hostile\.judge|solutions\.grading\.work\.place")
 """Processes of the grader's own, in their command lines."""
 
-Snapshot = dict[str, str]
+
+def snapshot() -> dict[str, str]:
+    """Return what is there, by path: a digest, after MARKED where the file holds MARK, or where a link leads."""
+    walked = (found for root in _WATCHED for found in os.walk(root))
+    paths = [Path(folder, name) for folder, folders, files in walked for name in (*folders, *files)]
+    return {_name(path): _state(path) for path in paths if path.is_symlink() or not os.path.isdir(path)}
 
 
 def _name(path: Path) -> str:
     return str(path.relative_to(STAGE)) if path.is_relative_to(STAGE) else str(path)
 
 
-def _files() -> Iterator[Path]:
-    for root in _WATCHED:
-        for folder, folders, files in os.walk(root):
-            yield from (Path(folder, name) for name in files)
-            yield from (path for name in folders if (path := Path(folder, name)).is_symlink())
-
-
-def snapshot() -> Snapshot:
-    """Return what is there: a digest, or a link's target, by path."""
-    return {_name(path): _state(path) for path in _files()}
-
-
 def _state(path: Path) -> str:
     try:
         if path.is_symlink():
             return f"link to {os.readlink(path)}"
-        if not path.is_file():
-            return "special"
-        if path.stat().st_size > _LARGEST:
-            return f"{path.stat().st_size} bytes"
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        content = path.read_bytes() if path.is_file() else b"special"
     except OSError as error:
-        return f"unreadable: {error.strerror}"
+        content = str(error).encode()
+    digest = hashlib.sha256(content).hexdigest()
+    return f"marked {digest}" if MARK.encode() in content else digest
 
 
-def changed(before: Snapshot, attackers: list[str]) -> list[str]:
+def changed(before: dict[str, str], attackers: list[str]) -> list[str]:
     """Return the files that were made, changed or removed, or hold MARK, and are not the attackers' own."""
     after = snapshot()
-    differing = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    differing = (path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
     own = tuple(f"course/{place}/{name}/" for place in ("submitted", "autograded", "feedback") for name in attackers)
-    differing = {path for path in differing if not _CACHES.match(path)}
-    graders = {path for path in differing if _GRADERS.match(path)}
-    marked = {path for path in graders if not path.startswith((*own, "course/gra", "course/down")) and _holds(path)}
-    marked |= {path for path in differing if path.startswith(own) and after.get(path, "").startswith("link to")}
-    return sorted(path for path in (differing - graders) | marked if path in marked or not path.startswith(own))
+    return sorted(path for path in differing if _harmed(path, after.get(path, ""), own))
 
 
-def _holds(name: str) -> bool:
-    try:
-        return MARK.encode() in (STAGE / name).read_bytes()
-    except OSError:
-        return False
+def _harmed(path: str, state: str, own: tuple[str, ...]) -> bool:
+    if path.startswith(own):
+        return state.startswith("link") and not _CACHES.match(path)
+    if _GRADERS.match(path):
+        return state.startswith(("marked", "link")) and not path.startswith(("course/gra", "course/down"))
+    return not _CACHES.match(path)
 
 
-def others() -> list[tuple[int, str]]:
-    """Return every other process that runs, with its command line."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        if (pid := int(entry.name)) == os.getpid():
-            continue
-        try:
-            if (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
-                found.append(
-                    (pid, (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200])
-                )
-        except OSError:
-            continue
-    return found
+def survivors() -> list[str]:
+    """Return the command line of every other process that runs for three seconds more."""
+    running = [process for process in psutil.process_iter(["cmdline"]) if process.pid != os.getpid()]
+    _, left = psutil.wait_procs(running, timeout=3)
+    return [" ".join(process.info["cmdline"] or ["?"])[:200] for process in left]
 
 
 class Peaks:
-    """Samples memory, threads and disk ten times a second: of the grader's largest process, and of everything else.
+    """The most memory, processes and disk that were seen: of the grader's largest process, and of everything else.
 
-    Of threads it keeps what lasted for half a second: thousands can be started before anybody looks.
+    Of threads it counts what lasts for five looks: thousands can be started between two.
     """
 
-    def __init__(self, seen: Seen, grader: int) -> None:
-        self._seen, self._grader, self._ended = seen, grader, threading.Event()
-        self._before = _used()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+    def __init__(self, grader: int) -> None:
+        self.found = {"memory": 0.0, "grader_memory": 0.0, "processes": 0.0, "disk": 0.0}
+        self._grader, self._before, self._threads = grader, _used(), deque([0] * 5, maxlen=5)
 
-    def end(self) -> None:
-        """Stop."""
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        seen, recent = self._seen, deque(maxlen=5)
-        while not self._ended.wait(0.1):
-            memory, grader, threads = self._held()
-            seen.peak_memory_mb = max(seen.peak_memory_mb, memory)
-            seen.peak_grader_mb = max(seen.peak_grader_mb, grader)
-            recent.append(threads)
-            if len(recent) == recent.maxlen:
-                seen.peak_processes = max(seen.peak_processes, min(recent))
-            seen.peak_disk_mb = max(seen.peak_disk_mb, _used() - self._before)
-
-    def _held(self) -> tuple[float, float, int]:
-        """Return the megabytes of the others together and of the grader's largest process, and the others' threads."""
-        own, theirs, threads = 0, 0, 0
-        for entry in Path("/proc").glob("[0-9]*"):
-            if entry.name == str(os.getpid()):
+    def look(self) -> None:
+        """Look once."""
+        own, theirs, threads = [0.0], [0.0], 0
+        for process in psutil.process_iter(["cmdline", "memory_info", "num_threads"]):
+            told = process.info
+            if process.pid == os.getpid() or not told["memory_info"]:
                 continue
-            try:
-                pages = int((entry / "statm").read_text().split()[1])
-                if int(entry.name) == self._grader or _GRADING.search((entry / "cmdline").read_bytes()):
-                    own = max(own, pages)
-                    continue
-                theirs += pages
-                threads += int((entry / "stat").read_text().rpartition(")")[2].split()[17])
-            except (OSError, IndexError):
-                continue
-        page = os.sysconf("SC_PAGE_SIZE") / 2**20
-        return theirs * page, own * page, threads
+            if process.pid == self._grader or _GRADING.search(" ".join(told["cmdline"] or [])):
+                own.append(told["memory_info"].rss / 2**20)
+            else:
+                theirs.append(told["memory_info"].rss / 2**20)
+                threads += told["num_threads"] or 0
+        self._threads.append(threads)
+        now = (sum(theirs), max(own), min(self._threads), _used() - self._before)
+        self.found = {name: max(most, one) for (name, most), one in zip(self.found.items(), now, strict=True)}
 
 
 def _used() -> float:
-    found = [os.statvfs(path) for path in (STAGE, "/dev/shm")]
-    return sum((at.f_blocks - at.f_bfree) * at.f_frsize for at in found) / 2**20
+    return sum(psutil.disk_usage(path).used for path in (str(STAGE), "/dev/shm")) / 2**20
 
 
-class Listeners:
-    """Sockets outside the sandbox: TCP, UDP, abstract and by path; what they receive is kept in `heard`."""
-
-    def __init__(self, seen: Seen) -> None:
-        self._seen, self._open = seen, []
-
-    def __enter__(self) -> "Listeners":
-        for family, kind, address in (
-            (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT)),
-            (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", PORT)),
-            (socket.AF_UNIX, socket.SOCK_STREAM, ABSTRACT),
-            (socket.AF_UNIX, socket.SOCK_STREAM, str(SOCKET)),
-            (socket.AF_UNIX, socket.SOCK_DGRAM, str(LOG)),
-        ):
-            listener = socket.socket(family, kind)
+@contextlib.contextmanager
+def listening(heard: list[str]) -> Iterator[None]:
+    """Listen outside the sandbox over TCP, UDP, by name and by path; what is received goes to `heard`."""
+    with contextlib.ExitStack() as stack:
+        for family, kind, address in _LISTENERS:
+            listener = stack.enter_context(socket.socket(family, kind))
             listener.bind(address)
-            self._open.append(listener)
-            if kind == socket.SOCK_STREAM:
-                listener.listen(8)
-            threading.Thread(target=self._hear, args=(listener, kind, str(address)), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+            hear = _hear if kind == socket.SOCK_DGRAM else _hear_connections
+            threading.Thread(target=hear, args=(listener, heard), daemon=True).start()
+        yield
         time.sleep(0.2)
-        for listener in self._open:
-            listener.close()
 
-    def _hear(self, listener: socket.socket, kind: int, name: str) -> None:
+
+def _hear_connections(listener: socket.socket, heard: list[str]) -> None:
+    listener.listen(8)
+    with contextlib.suppress(OSError):  # it was closed
         while True:
-            try:
-                data = listener.recv(200) if kind == socket.SOCK_DGRAM else _received(listener.accept()[0])
-            except OSError:
-                return
-            self._seen.heard.append(f"{name.strip(chr(0))}: {data.decode(errors='replace')}")
+            connection, _ = listener.accept()
+            connection.settimeout(2)
+            _hear(connection, heard)
+            connection.close()
 
 
-def _received(connection: socket.socket) -> bytes:
-    """Return the end of what a connection says within two seconds."""
-    data = b""
-    with connection:
-        connection.settimeout(2)
-        try:
-            while part := connection.recv(200):
-                data += part
-        except OSError:
-            pass  # who waits for an answer does not close
-    return data[-200:]
+def _hear(source: socket.socket, heard: list[str]) -> None:
+    with contextlib.suppress(OSError):  # it was closed; or who waits for an answer does not close
+        for part in iter(lambda: source.recv(4096), b""):
+            heard.append(part.decode(errors="replace"))

@@ -2,17 +2,17 @@
 
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+import psutil
 import typer
 
 from helpers.tools.signals import clean_ends
@@ -20,133 +20,96 @@ from solutions.grading import __main__ as grading
 from solutions.grading.course import Course
 from solutions.grading.work.pool import HERE
 from tests.grading.tiny import STEP
-from tests.hostile.attack import SECRET, Attack, Seen
-from tests.hostile.course import HONEST, TIMINGS, hand_in
-from tests.hostile.guards import GUARDS
-from tests.hostile.observe import Listeners, Peaks, changed, others, snapshot
+from tests.hostile.attack import SECRET, Seen
+from tests.hostile.attacks import ATTACKS
+from tests.hostile.course import TIMINGS, hand_in
+from tests.hostile.guards import GUARDS, switch_off
+from tests.hostile.observe import Peaks, changed, listening, snapshot, survivors
 from tests.hostile.outer import HOME, STAGE
 
-_COURSE = STAGE / "course"
+_COURSE, _SAID = STAGE / "course", STAGE / "said.txt"
 _SHOWN = 400_000
+_CLASS_S, _ATTACK_S = 120, 60
+"""Seconds for a class, and for each attacker in it, on a busy machine."""
 
 
-@dataclass(frozen=True)
-class Class:
-    """Attackers between two honest students, the guards that are off, the sandbox, and a limit on the whole.
+def graded(template: Path, names: Sequence[str], off: Sequence[str], sandbox: str, jobs: int) -> Seen:
+    """Grade these attackers between two honest students, and return what was seen.
 
-    With guards off it is graded in one process, that in which they are.
+    With guards `off` it is graded in one process, that in which they are.
     """
-
-    template: Path
-    attacks: Sequence[Attack]
-    off: Sequence[str] = ()
-    sandbox: str = ""
-    timeout_s: float = 300.0
-    jobs: int = 1
-
-    def graded(self) -> Seen:
-        """Grade the class and return what was seen; for `outer.begin`."""
-        for name, text in {".ssh/id": SECRET, "thesis.txt": "three years of work", ".profile": "# mine"}.items():
-            (HOME / name).parent.mkdir(parents=True, exist_ok=True)
-            (HOME / name).write_text(text)
-        hand_in(self.template, _COURSE, self.attacks, "".join(GUARDS[name].config for name in self.off))
-        students, seen = [attack.student for attack in self.attacks], Seen()
-        with Listeners(seen):
-            before, niceness = snapshot(), os.getpriority(os.PRIO_PROCESS, 0)
-            self._grade(seen)
-            seen.slowed = os.getpriority(os.PRIO_PROCESS, 0) - niceness
-            time.sleep(0.5)  # what was killed has ended
-            seen.survivors = [text for _, text in others()]
-        seen.touched = changed(before, students)
-        _read(seen, students)
-        return seen
-
-    def _grade(self, seen: Seen) -> None:
-        started, said = time.monotonic(), STAGE / "said.txt"
-        said.touch()
-        pid = os.fork()
-        if not pid:
-            self._grader(said)
-        status, watch = None, Peaks(seen, pid)
-        while status is None and time.monotonic() - started < self.timeout_s and not _stopped(pid):
-            time.sleep(0.1)
-            ended, found = os.waitpid(pid, os.WNOHANG)
-            status = os.waitstatus_to_exitcode(found) if ended else None
-        watch.end()
-        if status is None:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        seen.exit_code, seen.seconds = status, round(time.monotonic() - started, 1)
-        seen.said = said.read_text(errors="replace")[:_SHOWN]
-
-    def _grader(self, said: Path) -> None:
-        """`python -m solutions.grading` with guards off, in this process; it does not return."""
-        code = 70
-        try:
-            os.setpgid(0, 0)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup had it ignored
-            nothing, out = os.open(os.devnull, os.O_RDONLY), os.open(said, os.O_WRONLY)
-            for old, new in ((nothing, 0), (out, 1), (out, 2)):
-                os.dup2(old, new)
-            sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
-            self._environment()
-            for name in self.off:
-                GUARDS[name].off()
-            if self.off:
-                grading.chosen_pool = lambda *options: contextlib.nullcontext(HERE)
-            sys.argv = ["grading", "--course", str(_COURSE), "--jobs", str(self.jobs)]
-            with clean_ends():
-                typer.run(grading.main)
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        except BaseException:
-            traceback.print_exc()
-            code = 1
-        finally:
-            with contextlib.suppress(OSError):  # an attack may have limited what can be written
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
-
-    def _environment(self) -> None:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-        os.environ.clear()
-        os.environ |= {
-            **{**kept, "HOME": str(HOME), "TMPDIR": str(STAGE / "tmp"), "PYTHONPATH": os.getcwd()},
-            **{"HOSTILE_TOKEN": SECRET, "TRT_LAB_ENGINE": "cpu", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"},
-            "HOSTILE_TIMINGS": str(_COURSE / TIMINGS),
-            **({"TRT_LAB_SANDBOX": self.sandbox} if self.sandbox else {}),
-        }
-        tempfile.tempdir = None
+    for name, text in {".ssh/id": SECRET, "thesis.txt": "three years of work", ".profile": "# mine"}.items():
+        (HOME / name).parent.mkdir(parents=True, exist_ok=True)
+        (HOME / name).write_text(text)
+    attacks = [ATTACKS[name] for name in names]
+    hand_in(template, _COURSE, attacks, "".join(GUARDS[name].config for name in off))
+    students, seen = [attack.student for attack in attacks], Seen()
+    grader = multiprocessing.Process(target=_grader, args=(off, sandbox, jobs))
+    with listening(seen.heard):
+        before, niceness = snapshot(), os.nice(0)
+        _watch(grader, seen, _CLASS_S + _ATTACK_S * len(attacks))
+        seen.slowed = os.nice(0) - niceness
+        seen.survivors = survivors()
+    seen.touched = changed(before, students)
+    _read(seen, students)
+    return seen
 
 
-def _stopped(pid: int) -> bool:
-    """Return whether a process is stopped by a signal: it would never go on."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-    except OSError:
-        return False
+def _watch(grader: multiprocessing.Process, seen: Seen, timeout_s: float) -> None:
+    """Look at the grader ten times a second until it ends, is stopped by a signal, or takes too long."""
+    ends = time.monotonic() + timeout_s
+    grader.start()
+    process, peaks = psutil.Process(grader.pid), Peaks(grader.pid)
+    while grader.exitcode is None and process.status() != "stopped" and time.monotonic() < ends:
+        time.sleep(0.1)
+        peaks.look()
+    seen.exit_code, seen.peaks = grader.exitcode, peaks.found
+    grader.kill()
+    grader.join()
+    seen.said = _SAID.read_text(errors="replace")[:_SHOWN]
 
 
-def _booked() -> dict[str, float]:
-    """Return each student's score as the gradebook has it; empty where it cannot be read."""
-    try:
-        with Course.at(_COURSE).gradebook() as gradebook:
-            return {row["student"]: row["score"] for row in gradebook.submission_dicts(STEP)}
-    except Exception:  # whatever an attack made of it
-        return {}
+def _grader(off: Sequence[str], sandbox: str, jobs: int) -> None:
+    """`python -m solutions.grading` with guards off, in this process."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup had it ignored
+    said = os.open(_SAID, os.O_WRONLY | os.O_CREAT)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    _set_environment(sandbox)
+    if off:
+        switch_off(off)
+        grading.chosen_pool = lambda *options: contextlib.nullcontext(HERE)
+    sys.argv = ["grading", "--course", str(_COURSE), "--jobs", str(jobs)]
+    with clean_ends():
+        typer.run(grading.main)
+
+
+def _set_environment(sandbox: str) -> None:
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+    os.environ.clear()
+    os.environ |= {
+        **{**kept, "HOME": str(HOME), "TMPDIR": str(STAGE / "tmp"), "PYTHONPATH": os.getcwd()},
+        **{"HOSTILE_TOKEN": SECRET, "TRT_LAB_ENGINE": "cpu", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"},
+        "HOSTILE_TIMINGS": str(_COURSE / TIMINGS),
+        **({"TRT_LAB_SANDBOX": sandbox} if sandbox else {}),
+    }
+    tempfile.tempdir = None
 
 
 def _read(seen: Seen, students: list[str]) -> None:
+    """Read what was written of the class and of these students; nothing where it has no grades."""
     try:
         grades = json.loads((_COURSE / "grades.json").read_text())["students"]
         seen.points = {row["student"]: row["total"] or 0.0 for row in grades}
         seen.notes = {row["student"]: row["notes"] for row in grades}
     except (OSError, ValueError, KeyError, TypeError):
         return
-    seen.booked, seen.grades = _booked(), (_COURSE / "grades.csv").read_text()
-    for student in (*students, *HONEST):
+    seen.grades = (_COURSE / "grades.csv").read_text()
+    with contextlib.suppress(Exception), Course.at(_COURSE).gradebook() as gradebook:  # whatever an attack made of it
+        seen.booked = {row["student"]: row["score"] for row in gradebook.submission_dicts(STEP)}
+    for student in students:
         notebook = _COURSE / "autograded" / student / STEP / f"{STEP}.ipynb"
         page = _COURSE / "feedback" / student / STEP / f"{STEP}.html"
         for name, path, kept in (("notebook", notebook, seen.notebooks), ("page", page, seen.pages)):

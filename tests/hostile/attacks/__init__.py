@@ -1,20 +1,6 @@
-"""Every attack by its name. A module a group."""
+"""Every attack by its name."""
 
-import importlib
+from tests.hostile.attacks import content, machine, outside, points, submitted
 
-from tests.hostile.attack import GROUPS, Attack
-
-__all__ = ["ATTACKS"]
-
-
-def _all() -> dict[str, Attack]:
-    found: dict[str, Attack] = {}
-    for group in GROUPS:
-        for attack in importlib.import_module(f"{__name__}.{group}").ATTACKS:
-            if attack.name in found or attack.group != group:
-                raise ValueError(f"attack {attack.name}: the name is taken, or it stands in the wrong group's file")
-            found[attack.name] = attack
-    return found
-
-
-ATTACKS = _all()
+_MODULES = (points, outside, machine, content, submitted)
+ATTACKS = {attack.name: attack for module in _MODULES for attack in module.ATTACKS}
