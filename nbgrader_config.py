@@ -62,7 +62,7 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
-    "solutions.grading.saving.SaveGrades",
+    "solutions.grading.gradebook.SaveGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
     "solutions.grading.untrusted.sanitise.SafeNotebook",

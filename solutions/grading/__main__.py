@@ -25,8 +25,8 @@ from solutions.grading.class_page import write_class_page
 from solutions.grading.collect import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
-from solutions.grading.grade import TO_GRADE, UNCHANGED, ClassGrades, foretold, grade_class, register_steps
-from solutions.grading.gradebook import back_up, check_gradebook
+from solutions.grading.grade import TO_GRADE, UNCHANGED, ClassGrades, foretold, grade_class
+from solutions.grading.gradebook import back_up, made_ready
 from solutions.grading.grades import table, write_grades
 from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
@@ -69,9 +69,6 @@ def main(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Only write grades.csv and grades.json again, from the records alone.")
     ] = False,
-    new_gradebook: Annotated[
-        bool, typer.Option("--new-gradebook", help="Make a gradebook that is lost or damaged again, from the records.")
-    ] = False,
 ) -> None:
     """Grade submitted/<student>/<step>/<step>.ipynb: points to grades.csv, feedback to feedback/<student>/<step>/."""
     warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
@@ -99,7 +96,8 @@ def main(
                 if rebuild:
                     _rebuild(found, export, console, say)
                 else:
-                    check_gradebook(found, new=new_gradebook)
+                    if line := made_ready(found):
+                        say(line)
                     back_up(found)
                     remove_left_over()
                     sandbox = chosen(unsafe)
@@ -171,7 +169,7 @@ def _run(
     """Collect, grade and write the grades; return the line about what was killed, empty where nothing was."""
     for line in collect(course):
         say(line)
-    all_steps = register_steps(course)
+    all_steps = course.graded
     everybody = find_submissions(course, all_steps)
     with course.gradebook() as gradebook:
         absent = enrol(gradebook, read_roster(course.root), everybody)

@@ -26,13 +26,12 @@ from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
 from solutions.grading.environment import artifacts_of, records_of
 from solutions.grading.faults import course_faults
-from solutions.grading.grade import grade_class, register_steps
-from solutions.grading.gradebook import check_gradebook, copy_gradebook
+from solutions.grading.grade import grade_class
+from solutions.grading.gradebook import copy_gradebook, held, made_ready
 from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
 from solutions.grading.outcome import usable_record
 from solutions.grading.parts import chosen_part
-from solutions.grading.saving import held
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import find_submissions
 from solutions.grading.untrusted.text import printable
@@ -210,7 +209,8 @@ def main(
             if diff:
                 check_worth(found)
             with course_lock(found.root, wait=wait, say=say):
-                check_gradebook(found)
+                if line := made_ready(found):
+                    say(line)
                 if published:
                     _publish(found, students, steps, say)
                     return
@@ -233,7 +233,8 @@ def _compare(
     console: Console,
     say: Callable[[str], None],
 ) -> None:
-    all_steps = register_steps(other)
+    made_ready(other)
+    all_steps = other.graded
     part, names = chosen_part(find_submissions(other, all_steps), all_steps, students, steps)
     result = grade_class(other, part, names, lambda *line: say(" · ".join(line)), pool=pool)
     found = list(moves(course, other, [one.student for one in part], names))

@@ -117,7 +117,7 @@ GUARDS: dict[str, Guard] = {
         "links and special files in the course are not followed",
         {
             "solutions.grading.grade.remove_links": lambda *_: [],
-            "solutions.grading.saving.remove_links": lambda *_: [],
+            "solutions.grading.gradebook.remove_links": lambda *_: [],
             "solutions.grading.grade.check_files": lambda *_: None,
             "solutions.grading.execute._remove": lambda path: path.unlink(missing_ok=True),
             "solutions.grading.untrusted.limits.read_regular": lambda path, *_: Path(path).read_bytes(),
