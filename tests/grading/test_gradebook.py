@@ -22,7 +22,6 @@ from solutions.grading.step_record import CellGrade, StepRecord
 from tests.grading.conftest import make_course
 from tests.grading.tiny import STEP
 
-
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 
 
