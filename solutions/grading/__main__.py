@@ -37,8 +37,7 @@ from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
 from solutions.grading.submissions import Submission, find_submissions
 from solutions.grading.untrusted.text import printable
-from solutions.grading.work.choice import chosen_pool
-from solutions.grading.work.pool import Pool
+from solutions.grading.work.pool import Pool, chosen_pool
 from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
 from solutions.sandbox.choice import SAID
@@ -117,7 +116,7 @@ def _task(course: Course, slurm: bool) -> AbstractContextManager[Any]:
     """Return what makes this process its task of the SLURM job, before it locks the course; else nothing."""
     if not slurm:
         return nullcontext()
-    from solutions.grading.work.cluster import slurm_task
+    from solutions.grading.work.pool import slurm_task
 
     return slurm_task(course)
 

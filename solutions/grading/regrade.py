@@ -35,8 +35,8 @@ from solutions.grading.parts import chosen_part
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import find_submissions
 from solutions.grading.untrusted.text import printable
-from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.piece import write_feedback
+from solutions.grading.work.pool import chosen_pool
 from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
 from trtcpu.errors import InputError, LabError

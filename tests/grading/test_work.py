@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -28,7 +27,7 @@ from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
 from solutions.grading.work.piece import Piece, empty_gradebook
-from solutions.grading.work.pool import HERE, Beside, jobs_here
+from solutions.grading.work.pool import HERE, here, jobs_here
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import until
 from tests.grading.tiny import STEP, solved
@@ -54,7 +53,7 @@ def _totals(course: Course, pool: object = HERE) -> dict[str, float]:
 
 
 def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
-    with Beside(four, [{}, {}]) as pool:
+    with here(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
         assert all(four.feedback_page(student, STEP).is_file() for student in EXPECTED)
         assert _totals(four, pool) == EXPECTED  # nothing is graded again
@@ -127,7 +126,7 @@ def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.Mo
         return asked(one, piece)
 
     monkeypatch.setattr(place._Place, "asked", killing)
-    with Beside(four, [{}, {}]) as pool:
+    with here(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
     assert killed
 
@@ -169,13 +168,20 @@ def test_where_time_is_measured_places_start_only_when_none_waits(
 ) -> None:
     started, waiting = itertools.count(), []
 
-    def numbered(*_: object) -> SimpleNamespace:
+    class Numbered:
         """A place that does nothing."""
-        number = next(started)
-        asked = lambda piece: waiting.append((number, *(one.number for one in ready))) or piece  # noqa: E731
-        return SimpleNamespace(number=number, asked=asked, end=lambda: None)
 
-    monkeypatch.setattr(place, "_Place", numbered)
+        def __init__(self, *_: object) -> None:
+            self.number = next(started)
+
+        def asked(self, piece: Piece) -> Piece:
+            waiting.append((self.number, *(one.number for one in ready)))
+            return piece
+
+        def end(self) -> None:
+            """There is no process."""
+
+    monkeypatch.setattr(place, "_Place", Numbered)
     with place.Places(four, ahead=2) as places:
         ready = places._waiting[False]
         for step in ("01_export", "02_fp16", "03_dynamic", "05_inference"):
@@ -247,7 +253,7 @@ def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.Mo
         raise CourseError("the disk is full")
 
     monkeypatch.setattr(place.Places, "grade", broken)
-    with Beside(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
+    with here(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
         _totals(four, pool)
 
 
