@@ -1,8 +1,8 @@
 """Where pieces of work are done: by Dask, on threads of this process or on the workers of any scheduler.
 
 Either way each piece has a process of its own (place.py). A worker elsewhere has this project's code and sees the
-course's folder. Steps that measure time go to workers with the resource TIMING, on real TensorRT all steps to those with
-GPU; Dask gives a worker as many at once as it has of it.
+course's folder. Steps that measure time go to workers with the resource TIMING, on real TensorRT all steps to those
+with GPU. Dask gives a worker as many at once as it has of it.
 """
 
 import multiprocessing
@@ -216,9 +216,7 @@ def _checked(client: Any, course: Course) -> dict[str, Any]:
             what = f"does not see {notebook}" if not found[1] else "has other code than this process"
             raise InputError(f"the worker {address} {what}; all must share one folder and one version")
         if found[2]:
-            raise InputError(
-                f"the worker {address} may start no process; give it DASK_DISTRIBUTED__WORKER__DAEMON=false"
-            )
+            raise InputError(f"the worker {address} may start no process: set DASK_DISTRIBUTED__WORKER__DAEMON=false")
     return workers
 
 
