@@ -52,7 +52,10 @@ def main(
         int | None, typer.Option(min=1, help="Submissions at a time; without it one a core, or one a GPU.")
     ] = None,
     scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask, tcp://…:8786.")] = "",
-    slurm: Annotated[bool, typer.Option("--slurm", help="Grade in this SLURM job, under srun.")] = False,
+    slurm: Annotated[
+        bool,
+        typer.Option("--slurm", help="Grade in this SLURM job, under srun; it will leave, see docs/instructor.md."),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume/--again", help="Leave what was graded from the same files, or grade it again.")
     ] = True,
