@@ -21,7 +21,7 @@ from unittest import mock
 from solutions.sandbox.scratch import PLACE, enter
 
 # What the server's environment tells it: where scratches lie, and the judge's module.
-_SCRATCHES, _JUDGE = "TRT_LAB_WARM_SCRATCHES", "TRT_LAB_WARM_JUDGE"
+_SCRATCHES, _JUDGE = "_WARM_SCRATCHES", "_WARM_JUDGE"
 _PLACE_MODULE = "solutions.grading.work.place"
 _CONTEXT = multiprocessing.get_context("forkserver")
 _LOCK = Lock()
