@@ -6,6 +6,7 @@ imports nothing more, since nothing may be forked once CUDA is imported: each pl
 
 import importlib
 import multiprocessing
+import multiprocessing.util
 import os
 import tempfile
 import warnings
@@ -24,6 +25,7 @@ from solutions.sandbox.scratch import PLACE, enter
 _SCRATCHES, _JUDGE = "_WARM_SCRATCHES", "_WARM_JUDGE"
 _PLACE_MODULE = "solutions.grading.work.place"
 _CONTEXT = multiprocessing.get_context("forkserver")
+multiprocessing.util.abstract_sockets_supported = False  # before Python 3.10.9 any user could connect (CVE-2022-42919)
 _LOCK = Lock()
 _kept: list[tempfile.TemporaryDirectory[str]] = []
 
