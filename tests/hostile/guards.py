@@ -143,7 +143,7 @@ c.Autograde.autograde_preprocessors = [
     "names": Guard(
         "what cannot be printed is escaped where names are shown",
         {
-            "solutions.grading.__main__.printable": str,
+            "solutions.grading.run.printable": str,
             "solutions.grading.grades.printable": str,
             "solutions.grading.submissions.printable": str,
             "solutions.grading.class_page.printable": str,
