@@ -35,7 +35,7 @@ from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
 from solutions.grading.submissions import Submission, find_submissions
 from solutions.grading.untrusted.text import printable
-from solutions.grading.work.pool import Pool, chosen_pool
+from solutions.grading.work.pool import HERE, Pool, chosen_pool
 from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
 from solutions.sandbox.choice import SAID
@@ -91,8 +91,8 @@ def run(
                     sandbox = chosen(unsafe)
                     found.config.GradeExecute.unsafe = unsafe
                     say(f"sandbox: {SAID.get(sandbox, sandbox)}")
-                    with chosen_pool(found, jobs, scheduler, runner, say) as pool:
-                        fault = _run(found, students, steps, resume, export, pool, console, say)
+                    pool = chosen_pool(found, jobs, scheduler, runner, say)
+                    fault = _run(found, students, steps, resume, export, pool, console, say)
     except (LabError, OSError) as error:
         errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
         sys.exit(2)
@@ -150,7 +150,7 @@ def _run(
     steps: list[str] | None,
     resume: bool,
     export: list[str] | None,
-    pool: Pool,
+    pool: AbstractContextManager[Pool],
     console: Console,
     say: Callable[[str], None],
 ) -> str:
@@ -179,19 +179,25 @@ def _run(
 
 
 def _with_progress(
-    course: Course, submissions: list[Submission], steps: list[str], again: bool, pool: Pool, console: Console
+    course: Course,
+    submissions: list[Submission],
+    steps: list[str],
+    again: bool,
+    pool: AbstractContextManager[Pool],
+    console: Console,
 ) -> ClassGrades:
+    ahead = sum(len(Journal(course, one.student).to_grade(one.steps, again=again)) for one in submissions)
+    work = pool if ahead else nullcontext(HERE)  # nobody starts processes for nothing
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
         *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
     )
-    with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
-        ahead = [Journal(course, one.student).to_grade(one.steps, again=again) for one in submissions]
-        task = progress.add_task("grading", total=sum(map(len, ahead)))
+    with work as workers, Progress(*columns, console=console, speed_estimate_period=3600) as progress:
+        task = progress.add_task("grading", total=ahead)
 
         def report(student: str, name: str, line: str) -> None:
             progress.console.print(printable(f"{student} · {name} · {line}"), markup=False, highlight=False)
             if line != UNCHANGED:  # which takes no time, and would foretell none
                 progress.advance(task)
 
-        return grade_class(course, submissions, steps, report, again=again, seed=fresh_seed(), pool=pool)
+        return grade_class(course, submissions, steps, report, again=again, seed=fresh_seed(), pool=workers)

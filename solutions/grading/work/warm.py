@@ -63,6 +63,9 @@ def _get_ready(scratches: str, judge: str) -> None:
     A judge that cannot be imported says why where it is started.
     """
     warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
+    with open(os.devnull, "w") as nobody:  # what is wrong with a piece is in its answer
+        os.dup2(nobody.fileno(), 1)
+        os.dup2(nobody.fileno(), 2)
     enter(Path(scratches))  # before anything starts a thread
     if judge:
         importlib.import_module(_PLACE_MODULE)
