@@ -31,10 +31,9 @@ from solutions.grading.gradebook import check_gradebook, copy_gradebook
 from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
 from solutions.grading.outcome import usable_record
-from solutions.grading.parts import chosen_part
 from solutions.grading.saving import held
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
-from solutions.grading.submissions import find_submissions
+from solutions.grading.submissions import chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.choice import chosen_pool
 from solutions.grading.work.piece import write_feedback

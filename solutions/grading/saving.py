@@ -12,7 +12,7 @@ from nbgrader.preprocessors import SaveAutoGrades
 from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
 
 from solutions.grading.faults import need_room
-from solutions.grading.links import remove_links
+from solutions.grading.layout import remove_links
 from solutions.grading.step_record import CellGrade, StepRecord
 
 

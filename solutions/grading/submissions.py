@@ -1,6 +1,7 @@
 """What is in submitted/: which students, which steps, and what cannot be graded, each with one clear line."""
 
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,20 +45,32 @@ def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
     return [_submission(course, folder, steps) for folder in folders]
 
 
+def chosen_part(
+    everybody: list[Submission], all_steps: list[str], students: list[str] | None, steps: list[str] | None
+) -> tuple[list[Submission], list[str]]:
+    """Return the submissions and the steps that were asked for; all where nothing was.
+
+    Raises:
+        InputError: there is no such student or step.
+    """
+    names = {found.student for found in everybody}
+    if unknown := [name for name in students or [] if name not in names]:
+        raise InputError(f"submitted/ has no folder {unknown[0]!r}")
+    if unknown := [name for name in steps or [] if name not in all_steps]:
+        raise InputError(f"there is no step {unknown[0]!r}; the steps are {', '.join(all_steps)}")
+    chosen = [found for found in everybody if not students or found.student in students]
+    for submission in chosen:
+        submission.steps = [name for name in submission.steps if not steps or name in steps]
+    return chosen, [name for name in all_steps if not steps or name in steps]
+
+
 def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
-    found = Submission(folder.name)
-    if fault := _name_fault(folder.name):
-        found.student = printable(folder.name)
-        found.notes.append(f"refused: {fault}; rename the folder")
-        found.refused = True
-        return found
-    if folder.is_symlink():
-        found.notes.append("refused: the student's folder is a link, and links are not followed; put the files there")
-        found.refused = True
-        return found
-    found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
+    if fault := next((fault for fault, has in _FAULTS.items() if has(folder)), None):
+        return Submission(printable(folder.name), notes=[f"refused: {fault}"], refused=True)
+    found = Submission(folder.name, [step for step in steps if course.submitted(folder.name, step).is_file()])
     missing = [step for step in steps if step not in found.steps]
     notebooks = sorted(folder.rglob("*.[iI][pP][yY][nN][bB]*")) if missing else []
+    absent = []
     for step in missing:
         stray = [path for path in notebooks if step in path.name.lower() and ".ipynb_" not in str(path)]
         if course.submitted(folder.name, step) in stray:
@@ -65,26 +78,29 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         elif stray:
             there = stray[0].relative_to(folder)
             found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")
-    plain = [step for step in missing if step in STEPS and not any(note.startswith(step) for note in found.notes)]
-    if plain:
-        found.notes.append(f"not handed in: {', '.join(plain)}")
+        elif step in STEPS:
+            absent.append(step)
+    if absent:
+        found.notes.append(f"not handed in: {', '.join(absent)}")
     return found
 
 
-def _name_fault(name: str) -> str | None:
-    if name != name.strip():
-        return "the student folder's name begins or ends with a space"
-    if set(name) & set("[]*?"):
-        return "the student folder's name holds one of [ ] * ?, which nbgrader takes for a pattern"
-    if set(name) & set('<>"\\'):
-        return "the student folder's name holds one of < > \" \\, which pages would take for something else"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "the student folder's name is not UTF-8"
-    if not name.isprintable():
-        return "the student folder's name holds a character that cannot be printed"
-    return None
+_FAULTS: dict[str, Callable[[Path], object]] = {
+    "the student folder's name begins or ends with a space; rename the folder": lambda at: at.name != at.name.strip(),
+    "the student folder's name holds one of [ ] * ?, which nbgrader takes for a pattern; rename the folder": (
+        lambda at: set(at.name) & set("[]*?")
+    ),
+    "the student folder's name holds one of < > \" \\, which pages would take for something else; rename the folder": (
+        lambda at: set(at.name) & set('<>"\\')
+    ),
+    "the student folder's name is not UTF-8; rename the folder": lambda at: any(
+        "\ud800" <= one <= "\udfff" for one in at.name
+    ),
+    "the student folder's name holds a character that cannot be printed; rename the folder": lambda at: (
+        not at.name.isprintable()
+    ),
+    "the student's folder is a link, and links are not followed; put the files there": (lambda at: at.is_symlink()),
+}
 
 
 def check_files(course: Course, student: str, step: str) -> None:

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from solutions.grading.collect import collect
+from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from solutions.grading.roster import ROSTER

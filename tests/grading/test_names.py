@@ -21,7 +21,7 @@ from solutions.grading.__main__ import main
 from solutions.grading.archives import NotebookExtractor
 from solutions.grading.class_figures import ClassFigures
 from solutions.grading.class_page import write_class_page
-from solutions.grading.collector import student_of
+from solutions.grading.collector import names_of, student_of
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades, write_grades
 from solutions.grading.layout import ROOT
@@ -104,7 +104,7 @@ def test_a_name_with_a_joiner_or_another_space_is_collected(tmp_path: Path, name
     NotebookExtractor().extract(str(tmp_path / "archive"), str(tmp_path / "out"))
     (found,) = (tmp_path / "out").rglob("*.ipynb")
     first, last = name.rsplit(" ", 1)
-    assert student_of(found.relative_to(tmp_path / "out"), [Student("ada", first, last)]) == "ada"
+    assert student_of(found.relative_to(tmp_path / "out"), STEP, names_of([Student("ada", first, last)])) == "ada"
 
 
 STARTS = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "\r\n=1", "＝1", ' "=1', '""=1']

@@ -22,8 +22,7 @@ from solutions.grading.faults import CourseError, course_fault, course_faults, n
 from solutions.grading.grade import ClassGrades
 from solutions.grading.grades import grades_of, write_grades
 from solutions.grading.journal import Journal
-from solutions.grading.layout import ROOT, scripts_on_path
-from solutions.grading.links import remove_links
+from solutions.grading.layout import ROOT, remove_links, scripts_on_path
 from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.saving import held, save
