@@ -30,8 +30,6 @@ DEEPEST = 3
 _ARCHIVE = re.compile(r"(.*)\.(zip|tar\.gz|tgz)", re.IGNORECASE | re.DOTALL)
 _LARGEST_DIRECTORY = 16 << 20
 
-Open = Callable[[], BinaryIO]
-
 
 class NotebookExtractor(ExtractorPlugin):
     """nbgrader's extractor for downloaded/<step>/archive/ with limits.
@@ -63,7 +61,7 @@ class Unpacking:
         self._target, self._refuse = target, refuse
         self._bytes, self._members = LARGEST_TOTAL, MOST_MEMBERS
 
-    def take(self, opened: Open, name: PurePosixPath, depth: int = 0) -> None:
+    def take(self, opened: Callable[[], BinaryIO], name: PurePosixPath, depth: int = 0) -> None:
         """Write a notebook under its name, and those of an archive into a folder of its name; refuse what cannot be.
 
         Args:
@@ -121,7 +119,7 @@ class _TooMuch(InputError):
     """The whole download is too large: nothing more of it is taken."""
 
 
-def _of_zip(file: BinaryIO) -> Iterator[tuple[str, Open | None]]:
+def _of_zip(file: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO] | None]]:
     """Yield the name of each member, "" for a folder, and what opens it, None for a link."""
     end = zipfile._EndRecData(file)  # zipfile reads its list of files all at once
     if end and (size := end[zipfile._ECD_SIZE]) > _LARGEST_DIRECTORY:
@@ -133,7 +131,7 @@ def _of_zip(file: BinaryIO) -> Iterator[tuple[str, Open | None]]:
             yield "" if about.is_dir() else about.filename, opened
 
 
-def _of_tar(file: BinaryIO) -> Iterator[tuple[str, Open | None]]:
+def _of_tar(file: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO] | None]]:
     """Yield the same of a tar.gz."""
     with gzip.GzipFile(fileobj=file) as plain, tarfile.open(fileobj=_Bounded(plain), mode="r|") as archive:
         for about in archive:

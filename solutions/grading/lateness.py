@@ -38,5 +38,4 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
                 raise
             raise InputError(f"what being late costs is not known: {type(error).__name__}: {error}") from error
         gradebook.db.expire_all()
-    when = submission.timestamp
-    return when and when.isoformat(), found.late_submission_penalty
+    return submission.timestamp and submission.timestamp.isoformat(), found.late_submission_penalty

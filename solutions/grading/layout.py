@@ -37,14 +37,12 @@ class StepFolders(str):
 
 
 def course_config(root: str | Path) -> Config:
-    """Return the configuration in `root`/nbgrader_config.py, with `root` as the course's folder.
+    """Return the configuration in `root`/nbgrader_config.py, which names its own folder as the course's.
 
     Raises:
         ConfigFileNotFound: there is no such file.
     """
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
-    config.CourseDirectory.root = str(Path(root).resolve())
-    return config
+    return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
 
 
 def exchange_folder(root: Path) -> str:

@@ -45,10 +45,9 @@ def other_holder(root: Path) -> str | None:
 
 
 def _opened(root: Path) -> FileIO:
-    def without_links(path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_NOFOLLOW, 0o644)
-
-    return open(root / LOCK_FILE, "a+b", buffering=0, opener=without_links)
+    """Open the lock's file, and no link in its place."""
+    path = root / LOCK_FILE
+    return open(path, "a+b", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o644))
 
 
 def _holder(file: FileIO) -> str | None:

@@ -35,36 +35,23 @@ class RestoreCells(NbGraderPreprocessor):
         if not self.locked_by_us and (holder := other_holder(Path(course.root))):
             raise CourseError(f"{holder}; wait until it has ended")
         folder = Path(course.format_path(course.source_directory, ".", about["assignment"]))
-        tidy(nb)
         for note in restore(nb, read_notebook(folder / f"{about['notebook']}.ipynb"), self.config):
             self.log.warning(note)
         return nb, resources
 
 
-def tidy(notebook: NotebookNode) -> None:
-    """Drop all outputs and bring the notebook to the newest format, in place.
+def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) -> list[str]:
+    """Mend a notebook in place and return a line for each thing that was not as handed out.
+
+    It comes out without outputs and in the newest format. Test cells get the source's code, label and points; one that
+    is missing is put back before the next cell that is there; of doubles the last counts. A label that the source does
+    not have is dropped, and so is all else that cells' metadata say: no tag of a student's skips a cell or hides it.
+    Unchanged demonstrations are marked to be skipped.
 
     Raises:
-        InputError: what is left is not a valid notebook.
+        InputError: it is not a valid notebook.
     """
-    try:
-        ClearOutput().preprocess(notebook, {})
-        upgrade(notebook, from_version=4, from_minor=int(notebook.get("nbformat_minor", 0)))
-        _, mended = normalize(notebook)
-        notebook.update(mended)
-        nbformat.validate(notebook)
-    except (nbformat.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = str(getattr(error, "message", error)).splitlines()[0][:120]
-        raise InputError(f"it is not a valid notebook ({reason})") from error
-
-
-def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) -> list[str]:
-    """Mend a tidy notebook in place and return a line for each thing that was not as handed out.
-
-    Test cells get the source's code, label and points; one that is missing is put back before the next cell that is
-    there; of doubles the last counts. A label that the source does not have is dropped, and so is all else that cells'
-    metadata say: no tag of a student's skips a cell or hides it. Unchanged demonstrations are marked to be skipped.
-    """
+    _tidy(notebook)
     cleared, _ = ClearSolutions(config=config).preprocess(deepcopy(source), {})
     ClearOutput().preprocess(cleared, {})
     ours = {cell_name(cell): cell for cell in cleared.cells if cell_name(cell)}
@@ -89,6 +76,18 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
     notebook.cells = kept
     notebook.update(normalize(notebook)[1])  # where a cell that was put back has the id of another one
     return list(dict.fromkeys(notes))
+
+
+def _tidy(notebook: NotebookNode) -> None:
+    try:
+        ClearOutput().preprocess(notebook, {})
+        upgrade(notebook, from_version=4, from_minor=int(notebook.get("nbformat_minor", 0)))
+        _, mended = normalize(notebook)
+        notebook.update(mended)
+        nbformat.validate(notebook)
+    except (nbformat.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = str(getattr(error, "message", error)).splitlines()[0][:120]
+        raise InputError(f"it is not a valid notebook ({reason})") from error
 
 
 def _differences(cell: NotebookNode, given: NotebookNode) -> list[str]:

@@ -10,7 +10,7 @@ from nbgrader.utils import find_all_files
 from helpers.course.handout import read_notebook
 from helpers.course.steps import STEPS
 from solutions.grading.course import Course
-from solutions.grading.restore import restore, tidy
+from solutions.grading.restore import restore
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.text import printable
 from trtcpu.errors import InputError
@@ -65,8 +65,12 @@ def chosen_part(
 
 
 def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
-    if fault := next((fault for fault, has in _FAULTS.items() if has(folder)), None):
-        return Submission(printable(folder.name), notes=[f"refused: {fault}"], refused=True)
+    named = [fault for fault, has in _NAME_FAULTS.items() if has(folder.name)]
+    faults = [f"the student folder's name {fault}; rename the folder" for fault in named]
+    if folder.is_symlink():
+        faults.append("the student's folder is a link, and links are not followed; put the files there")
+    if faults:
+        return Submission(printable(folder.name), notes=[f"refused: {faults[0]}"], refused=True)
     found = Submission(folder.name, [step for step in steps if course.submitted(folder.name, step).is_file()])
     missing = [step for step in steps if step not in found.steps]
     notebooks = sorted(folder.rglob("*.[iI][pP][yY][nN][bB]*")) if missing else []
@@ -85,21 +89,12 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
     return found
 
 
-_FAULTS: dict[str, Callable[[Path], object]] = {
-    "the student folder's name begins or ends with a space; rename the folder": lambda at: at.name != at.name.strip(),
-    "the student folder's name holds one of [ ] * ?, which nbgrader takes for a pattern; rename the folder": (
-        lambda at: set(at.name) & set("[]*?")
-    ),
-    "the student folder's name holds one of < > \" \\, which pages would take for something else; rename the folder": (
-        lambda at: set(at.name) & set('<>"\\')
-    ),
-    "the student folder's name is not UTF-8; rename the folder": lambda at: any(
-        "\ud800" <= one <= "\udfff" for one in at.name
-    ),
-    "the student folder's name holds a character that cannot be printed; rename the folder": lambda at: (
-        not at.name.isprintable()
-    ),
-    "the student's folder is a link, and links are not followed; put the files there": (lambda at: at.is_symlink()),
+_NAME_FAULTS: dict[str, Callable[[str], object]] = {
+    "begins or ends with a space": lambda name: name != name.strip(),
+    "holds one of [ ] * ?, which nbgrader takes for a pattern": lambda name: set(name) & set("[]*?"),
+    'holds one of < > " \\, which pages would take for something else': lambda name: set(name) & set('<>"\\'),
+    "is not UTF-8": lambda name: any("\ud800" <= letter <= "\udfff" for letter in name),
+    "holds a character that cannot be printed": lambda name: not name.isprintable(),
 }
 
 
@@ -136,5 +131,4 @@ def check_notebook(course: Course, student: str, step: str) -> list[str]:
     path = course.submitted(student, step)
     check_notebook_file(path)
     notebook = read_notebook(path)
-    tidy(notebook)
     return restore(notebook, read_notebook(course.source(step)), course.config)
