@@ -1,6 +1,7 @@
 """What was handed in: read however an editor saved it, or named in one line."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import nbformat
 import pytest
 
 from solutions.grading.course import Course
-from solutions.grading.submissions import check_notebook, find_submissions
+from solutions.grading.submissions import check_files, check_notebook, find_submissions
 from solutions.grading.untrusted.limits import BoundedExporter
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook
@@ -61,18 +62,49 @@ def test_a_notebook_under_nearly_its_name_or_that_is_no_file_is_named(
     assert find_submissions(bare, [STEP])[0].notes == [f"{STEP}: missing, {said}"]
 
 
+CALLED = "the student folder's name {}; rename the folder"
+
+
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "make", "said"),
     [
-        ("ada ", "begins or ends with a space"),
-        ("ada*", "holds one of [ ] * ?, which nbgrader takes for a pattern"),
-        ("<ada", 'holds one of < > " \\, which pages would take for something else'),
-        ("a\udcff", "is not UTF-8"),
-        ("a\ab", "holds a character that cannot be printed"),
+        ("ada ", Path.mkdir, CALLED.format("begins or ends with a space")),
+        ("ada*", Path.mkdir, CALLED.format("holds one of [ ] * ?, which nbgrader takes for a pattern")),
+        ("<ada", Path.mkdir, CALLED.format('holds one of < > " \\, which pages would take for something else')),
+        ("a\udcff", Path.mkdir, CALLED.format("is not UTF-8")),
+        ("a\ab", Path.mkdir, CALLED.format("holds a character that cannot be printed")),
+        (
+            "ada",
+            lambda path: path.symlink_to(path.parent),
+            "the student's folder is a link, and links are not followed; put the files there",
+        ),
     ],
 )
-def test_a_folder_whose_name_cannot_be_a_students_is_refused(bare: Course, name: str, said: str) -> None:
-    hand_in(bare, name, "")
+def test_a_folder_that_cannot_be_a_students_is_refused(
+    bare: Course, name: str, make: Callable[[Path], None], said: str
+) -> None:
+    (bare.root / "submitted").mkdir()
+    make(bare.root / "submitted" / name)
     (found,) = find_submissions(bare, [STEP])
-    assert found.notes == [f"refused: the student folder's name {said}; rename the folder"]
-    assert found.refused and found.student.isprintable()
+    assert (found.notes, found.refused, found.steps) == ([f"refused: {said}"], True, [])
+    assert found.student.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "said"),
+    [
+        (f"{STEP}.ipynb", lambda path: path.symlink_to("/etc/passwd"), f"{STEP}.ipynb is a link"),
+        ("data.txt", lambda path: path.symlink_to("/etc/passwd"), "data.txt is a link"),
+        ("pipe", os.mkfifo, "pipe is no plain file"),
+        ("1", lambda path: [path.with_name(f"{n}").touch() for n in range(1001)], "has 1,001 files; at most 1,000"),
+    ],
+)
+def test_submissions_that_are_links_no_files_or_too_many_are_refused_by_name(
+    bare: Course, name: str, make: Callable[[Path], object], said: str
+) -> None:
+    path = hand_in(bare, "ada", "{}").with_name(name)
+    check_files(bare, "ada", STEP)
+    path.unlink(missing_ok=True)
+    make(path)
+    with pytest.raises(InputError, match=said):
+        check_files(bare, "ada", STEP)
