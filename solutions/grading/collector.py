@@ -5,6 +5,7 @@ zip_collect asks `StudentCollector` whose a file is (nbgrader_config.py). A name
 list nobody can tell whether "ada_l" is a student or something of ada's.
 """
 
+import hashlib
 import json
 import logging
 import re
@@ -37,7 +38,7 @@ class _ZipCollect(ZipCollectApp):
 
 
 def collect(course: Course) -> list[str]:
-    """Run nbgrader's zip_collect for each downloaded/<step>/archive/ that holds something.
+    """Run nbgrader's zip_collect for each downloaded/<step>/archive/ that has something new.
 
     It empties the folder of a submission that it takes: StudentCollector leaves out those that were taken before.
 
@@ -55,6 +56,10 @@ def collect(course: Course) -> list[str]:
 
 
 def _collected(course: Course, step: str) -> list[str]:
+    record = course.root / "downloaded" / step / _COLLECTED
+    listed, (before, students) = _listed(record.with_name("archive"), course.root), _taken(record)
+    if listed == before and all(course.submitted(student, step).is_file() for student in students):
+        return [": collected before"]
     directory = CourseDirectory(config=course.config, assignment_id=step)
     silent = logging.Logger("zip_collect", logging.CRITICAL)
     app = _ZipCollect(config=course.config, coursedir=directory, force=True, log=silent)
@@ -69,13 +74,16 @@ def _collected(course: Course, step: str) -> list[str]:
     if isinstance(app.collector_plugin_inst, StudentCollector):
         owners, left = app.collector_plugin_inst.sorted_out
         lines += [f": {line}" for line in left]
-        record = course.root / "downloaded" / step / _COLLECTED
-        before = _taken_before(record)
-        now = before | {student: sha256(path) for path, student in owners.items()}
-        write_json(record, {"students": now})
-        if now == before and not lines:
-            return [": collected before"]
+        students |= {student: sha256(path) for path, student in owners.items()}
+    write_json(record, {"whole": "" if lines else listed, "students": students})
     return [": collected into submitted/", *lines]
+
+
+def _listed(archive: Path, root: Path) -> str:
+    """Return a digest of the names, sizes and times of the files of a download, and of the class list."""
+    found = [(path, path.lstat()) for path in [*sorted(archive.rglob("*")), *root.glob(ROSTER)]]
+    known = [(str(path), about.st_size, about.st_mtime_ns) for path, about in found]
+    return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
 class StudentCollector(FileNameCollectorPlugin):
@@ -98,18 +106,23 @@ class StudentCollector(FileNameCollectorPlugin):
         if path not in owners:
             return None
         submission = _submission(root, owners[path], step)
-        before = _taken_before(root / "downloaded" / step / _COLLECTED)
+        _, before = _taken(root / "downloaded" / step / _COLLECTED)
         if submission.is_file() and sha256(path) in (before.get(owners[path]), sha256(submission)):
             return None
         return {"student_id": owners[path], "file_id": step}
 
 
-def _taken_before(record: Path) -> dict[str, str]:
-    """Return the digest of each student's notebook that was taken last."""
+def _taken(record: Path) -> tuple[str, dict[str, str]]:
+    """Return what collected.json says of what was taken last.
+
+    Returns:
+        `_listed`, empty where something was left out, and the digest of each student's notebook.
+    """
     try:
-        return dict(json.loads(record.read_bytes())["students"])
+        known = json.loads(record.read_bytes())
+        return known["whole"], dict(known["students"])
     except (OSError, ValueError, TypeError, KeyError):
-        return {}
+        return "", {}
 
 
 def sort_out(folder: Path, step: str, root: Path) -> tuple[dict[Path, str], list[str]]:
