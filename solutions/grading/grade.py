@@ -10,7 +10,7 @@ from solutions.grading.environment import answers_kept
 from solutions.grading.faults import course_faults
 from solutions.grading.grades import StudentGrades, summed, worth_of
 from solutions.grading.journal import Journal
-from solutions.grading.links import remove_links
+from solutions.grading.layout import remove_links
 from solutions.grading.step_record import write_notes
 from solutions.grading.submissions import Submission, check_files, check_notebook
 from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_feedback

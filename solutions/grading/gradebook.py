@@ -22,7 +22,7 @@ from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solut
 from helpers.tools.files import atomic_path
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, need_room
-from solutions.grading.links import remove_links
+from solutions.grading.layout import remove_links
 from solutions.grading.step_record import GRADED, CellGrade, StepRecord
 from trtcpu.errors import InputError
 

@@ -31,9 +31,8 @@ from solutions.grading.gradebook import copy_gradebook, held, made_ready
 from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
 from solutions.grading.outcome import usable_record
-from solutions.grading.parts import chosen_part
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
-from solutions.grading.submissions import find_submissions
+from solutions.grading.submissions import chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.piece import write_feedback
 from solutions.grading.work.pool import chosen_pool

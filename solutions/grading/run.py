@@ -20,7 +20,7 @@ from rich.progress import (
 from solutions.checks.core.seed import fresh_seed, use_seed
 from solutions.grading.class_figures import class_figures
 from solutions.grading.class_page import write_class_page
-from solutions.grading.collect import collect
+from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
 from solutions.grading.grade import TO_GRADE, UNCHANGED, ClassGrades, foretold, grade_class
@@ -28,12 +28,11 @@ from solutions.grading.gradebook import back_up, made_ready
 from solutions.grading.grades import table, write_grades
 from solutions.grading.journal import Journal
 from solutions.grading.lock import course_lock
-from solutions.grading.parts import chosen_part
 from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
-from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.submissions import Submission, chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.pool import HERE, Pool, chosen_pool
 from solutions.grading.worth import check_worth

@@ -17,7 +17,7 @@ from tests.grading.tiny import STEP
 
 def killed(root: Path, after: float) -> str:
     """SIGKILL some seconds after the course was locked; a second run goes on."""
-    first = Run(root).until("pid", root / LOCK_FILE)
+    first = Run(root).until("process", root / LOCK_FILE)
     time.sleep(after)
     first.kill()
     first.wait()
@@ -37,7 +37,7 @@ def told_to_stop(root: Path, number: signal.Signals) -> str:
 
 def two_at_once(root: Path) -> str:
     """A second run while one grades says who does, and ends; the first one is not disturbed."""
-    first = Run(root).until("pid", root / LOCK_FILE)
+    first = Run(root).until("process", root / LOCK_FILE)
     said = Run(root).refused(f"error: .*process {first.pid} on .*since .*")
     first.graded()
     return said
@@ -45,7 +45,7 @@ def two_at_once(root: Path) -> str:
 
 def waits(root: Path) -> str:
     """With --wait the second run waits, and finds everything graded."""
-    first = Run(root).until("pid", root / LOCK_FILE)
+    first = Run(root).until("process", root / LOCK_FILE)
     second = Run(root, "--wait").until("waiting for it")
     first.graded()
     second.graded()

@@ -29,17 +29,27 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     return make_course(tmp_path_factory.mktemp("course"))
 
 
+@pytest.fixture
+def bare(tmp_path: Path) -> Course:
+    """A course with its source and configuration, and nothing handed in."""
+    return _bare_course(tmp_path)
+
+
 def make_course(root: Path) -> Course:
     """Return the course that is made in an empty folder."""
-    (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
-    (root / "solutions" / STEP).mkdir(parents=True)
+    made = _bare_course(root)
     for package in ("checks", "grading", "sandbox"):
         (root / "solutions" / package).mkdir()
-    nbformat.write(source_notebook(), root / "solutions" / STEP / f"{STEP}.ipynb")
-    made = Course.at(root)
     make_labs(made, root / "labs")
     made.register(STEP)
     return made
+
+
+def _bare_course(root: Path) -> Course:
+    (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
+    (root / "solutions" / STEP).mkdir(parents=True)
+    nbformat.write(source_notebook(), root / "solutions" / STEP / f"{STEP}.ipynb")
+    return Course.at(root)
 
 
 @pytest.fixture(scope="module")

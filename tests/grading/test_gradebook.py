@@ -1,6 +1,5 @@
 """The gradebook's file: looked at before a run, copied to backups/; the lock that one run at a time holds."""
 
-import json
 import os
 import shutil
 import socket
@@ -117,8 +116,7 @@ with course_lock(Path({str(tmp_path)!r})):
         other.kill()
     said: list[str] = []
     with course_lock(tmp_path, wait=True, say=said.append):
-        assert said == [] and json.loads((tmp_path / LOCK_FILE).read_text())["pid"] == os.getpid()
-        assert other_holder(tmp_path) is None  # this process itself
+        assert said == [] and f"process {os.getpid()} on" in other_holder(tmp_path)
     assert other_holder(tmp_path) is None
 
 
@@ -126,6 +124,6 @@ def test_a_link_in_the_locks_place_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("precious")
     (tmp_path / LOCK_FILE).symlink_to(target)
-    with pytest.raises(CourseError, match="cannot write into the course's folder"), course_lock(tmp_path):
+    with pytest.raises(OSError, match="symbolic link.*grading.lock"), course_lock(tmp_path):
         pass
     assert target.read_text() == "precious"

@@ -1,7 +1,6 @@
 """A step's record and the gradebook: one transaction, each made again from the other, and nobody's points lost."""
 
 import csv
-import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -23,12 +22,10 @@ from solutions.grading.grade import ClassGrades
 from solutions.grading.gradebook import held, save
 from solutions.grading.grades import summed, write_grades
 from solutions.grading.journal import Journal
-from solutions.grading.layout import ROOT, scripts_on_path
-from solutions.grading.links import remove_links
+from solutions.grading.layout import ROOT, remove_links, scripts_on_path
 from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord, write_notes
-from solutions.grading.submissions import check_files, find_submissions
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook
 from trtcpu.errors import EngineError, InputError
@@ -320,32 +317,6 @@ def test_links_where_grading_writes_are_removed_and_never_followed(tmp_path: Pat
         "feedback/eve",
     ]
     assert (precious / "file").read_text() == "kept" and remove_links(tmp_path, "eve", STEP) == []
-
-
-def test_submissions_that_are_links_no_files_or_too_many_are_refused_by_name(course: Course) -> None:
-    for student in ("ada", "ben", "cleo", "dora", "finn"):
-        course.submitted(student, STEP).parent.mkdir(parents=True)
-    (course.root / "submitted" / "eve").symlink_to(course.root / "submitted" / "ada")
-    course.submitted("ada", STEP).write_text("{}")
-    course.submitted("ben", STEP).symlink_to(course.source(STEP))
-    course.submitted("cleo", STEP).write_text("{}")
-    (course.submitted("cleo", STEP).parent / "data.txt").symlink_to("/etc/passwd")
-    course.submitted("dora", STEP).write_text("{}")
-    os.mkfifo(course.submitted("dora", STEP).parent / "pipe")
-    course.submitted("finn", STEP).write_text("{}")
-    for number in range(1001):
-        (course.submitted("finn", STEP).parent / f"empty-{number}").touch()
-    check_files(course, "ada", STEP)
-    for student, name in {
-        "ben": f"{STEP}.ipynb is a link",
-        "cleo": "data.txt is a link",
-        "dora": "pipe is no plain",
-        "finn": "has 1,001 files; at most 1,000 are taken",
-    }.items():
-        with pytest.raises(InputError, match=name):
-            check_files(course, student, STEP)
-    found = {row.student: row for row in find_submissions(course, [STEP])}
-    assert found["eve"].refused and "is a link" in found["eve"].notes[0] and found["eve"].steps == []
 
 
 def test_what_the_disk_or_the_gradebook_did_is_told_from_what_a_submission_did() -> None:

@@ -117,7 +117,7 @@ def _cells(number: int) -> dict:
 
 
 TOO_MUCH = {
-    "cells": (_cells(limits.MOST_CELLS + 1), r"has 1,001 cells; at most 1,000 are graded"),
+    "cells": (_cells(limits.MOST_CELLS + 1), r"has 1,001 cells; at most 1,000 are read"),
     "old cells": ({"worksheets": [_cells(limits.MOST_CELLS), _cells(1)]}, r"has 1,001 cells"),
     "text": ({"cells": [{"source": ["x" * 150_000] * 2}]}, r"300,008 bytes in the source of cell 1; at most 200,000"),
     "metadata": ({"metadata": {"x": "y" * 5_000_000}}, r"in its metadata; at most 5,000,000"),
@@ -145,7 +145,7 @@ def test_a_notebook_beyond_a_limit_is_refused_with_both_numbers(tmp_path: Path, 
         (b'{"cells": [{"source": "\\ud800"}]}', "half of a character"),
         (b"\xff", "UTF-8"),
         (b"{", "not JSON"),
-        (b"7", "holds a int"),
+        (b"7", "notebook must be object, not int"),
     ],
 )
 def test_a_notebook_that_costs_to_read_is_refused_before(tmp_path: Path, data: bytes, said: str) -> None:
