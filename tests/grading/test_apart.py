@@ -100,14 +100,14 @@ def test_a_limit_is_named_and_the_next_request_is_answered() -> None:
 
 def test_a_child_that_somebody_killed_is_replaced() -> None:
     assert apart(str.upper, "a") == "A"
-    child._CHILDREN[-1]._process.kill()
-    child._CHILDREN[-1]._process.wait()
+    process, _ = child._WARM[-1]
+    process.kill()
+    process.wait()
     assert apart(str.upper, "b") == "B"
 
 
-def test_a_new_child_that_somebody_kills_is_replaced_too(tmp_path: Path) -> None:
-    while child._CHILDREN:
-        child._CHILDREN.pop().end()
+def test_a_new_child_that_somebody_kills_is_replaced_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_WARM", [])
     assert apart(_killed_once, str(tmp_path / "seen")) == "done"
     with pytest.raises(InputError, match="killed from outside"):
         apart(signal.raise_signal, signal.SIGKILL)
