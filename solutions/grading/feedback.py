@@ -1,7 +1,6 @@
 """The feedback that a student reads: nbgrader's page with a summary on top, made from gradebook and records."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from solutions.checks.core.record import ClaimResult
 from solutions.grading.environment import records_of
 from solutions.grading.marking import without_guide
 from solutions.grading.outcome import is_test_cell, usable_record
-from solutions.grading.untrusted.pages import strict_head
-from solutions.grading.untrusted.rendering import PageExporter
+from solutions.grading.untrusted.pages import PageExporter
 
 _HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", re.S | re.M)
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -72,11 +70,6 @@ class FeedbackExporter(PageExporter):
         config.FeedbackExporter.extra_template_basedirs = [str(_TEMPLATES), template_path]
         config.FeedbackExporter.extra_template_paths = [template_path, str(bootstrap)]
         return config
-
-    def default_filters(self) -> Iterator[tuple[str, Any]]:
-        """Add the template's own."""
-        yield from super().default_filters()
-        yield "strict_head", strict_head
 
 
 def _result(cell: NotebookNode, records: Path, pending: bool) -> CellResult:

@@ -20,9 +20,8 @@ from solutions.grading.layout import ROOT, course_config
 from solutions.grading.submissions import Submission
 from solutions.grading.untrusted import apart as child
 from solutions.grading.untrusted.apart import apart
-from solutions.grading.untrusted.pages import _Guarded
-from solutions.grading.untrusted.rendering import PageExporter
-from solutions.grading.untrusted.sanitise import SafeNotebook
+from solutions.grading.untrusted.pages import PageExporter, graded_page
+from solutions.grading.untrusted.sanitise import safe_notebook
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, solved
 from trtcpu.errors import InputError
@@ -74,7 +73,7 @@ def test_a_page_that_takes_too_long_shows_the_named_cells_as_text_and_says_why(h
 def test_html_that_grows_without_end_is_not_kept_and_the_rest_is() -> None:
     shown = new_output("display_data", {"text/html": GROWING, "text/plain": "in short"})
     notebook = new_notebook(cells=[new_code_cell("x", outputs=[shown]), new_markdown_cell("*mine*")])
-    SafeNotebook().preprocess(notebook, {})
+    safe_notebook(notebook, {})
     note, code, text = notebook.cells
     assert "could not be cleaned: it took more than" in note.source
     assert code.outputs[0].data == {"text/plain": "in short"} and text.source == "*mine*"
@@ -83,7 +82,7 @@ def test_html_that_grows_without_end_is_not_kept_and_the_rest_is() -> None:
 def test_html_that_is_many_times_what_was_written_is_not_kept() -> None:
     shown = new_output("display_data", {"text/html": GROWING[:8000], "text/plain": "in short"})
     notebook = new_notebook(cells=[new_code_cell("x", outputs=[shown])])
-    SafeNotebook().preprocess(notebook, {})
+    safe_notebook(notebook, {})
     assert notebook.cells[0].outputs[0].data == {"text/plain": "in short"}
 
 
@@ -135,7 +134,7 @@ def test_formgrader_shows_a_plain_page_of_a_notebook_that_cannot_be_rendered(hur
     write(new_notebook(cells=cells), tmp_path / "08_report.ipynb")
     names = ("assignment_id", "notebook_id", "submission_id", "base_url", "student", "last_name", "first_name")
     resources = {**dict.fromkeys((*names, "notebook_path"), "x"), "index": 0, "total": 1}
-    page, _ = _Guarded(handler).from_filename(str(tmp_path / "08_report.ipynb"), resources)
+    page, _ = graded_page(handler, str(tmp_path / "08_report.ipynb"), resources)
     assert "could not be rendered: it took more than 2 s of a processor" in page
     assert "write_analysis" in page and 'class="score' in page and "Content-Security-Policy" in headers
 

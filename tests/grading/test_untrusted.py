@@ -22,7 +22,7 @@ from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.grading.untrusted.pages import formgrader_policy
-from solutions.grading.untrusted.sanitise import SafeNotebook, clean_html
+from solutions.grading.untrusted.sanitise import clean_html, safe_notebook
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, solved
 from trtcpu.errors import InputError
@@ -76,7 +76,7 @@ def test_an_output_keeps_what_is_known_of_it_and_nothing_else() -> None:
     kernel = {"name": "python3", "display_name": "Python 3"}
     notebook = new_notebook(cells=[shown], metadata={"widgets": {"x": 1}, "kernelspec": kernel})
     notebook.cells[0].outputs.append(newer)
-    SafeNotebook().preprocess(notebook, {})
+    safe_notebook(notebook, {})
     kept, dropped, unknown = notebook.cells[0].outputs
     assert kept.data == {"image/png": "AAAA", "text/plain": "a picture"} and kept.metadata == {
         "image/png": {"height": 9}
