@@ -65,13 +65,13 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
     "solutions.grading.untrusted.sanitise.safe_notebook",
-    "solutions.grading.marking.MarkingGuide",
+    "solutions.grading.feedback.marking_guide",
 ]
 
 c.GenerateFeedback.exporter_class = "solutions.grading.feedback.FeedbackExporter"
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
-    "solutions.grading.feedback.FeedbackSummary",
+    "solutions.grading.feedback.feedback_summary",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 

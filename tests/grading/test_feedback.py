@@ -10,8 +10,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from solutions.grading.course import Course
+from solutions.grading.feedback import marking_guide, without_guide
 from solutions.grading.grade import grade_class
-from solutions.grading.marking import MarkingGuide, without_guide
 from solutions.grading.submissions import Submission
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, solved
@@ -81,7 +81,7 @@ def test_rubric_and_charts_stand_above_what_a_person_grades_and_nowhere_else(tmp
     tested = new_code_cell("", metadata=_labelled(points=2, solution=False))
     notebook = new_notebook(cells=[new_markdown_cell("# The report"), tested, written])
     for _ in range(2):  # graded twice, it stands there once
-        MarkingGuide().preprocess(notebook, {"metadata": {"path": str(tmp_path / "08_report")}})
+        marking_guide(notebook, {"metadata": {"path": str(tmp_path / "08_report")}})
     assert [cell.cell_type for cell in notebook.cells] == ["markdown", "code", "markdown", "code"]
     guide = notebook.cells[2].source
     assert "docs/grading-samples.md" in guide and "| 2 | **Reasons**" in guide
