@@ -9,8 +9,7 @@ import pytest
 
 from helpers.course.steps import BONUS, CELLS, COLUMNS
 from helpers.tools.files import write_json
-from solutions.grading.class_figures import class_figures
-from solutions.grading.class_page import write_class_page
+from solutions.grading.class_page import class_figures, write_class_page
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.layout import ROOT
@@ -31,15 +30,22 @@ ADVICE = "multiply <b>x</b> by itself"
 def graded(tmp_path: Path) -> tuple[Course, list[StudentGrades]]:
     """A course with the records of five students, and their grades."""
     course = Course.at(tmp_path, ROOT)
-    grades = []
     for number, (name, shares) in enumerate(SHARES.items()):
-        folder = course.autograded(name)
-        StepRecord(name, STEP, seconds=10.0 * number).write(folder)
         results = [_result(claim, points, got) for claim, points, got in zip("ab", (2.0, 1.0), shares, strict=True)]
-        record = {"cell": "export_model", "step": STEP, "criterion": "correctness", "engine": "none", "points": 3.0}
-        write_json(folder / "records" / "export_model.json", {**record, "results": results, "earned": sum(shares)})
-        grades.append(StudentGrades(name, dict.fromkeys(COLUMNS, 0.0) | {"correctness": TOTALS[name]}))
-    return course, grades
+        _write(course, name, STEP, "export_model", 3.0, results, seconds=10.0 * number)
+    return course, [_grades(name) for name in SHARES]
+
+
+def _grades(student: str) -> StudentGrades:
+    return StudentGrades(student, dict.fromkeys(COLUMNS, 0.0) | {"correctness": TOTALS[student]})
+
+
+def _write(
+    course: Course, student: str, step: str, cell: str, points: float, results: list[dict], **known: float
+) -> None:
+    StepRecord(student, step, **known).write(course.autograded(student))
+    record = {"cell": cell, "step": step, "criterion": CELLS[cell].criterion, "engine": "none", "points": points}
+    write_json(course.autograded(student) / "records" / f"{cell}.json", {**record, "results": results})
 
 
 def _result(claim: str, points: float, earned: float) -> dict:
@@ -58,40 +64,37 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def test_difficulty_and_discrimination_of_a_claim(graded: tuple[Course, list[StudentGrades]]) -> None:
     figures = class_figures(*graded, WORTH, [STEP])
-    by_name = {one.claim: one for one in figures.claims}
-    assert by_name["a"].difficulty == 0.5 and by_name["b"].difficulty == pytest.approx(0.6)
+    first, second = figures["claims"]
+    assert (first["claim"], first["difficulty"], second["difficulty"]) == ("a", 0.5, pytest.approx(0.6))
     expected = statistics.correlation([1, 1, 0.5, 0, 0], [88, 68, 49, 30, 10])
-    assert by_name["a"].discrimination == pytest.approx(expected)
-    assert abs(by_name["b"].discrimination) < 0.5 and [one.claim for one in figures.claims] == ["a", "b"]
-    assert figures.bins == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1] and figures.median == 50
-    assert figures.slowest[0] == (40.0, "eva", STEP)
-    assert figures.messages[0] == (3, STEP, "Claim a", ADVICE)
+    assert first["discrimination"] == pytest.approx(expected) and abs(second["discrimination"]) < 0.5
+    assert figures["bins"] == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1] and figures["median"] == 50
+    assert figures["slowest"][0] == (40.0, "eva", STEP)
+    assert figures["messages"][0] == (3, STEP, "Claim a", ADVICE)
 
 
 def test_what_a_kernel_died_before_counts_as_nothing(graded: tuple[Course, list[StudentGrades]]) -> None:
     course, grades = graded
     (course.autograded("ann") / "records" / "export_model.json").unlink()
-    found = {one.claim: one for one in class_figures(*graded, WORTH, [STEP]).claims}
-    assert (found["a"].students, found["a"].difficulty) == (5, pytest.approx(0.3))
-    assert found["b"].difficulty == pytest.approx(0.4)
+    first, second = class_figures(*graded, WORTH, [STEP])["claims"]
+    assert (first["students"], first["difficulty"]) == (5, pytest.approx(0.3))
+    assert second["difficulty"] == pytest.approx(0.4)
 
 
 def test_a_bonus_is_compared_with_the_whole_total(tmp_path: Path) -> None:
     course, cell = Course.at(tmp_path, ROOT), next(name for name, cell in CELLS.items() if cell.criterion == BONUS)
     step, shares = CELLS[cell].step, (24.0, 0.0, 24.0, 0.0, 24.0)
-    grades = [StudentGrades(name, dict.fromkeys(COLUMNS, 0.0) | {"correctness": TOTALS[name]}) for name in SHARES]
+    grades = [_grades(name) for name in SHARES]
     for name, earned in zip(SHARES, shares, strict=True):
-        StepRecord(name, step).write(course.autograded(name))
-        record = {"cell": cell, "step": step, "criterion": BONUS, "engine": "none", "points": 24.0, "earned": earned}
-        path = course.autograded(name) / "records" / f"{cell}.json"
-        write_json(path, {**record, "results": [_result("c", 24.0, earned)]})
-    figures = class_figures(course, grades, WORTH, [step])
-    assert figures.claims[0].discrimination == pytest.approx(statistics.correlation(shares, TOTALS.values()))
+        _write(course, name, step, cell, 24.0, [_result("c", 24.0, earned)])
+    (claim,) = class_figures(course, grades, WORTH, [step])["claims"]
+    assert claim["discrimination"] == pytest.approx(statistics.correlation(shares, TOTALS.values()))
 
 
 def test_four_students_are_too_few_for_a_correlation(graded: tuple[Course, list[StudentGrades]]) -> None:
     course, grades = graded
-    assert {one.discrimination for one in class_figures(course, grades[:4], WORTH, [STEP]).claims} == {None}
+    claims = class_figures(course, grades[:4], WORTH, [STEP])["claims"]
+    assert {claim["discrimination"] for claim in claims} == {None}
 
 
 def test_the_page_has_no_script_and_no_markup_of_a_students(
