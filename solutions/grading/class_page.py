@@ -39,8 +39,9 @@ def write_class_page(folder: Path, figures: dict[str, Any]) -> Path:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if isinstance(value, str) else value,
     )
-    written = f"{datetime.datetime.now().astimezone():%Y-%m-%d %H:%M}"
-    page = environment.get_template("class.html.j2").render(figures=figures, written=written)
+    page = environment.get_template("class.html.j2").render(
+        figures=figures, written=f"{datetime.datetime.now().astimezone():%Y-%m-%d %H:%M}"
+    )
     atomic_write(folder / "class.html", page)
     return folder / "class.html"
 
@@ -93,7 +94,7 @@ def _figures(
     step: str, found: dict[str, ClaimResult], graded: list[StepRecord], totals: dict[str, float]
 ) -> dict[str, Any]:
     *_, last = found.values()
-    shares = {record.student: 0.0 for record in graded if record.step == step}  # a kernel may have died before it
+    shares = {record.student: 0.0 for record in graded if record.step == step}  # what a kernel died before gave nothing
     shares |= {name: result.earned / result.points if result.points else 1.0 for name, result in found.items()}
     own = last.points if step in STEPS else 0.0  # a bonus is no part of the total
     rest = [totals[name] - share * own for name, share in shares.items()]

@@ -26,7 +26,6 @@ from solutions.grading.untrusted.pages import PageExporter
 _FOR_THE_GRADER = "for-the-grader"
 _SAMPLES = "docs/grading-samples.md"
 _LARGEST_CHART_BYTES = 2 << 20
-_HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", re.S | re.M)
 
 
 def marking_guide(nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
@@ -35,7 +34,7 @@ def marking_guide(nb: NotebookNode, resources: dict[str, Any]) -> tuple[Notebook
     A preprocessor of nbconvert, in place. The charts are there because the cells that show them are not run in grading.
     """
     without_guide(nb)
-    charts = artifacts_of(_student_folder(resources))
+    charts = artifacts_of(Path(resources["metadata"]["path"]).resolve().parent)
     for index in reversed(range(len(nb.cells))):
         if is_grade(nb.cells[index]) and is_solution(nb.cells[index]):
             drawn = "".join(_chart(charts / name) for name in ARTIFACTS if name.endswith(".png"))
@@ -57,8 +56,8 @@ def feedback_summary(nb: NotebookNode, resources: dict[str, Any]) -> tuple[Noteb
     about = resources["nbgrader"]
     without_guide(nb)
     for cell in filter(is_test_cell, nb.cells):
-        cell.source = _HIDDEN.sub("", cell.source).rstrip()
-    records = records_of(_student_folder(resources))
+        cell.source = re.sub(r"(?ms)^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", "", cell.source).rstrip()
+    records = records_of(Path(resources["metadata"]["path"]).resolve().parent)
     with Gradebook(about["db_url"]) as gradebook:
         grades = gradebook.find_submission_notebook(about["notebook"], about["assignment"], about["student"]).grades
         pending = {grade.name for grade in grades if grade.auto_score is None and grade.manual_score is None}
@@ -79,17 +78,12 @@ class FeedbackExporter(PageExporter):
     def default_config(self) -> Config:
         """Where the templates are: nbgrader's configuration, which comes after this, names its own."""
         config = super().default_config
-        bootstrap = Path(template_path).parent / "static" / "node_modules" / "bootstrap" / "dist" / "css"
         config.FeedbackExporter.update(
             template_name="lab_feedback",
             extra_template_basedirs=[str(Path(__file__).parent / "templates"), template_path],
-            extra_template_paths=[template_path, str(bootstrap)],
+            extra_template_paths=[template_path, str(Path(template_path, "../static/node_modules/bootstrap/dist/css"))],
         )
         return config
-
-
-def _student_folder(resources: dict[str, Any]) -> Path:
-    return Path(resources["metadata"]["path"]).resolve().parent
 
 
 def _guide() -> str:
@@ -106,8 +100,8 @@ def _chart(path: Path) -> str:
     data = path.read_bytes() if path.is_file() and path.stat().st_size <= _LARGEST_CHART_BYTES else b""
     if not data.startswith(b"\x89PNG\r\n\x1a\n"):
         return f"<p>{path.name} is no picture or was not made</p>"
-    source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
-    return f'<img alt="{path.name}" style="max-width:48%" src="{source}">'
+    text = base64.b64encode(data).decode()
+    return f'<img alt="{path.name}" style="max-width:48%" src="data:image/png;base64,{text}">'
 
 
 def _result(cell: NotebookNode, records: Path, pending: set[str]) -> dict[str, Any]:

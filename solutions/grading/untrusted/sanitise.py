@@ -12,12 +12,11 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import jinja2
 import nh3
-from jinja2 import pass_context
-from jinja2.runtime import Context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode, from_dict
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_markdown_cell, output_from_msg
 from pygments.token import STANDARD_TYPES
 
 from solutions.grading.untrusted.apart import apart
@@ -57,9 +56,8 @@ _ADDRESSES = {
         re.IGNORECASE,
     ),
 }
-_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
-_PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_TEXT_TYPES = ("text/markdown", "text/latex", "text/plain")
+_PICTURES = dict.fromkeys(("image/png", "image/jpeg", "image/gif", "image/webp"), re.compile(r"[A-Za-z0-9+/=\s]*"))
+_KINDS = {**dict.fromkeys(("text/markdown", "text/latex", "text/plain"), re.compile(".*", re.DOTALL)), **_PICTURES}
 
 
 def clean_html(text: Any) -> str:
@@ -75,8 +73,8 @@ def clean_html(text: Any) -> str:
     )
 
 
-@pass_context
-def markdown_html(context: Context, source: str) -> str:
+@jinja2.pass_context
+def markdown_html(context: jinja2.runtime.Context, source: str) -> str:
     """Return markdown as HTML, cleaned; a jinja filter. What cannot be rendered is shown as it was written."""
     attachments = (context.get("cell") or {}).get("attachments") or {}
     try:
@@ -110,15 +108,15 @@ def without_html(notebook: NotebookNode) -> NotebookNode:
 
 def _cleaned(nb: NotebookNode, cleaner: Callable[[str], str]) -> str:
     """Clean a notebook in place; return it as JSON."""
-    nb.metadata = NotebookNode({key: nb.metadata[key] for key in ("kernelspec",) if key in nb.metadata})
-    nb.metadata["language_info"] = NotebookNode(name="python")
+    kernel = {key: nb.metadata[key] for key in ("kernelspec",) if key in nb.metadata}
+    nb.metadata = NotebookNode(kernel, language_info={"name": "python"})
     for cell in nb.cells:
         tags = [tag for tag in cell.metadata.get("tags", []) if re.fullmatch(r"[\w-]{1,60}", str(tag))]
         kept = {"nbgrader": cell.metadata.get("nbgrader"), "tags": tags}
         cell.metadata = NotebookNode({key: value for key, value in kept.items() if value})
         if "attachments" in cell:
-            bundles = {name: bundle for name, bundle in cell.attachments.items() if isinstance(bundle, dict)}
-            cell.attachments = NotebookNode({name: _pictures(bundle) for name, bundle in bundles.items()})
+            found = cell.attachments.items()
+            cell.attachments = {name: _kept(one, _PICTURES) for name, one in found if isinstance(one, dict)}
         if cell.cell_type == "code":
             cell.outputs = [_output(output, cleaner) for output in cell.outputs]
     return json.dumps(nb)
@@ -137,31 +135,29 @@ def _harmless_style(declaration: str) -> bool:
     return functions and bool(_STYLE.fullmatch(lower)) and not _NEGATIVE.search(lower)
 
 
-def _pictures(bundle: dict[str, Any]) -> dict[str, str]:
-    return {
-        kind: bundle[kind]
-        for kind in _PICTURE_TYPES
-        if isinstance(bundle.get(kind), str) and _BASE64.fullmatch(bundle[kind])
-    }
+def _kept(bundle: dict[str, Any], kinds: dict[str, re.Pattern]) -> dict[str, str]:
+    found = {kind: bundle[kind] for kind in kinds if isinstance(bundle.get(kind), str)}
+    return {kind: text for kind, text in found.items() if kinds[kind].fullmatch(text)}
 
 
 def _output(output: NotebookNode, cleaner: Callable[[str], str]) -> NotebookNode:
-    """Return an output made anew: nothing that is not named here is in it."""
-    kind = output.output_type
-    if kind == "stream":
-        return new_output(kind, name="stderr" if output.name == "stderr" else "stdout", text=str(output.text))
-    if kind == "error":
-        traceback = [str(line) for line in output.traceback]
-        return new_output(kind, ename=str(output.ename), evalue=str(output.evalue), traceback=traceback)
-    if kind not in ("display_data", "execute_result"):  # a newer nbformat may have others
-        return new_output("display_data", _data({}, cleaner))
-    data = _data(output.data, cleaner)
-    count = {"execution_count": output.get("execution_count")} if kind == "execute_result" else {}
-    return new_output(kind, data, metadata=_sizes(output.get("metadata", {}), data), **count)
+    """Return an output made anew: nothing that is not named here or by nbformat is in it."""
+    kinds = ("stream", "error", "display_data", "execute_result")
+    known = output if output.output_type in kinds else {}  # a newer nbformat may have others
+    data = _data(known.get("data", {}), cleaner)
+    texts = {part: str(known.get(part, "")) for part in ("text", "ename", "evalue")}
+    content = {
+        **{"execution_count": None, **known, **texts},
+        "name": "stderr" if known.get("name") == "stderr" else "stdout",
+        "traceback": [str(line) for line in known.get("traceback", [])],
+        "data": data,
+        "metadata": _sizes(known.get("metadata", {}), data),
+    }
+    return output_from_msg({"header": {"msg_type": known.get("output_type", "display_data")}, "content": content})
 
 
 def _data(data: dict[str, Any], cleaner: Callable[[str], str]) -> dict[str, str]:
-    kept = {kind: data[kind] for kind in _TEXT_TYPES if isinstance(data.get(kind), str)} | _pictures(data)
+    kept = _kept(data, _KINDS)
     if isinstance(text := data.get("text/html"), str):
         cleaned = cleaner(text)
         if cleaned and len(cleaned) <= _MOST_LONGER * len(text):
