@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -21,7 +22,7 @@ from solutions.grading.submissions import Submission
 from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.output_room import OutputRoom
-from solutions.grading.untrusted.pages import formgrader_policy
+from solutions.grading.untrusted.pages import set_policy
 from solutions.grading.untrusted.sanitise import clean_html, safe_notebook
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, solved
@@ -202,12 +203,13 @@ def test_many_small_outputs_are_too_much_too_and_so_are_many_full_cells() -> Non
     assert 950 < passed < 1_050
 
 
-def test_a_formgrader_page_runs_its_own_inline_scripts_only() -> None:
-    page = '<script src="/a.js"></script><script>var a = 1;</script><b onclick="toggle(true);">x</b>'
-    policy = formgrader_policy(page, "host/formgrader/static/")
-    scripts = re.search(r"script-src ([^;]*);", policy)[1].split()
-    assert scripts[:2] == ["host/formgrader/static/", "'unsafe-hashes'"] and len(scripts) == 4
-    assert "'unsafe-inline'" not in " ".join(scripts)
+@pytest.mark.parametrize(("host", "own"), [("host", "host/formgrader/static/"), ("[::1]:8888", "'self'")])
+def test_a_formgrader_page_runs_its_own_inline_scripts_only(host: str, own: str) -> None:
+    headers: dict[str, str] = {}
+    handler = SimpleNamespace(request=SimpleNamespace(host=host), base_url="", set_header=headers.__setitem__)
+    set_policy(handler, '<script src="/a.js"></script><script>var a = 1;</script><b onclick="toggle(true);">x</b>')
+    scripts = re.search(r"script-src ([^;]*);", headers["Content-Security-Policy"])[1].split()
+    assert scripts[:2] == [own, "'unsafe-hashes'"] and len(scripts) == 4 and "'unsafe-inline'" not in scripts
 
 
 def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Course, lab: NotebookNode) -> None:

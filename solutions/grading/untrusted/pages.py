@@ -48,23 +48,6 @@ def strict_head(head: str) -> str:
     return plain.replace("<head>", f'<head>\n<meta http-equiv="Content-Security-Policy" content="{policy}" />', 1)
 
 
-def formgrader_policy(page: str, static: str) -> str:
-    """Return the policy of a page of formgrader.
-
-    Args:
-        page: the page with nothing of a submission in it: its inline scripts and handlers may run.
-        static: the address of nbgrader's own scripts, which ends with a slash; a whole host would hold submitted files.
-    """
-    inline = [text for attributes, text in _SCRIPT.findall(page) if "src=" not in attributes]
-    inline += map(html.unescape, re.findall(r'(?i)<[^<>]*\son\w+="([^"<>]*)"', _SCRIPT.sub("", page)))
-    digests = sorted({base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inline})
-    scripts = " ".join([static, "'unsafe-hashes'", *(f"'sha256-{digest}'" for digest in digests)])
-    return (
-        f"default-src 'none'; script-src {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-        "font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
-    )
-
-
 @cache
 def guard_formgrader() -> None:
     """Give formgrader's pages their policy. nbgrader has no setting for it, so nbgrader_config.py calls this."""
@@ -73,7 +56,7 @@ def guard_formgrader() -> None:
     def render(self: BaseHandler, name: str, **values: Any) -> str:
         _check_names({key: value for key, value in values.items() if key != "current_config"})
         page = plain(self, name, **values)
-        _set_policy(self, page)
+        set_policy(self, page)
         return page
 
     BaseHandler.render = render
@@ -90,15 +73,29 @@ def graded_page(handler: BaseHandler, filename: str, resources: dict[str, Any]) 
     _check_names(resources)
     exporter = PageExporter(config=handler.settings["nbgrader_exporter"].config)
     empty, _ = exporter.from_notebook_node(new_notebook(), resources=dict(resources))
-    _set_policy(handler, _MATHJAX.sub(_NO_MATHJAX, empty, count=1))
+    set_policy(handler, _MATHJAX.sub(_NO_MATHJAX, empty, count=1))
     page, resources = exporter.from_filename(filename, resources=resources)
     return _MATHJAX.sub(_NO_MATHJAX, page, count=1), resources
 
 
-def _set_policy(handler: BaseHandler, page: str) -> None:
-    host = handler.request.host
-    static = f"{host}{handler.base_url}/formgrader/static/" if "[" not in host else "'self'"  # IPv6 fits no policy
-    handler.set_header("Content-Security-Policy", formgrader_policy(page, static))
+def set_policy(handler: BaseHandler, page: str) -> None:
+    """Set the policy of a page of formgrader.
+
+    Args:
+        handler: what answers with the page.
+        page: the page with nothing of a submission in it: its inline scripts and handlers may run.
+    """
+    static = f"{handler.request.host}{handler.base_url}/formgrader/static/"  # a whole host would hold submitted files
+    inline = [text for attributes, text in _SCRIPT.findall(page) if "src=" not in attributes]
+    inline += map(html.unescape, re.findall(r'(?i)<[^<>]*\son\w+="([^"<>]*)"', _SCRIPT.sub("", page)))
+    digests = sorted({base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inline})
+    own = "'self'" if "[" in static else static  # IPv6 fits no policy
+    scripts = " ".join([own, "'unsafe-hashes'", *(f"'sha256-{digest}'" for digest in digests)])
+    policy = (
+        f"default-src 'none'; script-src {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+    )
+    handler.set_header("Content-Security-Policy", policy)
 
 
 def _check_names(values: dict[str, Any]) -> None:
@@ -118,7 +115,7 @@ class PageExporter(HTMLExporter):
     ) -> tuple[str, dict[str, Any]]:
         """Return the page of a notebook; one that cannot be rendered says so, and shows its graded cells as text."""
         nb, resources = Exporter.from_notebook_node(self, nb, resources, **kw)
-        told = {name: value for name, value in resources.items() if not callable(value)}
+        told = {name: value for name, value in resources.items() if not callable(value)}  # the child has its own
         config = Config({name: self.config[name] for name in self.section_names() if name in self.config})
         try:
             return apart(_page, type(self), config, nb, told), resources
