@@ -82,7 +82,6 @@ def _results(course: Course, record: StepRecord) -> Iterator[ClaimResult]:
 def _claims(
     results: list[tuple[StepRecord, ClaimResult]], graded: list[StepRecord], totals: dict[str, float]
 ) -> list[dict[str, Any]]:
-    """Return each claim's figures, among those whose step was graded."""
     found: dict[tuple[str, str], dict[str, ClaimResult]] = defaultdict(dict)
     for record, result in results:
         found[record.step, result.claim][record.student] = result

@@ -73,7 +73,6 @@ def _asked(request: bytes) -> tuple[bytes, int | None]:
         else:
             process.kill()
             process.wait()
-            line.close()
     return answer, process.returncode
 
 
@@ -114,7 +113,6 @@ def _answer(request: bytes) -> bytes:
 
 
 def _serve(line: Connection) -> None:
-    """Answer requests until there are no more."""
     with suppress(ImportError, OSError, ValueError):  # macOS
         import resource
 

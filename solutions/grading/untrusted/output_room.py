@@ -36,7 +36,7 @@ class OutputRoom:
             return message
         if self._cell <= 0:
             return None
-        size = _size(message["content"]) * places
+        size = _characters_in_page(message["content"]) * places
         self._cell -= size
         if self._cell > 0:
             self._all -= size
@@ -46,7 +46,6 @@ class OutputRoom:
         return {**message, "header": header, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
 
 
-def _size(content: dict[str, Any]) -> int:
-    """Return about how many characters an output takes in a page."""
+def _characters_in_page(content: dict[str, Any]) -> int:
     said = [content.get(part, "") for part in ("text", "traceback", "evalue")]
     return _OVERHEAD + sum(len(str(part)) for part in (*said, *content.get("data", {}).values()))

@@ -111,12 +111,13 @@ def _cleaned(nb: NotebookNode, cleaner: Callable[[str], str]) -> str:
     kernel = {key: nb.metadata[key] for key in ("kernelspec",) if key in nb.metadata}
     nb.metadata = NotebookNode(kernel, language_info={"name": "python"})
     for cell in nb.cells:
-        tags = [tag for tag in cell.metadata.get("tags", []) if re.fullmatch(r"[\w-]{1,60}", str(tag))]
-        kept = {"nbgrader": cell.metadata.get("nbgrader"), "tags": tags}
+        tags = cell.metadata.get("tags")
+        known = [tag for tag in tags if re.fullmatch(r"[\w-]{1,60}", str(tag))] if isinstance(tags, list) else []
+        kept = {"nbgrader": cell.metadata.get("nbgrader"), "tags": known}
         cell.metadata = NotebookNode({key: value for key, value in kept.items() if value})
-        if "attachments" in cell:
-            found = cell.attachments.items()
-            cell.attachments = {name: _kept(one, _PICTURES) for name, one in found if isinstance(one, dict)}
+        found = cell.pop("attachments", None)
+        if isinstance(found, dict):
+            cell.attachments = {name: _kept(one, _PICTURES) for name, one in found.items() if isinstance(one, dict)}
         if cell.cell_type == "code":
             cell.outputs = [_output(output, cleaner) for output in cell.outputs]
     return json.dumps(nb)
@@ -151,7 +152,7 @@ def _output(output: NotebookNode, cleaner: Callable[[str], str]) -> NotebookNode
         "name": "stderr" if known.get("name") == "stderr" else "stdout",
         "traceback": [str(line) for line in known.get("traceback", [])],
         "data": data,
-        "metadata": _sizes(known.get("metadata", {}), data),
+        "metadata": _sizes(known.get("metadata"), data),
     }
     return output_from_msg({"header": {"msg_type": known.get("output_type", "display_data")}, "content": content})
 
@@ -165,10 +166,10 @@ def _data(data: dict[str, Any], cleaner: Callable[[str], str]) -> dict[str, str]
     return kept or {"text/plain": f"[not shown: {', '.join(sorted(map(str, data)))[:100] or 'of an unknown kind'}]"}
 
 
-def _sizes(metadata: dict[str, Any], data: dict[str, str]) -> dict[str, dict[str, int]]:
+def _sizes(metadata: Any, data: dict[str, str]) -> dict[str, dict[str, int]]:
     """Return the sizes of pictures, which are numbers: nothing else of an output's metadata is shown."""
     return {
-        kind: {name: about[name] for name in ("width", "height") if type(about.get(name)) is int}
-        for kind, about in metadata.items()
-        if kind in data and isinstance(about, dict)
+        kind: {name: metadata[kind][name] for name in ("width", "height") if type(metadata[kind].get(name)) is int}
+        for kind in data
+        if isinstance(metadata, dict) and isinstance(metadata.get(kind), dict)
     }
