@@ -284,9 +284,13 @@ def test_plain_autograde_refuses_the_same(course: Course, lab: NotebookNode) -> 
         course.autograde("many", STEP)
 
 
-def _message(kind: str, text: str) -> dict:
-    content = {"name": "stdout", "text": text} if kind == "stream" else {"data": {"text/plain": text}}
-    return {"msg_type": kind, "header": {"msg_type": kind}, "content": content}
+def _message(kind: str, said: str, **more: object) -> dict:
+    return {"msg_type": kind, "header": {"msg_type": kind}, "content": {"data": {"text/plain": said}, **more}}
+
+
+@pytest.mark.parametrize(("text", "more"), [("", {"text": ["x" * 20_000]}), ("x" * 20_000, {"text": ""})])
+def test_text_counts_in_full_in_a_list_and_beside_data(text: str, more: dict) -> None:
+    assert "the rest was dropped" in OutputRoom(10_000).admit(_message("stream", text, **more))["content"]["text"]
 
 
 def test_updates_of_a_display_count_as_often_as_they_are_shown() -> None:
@@ -323,11 +327,9 @@ def test_a_formgrader_page_runs_its_own_inline_scripts_only(host: str, own: str)
 
 def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Course, lab: NotebookNode) -> None:
     notebook = solved(lab, "cube")
-    kernel = {"name": "no-such-kernel", "display_name": "x", "language": "bash"}
-    language = {"name": "bash", "pygments_lexer": "no-such-lexer"}
     notebook.metadata |= {
-        "kernelspec": kernel,
-        "language_info": language,
+        "kernelspec": {"name": "no-such-kernel", "display_name": "x", "language": "bash"},
+        "language_info": {"name": "bash", "pygments_lexer": "no-such-lexer"},
         "nbgrader": {"points": 9},
         "title": "</title>",
     }
