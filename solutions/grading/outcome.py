@@ -46,7 +46,7 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
 
 
 def usable_record(path: Path) -> tuple[Record | None, str]:
-    """Return the record in a file; None where there is none, or what is there is refused, and why it is."""
+    """Return the record in a file, None where there is none that can be used, and why what is there is refused."""
     if not os.path.lexists(path):
         return None, ""
     if path.parent.is_symlink():

@@ -31,10 +31,10 @@ _PATIENCE_S = 600
 _TRIES = 3
 _TOO_LARGE = f"it took more than {MEMORY_BYTES >> 30} GiB of memory"
 _KILLED = "its process was killed from outside"
-# What an answer begins with; any other first byte comes before the reason why there is none.
+# The first byte of a good answer; after any other byte comes the reason why there is none.
 _GOOD = b"+"
 _LOCK = Lock()
-# The child that has answered before, while nobody asks it.
+# The idle child, which has answered before.
 _WARM: list[tuple[subprocess.Popen, Connection]] = []
 
 
@@ -60,7 +60,7 @@ def apart(function: Callable[..., str], *given: Any) -> str:
 
 
 def _asked(request: bytes) -> tuple[bytes, int | None]:
-    """Return a child's answer, empty where it ended without one, and the exit code of a child that gave no good one."""
+    """Return a child's answer, empty if it ended first, and its exit code if the answer is not good."""
     process, line = _WARM.pop() if _WARM else _started()
     answer = b""
     try:

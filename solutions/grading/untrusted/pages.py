@@ -26,7 +26,7 @@ from solutions.grading.untrusted.apart import apart
 from solutions.grading.untrusted.sanitise import without_html
 from trtcpu.errors import InputError
 
-# nbconvert's filters, by what takes their place in every page, and the one that the feedback's template adds.
+# What replaces nbconvert's filters in every page, and the filter that the feedback's template adds.
 FILTERS = {
     "markdown2html": "solutions.grading.untrusted.sanitise.markdown_html",
     "clean_html": "solutions.grading.untrusted.sanitise.clean_html",
