@@ -110,7 +110,7 @@ def moves(course: Course, other: Course, students: list[str], steps: list[str]) 
 
 
 def _claims(course: Course, student: str, cell: str) -> dict[str, ClaimResult]:
-    record = usable_record(records_of(course.autograded(student)) / f"{cell}.json")
+    record, _ = usable_record(records_of(course.autograded(student)) / f"{cell}.json")
     return {result.claim: result for result in record.results} if record else {}
 
 

@@ -18,8 +18,7 @@ from rich.progress import (
 )
 
 from solutions.checks.core.seed import fresh_seed, use_seed
-from solutions.grading.class_figures import class_figures
-from solutions.grading.class_page import write_class_page
+from solutions.grading.class_page import class_figures, write_class_page
 from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults

@@ -14,7 +14,7 @@ from helpers.course.handout import read_notebook
 from solutions.grading.restore import restore
 from solutions.grading.untrusted import sanitise
 from solutions.grading.untrusted.limits import check_notebook_file
-from solutions.grading.untrusted.sanitise import SafeNotebook, clean_html, markdown_html
+from solutions.grading.untrusted.sanitise import clean_html, markdown_html, safe_notebook
 from tests.fuzz import cases, spoilt
 from tests.fuzz.changes import changed
 from tests.fuzz.markup import parts
@@ -61,7 +61,7 @@ def _takes(place: Path, data: bytes) -> None:
     nbformat.validate(notebook)
     assert nbformat.writes(notebook).encode()
     if nbformat.validator.isvalid(shown):
-        SafeNotebook().preprocess(shown, {})
+        safe_notebook(shown, {})
         nbformat.validate(shown)
 
 

@@ -10,8 +10,10 @@ from nbformat import NotebookNode
 from nbgrader import api
 
 from solutions.grading.course import Course
+from solutions.grading.grade import grade_class
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
+from solutions.grading.submissions import Submission
 from tests.grading.tiny import CONFIG, STEP, source_notebook
 
 
@@ -66,3 +68,10 @@ def hand_in(course: Course, student: str, notebook: NotebookNode | str | bytes) 
         notebook = nbformat.writes(notebook)
     path.write_bytes(notebook.encode() if isinstance(notebook, str) else notebook)
     return path
+
+
+def feedback_of(course: Course, student: str, notebook: NotebookNode) -> str:
+    """Hand the step in, grade it, and return the student's page."""
+    hand_in(course, student, notebook)
+    grade_class(course, [Submission(student, [STEP])], [STEP], lambda *line: None)
+    return course.feedback_page(student, STEP).read_text()

@@ -130,13 +130,12 @@ GUARDS: dict[str, Guard] = {
     ),
     "sanitise": Guard(
         "outputs and markdown are cleaned, and pages run no script",
-        {"solutions.grading.feedback.strict_head": str},
         config="""
-c.HTMLExporter.filters = {}
+c.HTMLExporter.filters = {"strict_head": "copy.copy"}  # which leaves a text as it is
 c.HTMLExporter.preprocessors = []
 c.HTMLExporter.sanitize_html = False
 c.Autograde.autograde_preprocessors = [
-    name for name in c.Autograde.autograde_preprocessors if not name.endswith("SafeNotebook")
+    name for name in c.Autograde.autograde_preprocessors if not name.endswith("safe_notebook")
 ]
 """,
     ),
@@ -159,7 +158,7 @@ c.Autograde.autograde_preprocessors = [
     "apart": Guard(
         "outputs are cleaned and pages rendered in a child process with limits",
         {
-            "solutions.grading.untrusted.rendering.apart": lambda function, *given: function(*given),
+            "solutions.grading.untrusted.pages.apart": lambda function, *given: function(*given),
             "solutions.grading.untrusted.sanitise.apart": lambda function, *given: function(*given),
         },
     ),
