@@ -13,7 +13,7 @@ import pytest
 
 from solutions.grading.layout import ROOT
 from solutions.grading.new_step import __main__ as command
-from solutions.grading.new_step.lay_out import FILES, TABLE, lay_out
+from solutions.grading.new_step.__main__ import FILES, TABLE, lay_out
 from trtcpu.errors import InputError
 
 NAME, LATER = "96_laid_out", "97_later"
