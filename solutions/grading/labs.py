@@ -121,8 +121,6 @@ def _take_out(notebook: NotebookNode, name: str) -> None:
         cell.metadata.pop(ABOUT, None)
         if found := _SECRET.search(cell.source):
             raise InputError(f"{name}, cell {number}, would hand out {found[0]!r}; mark it as solution or hidden")
-        if cell.get("outputs"):
-            raise InputError(f"{name}, cell {number}, would hand out its outputs")
 
 
 def _open_elsewhere(notebook: NotebookNode, path: str) -> None:

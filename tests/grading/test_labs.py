@@ -171,14 +171,14 @@ def test_a_notebook_that_would_show_a_hidden_check_is_not_made(course: Course, t
 
 def test_what_somebody_wrote_is_kept_and_what_is_not_ours_stays(course: Course, tmp_path: Path) -> None:
     place, own = tmp_path / STEP / f"{STEP}.ipynb", tmp_path / STEP / "my_notes.txt"
-    assert make_labs(course, tmp_path) == ([STEP], None)
+    assert make_labs(course, tmp_path) is None
     handed_out = place.read_bytes()
     own.write_text("mine")
     notebook = nbformat.read(place, as_version=4)
     notebook.cells[2].source = "def square(x):\n    return x * x"
     nbformat.write(notebook, place)
     worked_in = place.read_bytes()
-    _, kept = make_labs(course, tmp_path)
+    kept = make_labs(course, tmp_path)
     assert [path.read_bytes() for path in kept.iterdir()] == [worked_in]
     assert place.read_bytes() == handed_out and own.read_text() == "mine"
 
@@ -190,14 +190,14 @@ def test_what_was_only_run_is_made_anew_without_a_word(course: Course, tmp_path:
     notebook.cells[1].execution_count = 3
     notebook.metadata.language_info = {"name": "python"}
     nbformat.write(notebook, place)
-    assert make_labs(course, tmp_path)[1] is None and not (tmp_path / ".kept").exists()
+    assert make_labs(course, tmp_path) is None and not (tmp_path / ".kept").exists()
 
 
 def test_the_notebook_of_a_step_that_is_gone_goes_and_work_in_it_is_kept(course: Course, tmp_path: Path) -> None:
     gone = tmp_path / NOTEBOOKS[1] / f"{NOTEBOOKS[1]}.ipynb"
     gone.parent.mkdir(parents=True)
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("mine")]), gone)
-    _, kept = make_labs(course, tmp_path)
+    kept = make_labs(course, tmp_path)
     assert [path.name for path in kept.iterdir()] == [gone.name] and not gone.exists()
 
 

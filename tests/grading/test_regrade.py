@@ -82,13 +82,13 @@ def test_who_moves_is_named_before_anything_is_published(tmp_path: Path, lab: No
         gradebook.db.commit()
     assert [one.note for one in moves(course, other, ["adds"], [STEP])] == [OVERRULED]
     assert "nothing is graded again" in _advice(course)
-    assert publish(course, other, "adds", [STEP]) == {STEP: PUBLISHED}
+    assert list(publish(course, other, "adds", [STEP])) == [(STEP, PUBLISHED)]
     page = course.feedback_page("adds", STEP).read_text()
     assert "see me" in page and "a person changed that to 0.5" in page
     assert _totals(course) == {"adds": 1.5, "right": 5.0}
     with course.gradebook() as gradebook:
         assert gradebook.find_comment("cube_todo", STEP, STEP, "adds").manual_comment == "see me"
-    assert publish(course, other, "right", [STEP]) == {}
+    assert list(publish(course, other, "right", [STEP])) == []
 
 
 def test_what_was_handed_in_again_since_is_not_overwritten_with_old_grades(
@@ -154,7 +154,8 @@ def test_a_step_is_not_published_without_those_that_it_was_graded_on(tmp_path: P
     _recorded(course, "old")
     other = preview(course)
     _recorded(other, Journal(other, "ada").made(STEP))
-    assert publish(course, other, "ada", [later])[later].startswith("left out: in regraded/ the steps before it")
+    ((step, said),) = publish(course, other, "ada", [later])
+    assert step == later and said.startswith("left out: in regraded/ the steps before it")
 
 
 def _recorded(course: Course, made: str) -> None:
