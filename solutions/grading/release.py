@@ -74,15 +74,16 @@ def _files(root: Path) -> dict[str, bytes]:
     course, own = Course.at(root), Path(__file__).parent / "student"
     if not course.present:
         raise InputError("solutions/ has no notebooks; run this in the repository's folder")
-    found = {name: root / name for name in _ALIKE} | {path.name: path for path in own.iterdir()}
+    found = {name: root / name for name in _ALIKE}
     found["AGENTS.md"] = root / "labs" / "AGENTS.md"  # it holds for labs/ in the repository, and for all of the archive
+    found |= {path.name: path for path in own.iterdir() if path.is_file()}
     ours = [path for folder in _FOLDERS for path in (root / folder).rglob("*") if not path.is_symlink()]
-    names = [path.relative_to(root) for path in ours]
+    names = [path.relative_to(root) for path in ours if path.is_file()]
     found |= {str(name): root / name for name in names if _LEFT_OUT.isdisjoint(name.parts)}
     with tempfile.TemporaryDirectory() as folder:
         hand_out(course, Path(folder))
-        found |= {f"{HANDOUT}/{path.relative_to(folder)}": path for path in Path(folder).rglob("*")}
-        files = {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+        found |= {f"{HANDOUT}/{path.relative_to(folder)}": path for path in Path(folder).rglob("*.*")}
+        files = {name: path.read_bytes() for name, path in found.items()}
     return files | {"pyproject.toml": student_project((root / "pyproject.toml").read_text()).encode()}
 
 

@@ -156,8 +156,9 @@ def main(
         solve(course, steps, RESULTS, lambda line: print(line, flush=True))
     except LabError as error:
         sys.exit(f"error: {error}")
-    for name in steps if keep else []:
-        atomic_write(course.source(name), (RESULTS / name / f"{name}.ipynb").read_bytes())
+    if keep:
+        for name in steps:
+            atomic_write(course.source(name), (RESULTS / name / f"{name}.ipynb").read_bytes())
     minutes = (time.perf_counter() - started) / 60
     print(f"{len(steps)} notebooks in {minutes:.1f} minutes → {'solutions' if keep else RESULTS}/")
 
