@@ -104,7 +104,7 @@ def _killed(group: Class) -> dict[str, Any]:
     for moment in moments:
         with Run(root, "--jobs", "2") as run:
             time.sleep(moment)
-            if run.process.poll() is not None:
+            if run.poll() is not None:
                 raise Failed(f"it had ended before it was killed: {run.lines[-2:]}")
     with Run(root, "--jobs", "2") as run:
         run.ended()

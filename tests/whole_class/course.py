@@ -52,7 +52,7 @@ class Class:
         return sum(len(student.steps) for student in self.students)
 
 
-class Run:
+class Run(subprocess.Popen):
     """One run of a grading module on the course in `root`, with the code of a checkout; used as a context manager.
 
     Attributes:
@@ -65,7 +65,7 @@ class Run:
         self.graded: list[tuple[float, str, str]] = []
         self._began, self._idle_s, self._peak_mb = time.monotonic(), _idle_s(), 0
         reference = {"TRT_LAB_REFERENCE": str(root.parent / "reference"), "PYTHONPATH": str(code)}
-        self.process = subprocess.Popen(
+        super().__init__(
             [sys.executable, "-u", "-m", module, "--course", str(root), *options],
             cwd=code,
             env={**os.environ, **_SHARED_VARIABLES, **reference},
@@ -77,13 +77,10 @@ class Run:
         self._reader = Thread(target=self._read)
         self._reader.start()
 
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
+    def __exit__(self, *error: object) -> None:
+        self.kill()
         self._reader.join()
+        super().__exit__(*error)
 
     def ended(self) -> dict[str, float]:
         """Wait for its end, which must be exit code 0, and return its figures.
@@ -97,19 +94,19 @@ class Run:
         seconds = round(time.monotonic() - self._began, 1)
         busy = round(1 - (_idle_s() - self._idle_s) / seconds / len(os.sched_getaffinity(0)), 2)
         self._reader.join()
-        if self.process.returncode:
-            raise Failed(f"exit code {self.process.returncode}: {self.lines[-3:]}")
+        if self.returncode:
+            raise Failed(f"exit code {self.returncode}: {self.lines[-3:]}")
         return {"seconds": seconds, "busy": busy, "peak_mb": self._peak_mb}
 
     def until(self, number: float) -> None:
         """Wait until so many steps are graded, or it has ended; look at its memory meanwhile."""
-        while len(self.graded) < number and self.process.poll() is None:
-            self._peak_mb = max(self._peak_mb, _held_mb(self.process.pid))
+        while len(self.graded) < number and self.poll() is None:
+            self._peak_mb = max(self._peak_mb, _held_mb(self.pid))
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(_SAMPLE_S)
+                self.wait(_SAMPLE_S)
 
     def _read(self) -> None:
-        for line in self.process.stdout:
+        for line in self.stdout:
             self.lines.append(line.rstrip("\n"))
             if found := re.match(r"(\S+) · (\S+) · graded$", line):
                 self.graded.append((round(time.monotonic() - self._began, 1), *found.groups()))
