@@ -19,8 +19,8 @@ from trtcpu.errors import InputError
 
 TO_GRADE, UNCHANGED = "to grade", "unchanged"
 
+# Called with student, step and a line: "graded", UNCHANGED, or why it was refused.
 Report = Callable[[str, str, str], None]
-"""Called with student, step and a line: "graded", UNCHANGED, or why it was refused."""
 
 
 @dataclass

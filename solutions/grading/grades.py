@@ -19,8 +19,8 @@ from solutions.grading.course import Course
 from solutions.grading.step_record import StepRecord
 from solutions.grading.untrusted.text import printable, text_cell
 
+# The criterion that a person's part belongs to; it is pending until it is read.
 MANUAL = "documentation"
-"""The criterion that a person's part belongs to; it is pending until it is read."""
 
 
 @dataclass

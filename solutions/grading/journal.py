@@ -18,8 +18,8 @@ from solutions.grading.untrusted.limits import LARGEST_BYTES
 from trtcpu.errors import InputError
 
 _FOLDERS = ("helpers", "trtcpu", "trtlab", "solutions/checks", "solutions/grading", "solutions/sandbox")
+# The variables that decide what is graded, and how.
 SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
-"""The variables that decide what is graded, and how."""
 
 
 class Journal:

@@ -27,10 +27,10 @@ from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
 
+# Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first.
 PREPARE_S = 3600.0
-"""Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first."""
+# Seconds within which a judge says that it waits for the kernel.
 START_S = 120.0
-"""Seconds within which a judge says that it waits for the kernel."""
 
 
 class Process:

@@ -24,16 +24,15 @@ from solutions.grading.work.warm import start
 from solutions.sandbox import THREADS
 from trtcpu.errors import EngineError
 
+# Of a piece whose process was killed: by somebody, or for the machine's memory.
 _TRIES = 3
-"""Of a piece whose process was killed: by somebody, or for the machine's memory."""
 
+# Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
+# measure time, which nobody may start beside.
 _MOST_AHEAD = 3
-"""Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
-measure time, which nobody may start beside.
-"""
 
+# Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works.
 _GPU_BYTES = 16 << 30
-"""Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works."""
 
 _TIMED = {cell.step for cell in CELLS.values() if cell.timed}
 _END_S = 30
