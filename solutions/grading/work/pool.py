@@ -7,6 +7,7 @@ with GPU. Dask gives a worker as many at once as it has of it.
 
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from contextlib import ExitStack, contextmanager, suppress
@@ -148,9 +149,11 @@ def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
     from distributed import Client, LocalCluster
 
     size = {"n_workers": len(jobs), "threads_per_worker": 1, "resources": {_NEEDED: 1}}
-    with LocalCluster(**size, processes=False, dashboard_address=None, memory_limit=None) as cluster:
-        with Client(cluster) as client:
-            yield from _worked(client, course, jobs)
+    with ExitStack() as stack:
+        own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
+        alone = {"processes": False, "dashboard_address": None, "local_directory": own}
+        cluster = stack.enter_context(LocalCluster(**size, **alone, memory_limit=None))
+        yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
 
 
 @contextmanager
