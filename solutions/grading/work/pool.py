@@ -146,13 +146,15 @@ def on_dask(scheduler: str, course: Course, *, wait_s: float = 10) -> Iterator[O
 @contextmanager
 def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
     """Work on threads of this process, one a job; nobody else can reach them."""
+    import dask
     from distributed import Client, LocalCluster
 
     size = {"n_workers": len(jobs), "threads_per_worker": 1, "resources": {_NEEDED: 1}}
     with ExitStack() as stack:
         own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
-        alone = {"processes": False, "dashboard_address": None, "local_directory": own}
-        cluster = stack.enter_context(LocalCluster(**size, **alone, memory_limit=None))
+        stack.enter_context(dask.config.set({"temporary-directory": own}))  # what the scheduler writes, too
+        alone = {"processes": False, "dashboard_address": None, "memory_limit": None}
+        cluster = stack.enter_context(LocalCluster(**size, **alone))
         yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
 
 
