@@ -113,7 +113,7 @@ faults: $(STAMP)
 # ONLY=dask: one part. A part that is done, with the code as it is, is not done again.
 class-test: $(STAMP)
 	@echo "A generated class of 40 graded every way: the same points, and how fast"
-	@$(BIN)/python -m tests.whole_class --out $(OUT)/class.json --folder $(OUT)/class $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+	@$(BIN)/python -m tests.whole_class --out $(OUT)/class.json --folder $(OUT)/class $(if $(ONLY),--only $(ONLY))
 
 grade: $(STAMP)
 	@echo "Grading submitted/"
@@ -178,17 +178,17 @@ models: $(STAMP)
 	@echo "A dozen models of many kinds through every stage; the table of docs/models.md comes from this"
 	@$(BIN)/python -m tests.tools.model_table >/dev/null
 	@echo "Models that packages of the index carry; the table of docs/real-models.md comes from this"
-	@$(BIN)/python -m tests.others.real_models --folder $(OUT)/real_models --page docs/real-models.md $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+	@$(BIN)/python -m tests.others.real_models --folder $(OUT)/real_models --page docs/real-models.md $(if $(ONLY),--only $(ONLY))
 
 onnx-tests: $(STAMP)
 	@echo "onnx's own tests of operators on the CPU engine, each in a process of its own"
-	@$(BIN)/python -W ignore -m tests.others.onnx_nodes --page docs/onnx-operators.md $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+	@$(BIN)/python -W ignore -m tests.others.onnx_nodes --page docs/onnx-operators.md $(if $(ONLY),--only $(ONLY))
 
 polygraphy: $(STAMP)
 	@echo "NVIDIA's Polygraphy, two releases as they are on the package index, on the CPU engine"
 	@$(BIN)/python -m tests.others.polygraphy --page docs/polygraphy.md
 
-# ONLY=files: one group of attacks, or one attack; it needs a machine on which user namespaces can be made.
+# ONLY=files: one group of attacks, or one attack. QUICK=1: the first of each group. It needs a machine on which user namespaces can be made.
 hostile: $(STAMP)
 	@echo "Attacks on the grader: with the guard off, and with all guards on in both sandboxes"
 	@$(BIN)/python -m tests.hostile --out $(OUT)/hostile.json $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)

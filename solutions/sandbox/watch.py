@@ -128,9 +128,9 @@ def _full(folder: Path) -> str:
     """Return that the machine's disk, on which a folder lies, or its memory is full; empty where neither is."""
     if free_memory() < _FREE_BYTES:
         return f"{MACHINE_FULL} memory is full: less than {_FREE_BYTES // _MIB} MiB are left"
-    disk = os.statvfs(folder)
     if folder.is_mount():
         return ""
+    disk = os.statvfs(folder)
     if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
         return f"{MACHINE_FULL} disk is full: less than {_FREE_BYTES // _MIB} MiB are left"
     if disk.f_files and disk.f_favail < _FREE_FILES:  # some file systems count none

@@ -25,11 +25,13 @@ def test_what_was_left_a_day_ago_is_removed_and_nothing_else(tmp_path: Path, mon
         folder.mkdir()
     with Gate().passed(alone=False):
         pass
+    place = tmp_path / "trt-lab-place-abcdefgh"  # of a grader that was killed with all that it had started
+    (place / "trt-lab-00000000" / "artifacts").mkdir(parents=True)
     (tmp_path / "trt-lab-abcdefgh").symlink_to(others[0])
     before = time.time() - 25 * 3600
-    for path in (left.folder, *others, *tmp_path.glob("trt-lab-gate-*")):
+    for path in (left.folder, place, *others, *tmp_path.glob("trt-lab-gate-*")):
         os.utime(path, (before, before))
-    kept = sorted(path.name for path in tmp_path.iterdir() if path != left.folder)
+    kept = sorted(path.name for path in tmp_path.iterdir() if path not in (left.folder, place))
     remove_left_over()
     assert sorted(path.name for path in tmp_path.iterdir()) == kept and new.artifacts.is_dir()
     for scratch_of_ours in (left, new):

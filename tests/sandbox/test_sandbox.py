@@ -111,12 +111,12 @@ def test_fork_chains_and_threads_stand_still_while_they_are_paused(kind: str, tm
     room = Room(tmp_path / "scratch")
     code = """
 import os, threading, time
-beats = [os.open(f"beats-{number}", os.O_CREAT | os.O_WRONLY | os.O_APPEND) for number in range(64)]
+beats = [os.open(f"beats-{number}", os.O_CREAT | os.O_WRONLY | os.O_APPEND) for number in range(65)]
 def thread():
     while True:
         os.write(beats[0], b"x")
         time.sleep(0.001)
-for number in range(1, 64):
+for number in range(1, 65):
     if not os.fork():
         while True:
             os.write(beats[number], b"x")
@@ -132,7 +132,7 @@ threading.Thread(target=thread).start()
 
     process = subprocess.Popen(line, env=environment, cwd=room.scratch)
     try:
-        assert _soon(lambda: len(beats()) == 64 and all(beats()))
+        assert _soon(lambda: len(beats()) == 65 and all(beats()))
         with paused(process.pid):
             before = beats()
             time.sleep(0.5)

@@ -208,11 +208,15 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
 
     def close(self) -> None:
         """Free the context, the engine and the device buffers; calling it again does nothing."""
-        with contextlib.suppress(getattr(cuda, "Error", EngineError)):  # an execution's error is not the closing's
-            self.stream.synchronize()
+        self._wait_out()
         self.context = self.engine = None
         while self._buffers:
             self._buffers.popitem()[1].free()
+
+    def _wait_out(self) -> None:
+        """Wait for what is under way; an execution's error is not the closing's."""
+        with contextlib.suppress(getattr(cuda, "Error", EngineError)):
+            self.stream.synchronize()
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()

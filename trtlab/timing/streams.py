@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from helpers.engine.backend import ENGINE, cuda, trt
+from helpers.engine.backend import ENGINE, trt
 from helpers.engine.cuda_graphs import Graph, capture, why_no_graphs
 from trtcpu.errors import EngineError
 from trtlab.engines.inference import InferenceEngine
@@ -70,8 +70,7 @@ class Lane(InferenceEngine):
 
     def close(self) -> None:
         """Wait, then free the graph and what the engine has."""
-        with contextlib.suppress(getattr(cuda, "Error", EngineError)):  # an execution's error is not the closing's
-            self.synchronize()
+        self._wait_out()
         self._drop_graph()
         super().close()
 
