@@ -7,9 +7,12 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from tests.hostile.attack import BASE, GROUPS, Attack, Trial
+from tests.hostile.attack import BASE, Attack, Trial
 from tests.hostile.outer import inside
 from tests.hostile.stage import graded
+
+_IN_A_CLASS = 15
+"""Attackers in a class with all guards on: each class starts a grader of its own."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +57,22 @@ def controls(template: Path, attacks: Sequence[Attack]) -> Iterator[Verdict]:
 
     for _, group in groupby(sorted(attacks, key=key), key=key):
         together = list(group)
-        yield from _verdicts(template, together, off=together[0].guards, ordinary=True)
+        for verdict in _verdicts(template, together, off=together[0].guards, ordinary=True):
+            if not verdict.reached:  # some race with the grader, and lose one run in many
+                [verdict] = _verdicts(template, [verdict.attack], off=together[0].guards, ordinary=True)
+            yield verdict
 
 
 def guarded(template: Path, attacks: Sequence[Attack], sandbox: str, *, ordinary: bool) -> Iterator[Verdict]:
-    """Grade the attacks with all guards on, a class a group; where a class is not as it must be, each again alone."""
-
-    def key(attack: Attack) -> tuple[int, str]:
-        return GROUPS.index(attack.group), attack.name if attack.apart else ""
-
+    """Grade the attacks with all guards on; where a class is not as it must be, each of it again alone."""
     verdicts = partial(_verdicts, template, sandbox=sandbox, ordinary=ordinary)
-    for (_, apart), group in groupby(sorted(attacks, key=key), key=key):
-        together = list(group)
-        found = verdicts(together, jobs=1 if apart else 2)  # a peak is of all that is graded at a time
+    for attack in attacks:
+        if attack.apart:
+            yield from verdicts([attack], jobs=1)  # a peak is of all that is graded at a time
+    others = [attack for attack in attacks if not attack.apart]
+    for first in range(0, len(others), _IN_A_CLASS):
+        together = others[first : first + _IN_A_CLASS]
+        found = verdicts(together, jobs=2)
         if len(together) > 1 and (found[0].trial.seen.left or not found[0].trial.seen.finished):
             found = [verdicts([attack], jobs=2)[0] for attack in together]
         yield from found

@@ -19,7 +19,8 @@ def forge(points={"export_model": 3, "simplify_model": 2}, **changed):
         for place in filter(None, PLACES):
             try:
                 pathlib.Path(place).mkdir(parents=True, exist_ok=True)
-                pathlib.Path(place, f"{cell}.json").write_text(json.dumps(record))
+                pathlib.Path(place, "forged").write_text(json.dumps(record))
+                os.replace(f"{place}/forged", f"{place}/{cell}.json")  # never read half written
             except OSError:
                 pass
 """
