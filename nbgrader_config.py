@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from solutions.grading.layout import StepFolders, exchange_folder, scripts_on_path
-from solutions.grading.untrusted.pages import guard_formgrader
-from solutions.grading.untrusted.sanitise import FILTERS
+from solutions.grading.untrusted.pages import FILTERS, guard_formgrader
 from solutions.grading.untrusted.timestamps import guard_timestamps
 
 c = get_config()  # noqa: F821 - given by the loader of configuration files
@@ -46,7 +45,7 @@ c.Execute.iopub_timeout = 30
 # What a submission holds is bounded before it is read, and cleaned before a page shows it.
 c.Autograde.exporter_class = "solutions.grading.untrusted.limits.BoundedExporter"
 c.HTMLExporter.filters = FILTERS
-c.HTMLExporter.preprocessors = ["solutions.grading.untrusted.sanitise.SafeNotebook"]
+c.HTMLExporter.preprocessors = ["solutions.grading.untrusted.sanitise.safe_notebook"]
 c.HTMLExporter.sanitize_html = True
 
 c.Autograde.sanitize_preprocessors = [
@@ -62,17 +61,17 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
-    "solutions.grading.saving.SaveGrades",
+    "solutions.grading.gradebook.SaveGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
-    "solutions.grading.untrusted.sanitise.SafeNotebook",
-    "solutions.grading.marking.MarkingGuide",
+    "solutions.grading.untrusted.sanitise.safe_notebook",
+    "solutions.grading.feedback.marking_guide",
 ]
 
 c.GenerateFeedback.exporter_class = "solutions.grading.feedback.FeedbackExporter"
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
-    "solutions.grading.feedback.FeedbackSummary",
+    "solutions.grading.feedback.feedback_summary",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 

@@ -12,9 +12,9 @@ import pytest
 
 from helpers.course.settings import BATCHES, NAMES
 from helpers.course.steps import ARTIFACTS, BY_NAME, CELLS, CRITERIA, GRADED, NOTEBOOKS, OPTIONAL, STEPS
+from solutions.grading.labs import PAGES, with_tables
 from solutions.grading.layout import ROOT
 from solutions.grading.release import NAME, make_release
-from solutions.grading.step_tables import PAGES, with_tables
 from tests.benchmarks import offline_page
 from tests.benchmarks.page import BENCH, PAGE, in_page
 from tests.submissions.size import with_size

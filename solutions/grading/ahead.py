@@ -16,8 +16,8 @@ from solutions.sandbox import Limits, Room
 from solutions.sandbox.provisioner import SandboxedKernelManager
 
 _WARM_S = 120
+# What an import ends with where files are missing; that a GPU is full for now is none of these.
 _NOT_THERE = ("ImportError", "ModuleNotFoundError", "PermissionError", "FileNotFoundError", "OSError")
-"""What an import ends with where files are missing; that a GPU is full for now is none of these."""
 
 
 class Ahead:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from solutions.grading.layout import ROOT
 
+# The settings of whoever grades.
 QUICK = {"TRT_LAB_QUICK": "1"}
-"""The settings of whoever grades."""
 
 _ANSWERS = ".answers"
 

@@ -33,8 +33,8 @@ from solutions.sandbox.room import close
 from trtcpu.errors import EngineError
 
 _NO_HISTORY = "--HistoryManager.hist_file=:memory:"  # nbclient's for a Python kernel
+# Characters of an error that does not fit a cell's outputs.
 _ERROR_TEXT = 1000
-"""Characters of an error that does not fit a cell's outputs."""
 
 
 class GradeExecute(Execute):

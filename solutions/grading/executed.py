@@ -7,9 +7,8 @@ for all eight steps, since they are read as one book; an optional notebook is re
 import datetime
 import hashlib
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
-import typer
 from nbformat import NotebookNode
 
 from helpers.course.handout import read_notebook
@@ -17,8 +16,8 @@ from helpers.course.steps import STEPS
 from helpers.engine.backend import DEVICE, ENGINE, trt
 from solutions.grading.course import Course
 
+# Our key in the metadata of notebooks and cells.
 ABOUT = "trt_lab"
-"""Our key in the metadata of notebooks and cells."""
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "numpy")
 
@@ -28,12 +27,8 @@ def stamp(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.metadata[ABOUT] = {"executed": _digest(cell)}
-    versions = {"python": platform.python_version(), **({"tensorrt": trt.__version__} if ENGINE == "tensorrt" else {})}
-    for package in (*_PACKAGES, *(() if ENGINE == "tensorrt" else ("openvino",))):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
+    engine = {"tensorrt": trt.__version__} if ENGINE == "tensorrt" else {"openvino": version("openvino")}
+    versions = {"python": platform.python_version(), **engine, **{name: version(name) for name in _PACKAGES}}
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     notebook.metadata[ABOUT] = {"device": DEVICE, "date": today, "versions": versions}
 
@@ -68,10 +63,5 @@ def _digest(cell: NotebookNode) -> str:
     return hashlib.sha256(cell.source.encode()).hexdigest()[:16]
 
 
-def main() -> None:
-    """List what is outdated in the current folder."""
-    warn(outdated(Course.at(".")))
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    warn(outdated(Course.at(".")))

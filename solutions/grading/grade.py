@@ -8,9 +8,9 @@ from functools import partial
 from solutions.grading.course import Course
 from solutions.grading.environment import answers_kept
 from solutions.grading.faults import course_faults
-from solutions.grading.grades import StudentGrades, grades_of, maxima
+from solutions.grading.grades import StudentGrades, summed, worth_of
 from solutions.grading.journal import Journal
-from solutions.grading.links import remove_links
+from solutions.grading.layout import remove_links
 from solutions.grading.step_record import write_notes
 from solutions.grading.submissions import Submission, check_files, check_notebook
 from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_feedback
@@ -19,8 +19,8 @@ from trtcpu.errors import InputError
 
 TO_GRADE, UNCHANGED = "to grade", "unchanged"
 
+# Called with student, step and a line: "graded", UNCHANGED, or why it was refused.
 Report = Callable[[str, str, str], None]
-"""Called with student, step and a line: "graded", UNCHANGED, or why it was refused."""
 
 
 @dataclass
@@ -40,14 +40,6 @@ class ClassGrades:
     def fault(self) -> str:
         """A line about what was killed; empty where nothing was."""
         return f"killed and not graded: {', '.join(self.killed)}; the same command grades it" if self.killed else ""
-
-
-def register_steps(course: Course) -> list[str]:
-    """Put every step's notebook into the gradebook where it lacks it; return the steps."""
-    steps = course.graded
-    for step in steps:
-        course.register(step)
-    return steps
 
 
 def grade_class(
@@ -70,8 +62,7 @@ def grade_class(
     Raises:
         CourseError: the course's disk or gradebook failed; what was graded until then is kept.
     """
-    with course.gradebook() as gradebook:
-        result = ClassGrades(steps, maxima(gradebook, steps))
+    result = ClassGrades(steps, worth_of(course, steps))
     with course_faults():
         grading = _Grading(course, steps, report, again, seed, empty_gradebook(course))
     with ExitStack() as stack:
@@ -118,19 +109,14 @@ class _Grading:
             if (yield from self._step(submission, step)):
                 graded.append(step)
         course, student = self.course, submission.student
+        journal = Journal(course, student)
         with course_faults(), course.gradebook() as gradebook:
             for step in graded:
-                journal = Journal(course, student)
-                mended, changed = journal.settle(gradebook, step)
-                if mended:
-                    _note(submission, step, ["the gradebook lacked what the record has: put back"])
-                try:
-                    changed |= journal.settle_lateness(gradebook, step)
-                except InputError as error:
-                    _note(submission, step, [str(error)])
+                changed, fault = journal.settle(gradebook, step)
+                _note(submission, step, [fault] if fault else [])
                 if changed or not course.feedback_page(student, step).is_file():
                     _note(submission, step, write_feedback(course, student, step))
-            grades = grades_of(gradebook, student, self.steps, graded)
+            grades = summed(student, self.steps, {step: journal.record(step) for step in graded})
             if self.steps == course.graded:  # of a part of the steps not all is known
                 write_notes(course.autograded(student), student, submission.notes)
         grades.notes = submission.notes

@@ -8,19 +8,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbgrader.api import Gradebook
+from nbgrader.utils import is_grade
 from rich.markup import escape
 from rich.table import Table
 
+from helpers.course.handout import read_notebook
 from helpers.course.steps import BONUS, CELLS, COLUMNS, CRITERIA, STEPS
 from helpers.tools.files import atomic_path
-from solutions.grading.faults import CourseError
-from solutions.grading.saving import held
+from solutions.grading.course import Course
 from solutions.grading.step_record import StepRecord
 from solutions.grading.untrusted.text import printable, text_cell
 
+# The criterion that a person's part belongs to; it is pending until it is read.
 MANUAL = "documentation"
-"""The criterion that a person's part belongs to; it is pending until it is read."""
 
 
 @dataclass
@@ -57,26 +57,14 @@ class StudentGrades:
         return round(max(0.0, sum(self.points[criterion] for criterion in CRITERIA) - self.late), 2)
 
 
-def maxima(gradebook: Gradebook, steps: list[str]) -> dict[str, float]:
-    """Return what each criterion is worth in `steps`, from the cells in the gradebook."""
+def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
+    """Return what each criterion is worth, from the source notebooks."""
     worth = dict.fromkeys(COLUMNS, 0.0)
     for step in steps:
-        for cell in gradebook.find_notebook(step, step).grade_cells:
-            worth[CELLS[cell.name].criterion] += cell.max_score
+        for cell in filter(is_grade, read_notebook(course.source(step)).cells):
+            about = cell.metadata.nbgrader
+            worth[CELLS[about.grade_id].criterion] += about.points
     return worth
-
-
-def grades_of(gradebook: Gradebook, student: str, steps: list[str], graded: list[str]) -> StudentGrades:
-    """Return a student's grades; of `steps`, those not in `graded` (missing or refused) give no points.
-
-    Raises:
-        CourseError: the gradebook has nothing about a step that was graded.
-    """
-    records = {step: held(gradebook, StepRecord(student, step)) for step in graded}
-    for step, found in records.items():
-        if found is None:
-            raise CourseError(f"the gradebook has lost {step} of {student}: run the same command again")
-    return summed(student, steps, records)
 
 
 def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) -> StudentGrades:

@@ -10,16 +10,16 @@ from nbgrader.api import Gradebook
 
 from helpers.tools.files import read_regular, sha256
 from solutions.grading.course import Course
+from solutions.grading.gradebook import held, save
 from solutions.grading.lateness import lateness
 from solutions.grading.layout import ROOT
-from solutions.grading.saving import held, save
-from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, StepRecord
+from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord
 from solutions.grading.untrusted.limits import LARGEST_BYTES
 from trtcpu.errors import InputError
 
 _FOLDERS = ("helpers", "trtcpu", "trtlab", "solutions/checks", "solutions/grading", "solutions/sandbox")
+# The variables that decide what is graded, and how.
 SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
-"""The variables that decide what is graded, and how."""
 
 
 class Journal:
@@ -37,7 +37,7 @@ class Journal:
 
     def done(self, step: str) -> bool:
         """Return whether the step was graded from the files that are there now, and its notebook is still there."""
-        notebook, record = self._folder / step / f"{step}.ipynb", self._record(step)
+        notebook, record = self._folder / step / f"{step}.ipynb", self.record(step)
         return notebook.is_file() and (record.state, record.key) == (GRADED, self.key(step))
 
     def begin(self, step: str, seed: int | None = None) -> StepRecord:
@@ -45,10 +45,10 @@ class Journal:
 
         Its inputs are drawn from the `seed`; without one from the seed of the last time, if there was one.
         """
-        record = self._record(step)
+        record = self.record(step)
         self._begun[step] = self.key(step), self.made(step)  # what is handed in meanwhile is to be graded again
         with self._course.gradebook() as gradebook:
-            record = held(gradebook, record) or record
+            _take_by_hand(record, held(gradebook, record))
         record.state, record.key, record.made = UNDER_WAY, "", ""
         record.seed = seed if seed is not None else record.seed
         record.write(self._folder)
@@ -59,8 +59,9 @@ class Journal:
 
         What a person gave meanwhile stays in the gradebook; the record, like the feedback, has it from `settle`.
         """
+        given = self.record(record.step)
         with self._course.gradebook() as gradebook:
-            given = held(gradebook, record) or self._record(record.step)
+            _take_by_hand(given, held(gradebook, given))
             save(gradebook, _with_by_hand(record, given), graded_now=True)
         record.state = GRADED
         record.key, record.made = self._begun.pop(record.step)
@@ -68,45 +69,31 @@ class Journal:
 
     def refuse(self, step: str) -> None:
         """Note that the step could not be graded."""
-        record = self._record(step)
+        record = self.record(step)
         record.state, record.key, record.made = REFUSED, "", ""
         record.write(self._folder)
 
-    def settle(self, gradebook: Gradebook, step: str) -> tuple[bool, bool]:
-        """Make the record of a graded step and the gradebook say the same.
-
-        A person's points, and what being late costs, are the gradebook's to know. The checks' points are the record's:
-        a gradebook that has others, or none, is an older copy, a new one, or was tampered with.
+    def settle(self, gradebook: Gradebook, step: str) -> tuple[bool, str]:
+        """Read into a graded step's record what a person gave and what being late costs now; make the gradebook say so.
 
         Returns:
-            Whether the gradebook was mended, and whether the record was.
+            Whether the record was changed, and a line where it cannot be known what being late costs.
         """
-        record = self._record(step)
+        record, fault = self.record(step), ""
         before, found = deepcopy(record), held(gradebook, record)
-        mend = found is None or any(cell.auto != _auto(record, name) for name, cell in found.cells.items())
-        if found is not None:
-            _take_by_hand(record, found, over=not mend)
-        if mend:
+        _take_by_hand(record, found)
+        if found != record:
             save(gradebook, record)
+        try:
+            record.submitted, record.penalty = lateness(self._course, gradebook, self._student, step)
+        except InputError as error:
+            fault = str(error)
         if record != before:
             record.write(self._folder)
-        return mend, record != before
+        return record != before, fault
 
-    def settle_lateness(self, gradebook: Gradebook, step: str) -> bool:
-        """Have what being late costs now in the gradebook and the record; return whether the record was changed.
-
-        Raises:
-            InputError: that cannot be known; the record is as it was.
-        """
-        record = self._record(step)
-        late = lateness(self._course, gradebook, self._student, step)
-        changed = late != (record.submitted, record.penalty)
-        record.submitted, record.penalty = late
-        if changed:
-            record.write(self._folder)
-        return changed
-
-    def _record(self, step: str) -> StepRecord:
+    def record(self, step: str) -> StepRecord:
+        """Return the step's record, an empty one where none can be used."""
         return StepRecord.known(self._folder, self._student, step)
 
     def key(self, step: str) -> str:
@@ -122,7 +109,7 @@ class Journal:
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
             digest.update(_content(self._course.submitted(self._student, earlier)).encode())
             if earlier != step:  # graded later than this one, or from other files, it has made other artifacts
-                digest.update(f"{self._record(earlier).made};".encode())
+                digest.update(f"{self.record(earlier).made};".encode())
         return digest.hexdigest()
 
     def to_grade(self, steps: list[str], *, again: bool = False) -> list[str]:
@@ -134,7 +121,7 @@ class Journal:
         for step in steps:
             if again or not self.done(step):
                 found.append(step)
-                again = again or self.made(step) != self._record(step).made
+                again = again or self.made(step) != self.record(step).made
         return found
 
 
@@ -144,10 +131,6 @@ def _content(path: Path) -> str:
         return hashlib.sha256(read_regular(path, LARGEST_BYTES)).hexdigest()
     except InputError:
         return "-"
-
-
-def _auto(record: StepRecord, name: str) -> float | None:
-    return record.cells[name].auto if name in record.cells else None
 
 
 def _with_by_hand(record: StepRecord, given: StepRecord) -> StepRecord:
@@ -160,18 +143,23 @@ def _with_by_hand(record: StepRecord, given: StepRecord) -> StepRecord:
     return record
 
 
-def _take_by_hand(record: StepRecord, found: StepRecord, *, over: bool) -> None:
-    """Take what a person gave into the record: all, or without `over` only what is there."""
+def _take_by_hand(record: StepRecord, found: StepRecord | None) -> None:
+    """Take into the record what a person gave in the gradebook, if that has anything of the step.
+
+    Where its other points are not the record's, it is an older copy, a new one, or was tampered with: what it lacks a
+    person has not taken back.
+    """
+    if found is None:
+        return
+    whole = found.given == record.given
     for name, cell in found.cells.items():
-        own = record.cells.setdefault(name, cell)
+        own = record.cells.setdefault(name, CellGrade(cell.points))
         own.points = cell.points
-        if over or cell.manual is not None or cell.extra is not None:
+        if whole or cell.manual is not None or cell.extra is not None:
             own.manual, own.extra = cell.manual, cell.extra
     for name, said in found.comments.items():
-        if over or said["manual"] is not None:
+        if whole or said["manual"] is not None:
             record.comments[name] = {**record.comments.get(name, said), "manual": said["manual"]}
-    if over:
-        record.submitted, record.penalty = found.submitted, found.penalty
 
 
 @cache

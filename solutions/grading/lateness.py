@@ -25,11 +25,11 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
     found = gradebook.find_submission_notebook(step, step, student)
     submission = found.assignment
     submission.timestamp = handed_in(course.submitted(student, step).parent)
-    due = submission.assignment.duedate
-    if due is None or submission.total_seconds_late == 0:
+    late = submission.assignment.duedate is not None and submission.total_seconds_late > 0
+    if not late:
         found.late_submission_penalty = None
     gradebook.db.commit()
-    if due is not None and submission.total_seconds_late > 0:
+    if late:
         about = {"notebook": step, "assignment": step, "student": student, "db_url": course.gradebook_address}
         try:
             AssignLatePenalties(config=course.config).preprocess(new_notebook(), {"nbgrader": about})
@@ -38,5 +38,4 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
                 raise
             raise InputError(f"what being late costs is not known: {type(error).__name__}: {error}") from error
         gradebook.db.expire_all()
-    when = submission.timestamp
-    return when and when.isoformat(), found.late_submission_penalty
+    return submission.timestamp and submission.timestamp.isoformat(), found.late_submission_penalty

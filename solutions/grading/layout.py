@@ -12,9 +12,14 @@ from traitlets.config.loader import PyFileConfigLoader
 from solutions.sandbox.room import EXCHANGE
 
 ROOT = Path(__file__).resolve().parents[2]
-STEP_GLOB = "[0-9][0-9]_*"
 
-_CONFIG = "nbgrader_config.py"
+# What is written of a student's step; a folder stands before what lies in it.
+_WRITTEN = (
+    *("autograded/{student}", "autograded/{student}/records", "autograded/{student}/artifacts"),
+    *("autograded/{student}/grades", "autograded/{student}/{step}", "autograded/{student}/{step}.log"),
+    *("autograded/{student}/{step}/{step}.ipynb", "autograded/{student}/grades/{step}.json"),
+    *("feedback/{student}", "feedback/{student}/{step}", "feedback/{student}/{step}/{step}.html"),
+)
 
 
 class StepFolders(str):
@@ -27,19 +32,17 @@ class StepFolders(str):
     def format(self, *args: Any, **fields: Any) -> str:
         """Fill in the fields; `assignment_id="*"` becomes the glob of the steps."""
         if fields.get("assignment_id") == "*":
-            fields["assignment_id"] = STEP_GLOB
+            fields["assignment_id"] = "[0-9][0-9]_*"
         return super().format(*args, **fields)
 
 
 def course_config(root: str | Path) -> Config:
-    """Return the configuration in `root`/nbgrader_config.py, with `root` as the course's folder.
+    """Return the configuration in `root`/nbgrader_config.py, which names its own folder as the course's.
 
     Raises:
         ConfigFileNotFound: there is no such file.
     """
-    config = PyFileConfigLoader(_CONFIG, path=str(root)).load_config()
-    config.CourseDirectory.root = str(Path(root).resolve())
-    return config
+    return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
 
 
 def exchange_folder(root: Path) -> str:
@@ -47,8 +50,7 @@ def exchange_folder(root: Path) -> str:
 
     This course needs neither. But formgrader warns on every page where there is none.
     """
-    system = Path(EXCHANGE)
-    if system.is_dir() and os.access(system, os.W_OK | os.X_OK):
+    if os.path.isdir(EXCHANGE) and os.access(EXCHANGE, os.W_OK | os.X_OK):
         return EXCHANGE
     own = root / ".exchange"
     with suppress(OSError):  # a folder of somebody else's, who only reads here
@@ -62,3 +64,18 @@ def scripts_on_path() -> None:
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     if scripts not in path:
         os.environ["PATH"] = os.pathsep.join([scripts, *path])
+
+
+def remove_links(root: Path, student: str, step: str) -> list[str]:
+    """Remove each link that lies where a student's graded step is written; return a line for each.
+
+    No file may be written or removed through one. The course's own folders (autograded/, feedback/) may be links: who
+    set up the course made them.
+    """
+    removed = []
+    for name in _WRITTEN:
+        place = root / name.format(student=student, step=step)
+        if place.is_symlink():
+            place.unlink()
+            removed.append(f"{place.relative_to(root)} was a link, which was not followed: removed")
+    return removed

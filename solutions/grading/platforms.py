@@ -18,7 +18,21 @@ from solutions.grading.roster import Student
 from solutions.grading.untrusted.text import text_cell
 
 _TOTAL = "TensorRT lab"
-Rows = list[list[str]]
+
+
+def _canvas(student: Student) -> list[str]:
+    name = ", ".join(part for part in (student.last_name, student.first_name) if part)
+    return [name or student.id, "", "", student.id, ""]
+
+
+# The columns that say who a student is, and what makes them.
+PLATFORMS: dict[str, tuple[list[str], Callable[[Student], list[str]]]] = {
+    "canvas": (["Student", "ID", "SIS User ID", "SIS Login ID", "Section"], _canvas),
+    "moodle": (
+        ["First name", "Last name", "ID number", "Email address"],
+        lambda student: [student.first_name, student.last_name, student.id, student.email],
+    ),
+}
 
 
 def write_export(
@@ -26,40 +40,19 @@ def write_export(
 ) -> Path:
     """Write grades-<platform>.csv into `folder`, a line a student, and return its path."""
     known = {student.id: student for student in roster}
+    columns, person = PLATFORMS[platform]
+    rows = [[*columns, _TOTAL, f"{_TOTAL}: bonus"]]
+    if platform == "canvas":
+        most = sum(points for criterion, points in worth.items() if criterion != BONUS)
+        rows.append(["Points Possible", "", "", "", "", f"{most:g}", "0"])
+    rows += [[*person(known.get(row.student, Student(row.student))), *_points(row)] for row in grades]
     text = io.StringIO()
-    rows = PLATFORMS[platform](grades, worth, known)
     csv.writer(text, lineterminator="\n").writerows([[text_cell(cell) for cell in row] for row in rows])
     path = folder / f"grades-{platform}.csv"
     atomic_write(path, text.getvalue())
     return path
 
 
-def _canvas(grades: list[StudentGrades], worth: dict[str, float], known: dict[str, Student]) -> Rows:
-    most = sum(points for criterion, points in worth.items() if criterion != BONUS)
-    head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _TOTAL, f"{_TOTAL}: bonus"]
-    rows = [head, ["Points Possible", "", "", "", "", f"{most:g}", "0"]]
-    for row in grades:
-        one = known.get(row.student, Student(row.student))
-        name = ", ".join(part for part in (one.last_name, one.first_name) if part) or one.id
-        rows.append([name, "", "", one.id, "", *_points(row)])
-    return rows
-
-
-def _moodle(grades: list[StudentGrades], worth: dict[str, float], known: dict[str, Student]) -> Rows:
-    rows = [["First name", "Last name", "ID number", "Email address", _TOTAL, f"{_TOTAL}: bonus"]]
-    for row in grades:
-        one = known.get(row.student, Student(row.student))
-        rows.append([one.first_name, one.last_name, one.id, one.email, *_points(row)])
-    return rows
-
-
 def _points(row: StudentGrades) -> list[str]:
     total = "" if row.pending or row.lacks(*CRITERIA) else f"{row.total:g}"
     return [total, "" if row.lacks(BONUS) or not row.points[BONUS] else f"{row.points[BONUS]:g}"]
-
-
-PLATFORMS: dict[str, Callable[[list[StudentGrades], dict[str, float], dict[str, Student]], Rows]] = {
-    "canvas": _canvas,
-    "moodle": _moodle,
-}
-"""What makes each platform's rows."""

@@ -1,12 +1,9 @@
 """grades.csv from the records alone: without the gradebook, without running anything."""
 
-from nbgrader.utils import is_grade
-
-from helpers.course.handout import read_notebook
-from helpers.course.steps import CELLS, COLUMNS
+from helpers.course.steps import CELLS
 from solutions.grading.course import Course
 from solutions.grading.grade import ClassGrades
-from solutions.grading.grades import StudentGrades, summed
+from solutions.grading.grades import StudentGrades, summed, worth_of
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder, read_notes
 from solutions.grading.submissions import check_files, check_notebook
 from trtcpu.errors import InputError
@@ -25,7 +22,7 @@ def rebuilt(course: Course) -> ClassGrades:
     folders = sorted(found.parent for found in course.autograded("").glob("*/grades") if found.is_dir())
     if not folders:
         raise InputError(f"no records to rebuild grades from: expected {course.autograded('<student>')}/grades/")
-    return ClassGrades(steps, _worth(course, steps), [_student(course, folder.name, steps) for folder in folders])
+    return ClassGrades(steps, worth_of(course, steps), [_student(course, folder.name, steps) for folder in folders])
 
 
 def _student(course: Course, student: str, steps: list[str]) -> StudentGrades:
@@ -71,13 +68,3 @@ def _can_be_graded(course: Course, student: str, step: str) -> bool:
     except InputError:
         return False
     return True
-
-
-def _worth(course: Course, steps: list[str]) -> dict[str, float]:
-    """Return what each criterion is worth, from the source notebooks."""
-    worth = dict.fromkeys(COLUMNS, 0.0)
-    for step in steps:
-        for cell in filter(is_grade, read_notebook(course.source(step)).cells):
-            about = cell.metadata.nbgrader
-            worth[CELLS[about.grade_id].criterion] += about.points
-    return worth

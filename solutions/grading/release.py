@@ -8,7 +8,6 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -25,12 +24,18 @@ from solutions.grading.layout import ROOT
 from trtcpu.errors import InputError, LabError
 
 _MOMENT = (2026, 1, 1, 0, 0, 0)
+_FOLDERS = ("helpers", "trtcpu", "datasets")
+_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "cache", "train_weights.py"}
 _ALIKE = ("labs/README.md", "environment.yml", "constraints.txt", "LICENSE")
-_AGENTS = "AGENTS.md"
-"""What coding assistants read; it holds for labs/ in the repository, and for all of the archive."""
-_OWN = Path(__file__).parent / "student"
-_FOLDERS = {"helpers": (), "trtcpu": (), "datasets": ("cache", "train_weights.py")}
-_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts"}
+
+# What becomes of pyproject.toml: helpers and trtcpu, no command line, no tools of this repository.
+_PROJECT = {
+    r"\n\[tool\.pytest.*": "",
+    r"^\[project\.scripts\]\n.*?(?=^\[)": "",
+    r'^("?(solutions|trtlab)\.|dev = )[^\n]*\n': "",
+    r', "solutions\*", "trtcpu\*", "trtlab\*"\]': ', "trtcpu*"]',
+    r'name = "trt-lab"': f'name = "{NAME}"',
+}
 
 
 def make_release(root: Path, target: Path) -> list[str]:
@@ -39,49 +44,47 @@ def make_release(root: Path, target: Path) -> list[str]:
     Raises:
         InputError: there are no notebooks, or something leads to the solutions.
     """
-    files = dict(sorted(_files(root)))
+    files = _files(root)
     for name, data in files.items():
         if name.endswith(".py") and re.search(rb"^\s*(import|from) (solutions|trtlab)\b", data, re.M):
             raise InputError(f"{name} imports solutions or trtlab, which students do not get")
-    with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
+    with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name in sorted(files):
             entry = zipfile.ZipInfo(f"{NAME}/{name}", _MOMENT)
-            entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
-    return list(files)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, files[name], zipfile.ZIP_DEFLATED)
+    return sorted(files)
 
 
 def student_project(text: str) -> str:
-    """Return pyproject.toml as students need it: helpers and trtcpu, no command line, no tools of this repository."""
-    text = text.split("[tool.pytest")[0]
-    text = re.sub(r"^\[project\.scripts\]\n.*?(?=^\[)", "", text, flags=re.S | re.M)
-    text = re.sub(r'^"?(solutions|trtlab)\.[^\n]*\n', "", text, flags=re.M)
-    text = re.sub(r"^dev = .*\n", "", text, flags=re.M)
-    text = text.replace(', "solutions*", "trtcpu*", "trtlab*"]', ', "trtcpu*"]')
+    """Return pyproject.toml as students need it.
+
+    Raises:
+        InputError: it would still name solutions or trtlab.
+    """
+    for pattern, instead in _PROJECT.items():
+        text = re.sub(pattern, instead, text, flags=re.S | re.M)
     if "solutions" in text or "trtlab" in text:
         raise InputError("pyproject.toml names solutions or trtlab in a place that the student's version still has")
-    return text.replace('name = "trt-lab"', f'name = "{NAME}"').rstrip() + "\n"
+    return text.rstrip() + "\n"
 
 
-def _files(root: Path) -> Iterator[tuple[str, bytes]]:
-    for folder, left_out in _FOLDERS.items():
-        for path in sorted((root / folder).rglob("*")):
-            name = path.relative_to(root)
-            outside = _LEFT_OUT.intersection(name.parts) or name.parts[1] in left_out
-            if path.is_file() and not path.is_symlink() and not outside and path.suffix != ".pyc":
-                yield str(name), path.read_bytes()
+def _files(root: Path) -> dict[str, bytes]:
+    """Return all that is in the archive, by its name there."""
+    course, own = Course.at(root), Path(__file__).parent / "student"
+    if not course.present:
+        raise InputError("solutions/ has no notebooks; run this in the repository's folder")
+    found = {name: root / name for name in _ALIKE}
+    found["AGENTS.md"] = root / "labs" / "AGENTS.md"  # it holds for labs/ in the repository, and for all of the archive
+    found |= {path.name: path for path in own.iterdir() if path.is_file()}
+    ours = [path for folder in _FOLDERS for path in (root / folder).rglob("*") if not path.is_symlink()]
+    names = [path.relative_to(root) for path in ours if path.is_file()]
+    found |= {str(name): root / name for name in names if _LEFT_OUT.isdisjoint(name.parts)}
     with tempfile.TemporaryDirectory() as folder:
-        if not hand_out(Course.at(root), Path(folder)):
-            raise InputError("solutions/ has no notebooks; run this in the repository's folder")
-        for path in sorted(Path(folder).rglob("*.*")):
-            yield f"{HANDOUT}/{path.relative_to(folder)}", path.read_bytes()
-    for name in _ALIKE:
-        yield name, (root / name).read_bytes()
-    yield _AGENTS, (root / "labs" / _AGENTS).read_bytes()
-    for path in sorted(_OWN.iterdir()):
-        if path.is_file():
-            yield path.name, path.read_bytes()
-    yield "pyproject.toml", student_project((root / "pyproject.toml").read_text()).encode()
+        hand_out(course, Path(folder))
+        found |= {f"{HANDOUT}/{path.relative_to(folder)}": path for path in Path(folder).rglob("*.*")}
+        files = {name: path.read_bytes() for name, path in found.items()}
+    return files | {"pyproject.toml": student_project((root / "pyproject.toml").read_text()).encode()}
 
 
 def main(

@@ -4,7 +4,7 @@ import csv
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook
 
 from solutions.grading.submissions import Submission
 from trtcpu.errors import InputError
@@ -59,24 +59,13 @@ def enrol(gradebook: Gradebook, roster: list[Student], submissions: list[Submiss
     submission that it does not name gets a note.
     """
     known = {student.id for student in roster}
-    for student in roster:
+    strangers = [one for one in submissions if one.student not in known and not one.refused]
+    # Who has no name would be shown as "None, None".
+    named = {one.id for one in gradebook.students if one.first_name is not None and one.last_name is not None}
+    for student in [*roster, *(Student(one.student) for one in strangers if one.student not in named)]:
         shown = student if student.first_name or student.last_name else replace(student, last_name=student.id)
         gradebook.update_or_create_student(**{"student_id" if k == "id" else k: v for k, v in asdict(shown).items()})
-    for submission in submissions:
-        if submission.student in known or submission.refused:
-            continue
-        if not _named(gradebook, submission.student):  # formgrader would show "None, None"
-            nameless = {"first_name": "", "email": ""}
-            gradebook.update_or_create_student(submission.student, last_name=submission.student, **nameless)
-        if roster:
-            submission.notes.append(f"not in {ROSTER}")
+    for stranger in strangers if roster else []:
+        stranger.notes.append(f"not in {ROSTER}")
     handed_in = {submission.student for submission in submissions}
     return [student.id for student in roster if student.id not in handed_in]
-
-
-def _named(gradebook: Gradebook, student: str) -> bool:
-    try:
-        found = gradebook.find_student(student)
-    except MissingEntry:
-        return False
-    return found.first_name is not None and found.last_name is not None

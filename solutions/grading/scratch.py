@@ -21,8 +21,8 @@ from trtcpu.errors import InputError
 
 _MOST_FILE_BYTES = 64 << 20
 _OURS = re.compile(r"trt-lab-(load-|try-|place-)?[a-z0-9_]{8}")
+# No step of a student takes so long.
 _OLD_S = 24 * 3600.0
-"""No step of a student takes so long."""
 
 
 class Scratch:

@@ -1,6 +1,7 @@
 """What is in submitted/: which students, which steps, and what cannot be graded, each with one clear line."""
 
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from nbgrader.utils import find_all_files
 from helpers.course.handout import read_notebook
 from helpers.course.steps import STEPS
 from solutions.grading.course import Course
-from solutions.grading.restore import restore, tidy
+from solutions.grading.restore import restore
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.text import printable
 from trtcpu.errors import InputError
@@ -44,20 +45,36 @@ def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
     return [_submission(course, folder, steps) for folder in folders]
 
 
+def chosen_part(
+    everybody: list[Submission], all_steps: list[str], students: list[str] | None, steps: list[str] | None
+) -> tuple[list[Submission], list[str]]:
+    """Return the submissions and the steps that were asked for; all where nothing was.
+
+    Raises:
+        InputError: there is no such student or step.
+    """
+    names = {found.student for found in everybody}
+    if unknown := [name for name in students or [] if name not in names]:
+        raise InputError(f"submitted/ has no folder {unknown[0]!r}")
+    if unknown := [name for name in steps or [] if name not in all_steps]:
+        raise InputError(f"there is no step {unknown[0]!r}; the steps are {', '.join(all_steps)}")
+    chosen = [found for found in everybody if not students or found.student in students]
+    for submission in chosen:
+        submission.steps = [name for name in submission.steps if not steps or name in steps]
+    return chosen, [name for name in all_steps if not steps or name in steps]
+
+
 def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
-    found = Submission(folder.name)
-    if fault := _name_fault(folder.name):
-        found.student = printable(folder.name)
-        found.notes.append(f"refused: {fault}; rename the folder")
-        found.refused = True
-        return found
+    named = [fault for fault, has in _NAME_FAULTS.items() if has(folder.name)]
+    faults = [f"the student folder's name {fault}; rename the folder" for fault in named]
     if folder.is_symlink():
-        found.notes.append("refused: the student's folder is a link, and links are not followed; put the files there")
-        found.refused = True
-        return found
-    found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
+        faults.append("the student's folder is a link, and links are not followed; put the files there")
+    if faults:
+        return Submission(printable(folder.name), notes=[f"refused: {faults[0]}"], refused=True)
+    found = Submission(folder.name, [step for step in steps if course.submitted(folder.name, step).is_file()])
     missing = [step for step in steps if step not in found.steps]
     notebooks = sorted(folder.rglob("*.[iI][pP][yY][nN][bB]*")) if missing else []
+    absent = []
     for step in missing:
         stray = [path for path in notebooks if step in path.name.lower() and ".ipynb_" not in str(path)]
         if course.submitted(folder.name, step) in stray:
@@ -65,26 +82,20 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         elif stray:
             there = stray[0].relative_to(folder)
             found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")
-    plain = [step for step in missing if step in STEPS and not any(note.startswith(step) for note in found.notes)]
-    if plain:
-        found.notes.append(f"not handed in: {', '.join(plain)}")
+        elif step in STEPS:
+            absent.append(step)
+    if absent:
+        found.notes.append(f"not handed in: {', '.join(absent)}")
     return found
 
 
-def _name_fault(name: str) -> str | None:
-    if name != name.strip():
-        return "the student folder's name begins or ends with a space"
-    if set(name) & set("[]*?"):
-        return "the student folder's name holds one of [ ] * ?, which nbgrader takes for a pattern"
-    if set(name) & set('<>"\\'):
-        return "the student folder's name holds one of < > \" \\, which pages would take for something else"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "the student folder's name is not UTF-8"
-    if not name.isprintable():
-        return "the student folder's name holds a character that cannot be printed"
-    return None
+_NAME_FAULTS: dict[str, Callable[[str], object]] = {
+    "begins or ends with a space": lambda name: name != name.strip(),
+    "holds one of [ ] * ?, which nbgrader takes for a pattern": lambda name: set(name) & set("[]*?"),
+    'holds one of < > " \\, which pages would take for something else': lambda name: set(name) & set('<>"\\'),
+    "is not UTF-8": lambda name: any("\ud800" <= letter <= "\udfff" for letter in name),
+    "holds a character that cannot be printed": lambda name: not name.isprintable(),
+}
 
 
 def check_files(course: Course, student: str, step: str) -> None:
@@ -120,5 +131,4 @@ def check_notebook(course: Course, student: str, step: str) -> list[str]:
     path = course.submitted(student, step)
     check_notebook_file(path)
     notebook = read_notebook(path)
-    tidy(notebook)
     return restore(notebook, read_notebook(course.source(step)), course.config)

@@ -2,12 +2,11 @@
 
 import math
 
-from nbgrader.utils import is_grade, is_solution, is_task
-
 from helpers.course.handout import read_notebook
 from helpers.course.steps import CELLS
 from solutions.checks.core.asked import points_of
 from solutions.grading.course import Course
+from solutions.grading.outcome import is_test_cell
 from trtcpu.errors import InputError
 
 
@@ -26,19 +25,13 @@ def check_worth(course: Course) -> None:
 
 
 def _differences(course: Course, step: str) -> list[str]:
-    notebook, rooms = (
-        course.source(step).relative_to(course.root),
-        f"helpers/checks/points/ and solutions/checks/, s{step}",
-    )
-    cells = [cell for cell in read_notebook(course.source(step)).cells if is_grade(cell)]
-    worth = {
-        cell.metadata.nbgrader.get("grade_id"): cell.metadata.nbgrader.get("points", 0)
-        for cell in cells
-        if not is_solution(cell) and not is_task(cell)
-    }
+    source, rooms = course.source(step), f"helpers/checks/points/ and solutions/checks/, s{step}"
+    labels = [cell.metadata.nbgrader for cell in read_notebook(source).cells if is_test_cell(cell)]
+    worth = {label.get("grade_id"): label.get("points", 0) for label in labels}
     declared = {name: sum(point.worth for point in points_of(name)) if name in CELLS else 0 for name in worth}
     return [
-        f"the cell {name} has {points!r} points in {notebook}, those of its tasks ({rooms}) sum to {declared[name]:g}"
+        f"the cell {name} has {points!r} points in {source.relative_to(course.root)}, "
+        f"those of its tasks ({rooms}) sum to {declared[name]:g}"
         for name, points in worth.items()
         if not isinstance(points, (int, float)) or not math.isclose(points, declared[name])
     ]

@@ -4,13 +4,13 @@ import io
 import shutil
 import tarfile
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solutions.grading import archives
+from solutions.grading.archives import Unpacking
 from tests.fuzz import cases, spoilt
 
 _PARTS = st.sampled_from(
@@ -80,7 +80,7 @@ def test_an_archive_gives_notebooks_in_its_folder_and_lines(place: Path, archive
     target, refused = place / "room" / "extracted", []
     shutil.rmtree(place / "room", ignore_errors=True)
     target.mkdir(parents=True)
-    archives.unpack(io.BytesIO(archive[1]), archive[0], target, refused.append)
+    Unpacking(target, refused.append).take(lambda: io.BytesIO(archive[1]), PurePosixPath(archive[0]))
     written = [path for path in place.rglob("*") if path not in (target, target.parent) and not path.is_dir()]
     assert all(target in path.parents and path.suffix == ".ipynb" for path in written)
     assert not any(path.is_symlink() or path.is_fifo() for path in written)

@@ -1,18 +1,16 @@
 """`python -m solutions.grading`: collects what was downloaded, grades, and says what went wrong in one line."""
 
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from solutions.grading.collect import collect
+from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
 from solutions.grading.roster import ROSTER
@@ -28,21 +26,18 @@ def _grade(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-@pytest.fixture
-def archive(course: Course) -> Iterator[Path]:
-    """An empty downloaded/<step>/archive/; what was collected from it and the class list are gone afterwards."""
-    folder = course.root / "downloaded" / STEP / "archive"
-    folder.mkdir(parents=True)
-    yield folder
-    shutil.rmtree(course.root / "downloaded")
-    shutil.rmtree(course.root / "submitted", ignore_errors=True)
-    (course.root / ROSTER).unlink(missing_ok=True)
-
-
-def _zip(path: Path, files: dict[str, str]) -> None:
-    with zipfile.ZipFile(path, "w") as file:
-        for name, text in files.items():
-            file.writestr(name, text)
+def _download(course: Course, files: dict[str, str | dict[str, str]]) -> list[str]:
+    """Put files, and zips of files, into downloaded/<step>/archive/; return what collecting them says."""
+    archive = course.root / "downloaded" / STEP / "archive"
+    archive.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        if isinstance(content, str):
+            (archive / name).write_text(content)
+            continue
+        with zipfile.ZipFile(archive / name, "w") as file:
+            for member, text in content.items():
+                file.writestr(member, text)
+    return collect(course)
 
 
 def _collected(course: Course) -> dict[str, str]:
@@ -51,80 +46,95 @@ def _collected(course: Course) -> dict[str, str]:
     return {path.parent.parent.name: path.read_text() for path in paths}
 
 
-def test_what_a_learning_platform_gave_is_collected(course: Course, archive: Path) -> None:
-    _zip(archive / "jane.doe.zip", {f"{STEP}.ipynb": "jane", f".ipynb_checkpoints/{STEP}-checkpoint.ipynb": "old"})
-    (archive / f"bob_{STEP}.ipynb").write_text("bob")
-    (archive / "unnamed.ipynb").write_text("?")
-    said = collect(course)
-    assert _collected(course) == {"jane.doe": "jane", "bob": "bob"}
-    assert said[1:] == [f"downloaded/{STEP}: unnamed.ipynb left out: its name holds no {STEP}"]
+NOTEBOOK = f"{STEP}.ipynb"
+BOTH = f"ada_attempt 1/{NOTEBOOK} and ada_attempt 2/{NOTEBOOK} would both be the work of ada: keep one of them"
+DOWNLOADS = {
+    "a platform's files": (
+        "",
+        {
+            "jane.doe.zip": {NOTEBOOK: "jane", f".ipynb_checkpoints/{STEP}-checkpoint.ipynb": "old"},
+            f"bob_{NOTEBOOK}": "bob",
+            "unnamed.ipynb": "?",
+        },
+        {"jane.doe": "jane", "bob": "bob"},
+        [f"unnamed.ipynb left out: its name holds no {STEP}"],
+    ),
+    "without a class list an underscore is asked about": (
+        "",
+        {"ada_k.zip": {NOTEBOOK: "k"}, f"ada_l_{NOTEBOOK}": "l"},
+        {},
+        [
+            f"{name} left out: {student!r} may be a student, or a file of 'ada': students.csv must say"
+            for name, student in ((f"ada_k/{NOTEBOOK}", "ada_k"), (f"ada_l_{NOTEBOOK}", "ada_l"))
+        ],
+    ),
+    "with a class list ids may hold underscores": (
+        "id,first_name,last_name\nada,Ada,B\nada_k,Ada,King\nada_l,Ada,Lovelace\nz1,Zoë,Ångström\n",
+        {
+            "ada_k.zip": {NOTEBOOK: "k"},
+            "ada_l_late_01_Export-1.IPYNB": "l",
+            "all of them.zip": {
+                f"Zoe\u0308 Ångström_4711_file_/{NOTEBOOK}": "z",
+                f"ada_99/work/{NOTEBOOK}": "a",
+                f"eve_1/{NOTEBOOK}": "e",
+            },
+        },
+        {"ada": "a", "ada_k": "k", "ada_l": "l", "z1": "z"},
+        [f"all of them/eve_1/{NOTEBOOK} left out: no student of students.csv in its name"],
+    ),
+    "two files of one student": (
+        "id\nada\nben\neve\n",
+        {
+            "ada_attempt 1.zip": {NOTEBOOK: "1"},
+            "ada_attempt 2.zip": {NOTEBOOK: "2"},
+            "ben.zip": {NOTEBOOK: "b", f"../{NOTEBOOK}": "out", "data.bin": "0" * 1000},
+            "eve.zip": "PK not really",
+        },
+        {"ben": "b"},
+        [
+            f"refused: ben.zip: '../{NOTEBOOK}' would leave the archive's folder",
+            "refused: eve.zip: it cannot be unpacked: File is not a zip file",
+            *(f"ada_attempt {number}/{NOTEBOOK} left out: {BOTH}" for number in (1, 2)),
+        ],
+    ),
+    "a submission that is a link": (
+        "",
+        {f"linked_{NOTEBOOK}": "x"},
+        {},
+        [f"linked_{NOTEBOOK} left out: submitted/linked/{STEP} is a link, and links are not followed"],
+    ),
+}
 
 
-def test_without_a_class_list_an_underscore_is_asked_about_and_nobodys_work_is_taken_for_anothers(
-    course: Course, archive: Path
+@pytest.mark.parametrize(("roster", "files", "taken", "lines"), DOWNLOADS.values(), ids=DOWNLOADS)
+def test_what_a_learning_platform_gave_is_collected_and_the_rest_named(
+    bare: Course, roster: str, files: dict, taken: dict[str, str], lines: list[str]
 ) -> None:
-    _zip(archive / "ada_k.zip", {f"{STEP}.ipynb": "k"})
-    (archive / f"ada_l_{STEP}.ipynb").write_text("l")
-    said = collect(course)
-    assert _collected(course) == {}
-    assert "'ada_k' may be a student, or a file of 'ada': students.csv must say" in said[1]
-    assert f"ada_l_{STEP}.ipynb left out" in said[2]
+    hand_in(bare, "ada", "handed in before")
+    (bare.root / "submitted" / "linked").symlink_to("nowhere")
+    if roster:
+        (bare.root / ROSTER).write_text(roster)
+    expected = ["collected into submitted/", *lines]
+    assert _download(bare, files) == [f"downloaded/{STEP}: {line}" for line in expected]
+    assert _collected(bare) == {"ada": "handed in before", **taken}
 
 
-def test_with_a_class_list_ids_may_hold_underscores_and_files_may_have_a_platforms_names(
-    course: Course, archive: Path
-) -> None:
-    roster = "id,first_name,last_name\nada,Ada,B\nada_k,Ada,King\nada_l,Ada,Lovelace\nz1,Zoë,Ångström\n"
-    (course.root / ROSTER).write_text(roster)
-    _zip(archive / "ada_k.zip", {f"{STEP}.ipynb": "k"})
-    (archive / "ada_l_late_01_Export-1.IPYNB").write_text("l")
-    everybody = {f"Zoe\u0308 Ångström_4711_file_/{STEP}.ipynb": "z", f"ada_99/work/{STEP}.ipynb": "a"}
-    _zip(archive / "all of them.zip", everybody | {f"eve_1/{STEP}.ipynb": "e"})
-    said = collect(course)
-    assert _collected(course) == {"ada": "a", "ada_k": "k", "ada_l": "l", "z1": "z"}
-    assert len(said) == 2 and f"eve_1/{STEP}.ipynb left out: no student of students.csv in its name" in said[1]
-
-
-def test_two_files_of_one_student_are_both_named_and_cost_nobody_else(course: Course, archive: Path) -> None:
-    (course.root / ROSTER).write_text("id\nada\nben\neve\n")
-    hand_in(course, "ada", "handed in before")
-    for attempt in ("1", "2"):
-        _zip(archive / f"ada_attempt {attempt}.zip", {f"{STEP}.ipynb": attempt})
-    _zip(archive / "ben.zip", {f"{STEP}.ipynb": "b", f"../{STEP}.ipynb": "out", "data.bin": "0" * 1000})
-    (archive / "eve.zip").write_bytes(b"PK not really")
-    said = collect(course)
-    both = f"ada_attempt 1/{STEP}.ipynb and ada_attempt 2/{STEP}.ipynb would both be the work of ada: keep one of them"
-    assert said[1:3] == [
-        f"downloaded/{STEP}: refused: ben.zip: '../{STEP}.ipynb' would leave the archive's folder",
-        f"downloaded/{STEP}: refused: eve.zip: it cannot be unpacked: File is not a zip file",
-    ]
-    assert said[3:] == [f"downloaded/{STEP}: ada_attempt {n}/{STEP}.ipynb left out: {both}" for n in (1, 2)]
-    assert _collected(course) == {"ada": "handed in before", "ben": "b"}
-
-
-def test_what_was_put_into_submitted_since_stays_until_a_download_has_another_notebook(
-    course: Course, archive: Path
-) -> None:
-    for student in ("ada", "ben"):
-        _zip(archive / f"{student}.zip", {f"{STEP}.ipynb": student})
-    collect(course)
-    when = {one: course.submitted(one, STEP).with_name("timestamp.txt") for one in ("ada", "ben")}
+def test_what_was_put_into_submitted_since_stays_until_a_download_has_another_notebook(bare: Course) -> None:
+    _download(bare, {f"{student}.zip": {NOTEBOOK: student} for student in ("ada", "ben")})
+    when = {one: bare.submitted(one, STEP).with_name("timestamp.txt") for one in ("ada", "ben")}
     for path in when.values():
         path.write_text("2026-11-01 12:00:00 UTC")
-    hand_in(course, "ada", "put there by hand")
-    assert collect(course) == [f"downloaded/{STEP}: collected before"]
+    hand_in(bare, "ada", "put there by hand")
+    assert collect(bare) == [f"downloaded/{STEP}: collected before"]
 
-    _zip(archive / "ben.zip", {f"{STEP}.ipynb": "ben's second"})
-    (archive / "unnamed.ipynb").write_text("?")
-    assert "left out" in collect(course)[1]
-    assert _collected(course) == {"ada": "put there by hand", "ben": "ben's second"}
-    assert when["ada"].is_file() and not when["ben"].exists()  # the time of his first
-    assert "left out" in collect(course)[1]  # it is said each time, and costs nobody anything
-    assert _collected(course)["ada"] == "put there by hand" and when["ada"].is_file()
+    for _ in range(2):  # what is left out is said each time, and costs nobody anything
+        assert "left out" in _download(bare, {"ben.zip": {NOTEBOOK: "ben's second"}, "unnamed.ipynb": "?"})[1]
+        assert _collected(bare) == {"ada": "put there by hand", "ben": "ben's second"}
+        assert when["ada"].is_file() and not when["ben"].exists()  # the time of his first
 
-    course.submitted("ada", STEP).unlink()
-    collect(course)
-    assert _collected(course)["ada"] == "ada"
+    bare.submitted("ada", STEP).unlink()
+    collect(bare)
+    assert _collected(bare)["ada"] == "ada"
 
 
 def test_the_command_prints_the_class_and_writes_the_grades(course: Course, lab: NotebookNode) -> None:

@@ -16,8 +16,8 @@ from nbformat.v4 import new_output
 
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
-from solutions.grading.grade import ClassGrades, grade_class, register_steps
-from solutions.grading.grades import maxima, write_grades
+from solutions.grading.grade import ClassGrades, grade_class
+from solutions.grading.grades import worth_of, write_grades
 from solutions.grading.journal import Journal
 from solutions.grading.layout import ROOT
 from solutions.grading.submissions import Submission, find_submissions
@@ -201,9 +201,7 @@ def test_a_chapter_has_no_points_and_is_no_part_of_the_class(tmp_path: Path) -> 
     course = make_course(tmp_path)
     shutil.copytree(ROOT / "solutions" / "15_llm", course.root / "solutions" / "15_llm")
     assert course.present == [STEP, "15_llm"]
-    steps = register_steps(course)
-    with course.gradebook() as gradebook:
-        assert steps == [STEP] and sum(maxima(gradebook, steps).values()) == 5
+    assert course.graded == [STEP] and sum(worth_of(course, [STEP]).values()) == 5
 
 
 @dataclass

@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 
 from solutions.grading.course import Course
 from solutions.grading.execute import GradeExecute
-from solutions.grading.grades import grades_of
+from solutions.grading.step_record import StepRecord
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, code_of, index_of, solved
 
@@ -38,8 +38,7 @@ def strict(course: Course) -> Course:
 def _graded(course: Course, student: str, notebook: NotebookNode) -> tuple[float, NotebookNode]:
     hand_in(course, student, notebook)
     course.autograde(student, STEP)
-    with course.gradebook() as gradebook:
-        points = grades_of(gradebook, student, [STEP], [STEP]).total
+    points = sum(StepRecord.read(course.autograded(student), student, STEP).given.values())
     return points, nbformat.read(course.autograded(student) / STEP / f"{STEP}.ipynb", as_version=4)
 
 

@@ -1,103 +1,120 @@
 """A submitted notebook gets the course's own test cells back, whatever was done to them."""
 
 import json
+from collections.abc import Callable
 from copy import deepcopy
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from helpers.course.handout import read_notebook
-from solutions.grading.restore import SKIP, restore, tidy
+from helpers.course.handout import cell_name, read_notebook
+from solutions.grading.restore import SKIP, restore
 from tests.grading.tiny import POINTS, index_of, solved, source_notebook
 from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbformat's, about what is mended here
 
 
-def _mended(notebook: NotebookNode) -> tuple[NotebookNode, list[str]]:
-    tidy(notebook)
-    return notebook, restore(notebook, source_notebook())
+Cells = list[NotebookNode]
 
 
-def _names(notebook: NotebookNode) -> list[str]:
-    return [name for cell in notebook.cells if (name := cell.metadata.get("nbgrader", {}).get("grade_id"))]
+def _mended(notebook: NotebookNode) -> tuple[Cells, list[str]]:
+    notes = restore(notebook, source_notebook())
+    return notebook.cells, notes
 
 
-@pytest.mark.slow
-def test_an_honest_notebook_is_left_as_it_is(lab: NotebookNode) -> None:
-    mended, notes = _mended(solved(lab))
-    assert notes == []
-    assert [cell.source for cell in mended.cells] == [cell.source for cell in solved(lab).cells]
+def _export_model(cells: Cells) -> NotebookNode:
+    return next(cell for cell in cells if cell_name(cell) == "export_model")
 
 
-def test_deleted_test_cells_are_put_back_in_order(lab: NotebookNode) -> None:
-    notebook = solved(lab)
-    notebook.cells = [cell for cell in notebook.cells if not cell.metadata.get("nbgrader", {}).get("grade")]
-    mended, notes = _mended(notebook)
-    assert _names(mended) == ["square_todo", "export_model", "cube_todo", "simplify_model"]
-    assert notes == ["cell export_model was missing: put back", "cell simplify_model was missing: put back"]
-
-
-def test_a_doubled_test_cell_runs_once_where_the_last_one_is(lab: NotebookNode) -> None:
-    notebook = solved(lab)
-    double = deepcopy(notebook.cells[index_of(notebook, "export_model")])
-    notebook.cells.insert(0, double)
-    mended, notes = _mended(notebook)
-    assert _names(mended) == ["square_todo", "export_model", "cube_todo", "simplify_model"]
-    assert notes == ["cell export_model was there more than once: the last one counts"]
-
-
-def test_edited_points_labels_and_code_do_not_count(lab: NotebookNode) -> None:
-    notebook = solved(lab)
-    cell = notebook.cells[index_of(notebook, "export_model")]
+def _relabelled(cells: Cells) -> Cells:
+    cell = _export_model(cells)
     cell.metadata.nbgrader.update(points=50, locked=False)
     cell.source = "50"
-    mended, notes = _mended(notebook)
-    mended_cell = mended.cells[index_of(mended, "export_model")]
-    assert mended_cell.metadata.nbgrader.points == POINTS["export_model"]
-    assert "assert square(1) == 1" in mended_cell.source
-    assert [note.split()[:2] for note in notes] == [["the", "label"], ["test", "cell"]]
+    return cells
 
 
-@pytest.mark.parametrize(
-    "label", ["rubbish", 7, {"grade_id": 3}, {"grade_id": "other", "grade": True, "points": 99}, []]
-)
-def test_a_label_that_makes_no_sense_is_dropped(lab: NotebookNode, label: object) -> None:
+def _with_metadata(cells: Cells) -> Cells:
+    for cell in cells:
+        tags = [SKIP, "raises-exception", "for-the-grader", "remove-input"]
+        cell.metadata |= {"tags": tags, "transient": {"remove_source": True}, "deletable": True, "timeout": 0}
+        if "nbgrader" in cell.metadata:
+            cell.metadata.nbgrader |= {"points": 1000.0, "locked": False, "grade": True, "solution": True, "task": True}
+    return cells
+
+
+def _strange(label: object) -> Callable[[Cells], Cells]:
+    return lambda cells: [cells[0], NotebookNode(cells[1] | {"metadata": {"nbgrader": label}}), *cells[2:]]
+
+
+EDITED = "the label of cell {} was edited ({}): the course's counts"
+STRANGE = ("rubbish", 7, {"grade_id": 3}, {"grade_id": "other", "grade": True, "points": 99}, [])
+EDITS: dict[str, tuple[Callable[[Cells], Cells], list[str]]] = {
+    "nothing": (list, []),
+    "test cells deleted": (
+        lambda cells: [cell for cell in cells if cell_name(cell) not in POINTS],
+        [f"cell {name} was missing: put back" for name in POINTS],
+    ),
+    "a test cell doubled": (
+        lambda cells: [deepcopy(_export_model(cells)), *cells],
+        ["cell export_model was there more than once: the last one counts"],
+    ),
+    "points, labels and code edited": (
+        _relabelled,
+        [
+            EDITED.format("export_model", "locked, points"),
+            "test cell export_model was edited: the course's own ran instead",
+        ],
+    ),
+    **{
+        f"a label that makes no sense: {label}": (
+            _strange(label),
+            ["1 labels that this step does not have were ignored"],
+        )
+        for label in STRANGE
+    },
+    "metadata edited": (
+        _with_metadata,
+        [
+            EDITED.format(name, "solution, locked, points, task" if name in POINTS else "grade, points, task")
+            for name in ("square_todo", "export_model", "cube_todo", "simplify_model")
+        ],
+    ),
+}
+
+
+def _shown(cells: Cells) -> list[tuple]:
+    """Return what a cell says and is worth, those without a name last."""
+    return [(one.cell_type, one.source, one.metadata) for one in sorted(cells, key=lambda cell: not cell_name(cell))]
+
+
+@pytest.mark.parametrize(("edit", "notes"), EDITS.values(), ids=EDITS)
+def test_whatever_is_done_to_a_notebook_its_cells_are_the_courses_and_the_answers_its_own(
+    lab: NotebookNode, edit: Callable[[Cells], Cells], notes: list[str]
+) -> None:
     notebook = solved(lab)
-    notebook.cells[1].metadata["nbgrader"] = label
-    mended, notes = _mended(notebook)
-    assert "nbgrader" not in mended.cells[1].metadata
-    assert notes == ["1 labels that this step does not have were ignored"]
+    notebook.cells = edit(notebook.cells)
+    mended, said = _mended(notebook)
+    plain, _ = _mended(solved(lab))
+    assert said == notes
+    assert [cell.source for cell in plain] == [cell.source for cell in solved(lab).cells]
+    assert _shown(mended) == _shown(plain)
 
 
 def test_a_deleted_answer_is_not_put_back_as_a_todo(lab: NotebookNode) -> None:
     notebook = solved(lab)
     del notebook.cells[index_of(notebook, "square_todo")]
-    mended, _ = _mended(notebook)
-    assert not any("NotImplementedError" in cell.source for cell in mended.cells)
+    assert not any("NotImplementedError" in cell.source for cell in _mended(notebook)[0])
 
 
 def test_only_demonstrations_that_were_not_changed_are_skipped(lab: NotebookNode) -> None:
     notebook = solved(lab)
     notebook.cells[1].metadata["tags"] = [SKIP, "explore"]
     mended, _ = _mended(notebook)
-    assert mended.cells[1].metadata == {}
-    assert SKIP in mended.cells[-1].metadata.tags
+    assert mended[1].metadata == {} and SKIP in mended[-1].metadata.tags
     notebook.cells[-1].source += "\nmine = 1"
-    assert _mended(notebook)[0].cells[-1].metadata == {}
-
-
-def test_metadata_that_a_student_edits_change_nothing(lab: NotebookNode) -> None:
-    plain, edited = solved(lab), solved(lab)
-    for cell in edited.cells:
-        tags = [SKIP, "raises-exception", "for-the-grader", "remove-input"]
-        cell.metadata |= {"tags": tags, "transient": {"remove_source": True}, "deletable": True, "timeout": 0}
-        if "nbgrader" in cell.metadata:
-            cell.metadata.nbgrader |= {"points": 1000.0, "locked": False, "grade": True, "solution": True, "task": True}
-    mended, untouched = _mended(edited)[0].cells, _mended(plain)[0].cells
-    for cell, same in zip(mended, untouched, strict=True):
-        assert (cell.cell_type, cell.source, cell.metadata) == (same.cell_type, same.source, same.metadata)
+    assert _mended(notebook)[0][-1].metadata == {}
 
 
 def test_notebooks_of_older_formats_and_with_broken_outputs_are_read(lab: NotebookNode, tmp_path) -> None:
@@ -109,9 +126,10 @@ def test_notebooks_of_older_formats_and_with_broken_outputs_are_read(lab: Notebo
             cell.outputs = [{"output_type": "nonsense"}]
     path = tmp_path / "old.ipynb"
     path.write_text(json.dumps(notebook))
-    mended, _ = _mended(read_notebook(path))
-    assert mended.nbformat_minor >= 5
-    nbformat.validate(mended)
+    old = read_notebook(path)
+    _mended(old)
+    assert old.nbformat_minor >= 5
+    nbformat.validate(old)
 
 
 @pytest.mark.parametrize(
@@ -130,5 +148,5 @@ def test_what_is_no_notebook_is_refused_with_one_line(content: bytes, reason: st
     path = tmp_path / "broken.ipynb"
     path.write_bytes(content)
     with pytest.raises(InputError, match=reason) as caught:
-        tidy(read_notebook(path))
+        _mended(read_notebook(path))
     assert "\n" not in str(caught.value)

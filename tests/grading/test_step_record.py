@@ -1,7 +1,6 @@
 """A step's record and the gradebook: one transaction, each made again from the other, and nobody's points lost."""
 
 import csv
-import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -20,15 +19,13 @@ from solutions.grading import journal as code
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_fault, course_faults, need_room
 from solutions.grading.grade import ClassGrades
-from solutions.grading.grades import grades_of, write_grades
+from solutions.grading.gradebook import held, save
+from solutions.grading.grades import summed, write_grades
 from solutions.grading.journal import Journal
-from solutions.grading.layout import ROOT, scripts_on_path
-from solutions.grading.links import remove_links
+from solutions.grading.layout import ROOT, remove_links, scripts_on_path
 from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.rebuild import rebuilt
-from solutions.grading.saving import held, save
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord, write_notes
-from solutions.grading.submissions import check_files, find_submissions
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook
 from trtcpu.errors import EngineError, InputError
@@ -79,7 +76,7 @@ def test_a_records_points_and_comments_come_back_from_the_gradebook(course: Cour
         save(gradebook, _record())
     with course.gradebook() as gradebook:
         assert held(gradebook, _record()) == _record()
-        grades = grades_of(gradebook, "ada", [STEP], [STEP])
+    grades = summed("ada", [STEP], {STEP: _record()})
     assert (grades.total, grades.pending) == (4.75, 0.0)
 
 
@@ -103,9 +100,8 @@ def test_a_graded_step_that_the_gradebook_lost_is_put_back_with_what_a_person_ga
     journal = Journal(course, "ada")
     _record().write(course.autograded("ada"))
     with course.gradebook() as gradebook:
-        assert journal.settle(gradebook, STEP) == (True, False)
+        assert journal.settle(gradebook, STEP) == (False, "")
         assert held(gradebook, _record()) == _record()
-        assert journal.settle(gradebook, STEP) == (False, False)
 
 
 def test_points_that_were_tampered_with_are_the_records_again_and_a_persons_are_taken_over(course: Course) -> None:
@@ -114,10 +110,10 @@ def test_points_that_were_tampered_with_are_the_records_again_and_a_persons_are_
         save(gradebook, _record())
         given = {**CELLS, "simplify_model": CellGrade(2.0, None, 2.0, None)}
         save(gradebook, _record(cells=given))
-        assert Journal(course, "ada").settle(gradebook, STEP) == (False, True)
+        assert Journal(course, "ada").settle(gradebook, STEP) == (True, "")
         assert StepRecord.read(course.autograded("ada"), "ada", STEP).cells == given
         save(gradebook, _record(cells={**given, "export_model": CellGrade(3.0, 15.0)}))
-        assert Journal(course, "ada").settle(gradebook, STEP) == (True, False)
+        assert Journal(course, "ada").settle(gradebook, STEP) == (False, "")
         assert held(gradebook, _record()).cells == given
 
 
@@ -143,6 +139,7 @@ def test_grading_again_keeps_a_persons_points_although_the_gradebook_is_new(cour
 
 def test_what_a_person_gives_while_a_step_is_graded_stays_and_the_feedback_has_it(course: Course) -> None:
     journal, folder = Journal(course, "ada"), course.autograded("ada")
+    _record().write(folder)
     with course.gradebook() as gradebook:
         save(gradebook, _record())
     begun = journal.begin(STEP)
@@ -156,7 +153,7 @@ def test_what_a_person_gives_while_a_step_is_graded_stays_and_the_feedback_has_i
         found = held(gradebook, _record())
         assert found.cells == {"export_model": CellGrade(3.0, 1.0, 2.5), "simplify_model": CellGrade(2.0, None, 1.5)}
         assert found.comments["cube_todo"]["manual"] == "see me" and found.comments["square_todo"]["manual"] == "neat"
-        assert journal.settle(gradebook, STEP) == (False, True)  # the second: grade_class writes the feedback again
+        assert journal.settle(gradebook, STEP) == (True, "")  # grade_class writes the feedback again
     assert StepRecord.read(folder, "ada", STEP).cells == found.cells
 
 
@@ -237,20 +234,13 @@ def test_when_it_was_handed_in_and_what_that_costs_go_with_the_record(course: Co
     with course.gradebook() as gradebook:
         save(gradebook, late)
         assert held(gradebook, _record()) == late
-        grades = grades_of(gradebook, "ada", [STEP], [STEP])
+    grades = summed("ada", [STEP], {STEP: late})
     assert (grades.total, grades.late, grades.steps[STEP]) == (3.25, 1.5, 3.25)
 
 
-def test_being_late_costs_no_more_than_the_step_earned(course: Course) -> None:
-    with course.gradebook() as gradebook:
-        save(gradebook, _record(penalty=50.0))
-        grades = grades_of(gradebook, "ada", [STEP], [STEP])
+def test_being_late_costs_no_more_than_the_step_earned() -> None:
+    grades = summed("ada", [STEP], {STEP: _record(penalty=50.0)})
     assert (grades.total, grades.late) == (0.0, 4.75)
-
-
-def test_the_gradebook_that_lost_a_step_gives_nobody_nothing(course: Course) -> None:
-    with course.gradebook() as gradebook, pytest.raises(CourseError, match="has lost 01_export of ada"):
-        grades_of(gradebook, "ada", [STEP], [STEP])
 
 
 def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
@@ -327,32 +317,6 @@ def test_links_where_grading_writes_are_removed_and_never_followed(tmp_path: Pat
         "feedback/eve",
     ]
     assert (precious / "file").read_text() == "kept" and remove_links(tmp_path, "eve", STEP) == []
-
-
-def test_submissions_that_are_links_no_files_or_too_many_are_refused_by_name(course: Course) -> None:
-    for student in ("ada", "ben", "cleo", "dora", "finn"):
-        course.submitted(student, STEP).parent.mkdir(parents=True)
-    (course.root / "submitted" / "eve").symlink_to(course.root / "submitted" / "ada")
-    course.submitted("ada", STEP).write_text("{}")
-    course.submitted("ben", STEP).symlink_to(course.source(STEP))
-    course.submitted("cleo", STEP).write_text("{}")
-    (course.submitted("cleo", STEP).parent / "data.txt").symlink_to("/etc/passwd")
-    course.submitted("dora", STEP).write_text("{}")
-    os.mkfifo(course.submitted("dora", STEP).parent / "pipe")
-    course.submitted("finn", STEP).write_text("{}")
-    for number in range(1001):
-        (course.submitted("finn", STEP).parent / f"empty-{number}").touch()
-    check_files(course, "ada", STEP)
-    for student, name in {
-        "ben": f"{STEP}.ipynb is a link",
-        "cleo": "data.txt is a link",
-        "dora": "pipe is no plain",
-        "finn": "has 1,001 files; at most 1,000 are taken",
-    }.items():
-        with pytest.raises(InputError, match=name):
-            check_files(course, student, STEP)
-    found = {row.student: row for row in find_submissions(course, [STEP])}
-    assert found["eve"].refused and "is a link" in found["eve"].notes[0] and found["eve"].steps == []
 
 
 def test_what_the_disk_or_the_gradebook_did_is_told_from_what_a_submission_did() -> None:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,8 @@ from solutions.grading.platforms import write_export
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
-from solutions.grading.work.nursery import Started
 from solutions.grading.work.piece import Piece, empty_gradebook
-from solutions.grading.work.pool import HERE, Beside, jobs_here
+from solutions.grading.work.pool import HERE, here, jobs_here
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import until
 from tests.grading.tiny import STEP, solved
@@ -53,7 +53,7 @@ def _totals(course: Course, pool: object = HERE) -> dict[str, float]:
 
 
 def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
-    with Beside(four, [{}, {}]) as pool:
+    with here(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
         assert all(four.feedback_page(student, STEP).is_file() for student in EXPECTED)
         assert _totals(four, pool) == EXPECTED  # nothing is graded again
@@ -62,13 +62,13 @@ def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
 
 def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: Course) -> None:
     with place.Places(four) as places:
-        (process,) = places._beside.ready
+        (process,) = (one.process for one in places._waiting[False])
         until(lambda: _kernels(process))
-        nursery = psutil.Process(process.pid).parent()
-        same = nursery.cmdline()
-        copies = [one["pid"] for one in _below(nursery.pid) if one["cmdline"] == same]
-        assert copies[0] == process.pid and len(copies) == 2
-    until(lambda: not any(map(psutil.pid_exists, [nursery.pid, *copies])))
+        server = psutil.Process(process.pid).parent()
+        same = server.cmdline()
+        copies = [one["pid"] for one in _below(server.pid) if one["cmdline"] == same]
+        assert process.pid in copies and len(copies) == 2
+    until(lambda: not any(map(psutil.pid_exists, copies)))
 
 
 def test_a_judge_that_cannot_be_imported_says_why(four: Course) -> None:
@@ -110,23 +110,23 @@ def _below(pid: int) -> list[dict[str, Any]]:
     return below
 
 
-def _kernels(process: Started) -> list[dict[str, str]]:
+def _kernels(process: BaseProcess) -> list[dict[str, str]]:
     """The environment of each process below a place that is its kernel, or the sandbox around it."""
     below = _below(process.pid)
     return [one["environ"] for one in below if one["environ"] and "ipykernel_launcher" in " ".join(one["cmdline"])]
 
 
 def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, killed = place._asked, []
+    asked, killed = place._Place.asked, []
 
-    def killing(process: object, piece: object) -> object:
+    def killing(one: place._Place, piece: object) -> object:
         if not killed:
-            killed.append(process.pid)
-            threading.Timer(1.0, os.kill, (process.pid, signal.SIGKILL)).start()
-        return asked(process, piece)
+            killed.append(one.process.pid)
+            threading.Timer(1.0, os.kill, (one.process.pid, signal.SIGKILL)).start()
+        return asked(one, piece)
 
-    monkeypatch.setattr(place, "_asked", killing)
-    with Beside(four, [{}, {}]) as pool:
+    monkeypatch.setattr(place._Place, "asked", killing)
+    with here(four, [{}, {}]) as pool:
         assert _totals(four, pool) == EXPECTED
     assert killed
 
@@ -134,9 +134,9 @@ def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.Mo
 def test_what_is_killed_again_and_again_is_named_and_the_exit_code_says_so(
     four: Course, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = place._asked
+    asked = place._Place.asked
     monkeypatch.setattr(
-        place, "_asked", lambda process, piece: None if piece.record.student == "b" else asked(process, piece)
+        place._Place, "asked", lambda one, piece: None if piece.record.student == "b" else asked(one, piece)
     )
     with pytest.raises(SystemExit) as ended:
         main(course=four.root, jobs=2, unsafe=True, export=["canvas"])
@@ -163,23 +163,27 @@ def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course
             assert [path.name for path in Path(folder).iterdir() if "gate" not in path.name] == []
 
 
-class _Numbered(int):
-    """A place that does nothing."""
-
-    def signal(self, number: int) -> None:
-        """There is no process."""
-
-    end = signal
-
-
 def test_where_time_is_measured_places_start_only_when_none_waits(
     four: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, waiting = itertools.count(), []
-    monkeypatch.setattr(place.Places, "_started", lambda self, row: _Numbered(next(started)))
+
+    class Numbered:
+        """A place that does nothing."""
+
+        def __init__(self, *_: object) -> None:
+            self.number = next(started)
+
+        def asked(self, piece: Piece) -> Piece:
+            waiting.append((self.number, *(one.number for one in ready)))
+            return piece
+
+        def end(self) -> None:
+            """There is no process."""
+
+    monkeypatch.setattr(place, "_Place", Numbered)
     with place.Places(four, ahead=2) as places:
-        ready = places._beside.ready
-        monkeypatch.setattr(place, "_asked", lambda process, piece: waiting.append((process, *ready)) or piece)
+        ready = places._waiting[False]
         for step in ("01_export", "02_fp16", "03_dynamic", "05_inference"):
             places.grade(Piece(four, StepRecord("a", step), b""))
         ready.clear()
@@ -199,12 +203,12 @@ def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
 ) -> None:
     names, limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), {}
 
-    def asked(process: Started, piece: Piece) -> Piece:
-        until(lambda: _kernels(process))
-        limits[piece.record.step] = {tuple(map(kernel.get, names)) for kernel in _kernels(process)}
+    def asked(one: place._Place, piece: Piece) -> Piece:
+        until(lambda: _kernels(one.process))
+        limits[piece.record.step] = {tuple(map(kernel.get, names)) for kernel in _kernels(one.process)}
         return piece
 
-    monkeypatch.setattr(place, "_asked", asked)
+    monkeypatch.setattr(place._Place, "asked", asked)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # as Dask's nanny does
     with place.Places(four, {"OMP_NUM_THREADS": "1"}) as places:
         for step in ("01_export", "02_fp16", "06_benchmark"):
@@ -249,7 +253,7 @@ def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.Mo
         raise CourseError("the disk is full")
 
     monkeypatch.setattr(place.Places, "grade", broken)
-    with Beside(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
+    with here(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
         _totals(four, pool)
 
 

@@ -69,18 +69,20 @@ def source_notebook() -> NotebookNode:
     cells = [new_markdown_cell("# Two functions"), new_code_cell("import math")]
     for function, cell in zip(ANSWERS, POINTS, strict=True):
         code = f"def {function}(x):\n    ### BEGIN SOLUTION\n{ANSWERS[function]}\n    ### END SOLUTION"
-        cells.append(new_code_cell(code, metadata={"nbgrader": _label(f"{function}_todo", solution=True)}))
+        cells.append(new_code_cell(code, metadata=label(f"{function}_todo", solution=True)))
         visible = f"assert {function}(1) == 1" + " == square(1)" * (function != "square")
-        cells.append(new_code_cell(visible, metadata={"nbgrader": _label(cell, points=POINTS[cell])}))
+        cells.append(new_code_cell(visible, metadata=label(cell, points=POINTS[cell])))
     cells.append(new_markdown_cell(WHY, metadata={"tags": ["answers"]}))
     cells.append(new_code_cell('print("a demonstration")', metadata={"tags": ["explore"]}))
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     return new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
-def _label(name: str, *, points: float | None = None, solution: bool = False) -> dict:
-    label = {"grade_id": name, "grade": points is not None, "solution": solution, "locked": not solution}
-    return {**label, "task": False, "schema_version": 3} | ({"points": points} if points is not None else {})
+def label(name: str, *, points: float | None = None, solution: bool = False) -> dict:
+    """Return the metadata of a cell that nbgrader knows."""
+    about = {"grade_id": name, "grade": points is not None, "solution": solution, "locked": not solution}
+    worth = {} if points is None else {"points": points}
+    return {"nbgrader": {**about, **worth, "task": False, "schema_version": 3}}
 
 
 def solved(lab: NotebookNode, *functions: str) -> NotebookNode:

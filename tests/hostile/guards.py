@@ -117,7 +117,7 @@ GUARDS: dict[str, Guard] = {
         "links and special files in the course are not followed",
         {
             "solutions.grading.grade.remove_links": lambda *_: [],
-            "solutions.grading.saving.remove_links": lambda *_: [],
+            "solutions.grading.gradebook.remove_links": lambda *_: [],
             "solutions.grading.grade.check_files": lambda *_: None,
             "solutions.grading.execute._remove": lambda path: path.unlink(missing_ok=True),
             "solutions.grading.untrusted.limits.read_regular": lambda path, *_: Path(path).read_bytes(),
@@ -130,20 +130,19 @@ GUARDS: dict[str, Guard] = {
     ),
     "sanitise": Guard(
         "outputs and markdown are cleaned, and pages run no script",
-        {"solutions.grading.feedback.strict_head": str},
         config="""
-c.HTMLExporter.filters = {}
+c.HTMLExporter.filters = {"strict_head": "copy.copy"}  # which leaves a text as it is
 c.HTMLExporter.preprocessors = []
 c.HTMLExporter.sanitize_html = False
 c.Autograde.autograde_preprocessors = [
-    name for name in c.Autograde.autograde_preprocessors if not name.endswith("SafeNotebook")
+    name for name in c.Autograde.autograde_preprocessors if not name.endswith("safe_notebook")
 ]
 """,
     ),
     "names": Guard(
         "what cannot be printed is escaped where names are shown",
         {
-            "solutions.grading.__main__.printable": str,
+            "solutions.grading.run.printable": str,
             "solutions.grading.grades.printable": str,
             "solutions.grading.submissions.printable": str,
             "solutions.grading.class_page.printable": str,
@@ -159,7 +158,7 @@ c.Autograde.autograde_preprocessors = [
     "apart": Guard(
         "outputs are cleaned and pages rendered in a child process with limits",
         {
-            "solutions.grading.untrusted.rendering.apart": lambda function, *given: function(*given),
+            "solutions.grading.untrusted.pages.apart": lambda function, *given: function(*given),
             "solutions.grading.untrusted.sanitise.apart": lambda function, *given: function(*given),
         },
     ),

@@ -23,8 +23,8 @@ from helpers.checks.probes.channel import (
     write_message,
 )
 
+# Seconds beyond a probe's own limit, which the student's side keeps: what is imported first, and the transfer.
 SLACK_S = 60.0
-"""Seconds beyond a probe's own limit, which the student's side keeps: what is imported first, and the transfer."""
 _POLL_MS = 5
 
 

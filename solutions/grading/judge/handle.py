@@ -1,9 +1,13 @@
 """The grader's handle on a judge: starts the process, and tells it what to prepare and which cell to decide."""
 
 import json
+import multiprocessing
 import os
+import runpy
 import secrets
 import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,22 +15,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from solutions.grading.faults import DISK_FULL, CourseError
-from solutions.grading.forking import Copy, module_run
 from solutions.grading.judge.child import LIMITS
 from solutions.grading.layout import ROOT
 from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
 
+# Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first.
 PREPARE_S = 3600.0
-"""Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first."""
+# Seconds within which a judge says that it waits for the kernel.
 START_S = 120.0
-"""Seconds within which a judge says that it waits for the kernel."""
 
 
 class Process:
@@ -40,19 +44,19 @@ class Process:
 
     def __init__(self, module: str, environment: Mapping[str, str], *, copied: bool = False) -> None:
         self.errors = _kept_in_memory()
-        self._process: Copy | subprocess.Popen[str]
-        if copied:
-            self._process = Copy(module_run(module, environment), self.errors)
-            return
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-        )
+        self._socket, theirs = socket.socketpair()
+        self._process: BaseProcess | subprocess.Popen[bytes]
+        with theirs:
+            if copied:
+                context = multiprocessing.get_context("fork")
+                self._process = context.Process(
+                    target=_run, args=(module, environment, self._socket, theirs, self.errors)
+                )
+                self._process.start()
+            else:
+                files = {"stdin": theirs, "stdout": theirs, "stderr": self.errors}
+                self._process = subprocess.Popen([sys.executable, "-m", module], cwd=ROOT, env=environment, **files)
+        self._answers = self._socket.makefile("r")
 
     @cached_property
     def offers(self) -> dict[str, Any]:
@@ -70,8 +74,7 @@ class Process:
             EngineError: it has ended.
         """
         try:
-            self._process.stdin.write(json.dumps(line) + "\n")
-            self._process.stdin.flush()
+            self._socket.sendall(f"{json.dumps(line)}\n".encode())
         except OSError as error:
             raise self._gone() from error
 
@@ -82,10 +85,10 @@ class Process:
             EngineError: there was none.
         """
         started = time.monotonic()
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
+        if not select.select([self._socket], [], [], seconds)[0]:
             self.end()
             raise EngineError(f"the check was not done {time.monotonic() - started:.0f} s after the cell had ended")
-        line = self._process.stdout.readline()
+        line = self._answers.readline()
         if not line:
             raise self._gone()
         return json.loads(line)
@@ -93,18 +96,42 @@ class Process:
     def end(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.communicate()
+        self._code()
+        self._answers.close()
+        self._socket.close()
         self.errors.close()
+
+    def _code(self) -> int | None:
+        if isinstance(self._process, subprocess.Popen):
+            return self._process.wait()
+        self._process.join()
+        return self._process.exitcode
 
     def _gone(self) -> LabError:
         """Return why it has ended: an EngineError, or the CourseError of a full disk, for which no submission pays."""
-        code = self._process.wait()
+        code = self._code()
         self.errors.seek(0)
         said = self.errors.read().strip().splitlines() or [f"it ended with {code}"]
         self.end()
         if any(text in said[-1] for text in (*DISK_FULL, MACHINE_FULL)):
             return CourseError(f"the course's disk or folder failed: {said[-1][:200]}; mend that and grade again")
         return EngineError(f"the check itself failed, tell your instructor: {said[-1][:200]}")
+
+
+def _run(
+    module: str, environment: Mapping[str, str], theirs: socket.socket, talk: socket.socket, errors: IO[str]
+) -> None:
+    """Do what `python -m module` does, in a copy of the grader's process."""
+    theirs.close()
+    signal.set_wakeup_fd(-1)  # it is the grader's
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    os.environ.clear()
+    os.environ.update(environment)
+    for own, file in enumerate((talk, talk, errors)):
+        os.dup2(file.fileno(), own)
+    sys.stdin, sys.stdout, sys.stderr = (open(own, mode, closefd=False) for own, mode in enumerate("rww"))
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _kept_in_memory() -> IO[str]:

@@ -14,8 +14,8 @@ from helpers.checks.probes.codec import NotPlainDataError, pack, unpack
 from helpers.tools.files import atomic_write
 
 _LARGE, _LARGEST = 1 << 20, 64 << 20
+# Large answers share 256 places, so that the folder does not grow with the class.
 _SLOTS_HEX = 2
-"""Large answers share 256 places, so that the folder does not grow with the class."""
 
 
 class Memory:

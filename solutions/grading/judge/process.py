@@ -58,16 +58,16 @@ class Asked:
         return cls(**{key: Path(value) if key in paths and value else value for key, value in line.items()})
 
 
+# Makes a step's artifacts ready in their folder; returns what the grader is told: notes, environment, needs, gpu.
 Prepare = Callable[[Asked], dict[str, Any]]
-"""Makes a step's artifacts ready in their folder; returns what the grader is told: notes, environment, needs, gpu."""
 
+# Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it.
 Decide = Callable[[str, Student, str], Any]
-"""Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it."""
 
 _DIE_WITH_PARENT = 1
 
+# Seconds without a question after which a judge was started ahead.
 _IDLE_S = 1.0
-"""Seconds without a question after which a judge was started ahead."""
 
 
 def _nothing() -> dict[str, Any]:

@@ -4,10 +4,10 @@ nbgrader walks all cells in a dozen preprocessors, so that 60,000 empty ones too
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastjsonschema
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 
@@ -22,6 +22,29 @@ MOST_CELLS = 1_000
 LARGEST_METADATA = 5_000_000  # of a notebook: saved widgets' states are in it
 _PARTS = {"source": 200_000, "input": 200_000, "metadata": 100_000, "attachments": 10_000_000}  # bytes, of a cell
 
+# The types that nbformat and nbgrader take for granted; old formats have their cells in worksheets.
+_TEXT = {"type": ["string", "array"], "items": {"type": "string"}}
+_CELL = {"cell_type": {"type": "string"}, "source": _TEXT, "input": _TEXT, "metadata": {"type": "object"}}
+_check_types = fastjsonschema.compile(
+    {
+        "definitions": {"cells": {"type": "array", "items": {"type": "object", "properties": _CELL}}},
+        "type": "object",
+        "properties": {
+            "metadata": {"type": "object"},
+            "cells": {"$ref": "#/definitions/cells"},
+            "worksheets": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"cells": {"$ref": "#/definitions/cells"}}},
+            },
+        },
+    }
+)
+_FAULTS = {
+    json.JSONDecodeError: "is not a notebook (it is not JSON)",
+    UnicodeDecodeError: "is not text in UTF-8; save it as UTF-8",
+    fastjsonschema.JsonSchemaValueException: "is not a notebook ({}, not {})",
+}
+
 
 def check_notebook_file(path: str | Path) -> None:
     """Accept a notebook that can be graded in the time that a notebook may take.
@@ -33,23 +56,16 @@ def check_notebook_file(path: str | Path) -> None:
     data = read_regular(path, LARGEST_BYTES, "notebook")
     try:
         notebook = loads(data, largest=LARGEST_BYTES, values=MOST_VALUES)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path.name} is not a notebook (it is not JSON)") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path.name} is not text in UTF-8; save it as UTF-8") from error
+        _check_types(notebook, name_prefix="notebook")
     except ValueError as error:
-        raise InputError(f"{path.name} is not graded: {error}") from error
-    if not isinstance(notebook, dict):
-        raise InputError(f"{path.name} is not a notebook (it holds a {type(notebook).__name__})")
-    if not isinstance(notebook.get("metadata", {}), dict):
-        raise InputError(f"{path.name} is not a notebook (its metadata are no object)")
+        fault = _FAULTS.get(type(error), "is not graded: {}")
+        found = type(getattr(error, "value", None)).__name__
+        raise InputError(f"{path.name} {fault.format(error, found)}") from error
+    holders = [notebook, *notebook.get("worksheets", [])]
+    cells = [cell for holder in holders for cell in holder.get("cells", [])]
+    _check_most(path, len(cells), MOST_CELLS, "cells")
     _check_size(path, "its metadata", notebook.get("metadata"), LARGEST_METADATA)
-    cells = list(_cells(path, notebook))
-    if len(cells) > MOST_CELLS:
-        raise InputError(_too_much(path, f"{len(cells):,} cells", f"{MOST_CELLS:,} are graded"))
     for number, cell in enumerate(cells, 1):
-        if not _is_cell(cell):
-            raise InputError(f"{path.name} is not a notebook (what stands in the place of cell {number} is none)")
         for part, largest in _PARTS.items():
             _check_size(path, f"the {part} of cell {number}", cell.get(part), largest)
 
@@ -71,33 +87,15 @@ class BoundedExporter(NotebookExporter):
         return self.from_notebook_node(read_notebook(file_stream.name), resources=resources, **kw)
 
 
-def _cells(path: Path, notebook: dict[str, Any]) -> Iterator[Any]:
-    """Yield the cells, those in the worksheets of old formats included."""
-    sheets = notebook.get("worksheets", [])
-    for holder in [notebook, *(sheets if isinstance(sheets, list) else [sheets])]:
-        cells = holder.get("cells", []) if isinstance(holder, dict) else None
-        if not isinstance(cells, list):
-            raise InputError(f"{path.name} is not a notebook (it has no list of cells)")
-        yield from cells
-
-
-def _is_cell(cell: Any) -> bool:
-    """Whether what nbformat and nbgrader look at has the type that they take for granted."""
-    if not (isinstance(cell, dict) and isinstance(cell.get("cell_type", ""), str)):
-        return False
-    text = cell.get("source", cell.get("input", ""))
-    lines = text if isinstance(text, list) else [text]
-    return isinstance(cell.get("metadata", {}), dict) and all(isinstance(line, str) for line in lines)
-
-
 def _check_size(path: Path, what: str, value: Any, largest: int) -> None:
     try:
         size = len(json.dumps(value, ensure_ascii=False).encode())
     except UnicodeEncodeError as error:
         raise InputError(f"{path.name} is not graded: {what} holds half of a character") from error
-    if size > largest:
-        raise InputError(_too_much(path, f"{size:,} bytes in {what}", f"{largest:,} are read"))
+    _check_most(path, size, largest, f"bytes in {what}")
 
 
-def _too_much(path: Path, found: str, limit: str) -> str:
-    return f"{path.name} has {found}; at most {limit}: delete what does not belong to the task, clear the outputs"
+def _check_most(path: Path, found: int, most: int, what: str) -> None:
+    if found > most:
+        rest = "delete what does not belong to the task, clear the outputs"
+        raise InputError(f"{path.name} has {found:,} {what}; at most {most:,} are read: {rest}")

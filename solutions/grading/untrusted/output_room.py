@@ -3,10 +3,10 @@
 from typing import Any
 
 _OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data")
-_OVERHEAD = (
-    100  # characters that an output takes in a page beside what it says: a million of one letter is no small page
-)
-_CELLS = 10  # whose limits may be used up in one notebook
+# Characters that an output takes in a page beside what it says: a million of one letter is no small page.
+_OVERHEAD = 100
+# Cells whose limits may be used up in one notebook.
+_CELLS = 10
 
 
 class OutputRoom:
@@ -18,11 +18,10 @@ class OutputRoom:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._cell, self._all = limit, limit * _CELLS
-        self._full = False
 
     def next_cell(self) -> None:
         """Begin a cell: it has the whole limit, as far as the notebook has."""
-        self._cell, self._full = min(self.limit, max(self._all, 0)), False
+        self._cell = min(self.limit, max(self._all, 1))
 
     def admit(self, message: dict[str, Any], places: int = 1) -> dict[str, Any] | None:
         """Return a kernel's message as it may pass; in place of the first that does not fit one line that says so.
@@ -35,22 +34,18 @@ class OutputRoom:
             return None  # widgets: their state would be kept in the notebook, and no page shows them
         if message["msg_type"] not in _OUTPUTS:
             return message
-        size = _size(message["content"]) * places
+        if self._cell <= 0:
+            return None
+        size = _characters_in_page(message["content"]) * places
         self._cell -= size
         if self._cell > 0:
             self._all -= size
             return message
-        if self._full:
-            return None
-        self._full = True
         text = f"\n[more than {self.limit:,} characters of output; the rest was dropped]\n"
         header = {**message["header"], "msg_type": "stream"}
         return {**message, "header": header, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
 
 
-def _size(content: dict[str, Any]) -> int:
-    """Return about how many characters an output takes in a page."""
-    if "text" in content:
-        return _OVERHEAD + len(content["text"])
-    parts = [*content.get("data", {}).values(), content.get("traceback", ""), content.get("evalue", "")]
-    return _OVERHEAD + sum(len(part) if isinstance(part, str) else len(str(part)) for part in parts)
+def _characters_in_page(content: dict[str, Any]) -> int:
+    said = [content.get(part, "") for part in ("text", "traceback", "evalue")]
+    return _OVERHEAD + sum(len(str(part)) for part in (*said, *content.get("data", {}).values()))

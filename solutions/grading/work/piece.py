@@ -13,8 +13,7 @@ from nbgrader.api import Gradebook
 
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_faults
-from solutions.grading.gradebook import copy_gradebook
-from solutions.grading.saving import held, save
+from solutions.grading.gradebook import copy_gradebook, held, save
 from solutions.grading.step_record import StepRecord
 from trtcpu.errors import EngineError, LabError
 

@@ -1,19 +1,14 @@
-"""A place of work: a process started ahead, which grades one piece and is gone; `main` is its inside.
+"""Places of work: processes started ahead, each of which grades one piece and is gone; `main` is the inside of one.
 
 Nothing of one submission is left in the process that grades the next, and its imports are done before it is needed.
 """
 
 import os
-import pickle
 import signal
-import struct
-import sys
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from threading import Lock, Thread
-from typing import Any, BinaryIO
 
 from helpers.course.steps import CELLS
 from helpers.engine.backend import ENGINE, cuda
@@ -24,33 +19,23 @@ from solutions.grading.environment import QUICK
 from solutions.grading.execute import GradeExecute
 from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
-from solutions.grading.work.nursery import Nursery, Started
 from solutions.grading.work.piece import Done, Piece, grade
+from solutions.grading.work.warm import start
 from solutions.sandbox import THREADS
 from trtcpu.errors import EngineError
 
+# Of a piece whose process was killed: by somebody, or for the machine's memory.
 _TRIES = 3
-"""Of a piece whose process was killed: by somebody, or for the machine's memory."""
 
+# Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
+# measure time, which nobody may start beside.
 _MOST_AHEAD = 3
-"""Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
-measure time, which nobody may start beside.
-"""
 
+# Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works.
 _GPU_BYTES = 16 << 30
-"""Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works."""
 
 _TIMED = {cell.step for cell in CELLS.values() if cell.timed}
 _END_S = 30
-_LENGTH = "<q"
-
-
-@dataclass
-class _Row:
-    """Places that wait, started by one nursery."""
-
-    nursery: Nursery
-    ready: list[Started] = field(default_factory=list)
 
 
 class Places:
@@ -65,30 +50,31 @@ class Places:
     """
 
     def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
-        judge = None if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
-        variables = {**os.environ, **environment, **QUICK}
-        self._beside = self._alone = _Row(Nursery(variables, judge))
+        self._course, self._ahead, self._lock = course, ahead or _ahead(), Lock()
+        self._judge = "" if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
+        beside = {**os.environ, **environment, **QUICK}
+        alone = beside
         if not environment.keys().isdisjoint(THREADS):
-            unlimited = {name: value for name, value in variables.items() if name not in THREADS}
-            self._alone = _Row(Nursery(unlimited, judge))
-        self._course, self._ahead, self._lock = _packed(course), ahead or _ahead(), Lock()
-        self._working: set[Started] = set()
+            alone = {name: value for name, value in beside.items() if name not in THREADS}
+        self._environments = {False: beside, True: alone}
+        shared: list[_Place] = []
+        # by whether they are for a piece that measures time
+        self._waiting = {False: shared, True: shared if alone == beside else []}
+        self._working: set[_Place] = set()
         self._closed = False
 
     def __enter__(self) -> "Places":
-        self._refill(self._beside)
+        self._refill(timed=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
-            left = {*self._beside.ready, *self._alone.ready, *self._working}
-        for process in left:  # all at once
-            process.signal(signal.SIGTERM)
-        for process in left:
-            process.end(_END_S)
-        self._beside.nursery.close()
-        self._alone.nursery.close()
+            left = {*self._waiting[False], *self._waiting[True], *self._working}
+        for place in left:  # all at once
+            place.process.terminate()
+        for place in left:
+            place.end()
 
     def grade(self, piece: Piece) -> Done:
         """Grade a piece in a place; one whose process is killed again and again is refused.
@@ -98,15 +84,14 @@ class Places:
             EngineError: the places were closed.
         """
         timed = piece.record.step in _TIMED
-        row = self._alone if timed else self._beside
         for _ in range(_TRIES):
-            process = self._taken(row)
-            if not row.ready or not timed:  # which waits, to be alone, for what is started
-                self._refill(row)
+            place = self._taken(timed)
+            if not self._waiting[timed] or not timed:  # which waits, to be alone, for what is started
+                self._refill(timed)
             try:
-                answer = _asked(process, piece)
+                answer = place.asked(piece)
             finally:
-                self._left(process)
+                self._left(place)
             if isinstance(answer, Exception):
                 raise answer
             if answer is not None:
@@ -114,30 +99,59 @@ class Places:
         why = f"the process that graded it was killed {_TRIES} times: look at memory"
         return Done(piece.record, why, killed=True)
 
-    def _taken(self, row: _Row) -> Started:
+    def _taken(self, timed: bool) -> "_Place":
         with self._lock:
             if self._closed:
                 raise EngineError("grading was stopped")
-            process = row.ready.pop(0) if row.ready else self._started(row)
-            self._working.add(process)
-        return process
+            waiting = self._waiting[timed]
+            place = waiting.pop(0) if waiting else self._started(timed)
+            self._working.add(place)
+        return place
 
-    def _left(self, process: Started) -> None:
-        process.end(_END_S)
+    def _left(self, place: "_Place") -> None:
+        place.end()
         with self._lock:
-            self._working.discard(process)
+            self._working.discard(place)
 
-    def _refill(self, row: _Row) -> None:
+    def _refill(self, timed: bool) -> None:
         with self._lock:
-            while not self._closed and len(row.ready) < self._ahead:
-                row.ready.append(self._started(row))
+            while not self._closed and len(self._waiting[timed]) < self._ahead:
+                self._waiting[timed].append(self._started(timed))
 
-    def _started(self, row: _Row) -> Started:
-        process = row.nursery.start()
-        with suppress(OSError):  # one that is dead already is seen when it is asked
-            process.stdin.write(self._course)
-            process.stdin.flush()
-        return process
+    def _started(self, timed: bool) -> "_Place":
+        return _Place(self._course, self._environments[timed], self._judge)
+
+
+class _Place:
+    """A process that was told the course, and grades one piece."""
+
+    def __init__(self, course: Course, environment: Mapping[str, str], judge: str) -> None:
+        try:
+            self.process, self._connection = start(environment, judge)
+        except (OSError, EOFError) as error:
+            raise EngineError("no process that grades can be started here: look at memory") from error
+        self._tell(course)
+
+    def asked(self, piece: Piece) -> Done | Exception | None:
+        """Return what it answers to a piece; None where it was killed."""
+        self._tell(piece)
+        answer = None
+        with suppress(EOFError, OSError):
+            answer = self._connection.recv()  # ours stays open: where it ends, this process has
+        self.process.join()
+        return answer
+
+    def end(self) -> None:
+        """End it: told by SIGTERM it cleans up; in the end it is killed."""
+        self.process.terminate()
+        self.process.join(_END_S)
+        self.process.kill()
+        self.process.join()
+        self._connection.close()
+
+    def _tell(self, what: object) -> None:
+        with suppress(OSError):  # it is dead, which is seen when it is to answer
+            self._connection.send(what)
 
 
 def _ahead() -> int:
@@ -146,52 +160,25 @@ def _ahead() -> int:
     return max(1, min(_MOST_AHEAD, cuda.mem_get_info()[1] // _GPU_BYTES))
 
 
-def _asked(process: Started, piece: Piece) -> Done | Exception | None:
-    """Return what a place answers to a piece; None where it was killed."""
-    try:
-        process.stdin.write(_packed(piece))
-        process.stdin.flush()
-    except OSError:
-        return None
-    answer = _read(process.stdout)  # stdin stays open: where it ends, this process has
-    process.stdout.read()  # until it has ended
-    return answer
+def main(asked: Connection, *, copied: bool = False) -> None:
+    """Grade the piece that comes after the course, and answer what became of it.
 
-
-def _packed(what: object) -> bytes:
-    told = pickle.dumps(what)
-    return struct.pack(_LENGTH, len(told)) + told
-
-
-def _read(given: BinaryIO) -> Any:
-    """Return what came next; None where it ends before."""
-    head = given.read(struct.calcsize(_LENGTH))
-    if len(head) < struct.calcsize(_LENGTH):
-        return None
-    (length,) = struct.unpack(_LENGTH, head)
-    told = given.read(length)
-    return pickle.loads(told) if len(told) == length else None
-
-
-def _inside(given: BinaryIO, answers: BinaryIO, copied: bool) -> None:
-    course = _read(given)
-    if course is None:
-        return
-    ahead = _started(course, copied)
-    try:
-        piece = _read(given)
-        if piece is None:
-            return  # not needed
-        Thread(target=_ends_with, args=(given,), daemon=True).start()
+    Where this process is a copy of one that has imported the judge, the judge may be, too (`copied`).
+    """
+    with clean_ends(), suppress(EOFError):  # not needed any more
+        course = asked.recv()
+        ahead = _started(course, copied)
         try:
-            answer: Done | Exception = ahead if isinstance(ahead, CourseError) else grade(piece)
-        except Exception as error:
-            answer = error
-        answers.write(_packed(answer))
-        answers.flush()
-    finally:
-        if isinstance(ahead, Ahead) and GradeExecute.started_ahead is ahead:  # not taken
-            ahead.close()
+            piece = asked.recv()
+            Thread(target=_ends_with, args=(asked,), daemon=True).start()
+            try:
+                answer: Done | Exception = ahead if isinstance(ahead, CourseError) else grade(piece)
+            except Exception as error:
+                answer = error
+            asked.send(answer)
+        finally:
+            if isinstance(ahead, Ahead) and GradeExecute.started_ahead is ahead:  # not taken
+                ahead.close()
 
 
 def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
@@ -214,28 +201,8 @@ def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
     return ahead
 
 
-def _ends_with(given: BinaryIO) -> None:
+def _ends_with(asked: Connection) -> None:
     """End this process when the one that started it is gone: another may grade the same course then."""
-    os.read(given.fileno(), 1)
+    with suppress(EOFError, OSError):
+        asked.recv()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _ready() -> tuple[BinaryIO, BinaryIO]:
-    """Return stdin, and what was stdout: what libraries print goes to stderr."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return sys.stdin.buffer, answers
-
-
-def main(*, copied: bool = False) -> None:
-    """Grade the piece that stdin brings after the course, and write what became of it to stdout.
-
-    Where this process is a copy of one that has imported the judge, the judge may be, too (`copied`).
-    """
-    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
-    with clean_ends():
-        _inside(*_ready(), copied)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,34 +1,64 @@
-"""Where pieces of work are done: here one after the other, in places beside each other, or on Dask's workers."""
+"""Where pieces of work are done: by Dask, on threads of this process or on the workers of any scheduler.
 
+Either way each piece has a process of its own (place.py). A worker elsewhere has this project's code and sees the
+course's folder. Steps that measure time go to workers with the resource TIMING, on real TensorRT all steps to those
+with GPU. Dask gives a worker as many at once as it has of it.
+"""
+
+import multiprocessing
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from queue import SimpleQueue
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
+from helpers.course.steps import CELLS
 from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
+from solutions.grading.faults import CourseError
 from solutions.grading.grades import StudentGrades
+from solutions.grading.journal import SETTINGS, code_digest
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.grading.work.place import Places
 from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
+from trtcpu.errors import InputError
 
+# Of a piece: what its kernel, its judge and the judge's child hold together at most.
 _MEMORY_BYTES = 6 << 30
-"""Of a piece: what its kernel, its judge and the judge's child hold together at most."""
+# Of a piece whose worker is gone.
+_RETRIES = 3
+_NEEDED = "GPU" if ENGINE == "tensorrt" else "TIMING"
 
+# Yields the pieces of work on one student, one after the other, and is sent what became of each.
 Work = Generator[Piece, Done, StudentGrades]
-"""Yields the pieces of work on one student, one after the other, and is sent what became of each."""
 
 
 class Pool(Protocol):
-    """Does pieces of work."""
+    """Does pieces of work; `at_once` is how many students are worked on at a time."""
 
     at_once: int
-    """How many students are worked on at a time."""
 
     def submit(self, piece: Piece) -> "Future[Done]":
         """Begin a piece."""
+
+
+@contextmanager
+def chosen_pool(
+    course: Course, jobs: int | None, scheduler: str, runner: Any, say: Callable[[str], None]
+) -> Iterator[Pool]:
+    """Work on Dask's workers, where a scheduler or a SLURM job's runner names some, else here; `say` how many."""
+    if runner:
+        chosen = on_slurm(runner, course)
+    else:
+        chosen = on_dask(scheduler, course) if scheduler else here(course, jobs_here(jobs))
+    with chosen as pool:
+        where = "on Dask's workers, " if runner or scheduler else ""
+        say(f"{where}{pool.at_once} at a time" if where or pool.at_once > 1 else "one at a time")
+        yield pool
 
 
 class _Here:
@@ -48,42 +78,184 @@ class _Here:
 HERE = _Here()
 
 
-class Beside:
-    """Does pieces beside each other, each in a process started ahead; used as a context manager.
+class OnDask:
+    """Does pieces on the workers of a scheduler.
 
     Args:
-        course: whose pieces they will be.
-        jobs: for each piece that is done at a time, the variables that its process has besides this one's.
+        client: a `distributed.Client`.
+        course: the course; its folder must be at the same path on all workers.
+        jobs: for each worker of this process, by its number, the variables of its places besides ours.
+
+    Raises:
+        InputError: no worker can take a piece; the message says what lacks.
     """
 
-    def __init__(self, course: Course, jobs: Sequence[Mapping[str, str]]) -> None:
-        self.at_once = len(jobs)
-        self._places = [Places(course, one) for one in _distinct(jobs)]
-        self._free: SimpleQueue[Places] = SimpleQueue()
-        for one in jobs:
-            self._free.put(self._places[_distinct(jobs).index(dict(one))])
-        self._threads = ThreadPoolExecutor(len(jobs), "place")
-
-    def __enter__(self) -> "Beside":
-        for places in self._places:
-            places.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for places in self._places:
-            places.__exit__()  # what is still graded is not wanted any more
-        self._threads.shutdown()
+    def __init__(self, client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> None:
+        workers = _checked(client, course)
+        self.at_once = sum(about["nthreads"] for about in workers.values())
+        settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}
+        limit = {} if ENGINE == "tensorrt" else {THREADS[0]: "1"}  # of what others are beside; Dask limits all to it
+        self._variables = [settings | one for one in [*jobs] or [limit]]
+        kept = {"pure": False, "retries": _RETRIES}
+        self._timing = client.get_executor(resources={_NEEDED: 1}, **kept)
+        self._anywhere = self._timing if ENGINE == "tensorrt" else client.get_executor(**kept)
 
     def submit(self, piece: Piece) -> "Future[Done]":
-        """Begin a piece in the next free place."""
-        return self._threads.submit(self._graded, piece)
+        """Begin a piece on a worker that may do it."""
+        timed = any(cell.timed for cell in CELLS.values() if cell.step == piece.record.step)
+        there = (self._timing if timed else self._anywhere).submit(_graded, piece, self._variables)
+        here: Future[Done] = Future()
+        there.add_done_callback(lambda found: _pass_on(found, here, piece))
+        here.add_done_callback(lambda found: found.cancelled() and there.cancel())
+        return here
 
-    def _graded(self, piece: Piece) -> Done:
-        places = self._free.get()
+
+def _pass_on(there: "Future[Done]", here: "Future[Done]", piece: Piece) -> None:
+    """Let who waits know what became of a piece; one whose workers died is refused, like one whose process did."""
+    from distributed import KilledWorker
+
+    with suppress(InvalidStateError):  # nobody waits any more
         try:
-            return places.grade(piece)
-        finally:
-            self._free.put(places)
+            here.set_result(there.result())
+        except KilledWorker as error:
+            why = f"{error.allowed_failures + 1} workers that graded it died: look at memory"
+            here.set_result(Done(piece.record, why, killed=True))
+        except CancelledError:
+            here.set_exception(CourseError("Dask's scheduler is gone; what was graded stays: run the command again"))
+        except Exception as error:
+            here.set_exception(error)
+
+
+@contextmanager
+def on_dask(scheduler: str, course: Course, *, wait_s: float = 10) -> Iterator[OnDask]:
+    """Work on the workers of a scheduler, such as tcp://node1:8786, which must answer in `wait_s`.
+
+    Raises:
+        InputError: nobody answers there, or no worker can take a piece.
+    """
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout=wait_s)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"no scheduler of Dask answers at {scheduler}: {error}") from error
+    with client:
+        yield from _worked(client, course)
+
+
+@contextmanager
+def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
+    """Work on threads of this process, one a job; nobody else can reach them."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    size = {"n_workers": len(jobs), "threads_per_worker": 1, "resources": {_NEEDED: 1}}
+    with ExitStack() as stack:
+        own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
+        stack.enter_context(dask.config.set({"temporary-directory": own}))  # what the scheduler writes, too
+        alone = {"processes": False, "dashboard_address": None, "memory_limit": None}
+        cluster = stack.enter_context(LocalCluster(**size, **alone))
+        yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
+
+
+@contextmanager
+def slurm_task(course: Course) -> Iterator[Any]:
+    """Be this task of a SLURM job: the first is the scheduler, the second grades, in the block, the others are workers.
+
+    Only the second comes back, with the runner that `on_slurm` takes.
+
+    Raises:
+        InputError: dask-jobqueue is not installed, or this is no task of a SLURM job with at least three.
+    """
+    try:
+        from dask_jobqueue.slurm import SLURMRunner
+        from distributed.utils import json_load_robust
+    except ImportError as error:
+        raise InputError("dask-jobqueue is not installed here; install it with  pip install -e '.[slurm]'") from error
+    if int(os.environ.get("SLURM_NTASKS", "0")) < 3:
+        found = os.environ.get("SLURM_NTASKS", "no SLURM job")
+        raise InputError(f"--slurm runs under srun with 3 tasks or more (scheduler, this, workers); found {found}")
+
+    class Runner(SLURMRunner):
+        async def get_scheduler_address(self) -> str:
+            """Read it once it is written: the base reads the file as soon as it is there, empty or not."""
+            return str(json_load_robust(self.scheduler_file)["address"])
+
+    options = {"nthreads": 1, "resources": {_NEEDED: 1}}
+    place = course.root / f".dask-{os.environ['SLURM_JOB_ID']}.json"
+    with ExitStack() as stack:
+        stack.callback(place.unlink, missing_ok=True)
+        yield stack.enter_context(Runner(scheduler_file=str(place), worker_options=options))
+
+
+@contextmanager
+def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
+    """Work on the other tasks of this SLURM job."""
+    from distributed import Client
+
+    with Client(runner) as client:
+        client.wait_for_workers(runner.n_workers)
+        yield from _worked(client, course)
+
+
+def _worked(client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> Iterator[OnDask]:
+    """Yield the pool; end what workers still do for this course before, of a run that was killed, and afterwards."""
+    root = str(course.root)
+    client.run(_end_places, root)
+    try:
+        yield OnDask(client, course, jobs)
+    finally:
+        if client.status == "running":  # the scheduler is still there
+            client.run(_end_places, root)
+
+
+def _checked(client: Any, course: Course) -> dict[str, Any]:
+    """Return the workers; each must have our code, see the course and may have children, and one what is needed."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    if not any(about["resources"].get(_NEEDED) for about in workers.values()):
+        there = f"{len(workers)} workers without it" if workers else "no worker"
+        raise InputError(f"there is {there}: start one with  dask worker ADDRESS --resources {_NEEDED}=1")
+    notebook = str(course.source(course.present[0]))
+    for address, found in client.run(_seen, notebook).items():
+        if found[:2] != _seen(notebook)[:2]:
+            what = f"does not see {notebook}" if not found[1] else "has other code than this process"
+            raise InputError(f"the worker {address} {what}; all must share one folder and one version")
+        if found[2]:
+            raise InputError(f"the worker {address} may start no process: set DASK_DISTRIBUTED__WORKER__DAEMON=false")
+    return workers
+
+
+def _seen(notebook: str) -> tuple[str, bool, bool]:
+    return code_digest(), Path(notebook).is_file(), multiprocessing.current_process().daemon
+
+
+def _graded(piece: Piece, variables: list[dict[str, str]]) -> Done:
+    """Grade a piece on a worker, in a place of its own."""
+    from distributed import get_worker
+
+    try:
+        return _places(piece.course, variables[get_worker().name if len(variables) > 1 else 0]).grade(piece)
+    except Exception as error:
+        raise type(error)(str(error)) from None  # what it came from may be something that cannot be sent
+
+
+# This process's, by course and variables; they end with it.
+_PLACES: dict[tuple[str, ...], Places] = {}
+_PLACES_LOCK = Lock()
+
+
+def _end_places(root: str) -> None:
+    """End this worker's places of a course."""
+    for key in [key for key in _PLACES if key[0] == root]:
+        _PLACES.pop(key).__exit__()
+
+
+def _places(course: Course, variables: dict[str, str]) -> Places:
+    key = (str(course.root), *(f"{name}={variables[name]}" for name in sorted(variables)))
+    with _PLACES_LOCK:
+        if key not in _PLACES:
+            _PLACES[key] = Places(course, variables).__enter__()
+        return _PLACES[key]
 
 
 def jobs_here(number: int | None = None) -> list[dict[str, str]]:
@@ -104,10 +276,6 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
     count = number or max(1, min(cores, fit))
     threads = {} if count == 1 else {THREADS[0]: str(max(1, cores // count))}
     return [threads for _ in range(count)]
-
-
-def _distinct(jobs: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    return list({tuple(sorted(one.items())): dict(one) for one in jobs}.values())
 
 
 def drive(works: Iterable[Work], pool: Pool) -> list[StudentGrades]:
