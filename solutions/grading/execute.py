@@ -23,7 +23,8 @@ from solutions.grading.ahead import Ahead
 from solutions.grading.environment import answers_of, artifacts_of, records_of
 from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
-from solutions.grading.judge.handle import Judge
+from solutions.grading.judge.handle import judging
+from solutions.grading.judge.process import Asked
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
 from solutions.grading.step_record import UNDER_WAY, StepRecord
 from solutions.grading.untrusted.output_room import OutputRoom
@@ -53,7 +54,7 @@ class GradeExecute(Execute):
     notebook_timeout = Integer(3600, help="Seconds that one notebook may take in all.").tag(config=True)
     alone_timeout = Integer(1200, help="Seconds that one notebook may keep others from grading.").tag(config=True)
     grace = Integer(60, help="Seconds that a cell may take to end after it was interrupted.").tag(config=True)
-    judge = Unicode("solutions.grading.judge", help="The module that decides the test cells.").tag(config=True)
+    judge = Unicode("solutions.grading.judge.lab", help="The module that decides the test cells.").tag(config=True)
     unsafe = Bool(False, help="Grade without a sandbox where none works.").tag(config=True)
     memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
     disk_gb = Float(2.0, help="What a submission may write.").tag(config=True)
@@ -87,16 +88,15 @@ class GradeExecute(Execute):
         turn = self._gate.turn() if kind == "landlock" else nullcontext()
         with closing(self.started_ahead or self.ahead()) as ahead, turn:
             type(self).started_ahead, self._scratch = None, ahead.scratch
-            told = step, artifacts, self._scratch.artifacts, kind
-            room = self._limits.scratch_bytes
-            with Judge(ahead.judge, *told, room, self._told(step)) as self._judge:
+            asked = self._asked(step, kind)
+            with judging(ahead.judge, asked) as self._judge:
                 prepared = self._judge.prepared
                 self._scratch.fill(folder, artifacts, prepared["needs"])
                 self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])
                 self._ends = time.monotonic() + self.notebook_timeout
                 with self._machine_with_room(step):
                     nb, resources = super().preprocess(nb, resources, **kwargs)
-                changed = self._scratch.keep(step, artifacts, self._judge.judged, room)
+                changed = self._scratch.keep(step, artifacts, self._judge.judged, asked.room)
         for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
             nb.cells[index].outputs = outputs
         if notes := prepared["notes"] + changed:
@@ -113,15 +113,19 @@ class GradeExecute(Execute):
                 again = "make room, and run the same command again"
                 raise CourseError(f"{self._student.name} {step} was not graded: {watch.ended_by}; {again}")
 
-    def _told(self, step: str) -> dict[str, Any]:
-        """Return what the judge is told of the run: the seed is in the step's record, where a class is graded."""
-        record = StepRecord.known(self._student, self._student.name, step)
-        answers, exchange = answers_of(self._student), self._exchange
-        return {
-            "seed": record.seed if record.state == UNDER_WAY else None,
-            "answers": answers and str(answers),
-            "exchange": exchange and str(exchange),
-        }
+    def _asked(self, step: str, sandbox: str) -> Asked:
+        """Return what the judge is asked: the seed is in the step's record, where a class is graded."""
+        record, artifacts = StepRecord.known(self._student, self._student.name, step), artifacts_of(self._student)
+        return Asked(
+            step,
+            artifacts,
+            self._scratch.artifacts,
+            sandbox=sandbox,
+            room=self._limits.scratch_bytes,
+            seed=record.seed if record.state == UNDER_WAY else None,
+            answers=answers_of(self._student),
+            exchange=self._exchange,
+        )
 
     @property
     def _exchange(self) -> Path | None:

@@ -1,9 +1,7 @@
 """The judge's door: whatever the kernel's side writes, late, long or never, costs an answer and nothing else."""
 
-import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,9 +20,8 @@ from helpers.checks.probes.codec import MOST_BYTES, pack
 from helpers.checks.probes.serve import serve
 from helpers.checks.probes.student import Student
 from solutions.grading.faults import CourseError
-from solutions.grading.judge.door import SLACK_S, Door
 from solutions.grading.judge.handle import Process
-from solutions.grading.layout import ROOT
+from solutions.grading.judge.process import SLACK_S, Door
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError
 
@@ -231,25 +228,29 @@ def test_a_message_waits_for_no_longer_than_it_may() -> None:
 
 
 _GETS_READY = """
-import sys
 from solutions.grading.judge.process import judge
-judge(None, None, meanwhile=lambda: print("ready", file=sys.stderr, flush=True))
+
+def main(line):
+    judge(line, None, None, meanwhile=lambda: line.send({"ready": True}))
 """
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_a_judge_gets_ready_only_while_nobody_asks(ahead: bool) -> None:
-    asked, question = os.pipe()
+def test_a_judge_gets_ready_only_while_nobody_asks(
+    ahead: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_judge.py").write_text(_GETS_READY)
+    monkeypatch.syspath_prepend(tmp_path)
+    process = Process("a_judge", os.environ)
     if not ahead:
-        os.write(question, b"null\n")
-    command, pipe = [sys.executable, "-c", _GETS_READY], subprocess.PIPE
-    with subprocess.Popen(command, stdin=asked, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
-        said = process.stderr.readline() if ahead else ""
-        os.close(question)
-        out, rest = process.communicate(timeout=60)
-    os.close(asked)
-    assert json.loads(out) == {"environment": {}, "gpu": False}
-    assert said + rest == ("ready\n" if ahead else "")
+        process.tell("this is nothing to judge")
+    assert process.offers == {"environment": {}, "gpu": False}
+    if ahead:
+        assert process.heard(60) == {"ready": True}
+        process.end()
+    else:
+        with pytest.raises(EngineError, match="AttributeError"):
+            process.heard(60)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,7 @@ def test_a_full_machine_is_no_submission_s_fault(
     raised: str, fault: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_judge.py").write_text(f"raise {raised}")
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # no file can be written, and its last words still come
-    process = Process("broken_judge", {**os.environ, "PYTHONPATH": str(tmp_path)})
+    monkeypatch.syspath_prepend(tmp_path)
+    process = Process("broken_judge", os.environ)
     with pytest.raises(fault, match="disk or folder failed|memory is full" if fault is CourseError else "instructor"):
         process.heard(60)

@@ -16,8 +16,7 @@ from helpers.checks.probes.loads import LoadError
 from helpers.checks.probes.onnx_files import onnx_facts, tensor_names
 from helpers.toys.networks import EDGE, tiny_onnx
 from solutions.grading.judge import child as room
-from solutions.grading.judge.child import LoadingChild
-from solutions.grading.judge.memory import Memory
+from solutions.grading.judge.child import LoadingChild, Memory
 from solutions.sandbox import KINDS, Limits, trouble
 from trtcpu.errors import InputError
 from trtlab.building.served import built

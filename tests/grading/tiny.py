@@ -1,12 +1,13 @@
 """A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
 
-Run as a module it is a judge that stands in for solutions.grading.judge: it writes records of the same form, without
+Its `main` is a judge that stands in for solutions.grading.judge.lab: it writes records of the same form, without
 engines, with the run's seed as what they saw. `grade_tiny` stands in for grade_cell, where our own notebooks are
 executed. CONFIG names both.
 """
 
 import json
 from copy import deepcopy
+from multiprocessing.connection import Connection
 from typing import Any
 
 from nbformat import NotebookNode
@@ -32,6 +33,11 @@ c.Solve.claims = "from tests.grading.tiny import grade_tiny\\n\\ngrade_tiny({cel
 ANSWERS = {"square": "    return x * x", "cube": "    return x ** 3"}
 WHY = "A square is never negative."
 """The answer to a question to think about, which students do not get."""
+
+
+def main(line: Connection) -> None:
+    """Decide what is asked over `line`."""
+    judge(line, _prepare, _decide)
 
 
 def _prepare(asked: Asked) -> dict[str, Any]:
@@ -104,7 +110,3 @@ def code_of(notebook: NotebookNode, function: str, code: str) -> NotebookNode:
     notebook = deepcopy(notebook)
     notebook.cells[index_of(notebook, f"{function}_todo")].source = code
     return notebook
-
-
-if __name__ == "__main__":
-    judge(_prepare, _decide)

@@ -12,7 +12,6 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -58,7 +57,7 @@ _ready: list[str] = []
 
 
 def _get_ready(scratches: str, judge: str) -> None:
-    """Go where scratches lie, and import what places and `python -m judge` do.
+    """Go where scratches lie, and import what places and the judge's module do.
 
     A judge that cannot be imported says why where it is started.
     """
@@ -70,8 +69,7 @@ def _get_ready(scratches: str, judge: str) -> None:
     if judge:
         importlib.import_module(_PLACE_MODULE)
         with suppress(Exception):
-            spec = find_spec(judge)
-            importlib.import_module(f"{judge}.__main__" if spec and spec.submodule_search_locations else judge)
+            importlib.import_module(judge)
             _ready.append(judge)
 
 

@@ -1,6 +1,7 @@
-"""`python -m solutions.grading.judge`: the judge of one notebook; solutions/grading/execute.py starts it."""
+"""The lab's own judge of one notebook: `main` is what its process does."""
 
 from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from typing import Any
 
 from helpers.checks.points.case import Case
@@ -12,11 +13,11 @@ from solutions.checks.core.decide import run_points
 from solutions.checks.core.seed import cell_seed
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import prepare
-from solutions.grading.judge.child import LoadingChild
-from solutions.grading.judge.memory import Memory
+from solutions.grading.judge.child import LoadingChild, Memory
 from solutions.grading.judge.process import Asked, judge
 
 _SPLITS = ("calibration", "validation")
+_child = ExitStack()
 
 
 def _prepare(asked: Asked) -> dict[str, Any]:
@@ -37,6 +38,7 @@ def _decide(cell: str, student: Student, sandbox: str) -> None:
     run_points(cell, Case(student, cell_seed(cell)), sandbox)
 
 
-if __name__ == "__main__":
-    with ExitStack() as _child:
-        judge(_prepare, _decide, _offers, load_ahead)
+def main(line: Connection) -> None:
+    """Decide what is asked over `line`."""
+    with _child:
+        judge(line, _prepare, _decide, _offers, load_ahead)
