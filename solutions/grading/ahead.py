@@ -8,9 +8,9 @@ from typing import Any
 
 from jupyter_core.utils import run_sync
 
-from solutions.grading.environment import judge_environment, kernel_environment
 from solutions.grading.faults import CourseError
 from solutions.grading.judge.handle import Process
+from solutions.grading.layout import judge_environment, kernel_environment
 from solutions.grading.scratch import Scratch
 from solutions.sandbox import Limits, Room
 from solutions.sandbox.provisioner import SandboxedKernelManager

@@ -19,8 +19,8 @@ from helpers.course.steps import BONUS, CELLS, CRITERIA, STEPS
 from helpers.tools.files import atomic_write
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
-from solutions.grading.environment import records_of
 from solutions.grading.grades import StudentGrades
+from solutions.grading.layout import records_of
 from solutions.grading.outcome import usable_record
 from solutions.grading.step_record import GRADED, StepRecord
 from solutions.grading.untrusted.text import printable

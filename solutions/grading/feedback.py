@@ -18,8 +18,7 @@ from traitlets.config import Config
 
 from helpers.course.steps import ARTIFACTS, CELLS, COLUMNS
 from solutions.checks.core.record import Record
-from solutions.grading.environment import artifacts_of, records_of
-from solutions.grading.layout import ROOT
+from solutions.grading.layout import ROOT, artifacts_of, records_of
 from solutions.grading.outcome import is_test_cell, usable_record
 from solutions.grading.untrusted.pages import PageExporter
 

@@ -1,29 +1,35 @@
-"""nbgrader's gradebook, which is made from the records: a step's record has its points, and takes what a person gave.
+"""The records of a class and nbgrader's gradebook, which is made from them: what is graded, and from which files.
 
-Formgrader and nbgrader's exports read it. One that is lost is made again; backups/ keep what a person gave since.
+A step's record has its points, and takes what a person gave. Formgrader and nbgrader's exports read the gradebook. One
+that is lost is made again; backups/ keep what a person gave since.
 """
 
 import datetime
+import hashlib
 import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.preprocessors import SaveAutoGrades
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
 
-from helpers.tools.files import atomic_path
+from helpers.tools.files import atomic_path, read_regular, sha256
 from solutions.grading.course import Course
-from solutions.grading.faults import CourseError, need_room
-from solutions.grading.layout import remove_links
-from solutions.grading.step_record import GRADED, CellGrade, StepRecord
+from solutions.grading.faults import CourseError, course_fault, need_room
+from solutions.grading.layout import SETTINGS, checks_of, code, digest_of, remove_links
+from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord
+from solutions.grading.untrusted.limits import LARGEST_BYTES
+from solutions.grading.untrusted.timestamps import handed_in
 from trtcpu.errors import InputError
 
 BACKUPS, KEPT = "backups", 10
@@ -104,25 +110,20 @@ def _fault(path: Path) -> tuple[str | None, bool]:
     """Return what is wrong with a gradebook, and whether it is lost."""
     if not os.path.lexists(path):
         return "was missing", True
-    if not path.is_file():
-        return "is no file", False
     try:
         with closing(_open(path)) as database:
             names = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if not names:
-                return "was empty", True
-            if not _TABLES <= names:
+            if names and not _TABLES <= names:
                 return "is a database, but no gradebook of nbgrader", False
             if (said := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
                 return f"was damaged ({said.splitlines()[0]})", True
-            if not database.execute("SELECT count(*) FROM assignment").fetchone()[0]:
+            if not names or not database.execute("SELECT count(*) FROM assignment").fetchone()[0]:
                 return "was empty", True
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            return f"is locked: another process has been writing into it for {LOCK_WAIT_S:g} s", False
-        return f"cannot be used ({error})", False
+        locked = f"is locked: another process has been writing into it for {LOCK_WAIT_S:g} s"
+        return locked if "locked" in str(error) else f"cannot be used ({error})", False
     except sqlite3.DatabaseError as error:
         return f"was damaged ({error})", True
     return None, False
@@ -208,3 +209,172 @@ def save(gradebook: Gradebook, record: StepRecord, *, graded_now: bool = False) 
 def _answered(cell: NotebookNode) -> str | None:
     unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell) and not is_task(cell)
     return "No response." if unchanged else None
+
+
+def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> tuple[str | None, float | None]:
+    """Put into the gradebook when a graded step was handed in, as its timestamp.txt says, and what that costs now.
+
+    It is asked at each run: deadline, extension or timestamp may come later, and a step is not graded again for it.
+
+    Returns:
+        Both, as a step's record has them.
+
+    Raises:
+        InputError: timestamp.txt is no time, or the course's plugin failed; what it cost before stays.
+    """
+    found = gradebook.find_submission_notebook(step, step, student)
+    submission = found.assignment
+    submission.timestamp = handed_in(course.submitted(student, step).parent)
+    late = submission.assignment.duedate is not None and submission.total_seconds_late > 0
+    if not late:
+        found.late_submission_penalty = None
+    gradebook.db.commit()
+    if late:
+        about = {"notebook": step, "assignment": step, "student": student, "db_url": course.gradebook_address}
+        try:
+            AssignLatePenalties(config=course.config).preprocess(new_notebook(), {"nbgrader": about})
+        except Exception as error:  # the plugin may be anybody's
+            if course_fault(error):
+                raise
+            raise InputError(f"what being late costs is not known: {type(error).__name__}: {error}") from error
+        gradebook.db.expire_all()
+    return submission.timestamp and submission.timestamp.isoformat(), found.late_submission_penalty
+
+
+class Journal:
+    """One student's graded steps: their records, and the keys of what they were graded from.
+
+    A step's key covers what its artifacts are made from, and the code of its own checks. The former is its notebook,
+    those of the steps before it (their artifacts are its input) and what these were made from when they were graded
+    last, the source notebook, all code but the steps' checks, and the engine and model chosen.
+    """
+
+    def __init__(self, course: Course, student: str) -> None:
+        self._course, self.student = course, student
+        self._folder = course.autograded(student)
+
+    def done(self, step: str) -> bool:
+        """Return whether the step was graded from the files that are there now, and its notebook is still there."""
+        notebook, record = self._folder / step / f"{step}.ipynb", self.record(step)
+        return notebook.is_file() and (record.state, record.key) == (GRADED, self.key(step))
+
+    def begin(self, step: str, seed: int | None = None) -> StepRecord:
+        """Note that the step is being graded; return its record with what a person gave so far.
+
+        Its inputs are drawn from the `seed`; without one from the seed of the last time, if there was one.
+        """
+        record = self.record(step)
+        with self._course.gradebook() as gradebook:
+            _take_by_hand(record, held(gradebook, record))
+        record.state, record.notes = UNDER_WAY, []
+        record.key, record.made = self.key(step), self.made(step)  # what is handed in meanwhile is to be graded again
+        record.seed = seed if seed is not None else record.seed
+        record.write(self._folder)
+        return record
+
+    def end(self, record: StepRecord) -> None:
+        """Put the record of a step that has just been graded into the gradebook, and note that it is graded.
+
+        What a person gave meanwhile stays in the gradebook; the record, like the feedback, has it from `settle`.
+        """
+        given = deepcopy(record)
+        with self._course.gradebook() as gradebook:
+            _take_by_hand(given, held(gradebook, record))
+            save(gradebook, given, graded_now=True)
+        record.state = GRADED
+        record.write(self._folder)
+
+    def refuse(self, step: str, lines: list[str], *, decided: bool = True) -> None:
+        """Note why the step was not graded; where that is not `decided`, it is as if nobody had got to it yet."""
+        record = self.record(step)
+        record.state, record.key, record.made = REFUSED if decided else UNDER_WAY, "", ""
+        record.notes = lines
+        record.write(self._folder)
+
+    def note(self, step: str, lines: list[str]) -> None:
+        """Add lines to what is known of the step."""
+        if lines:
+            record = self.record(step)
+            record.notes += lines
+            record.write(self._folder)
+
+    def settle(self, gradebook: Gradebook, step: str, notes: list[str]) -> bool:
+        """Read into a graded step's record what a person gave and what being late costs now; make the gradebook say so.
+
+        `notes` are the record's, behind which comes a line where it cannot be known what being late costs.
+
+        Returns:
+            Whether what the feedback shows was changed.
+        """
+        record = self.record(step)
+        before, found = deepcopy(record), held(gradebook, record)
+        _take_by_hand(record, found)
+        if found != record:
+            save(gradebook, record)
+        record.notes = notes
+        try:
+            record.submitted, record.penalty = lateness(self._course, gradebook, self.student, step)
+        except InputError as error:
+            record.notes = [*notes, str(error)]
+        if record != before:
+            record.write(self._folder)
+        return replace(record, notes=before.notes) != before
+
+    def record(self, step: str) -> StepRecord:
+        """Return the step's record, an empty one where none can be used."""
+        return StepRecord.known(self._folder, self.student, step)
+
+    def key(self, step: str) -> str:
+        """Return the key that the step would have, graded now."""
+        return hashlib.sha256(f"{self.made(step)}{digest_of(checks_of(step))}".encode()).hexdigest()
+
+    def made(self, step: str) -> str:
+        """Return a digest of what the step's artifacts would be made from now."""
+        digest = hashlib.sha256(digest_of(code() - checks_of()).encode())
+        for name in SETTINGS:
+            digest.update(f"{name}={os.environ.get(name, '')};".encode())
+        digest.update(sha256(self._course.source(step)).encode())
+        for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
+            digest.update(_content(self._course.submitted(self.student, earlier)).encode())
+            if earlier != step:  # graded later than this one, or from other files, it has made other artifacts
+                digest.update(f"{self.record(earlier).made};".encode())
+        return digest.hexdigest()
+
+    def to_grade(self, steps: list[str], *, again: bool = False) -> list[str]:
+        """Return those of the steps, in order, that are to be graded; all with `again`.
+
+        After one that would make other artifacts than it did, these are all that follow.
+        """
+        found = []
+        for step in steps:
+            if again or not self.done(step):
+                found.append(step)
+                again = again or self.made(step) != self.record(step).made
+        return found
+
+
+def _content(path: Path) -> str:
+    """Return a digest of a submitted notebook; "-" where there is none, or one that is refused before it is read."""
+    try:
+        return hashlib.sha256(read_regular(path, LARGEST_BYTES)).hexdigest()
+    except InputError:
+        return "-"
+
+
+def _take_by_hand(record: StepRecord, found: StepRecord | None) -> None:
+    """Take into the record what a person gave in the gradebook, if that has anything of the step.
+
+    Where its other points are not the record's, it is an older copy, a new one, or was tampered with: what it lacks a
+    person has not taken back.
+    """
+    if found is None:
+        return
+    whole = found.given == record.given
+    for name, cell in found.cells.items():
+        own = record.cells.setdefault(name, CellGrade(cell.points))
+        own.points = cell.points
+        if whole or cell.manual is not None or cell.extra is not None:
+            own.manual, own.extra = cell.manual, cell.extra
+    for name, said in found.comments.items():
+        if whole or said["manual"] is not None:
+            record.comments[name] = {**record.comments.get(name, said), "manual": said["manual"]}

@@ -1,9 +1,10 @@
-"""A class's grades: read from the gradebook by criterion, written as CSV and JSON, shown as a table."""
+"""A class's grades: read from the records by criterion, written as CSV and JSON, shown as a table."""
 
 import csv
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from helpers.course.handout import read_notebook
 from helpers.course.steps import BONUS, CELLS, COLUMNS, CRITERIA, STEPS
 from helpers.tools.files import atomic_path
 from solutions.grading.course import Course
-from solutions.grading.step_record import StepRecord
+from solutions.grading.roster import note_strangers, read_roster
+from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder
+from solutions.grading.submissions import Submission, check_files, check_notebook, find_submissions
 from solutions.grading.untrusted.text import printable, text_cell
+from trtcpu.errors import InputError
 
 # The criterion that a person's part belongs to; it is pending until it is read.
 MANUAL = "documentation"
@@ -57,6 +61,93 @@ class StudentGrades:
         return round(max(0.0, sum(self.points[criterion] for criterion in CRITERIA) - self.late), 2)
 
 
+@dataclass
+class ClassGrades:
+    """Everybody's grades, and what each criterion is worth in the steps of this course.
+
+    `killed` are the steps that were not graded since their processes were killed. It may have been the machine that
+    lacked memory, or the submission that took it: the others are graded, and the command's exit code says so.
+    """
+
+    steps: list[str]
+    worth: dict[str, float]
+    students: list[StudentGrades] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)
+
+    @property
+    def fault(self) -> str:
+        """A line about what was killed; empty where nothing was."""
+        return f"killed and not graded: {', '.join(self.killed)}; the same command grades it" if self.killed else ""
+
+
+def class_grades(course: Course, submissions: list[Submission], steps: list[str]) -> ClassGrades:
+    """Return the grades of these submissions in these steps, as the records have them."""
+    rows = [_student(course, submission, steps) for submission in submissions]
+    return ClassGrades(steps, worth_of(course, steps), rows)
+
+
+def rebuilt(course: Course) -> ClassGrades:
+    """Return everybody's grades from the records alone: without the gradebook, without running anything.
+
+    Raises:
+        InputError: there are no records.
+    """
+    known = {path.parent.name for path in course.autograded("").glob("*/grades") if path.is_dir()}
+    if not known:
+        raise InputError(f"no records to rebuild grades from: expected {course.autograded('<student>')}/grades/")
+    everybody: list[Submission] = []
+    with suppress(InputError):  # what was handed in need not be here
+        everybody += find_submissions(course, course.graded)
+        note_strangers(read_roster(course.root), everybody)
+    gone = known - {submission.student for submission in everybody}
+    everybody += [Submission(student, course.graded) for student in gone]
+    return class_grades(course, sorted(everybody, key=lambda one: one.student), course.graded)
+
+
+def _student(course: Course, submission: Submission, steps: list[str]) -> StudentGrades:
+    records, notes, ungraded = {}, [*submission.notes], steps if submission.refused else []
+    for step in submission.steps:
+        record, lines = _decided(course, submission.student, step)
+        notes += [f"{step}: {line}" for line in lines]
+        if record is None:
+            ungraded.append(step)
+        elif record.state == GRADED:
+            records[step] = record
+    grades = summed(submission.student, steps, records)
+    grades.notes, grades.ungraded = list(dict.fromkeys(notes)), ungraded
+    return grades
+
+
+def _decided(course: Course, student: str, step: str) -> tuple[StepRecord | None, list[str]]:
+    """Return a step's record, None where it is not decided, and the notes about it."""
+    folder, there = course.autograded(student), course.submitted(student, step).is_file()
+    if not (grades_folder(folder) / f"{step}.json").exists():
+        if not there:
+            return StepRecord(student, step, REFUSED), []
+        return None, ["no points: it was handed in and is not graded yet; grade the step"]
+    try:
+        record = StepRecord.read(folder, student, step)
+    except InputError as error:
+        return None, [f"no points: {error}"]
+    if record.state == GRADED:
+        return record, record.notes
+    if record.state != REFUSED:
+        stopped = "no points: it was being graded when grading stopped; grade the step again"
+        return None, record.notes or [stopped]
+    if there and _can_be_graded(course, student, step):
+        return None, [*record.notes, "no points: it was refused, and what is handed in now is not graded yet"]
+    return record, record.notes
+
+
+def _can_be_graded(course: Course, student: str, step: str) -> bool:
+    try:
+        check_files(course, student, step)
+        check_notebook(course, student, step)
+    except InputError:
+        return False
+    return True
+
+
 def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
     """Return what each criterion is worth, from the source notebooks."""
     worth = dict.fromkeys(COLUMNS, 0.0)
@@ -76,6 +167,8 @@ def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) ->
     grades = StudentGrades(student, steps=dict.fromkeys(steps, 0.0))
     for step, record in records.items():
         for name, cell in record.cells.items():
+            if name not in CELLS:  # of an older version of the course
+                continue
             grades.points[CELLS[name].criterion] += cell.score
             grades.steps[step] += cell.score
             grades.pending += cell.points if cell.pending else 0.0

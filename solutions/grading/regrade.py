@@ -24,11 +24,10 @@ from helpers.tools.files import atomic_path
 from helpers.tools.signals import clean_ends
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
-from solutions.grading.environment import artifacts_of, records_of
 from solutions.grading.faults import course_faults
 from solutions.grading.grade import grade_class
-from solutions.grading.gradebook import copy_gradebook, held, made_ready
-from solutions.grading.journal import Journal
+from solutions.grading.gradebook import Journal, copy_gradebook, held, made_ready
+from solutions.grading.layout import artifacts_of, records_of
 from solutions.grading.lock import course_lock
 from solutions.grading.outcome import usable_record
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
@@ -132,7 +131,11 @@ def publish(course: Course, other: Course, student: str, steps: list[str]) -> It
     for step in steps:
         found, now = (StepRecord.known(one.autograded(student), student, step) for one in (other, course))
         there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file()
-        if not there or found.state == REFUSED or (found.key, found.given) == (now.key, now.given):
+        if (
+            not there
+            or found.state == REFUSED
+            or (found.state, found.key, found.given) == (now.state, now.key, now.given)
+        ):
             continue
         if not theirs.done(step):
             yield step, _CHANGED_SINCE
@@ -155,7 +158,7 @@ def _take(course: Course, other: Course, found: StepRecord, journal: Journal) ->
             shutil.copyfile(path, temporary)
     journal.end(found)
     with course.gradebook() as gradebook:
-        _, changed = journal.settle(gradebook, step)
+        changed = journal.settle(gradebook, step, found.notes)
     if changed and write_feedback(course, student, step):  # with what a person gave since
         course.feedback_page(student, step).unlink(missing_ok=True)  # `make grade` says why there is none
 

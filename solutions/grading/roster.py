@@ -52,20 +52,25 @@ def read_roster(course_folder: Path) -> list[Student]:
     return list(students.values())
 
 
+def note_strangers(roster: list[Student], submissions: list[Submission]) -> list[str]:
+    """Return who handed in and is not in the roster; where there is one, their submissions get a note."""
+    known = {student.id for student in roster}
+    strangers = [one for one in submissions if one.student not in known and not one.refused]
+    for stranger in strangers if roster else []:
+        stranger.notes.append(f"not in {ROSTER}")
+    return [stranger.student for stranger in strangers]
+
+
 def enrol(gradebook: Gradebook, roster: list[Student], submissions: list[Submission]) -> list[str]:
     """Put everybody's names into the gradebook, where formgrader takes them from; return who handed in nothing.
 
-    Who is not in the roster goes by their id, until somebody enters names in formgrader. Where there is a roster, a
-    submission that it does not name gets a note.
+    Who is not in the roster goes by their id, until somebody enters names in formgrader.
     """
-    known = {student.id for student in roster}
-    strangers = [one for one in submissions if one.student not in known and not one.refused]
     # Who has no name would be shown as "None, None".
     named = {one.id for one in gradebook.students if one.first_name is not None and one.last_name is not None}
-    for student in [*roster, *(Student(one.student) for one in strangers if one.student not in named)]:
+    strangers = [Student(name) for name in note_strangers(roster, submissions) if name not in named]
+    for student in [*roster, *strangers]:
         shown = student if student.first_name or student.last_name else replace(student, last_name=student.id)
         gradebook.update_or_create_student(**{"student_id" if k == "id" else k: v for k, v in asdict(shown).items()})
-    for stranger in strangers if roster else []:
-        stranger.notes.append(f"not in {ROSTER}")
     handed_in = {submission.student for submission in submissions}
     return [student.id for student in roster if student.id not in handed_in]

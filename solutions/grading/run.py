@@ -22,13 +22,11 @@ from solutions.grading.class_page import class_figures, write_class_page
 from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
-from solutions.grading.grade import TO_GRADE, UNCHANGED, ClassGrades, foretold, grade_class
-from solutions.grading.gradebook import back_up, made_ready
-from solutions.grading.grades import table, write_grades
-from solutions.grading.journal import Journal
+from solutions.grading.grade import TO_GRADE, UNCHANGED, foretold, grade_class
+from solutions.grading.gradebook import Journal, back_up, made_ready
+from solutions.grading.grades import ClassGrades, rebuilt, table, write_grades
 from solutions.grading.lock import course_lock
 from solutions.grading.platforms import PLATFORMS, write_export
-from solutions.grading.rebuild import rebuilt
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
 from solutions.grading.submissions import Submission, chosen_part, find_submissions

@@ -14,7 +14,6 @@ from trtcpu.errors import LabError
 
 GRADED, REFUSED, UNDER_WAY = "graded", "refused", "under way"
 _LARGEST_BYTES = 1 << 20
-_NOTES = "student.json"
 
 _POINTS = {"type": ["number", "null"], "minimum": -1000, "maximum": 1000}
 _TEXT = {"type": ["string", "null"], "maxLength": 100_000}
@@ -42,14 +41,9 @@ SCHEMA: dict[str, Any] = {
         "penalty": {"type": ["number", "null"], "minimum": 0, "maximum": 1000},
         "seconds": {"type": ["number", "null"], "minimum": 0},
         "seed": {"type": ["integer", "null"], "minimum": 0},
+        "notes": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["student", "step", "state", "key", "cells", "comments"],
-    "additionalProperties": False,
-}
-_NOTES_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"student": {"type": "string"}, "notes": _LINES},
-    "required": ["student", "notes"],
     "additionalProperties": False,
 }
 
@@ -81,8 +75,8 @@ class StepRecord:
 
     `key` is a digest of all that it was graded from, and `made` of what its artifacts were made from; they are empty
     where that is not known. `submitted` is when it was handed in, as timestamp.txt beside it says (ISO 8601, UTC), and
-    `penalty` what being late costs, as nbgrader's plugin says. `seconds` are those that grading it took, and `seed` is
-    what its inputs were drawn from.
+    `penalty` what being late costs, as nbgrader's plugin says. `seconds` are those that grading it took, `seed` is what
+    its inputs were drawn from, and `notes` are lines for who grades.
     """
 
     student: str
@@ -96,6 +90,7 @@ class StepRecord:
     penalty: float | None = None
     seconds: float | None = None
     seed: int | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def given(self) -> dict[str, float | None]:
@@ -131,19 +126,3 @@ class StepRecord:
 def grades_folder(student_folder: Path) -> Path:
     """Return where the records of a student's steps are; `student_folder` is autograded/<student>."""
     return student_folder / "grades"
-
-
-def write_notes(folder: Path, student: str, notes: list[str]) -> None:
-    """Keep the lines about a student's submission that grades.csv shows."""
-    cut = [note if len(note) <= 4_000 else f"{note[:3_999]}…" for note in notes[:2_000]]
-    write_json(grades_folder(folder) / _NOTES, {"student": student, "notes": cut})
-
-
-def read_notes(folder: Path) -> list[str]:
-    """Return what `write_notes` kept; nothing where there is nothing.
-
-    Raises:
-        InputError: what is there is refused.
-    """
-    path = grades_folder(folder) / _NOTES
-    return checked_json(path, _NOTES_SCHEMA, "record", _LARGEST_BYTES)["notes"] if path.is_file() else []

@@ -16,9 +16,9 @@ from nbformat.v4 import new_output
 
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
-from solutions.grading.grade import ClassGrades, grade_class
-from solutions.grading.grades import worth_of, write_grades
-from solutions.grading.journal import Journal
+from solutions.grading.grade import grade_class
+from solutions.grading.gradebook import Journal
+from solutions.grading.grades import ClassGrades, worth_of, write_grades
 from solutions.grading.layout import ROOT
 from solutions.grading.submissions import Submission, find_submissions
 from solutions.grading.work.piece import Done, Piece

@@ -13,7 +13,7 @@ from helpers.tools.files import write_json
 from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
-from solutions.grading.journal import Journal
+from solutions.grading.gradebook import Journal
 from solutions.grading.lock import course_lock
 from solutions.grading.regrade import (
     MEASURED,

@@ -15,17 +15,14 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from helpers.tools.files import sha256
-from solutions.grading import journal as code
+from solutions.grading import layout as code
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_fault, course_faults, need_room
-from solutions.grading.grade import ClassGrades
-from solutions.grading.gradebook import held, save
-from solutions.grading.grades import summed, write_grades
-from solutions.grading.journal import Journal
+from solutions.grading.gradebook import Journal, held, save
+from solutions.grading.grades import ClassGrades, rebuilt, summed, write_grades
 from solutions.grading.layout import ROOT, remove_links, scripts_on_path
 from solutions.grading.platforms import PLATFORMS, write_export
-from solutions.grading.rebuild import rebuilt
-from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord, write_notes
+from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook
 from trtcpu.errors import EngineError, InputError
@@ -100,7 +97,7 @@ def test_a_graded_step_that_the_gradebook_lost_is_put_back_with_what_a_person_ga
     journal = Journal(course, "ada")
     _record().write(course.autograded("ada"))
     with course.gradebook() as gradebook:
-        assert journal.settle(gradebook, STEP) == (False, "")
+        assert journal.settle(gradebook, STEP, []) is False
         assert held(gradebook, _record()) == _record()
 
 
@@ -110,10 +107,10 @@ def test_points_that_were_tampered_with_are_the_records_again_and_a_persons_are_
         save(gradebook, _record())
         given = {**CELLS, "simplify_model": CellGrade(2.0, None, 2.0, None)}
         save(gradebook, _record(cells=given))
-        assert Journal(course, "ada").settle(gradebook, STEP) == (True, "")
+        assert Journal(course, "ada").settle(gradebook, STEP, [])
         assert StepRecord.read(course.autograded("ada"), "ada", STEP).cells == given
         save(gradebook, _record(cells={**given, "export_model": CellGrade(3.0, 15.0)}))
-        assert Journal(course, "ada").settle(gradebook, STEP) == (False, "")
+        assert Journal(course, "ada").settle(gradebook, STEP, []) is False
         assert held(gradebook, _record()).cells == given
 
 
@@ -153,7 +150,7 @@ def test_what_a_person_gives_while_a_step_is_graded_stays_and_the_feedback_has_i
         found = held(gradebook, _record())
         assert found.cells == {"export_model": CellGrade(3.0, 1.0, 2.5), "simplify_model": CellGrade(2.0, None, 1.5)}
         assert found.comments["cube_todo"]["manual"] == "see me" and found.comments["square_todo"]["manual"] == "neat"
-        assert journal.settle(gradebook, STEP) == (True, "")  # grade_class writes the feedback again
+        assert journal.settle(gradebook, STEP, [])  # grade_class writes the feedback again
     assert StepRecord.read(folder, "ada", STEP).cells == found.cells
 
 
@@ -208,24 +205,24 @@ def test_a_changed_check_is_its_own_steps(course: Course, monkeypatch: pytest.Mo
     own = "02_fp16"
     course.source(own).parent.mkdir()
     course.source(own).write_text("{}")
-    journal, checks = Journal(course, "ada"), code._checks.__wrapped__
+    journal, checks = Journal(course, "ada"), code.checks_of.__wrapped__
     before = {step: (journal.key(step), journal.made(step)) for step in (STEP, own)}
     assert checks(own) == {ROOT / "solutions" / "checks" / "s02_fp16.py"}
     assert len(checks("16_cases")) > 3 and checks("16_cases") < checks()
     changed = checks(own)
     monkeypatch.setattr(code, "sha256", lambda path: "changed" if path in changed else sha256(path))
-    code._digest.cache_clear()
+    code.digest_of.cache_clear()
     after = {step: (journal.key(step), journal.made(step)) for step in (STEP, own)}
     monkeypatch.undo()
-    code._digest.cache_clear()
+    code.digest_of.cache_clear()
     assert before[own][0] != after[own][0] and before[own][1] == after[own][1]
     assert before[STEP] == after[STEP]
 
 
 def test_nobody_imports_the_checks_of_another_step() -> None:
-    for path in code._code():
+    for path in code.code():
         named = re.findall(r"solutions\.checks(?:\.| import )(s\d\d)_", path.read_text())
-        own = path.relative_to(ROOT / "solutions" / "checks").parts[0][:3] if path in code._checks() else None
+        own = path.relative_to(ROOT / "solutions" / "checks").parts[0][:3] if path in code.checks_of() else None
         assert set(named) <= {own}, path
 
 
@@ -246,10 +243,9 @@ def test_being_late_costs_no_more_than_the_step_earned() -> None:
 def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
     course.gradebook_file.unlink()
     for student, changes in {"ada": {}, "ben": {"state": UNDER_WAY}, "cleo": {"state": REFUSED}}.items():
-        record = _record(**changes)
+        record = _record(**changes, notes=[f"of {student}"] if student != "ben" else [])
         record.student = student
         record.write(course.autograded(student))
-        write_notes(course.autograded(student), student, [f"of {student}"])
     _record().write(course.autograded("eve"))  # ada's record, copied
     (course.autograded("dora") / "grades").mkdir(parents=True)
     (course.autograded("dora") / "grades" / f"{STEP}.json").write_text('{"earned": "lots"}')
@@ -270,11 +266,8 @@ def test_grades_are_rebuilt_without_the_gradebook(course: Course) -> None:
         "gil": 0,
     }
     notes = {row.student: row.notes for row in result.students}
-    assert (notes["ada"], notes["cleo"]) == (["of ada"], ["of cleo"])
-    assert notes["ben"] == [
-        "of ben",
-        f"{STEP}: no points: it was being graded when grading stopped; grade the step again",
-    ]
+    assert (notes["ada"], notes["cleo"]) == ([f"{STEP}: of ada"], [f"{STEP}: of cleo"])
+    assert notes["ben"] == [f"{STEP}: no points: it was being graded when grading stopped; grade the step again"]
     assert notes["fay"] == [f"{STEP}: no points: it was handed in and is not graded yet; grade the step"]
     assert "is refused: " in notes["dora"][0] and "being graded when" in notes["eve"][0]
     assert result.worth["correctness"] == 5 and not course.gradebook_file.exists()

@@ -25,8 +25,7 @@ os.environ["TRT_LAB_ENGINE"] = "cpu"  # read where the bank is imported
 from helpers.course.steps import CELLS, STEPS
 from helpers.engine.backend import DEVICE
 from helpers.tools.files import read_json, write_json
-from solutions.grading.journal import code_digest
-from solutions.grading.layout import ROOT
+from solutions.grading.layout import ROOT, code_digest
 from tests.grading.dask_cluster import cluster
 from tests.whole_class.course import Class, Failed, Run, compared, records
 from tests.whole_class.generator import SEED, STUDENTS, generated, kept

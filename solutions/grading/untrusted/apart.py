@@ -16,8 +16,7 @@ from multiprocessing.connection import Connection, Pipe
 from threading import Lock
 from typing import Any
 
-from solutions.grading.environment import judge_environment
-from solutions.grading.layout import ROOT
+from solutions.grading.layout import ROOT, judge_environment
 from solutions.sandbox import THREADS
 from solutions.sandbox.scratch import WITHOUT_RIGHTS
 from trtcpu.errors import InputError

@@ -15,10 +15,10 @@ from helpers.engine.backend import ENGINE, cuda
 from helpers.tools.signals import clean_ends
 from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
-from solutions.grading.environment import QUICK
 from solutions.grading.execute import GradeExecute
 from solutions.grading.faults import CourseError
 from solutions.grading.gate import Gate
+from solutions.grading.layout import QUICK
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.grading.work.warm import start
 from solutions.sandbox import THREADS

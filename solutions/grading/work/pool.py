@@ -19,8 +19,7 @@ from helpers.course.steps import CELLS
 from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
-from solutions.grading.grades import StudentGrades
-from solutions.grading.journal import SETTINGS, code_digest
+from solutions.grading.layout import SETTINGS, code_digest
 from solutions.grading.work.piece import Done, Piece, grade
 from solutions.grading.work.place import Places
 from solutions.sandbox import THREADS
@@ -34,7 +33,7 @@ _RETRIES = 3
 _NEEDED = "GPU" if ENGINE == "tensorrt" else "TIMING"
 
 # Yields the pieces of work on one student, one after the other, and is sent what became of each.
-Work = Generator[Piece, Done, StudentGrades]
+Work = Generator[Piece, Done, None]
 
 
 class Pool(Protocol):
@@ -278,30 +277,26 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
     return [threads for _ in range(count)]
 
 
-def drive(works: Iterable[Work], pool: Pool) -> list[StudentGrades]:
-    """Work on everybody in the pool; return what each returned, in the order of `works`.
+def drive(works: Iterable[Work], pool: Pool) -> None:
+    """Work on everybody in the pool.
 
     Raises:
         CourseError: as a piece raised it; nothing more is begun then.
     """
-    waiting, under_way = iter(enumerate(works)), {}
-    returned: dict[int, StudentGrades] = {}
+    waiting, under_way = iter(works), {}
 
-    def go_on(number: int, work: Work, done: Any = None) -> None:
-        try:
-            under_way[pool.submit(work.send(done))] = number, work
-        except StopIteration as ended:
-            returned[number] = ended.value
+    def go_on(work: Work, done: Any = None) -> None:
+        with suppress(StopIteration):
+            under_way[pool.submit(work.send(done))] = work
 
     try:
         while True:
-            while len(under_way) < pool.at_once and (one := next(waiting, None)) is not None:
-                go_on(*one)
+            while len(under_way) < pool.at_once and (work := next(waiting, None)) is not None:
+                go_on(work)
             if not under_way:
-                return [returned[number] for number in sorted(returned)]
+                return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                number, work = under_way.pop(future)
-                go_on(number, work, future.result())
+                go_on(under_way.pop(future), future.result())
     except BaseException:
         for future in under_way:  # what is being done is the pool's to end
             future.cancel()
