@@ -7,9 +7,7 @@ There the same can be stopped and gone on with; the real course's grades are onl
 import itertools
 import os
 import shutil
-import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,20 +22,19 @@ from helpers.tools.files import atomic_path
 from helpers.tools.signals import clean_ends
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
-from solutions.grading.faults import course_faults
 from solutions.grading.grade import grade_class
 from solutions.grading.gradebook import Journal, copy_gradebook, held, made_ready
 from solutions.grading.layout import artifacts_of, records_of
 from solutions.grading.lock import course_lock
 from solutions.grading.outcome import usable_record
+from solutions.grading.run import Say, make_ready, one_line_a_fault
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.piece import write_feedback
 from solutions.grading.work.pool import Pool, chosen_pool
 from solutions.grading.worth import check_worth
-from solutions.sandbox import chosen
-from trtcpu.errors import InputError, LabError
+from trtcpu.errors import InputError
 
 FOLDER = "regraded"
 PUBLISHED = "published"
@@ -189,32 +186,22 @@ def main(
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another run grades this course.")] = False,
 ) -> None:
     """Grade the class again beside its grades, show whose points would move and why, then publish."""
-    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own
-    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
-
-    def say(line: str) -> None:
-        console.print(printable(line), markup=False, highlight=False)
-
-    try:
+    with one_line_a_fault() as (console, say):
         if diff == published:
             raise InputError("choose one: --diff shows what would move, --publish takes it into the course")
-        with course_faults():
-            found = Course.at(course)
-            if diff:
-                check_worth(found)
-            with course_lock(found.root, wait=wait, say=say):
-                if line := made_ready(found):
-                    say(line)
-                if published:
-                    return _publish(found, students, steps, say)
-                other = preview(found)
-                other.config.GradeExecute.unsafe = unsafe
-                say(f"sandbox: {chosen(unsafe)}")
-                with course_lock(other.root, say=say), chosen_pool(other, jobs, scheduler, None, say) as pool:
+        found = Course.at(course)
+        if diff:
+            check_worth(found)
+        with course_lock(found.root, wait=wait, say=say):
+            if line := made_ready(found):
+                say(line)
+            if published:
+                return _publish(found, students, steps, say)
+            other = preview(found)
+            with course_lock(other.root, say=say):
+                make_ready(other, unsafe, say)
+                with chosen_pool(other, jobs, scheduler, None, say) as pool:
                     _compare(found, other, students, steps, pool, console, say)
-    except (LabError, OSError) as error:
-        errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
-        sys.exit(2)
 
 
 def _compare(
@@ -224,9 +211,8 @@ def _compare(
     steps: list[str] | None,
     pool: Pool,
     console: Console,
-    say: Callable[[str], None],
+    say: Say,
 ) -> None:
-    made_ready(other)
     part, names = chosen_part(find_submissions(other, other.graded), other.graded, students, steps)
     result = grade_class(other, part, names, lambda *line: say(" · ".join(line)), pool=pool)
     found = list(moves(course, other, [one.student for one in part], names))
@@ -244,7 +230,7 @@ def _counted(found: list[Moved]) -> str:
     return f"points of {len(moved)} students would move{more}"
 
 
-def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Callable[[str], None]) -> None:
+def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Say) -> None:
     if not (course.root / FOLDER).is_dir():
         raise InputError(f"there is no {FOLDER}/: run --diff first")
     other = preview(course)

@@ -2,8 +2,8 @@
 
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,21 @@ from solutions.sandbox import chosen
 from solutions.sandbox.choice import SAID
 from trtcpu.errors import LabError
 
+Say = Callable[[str], None]
+
+
+@contextmanager
+def one_line_a_fault() -> Iterator[tuple[Console, Say]]:
+    """Give a console and what says a line there; where the block fails, say why in one line and exit with 2."""
+    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
+    console, errors = (Console(stderr=stderr, soft_wrap=True) for stderr in (False, True))
+    try:
+        with course_faults():
+            yield console, lambda line: console.print(printable(line), markup=False, highlight=False)
+    except (LabError, OSError) as error:
+        errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
+        sys.exit(2)
+
 
 def run(
     *,
@@ -55,46 +70,38 @@ def run(
     rebuild: bool,
 ) -> None:
     """Grade a class as the command's options say; exit with 2 where that cannot be, with 1 where some were killed."""
-    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
-    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
-
-    def say(line: str) -> None:
-        console.print(printable(line), markup=False, highlight=False)
-
-    fault = ""
-    try:
+    with one_line_a_fault() as (console, say):
         use_seed(seed)
         if unknown := [name for name in export or [] if name not in PLATFORMS]:
             raise LabError(f"no export for {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
         if (students or steps) and (export or rebuild):
-            raise LabError(
-                f"{'--rebuild' if rebuild else '--export'} is of the whole class: without --students, --steps"
-            )
-        with course_faults():
-            found = Course.at(course)
-            if not rebuild:
-                check_worth(found)
-            if dry_run:
-                return _foretold(found, students, steps, resume, say)
-            with _task(found, slurm) as runner, course_lock(found.root, wait=wait, say=say):
-                if rebuild:
-                    _rebuild(found, export, console, say)
-                else:
-                    if line := made_ready(found):
-                        say(line)
-                    back_up(found)
-                    remove_left_over()
-                    sandbox = chosen(unsafe)
-                    found.config.GradeExecute.unsafe = unsafe
-                    say(f"sandbox: {SAID.get(sandbox, sandbox)}")
-                    pool = chosen_pool(found, jobs, scheduler, runner, say)
-                    fault = _run(found, students, steps, resume, export, pool, console, say)
-    except (LabError, OSError) as error:
-        errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
-        sys.exit(2)
+            option = "--rebuild" if rebuild else "--export"
+            raise LabError(f"{option} is of the whole class: without --students, --steps")
+        found = Course.at(course)
+        if not rebuild:
+            check_worth(found)
+        if dry_run:
+            return _foretold(found, students, steps, resume, say)
+        with _task(found, slurm) as runner, course_lock(found.root, wait=wait, say=say):
+            if rebuild:
+                return _rebuild(found, export, console, say)
+            make_ready(found, unsafe, say)
+            back_up(found)
+            remove_left_over()
+            pool = chosen_pool(found, jobs, scheduler, runner, say)
+            fault = _run(found, students, steps, resume, export, pool, console, say)
     if fault:
-        errors.print(printable(fault), markup=False, highlight=False)
+        sys.stderr.write(f"{printable(fault)}\n")
         sys.exit(1)
+
+
+def make_ready(course: Course, unsafe: bool, say: Say) -> None:
+    """Make the gradebook ready and choose the sandbox; `say` which, and what was lost."""
+    if line := made_ready(course):
+        say(line)
+    sandbox = chosen(unsafe)
+    course.config.GradeExecute.unsafe = unsafe
+    say(f"sandbox: {SAID.get(sandbox, sandbox)}")
 
 
 def _task(course: Course, slurm: bool) -> AbstractContextManager[Any]:
@@ -106,7 +113,7 @@ def _task(course: Course, slurm: bool) -> AbstractContextManager[Any]:
     return slurm_task(course)
 
 
-def _rebuild(course: Course, export: list[str] | None, console: Console, say: Callable[[str], None]) -> None:
+def _rebuild(course: Course, export: list[str] | None, console: Console, say: Say) -> None:
     result = rebuilt(course)
     for row in result.students:
         for note in row.notes:
@@ -125,9 +132,7 @@ def _written(course: Course, result: ClassGrades, export: list[str] | None) -> l
     return ["grades.csv", "grades.json", *(path.name for path in files)]
 
 
-def _foretold(
-    course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Callable[[str], None]
-) -> None:
+def _foretold(course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Say) -> None:
     everybody = find_submissions(course, course.graded)
     submissions, _ = chosen_part(everybody, course.graded, students, steps)
     count = 0
@@ -148,7 +153,7 @@ def _run(
     export: list[str] | None,
     pool: AbstractContextManager[Pool],
     console: Console,
-    say: Callable[[str], None],
+    say: Say,
 ) -> str:
     """Collect, grade and write the grades; return the line about what was killed, empty where nothing was."""
     for line in collect(course):
