@@ -10,7 +10,7 @@ from solutions.grading.gradebook import Journal
 from solutions.grading.grades import ClassGrades, class_grades
 from solutions.grading.layout import answers_kept, remove_links
 from solutions.grading.submissions import Submission, check_files, check_notebook
-from solutions.grading.work.piece import Piece, empty_gradebook, write_feedback
+from solutions.grading.work.place import Piece, empty_gradebook, write_feedback
 from solutions.grading.work.pool import HERE, Pool, Work, drive
 from trtcpu.errors import InputError
 

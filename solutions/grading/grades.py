@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -16,7 +17,9 @@ from rich.table import Table
 from helpers.course.handout import read_notebook
 from helpers.course.steps import BONUS, CELLS, COLUMNS, CRITERIA, STEPS
 from helpers.tools.files import atomic_path
+from solutions.checks.core.asked import points_of
 from solutions.grading.course import Course
+from solutions.grading.outcome import is_test_cell
 from solutions.grading.roster import note_strangers, read_roster
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import Submission, check_files, check_notebook, find_submissions
@@ -156,6 +159,33 @@ def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
             about = cell.metadata.nbgrader
             worth[CELLS[about.grade_id].criterion] += about.points
     return worth
+
+
+def check_worth(course: Course) -> None:
+    """Compare the points of every test cell with the sum of its task's; a cell that a person reads has none.
+
+    A course whose configuration names a judge of its own has points that only that judge knows: it is not looked at.
+
+    Raises:
+        InputError: a cell is worth more or less than its task, or a notebook cannot be read.
+    """
+    if "judge" in course.config.GradeExecute:
+        return
+    if wrong := [line for step in course.graded for line in _differences(course, step)]:
+        raise InputError(f"{'; '.join(wrong)}: set the same points in both")
+
+
+def _differences(course: Course, step: str) -> list[str]:
+    source, rooms = course.source(step), f"helpers/checks/points/ and solutions/checks/, s{step}"
+    labels = [cell.metadata.nbgrader for cell in read_notebook(source).cells if is_test_cell(cell)]
+    worth = {label.get("grade_id"): label.get("points", 0) for label in labels}
+    declared = {name: sum(point.worth for point in points_of(name)) if name in CELLS else 0 for name in worth}
+    return [
+        f"the cell {name} has {points!r} points in {source.relative_to(course.root)}, "
+        f"those of its tasks ({rooms}) sum to {declared[name]:g}"
+        for name, points in worth.items()
+        if not isinstance(points, (int, float)) or not math.isclose(points, declared[name])
+    ]
 
 
 def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) -> StudentGrades:

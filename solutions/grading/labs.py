@@ -24,8 +24,8 @@ from helpers.tools.files import atomic_write
 from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
 from solutions.grading.course import Course
 from solutions.grading.executed import ABOUT
+from solutions.grading.grades import check_worth
 from solutions.grading.layout import ROOT
-from solutions.grading.worth import check_worth
 from trtcpu.errors import InputError, LabError
 
 # The tag of a cell that readers of the solutions see and students do not.

@@ -24,16 +24,16 @@ from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.gradebook import Journal, copy_gradebook, held, made_ready
+from solutions.grading.grades import check_worth
 from solutions.grading.layout import artifacts_of, records_of
-from solutions.grading.lock import course_lock
+from solutions.grading.locks import course_lock
 from solutions.grading.outcome import usable_record
 from solutions.grading.run import Say, make_ready, one_line_a_fault
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
 from solutions.grading.submissions import chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
-from solutions.grading.work.piece import write_feedback
+from solutions.grading.work.place import write_feedback
 from solutions.grading.work.pool import Pool, chosen_pool
-from solutions.grading.worth import check_worth
 from trtcpu.errors import InputError
 
 FOLDER = "regraded"

@@ -17,7 +17,7 @@ from traitlets import Bool
 
 from helpers.course.handout import cell_name, read_notebook
 from solutions.grading.faults import CourseError
-from solutions.grading.lock import other_holder
+from solutions.grading.locks import other_holder
 from trtcpu.errors import InputError
 
 EXPLORE, SKIP = "explore", "skip-execution"

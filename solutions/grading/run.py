@@ -24,15 +24,14 @@ from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
 from solutions.grading.grade import TO_GRADE, UNCHANGED, foretold, grade_class
 from solutions.grading.gradebook import Journal, back_up, made_ready
-from solutions.grading.grades import ClassGrades, rebuilt, table, write_grades
-from solutions.grading.lock import course_lock
+from solutions.grading.grades import ClassGrades, check_worth, rebuilt, table, write_grades
+from solutions.grading.locks import course_lock
 from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
 from solutions.grading.submissions import Submission, chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.pool import HERE, Pool, chosen_pool
-from solutions.grading.worth import check_worth
 from solutions.sandbox import chosen
 from solutions.sandbox.choice import SAID
 from trtcpu.errors import LabError

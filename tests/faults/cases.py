@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from solutions.grading.lock import LOCK_FILE
+from solutions.grading.locks import LOCK_FILE
 from tests.faults.course import STUDENTS, Run
 from tests.grading.tiny import STEP
 

@@ -15,7 +15,7 @@ from solutions.grading.grade import grade_class
 from solutions.grading.layout import ROOT
 from solutions.grading.step_record import GRADED, StepRecord
 from solutions.grading.submissions import find_submissions
-from solutions.grading.work.piece import Piece
+from solutions.grading.work.place import Piece
 from solutions.grading.work.pool import OnDask, on_dask
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import cluster

@@ -21,7 +21,7 @@ from solutions.grading.gradebook import Journal
 from solutions.grading.grades import ClassGrades, worth_of, write_grades
 from solutions.grading.layout import ROOT
 from solutions.grading.submissions import Submission, find_submissions
-from solutions.grading.work.piece import Done, Piece
+from solutions.grading.work.place import Done, Piece
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.tiny import STEP, code_of, index_of, solved
 

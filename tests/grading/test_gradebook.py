@@ -16,7 +16,7 @@ from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.gradebook import KEPT, back_up, held, made_ready
 from solutions.grading.layout import ROOT, scripts_on_path
-from solutions.grading.lock import LOCK_FILE, course_lock, other_holder
+from solutions.grading.locks import LOCK_FILE, course_lock, other_holder
 from solutions.grading.step_record import CellGrade, StepRecord
 from tests.grading.conftest import make_course
 from tests.grading.tiny import STEP
@@ -101,7 +101,7 @@ def test_a_second_run_is_told_who_holds_the_course_and_the_lock_ends_with_its_pr
     held = f"""
 import time
 from pathlib import Path
-from solutions.grading.lock import course_lock
+from solutions.grading.locks import course_lock
 with course_lock(Path({str(tmp_path)!r})):
     print("held", flush=True)
     time.sleep(60)

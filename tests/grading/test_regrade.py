@@ -14,7 +14,7 @@ from solutions.checks.core.record import read_record
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
 from solutions.grading.gradebook import Journal
-from solutions.grading.lock import course_lock
+from solutions.grading.locks import course_lock
 from solutions.grading.regrade import (
     MEASURED,
     OVERRULED,

@@ -10,8 +10,8 @@ import pytest
 from helpers.course.settings import ENGINES
 from helpers.tools.files import TEMPORARIES, remove_temporaries
 from solutions.grading import scratch
-from solutions.grading.gate import Gate
 from solutions.grading.judge.process import Artifacts
+from solutions.grading.locks import Gate
 from solutions.grading.scratch import Scratch, remove_left_over
 from solutions.sandbox.room import STANDARD
 

@@ -20,13 +20,13 @@ from nbformat import NotebookNode
 from solutions.grading.__main__ import main
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
-from solutions.grading.gate import Gate
 from solutions.grading.grade import grade_class
+from solutions.grading.locks import Gate
 from solutions.grading.platforms import write_export
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
-from solutions.grading.work.piece import Piece, empty_gradebook
+from solutions.grading.work.place import Piece, empty_gradebook
 from solutions.grading.work.pool import HERE, here, jobs_here
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import until

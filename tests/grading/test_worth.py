@@ -10,8 +10,8 @@ import pytest
 import solutions.grading.__main__ as grading
 from solutions.grading import labs, regrade, release
 from solutions.grading.course import Course
+from solutions.grading.grades import check_worth
 from solutions.grading.layout import ROOT
-from solutions.grading.worth import check_worth
 from tests.grading.tiny import index_of
 from trtcpu.errors import InputError
 

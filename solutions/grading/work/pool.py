@@ -20,16 +20,13 @@ from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.layout import SETTINGS, code_digest
-from solutions.grading.work.piece import Done, Piece, grade
-from solutions.grading.work.place import Places
+from solutions.grading.work.place import Done, Piece, Places, grade
 from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
 from trtcpu.errors import InputError
 
 # Of a piece: what its kernel, its judge and the judge's child hold together at most.
 _MEMORY_BYTES = 6 << 30
-# Of a piece whose worker is gone.
-_RETRIES = 3
 _NEEDED = "GPU" if ENGINE == "tensorrt" else "TIMING"
 
 # Yields the pieces of work on one student, one after the other, and is sent what became of each.
@@ -95,9 +92,8 @@ class OnDask:
         settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}
         limit = {} if ENGINE == "tensorrt" else {THREADS[0]: "1"}  # of what others are beside; Dask limits all to it
         self._variables = [settings | one for one in [*jobs] or [limit]]
-        kept = {"pure": False, "retries": _RETRIES}
-        self._timing = client.get_executor(resources={_NEEDED: 1}, **kept)
-        self._anywhere = self._timing if ENGINE == "tensorrt" else client.get_executor(**kept)
+        self._timing = client.get_executor(resources={_NEEDED: 1}, pure=False)
+        self._anywhere = self._timing if ENGINE == "tensorrt" else client.get_executor(pure=False)
 
     def submit(self, piece: Piece) -> "Future[Done]":
         """Begin a piece on a worker that may do it."""
