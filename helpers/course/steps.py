@@ -52,6 +52,8 @@ class Step:
     """The artifacts that it takes from the steps before it."""
     makes: tuple[str, ...] = ()
     """The artifacts that it hands on."""
+    images: bool = False
+    """Whether its notebook reads images of the digits."""
     cells: Mapping[str, Cell] = field(default_factory=dict)
     """Its graded cells by their nbgrader grade_id."""
 
@@ -66,6 +68,7 @@ TABLE = (
         "export",
         "PyTorch to ONNX, simplified and validated",
         minutes=30,
+        images=True,
         points=5,
         optional=False,
         writes=("export_onnx", "simplify_onnx"),
@@ -111,6 +114,7 @@ TABLE = (
         "INT8",
         "INT8: data set, calibrator, calibration cache",
         minutes=60,
+        images=True,
         points=19,
         optional=False,
         writes=("CalibrationDataset", "Int8EntropyCalibrator", "build_engine_int8"),
@@ -129,6 +133,7 @@ TABLE = (
         "inference",
         "the inference class: buffers, copies, streams",
         minutes=40,
+        images=True,
         points=10,
         optional=False,
         writes=("TensorRTInference",),
@@ -157,6 +162,7 @@ TABLE = (
         "accuracy",
         "accuracy, and whether a loss is one",
         minutes=30,
+        images=True,
         points=15,
         optional=False,
         writes=("evaluate_accuracy",),
@@ -189,6 +195,7 @@ TABLE = (
         "mixed precision",
         "which layers INT8 harms, and an engine that keeps them in FP16",
         minutes=50,
+        images=True,
         points=5,
         writes=("keep_in_half", "CacheReader", "build_engine_mixed", "sensitivity", "choose_groups"),
         needs=(ONNX_FILE, _CACHE, ENGINES["int8"], _CLASS),
@@ -265,6 +272,7 @@ TABLE = (
         "explicit quantisation",
         "INT8 written into the ONNX file: Q/DQ nodes, naive and fused, strong typing, both APIs",
         minutes=70,
+        images=True,
         points=6,
         writes=("quantize_weights", "make_pair", "weighted_inputs", "insert_qdq", "skip_branches", "build_explicit"),
         needs=(ONNX_FILE, _CACHE, ENGINES["int8"], ENGINES["fp16"], _CLASS),

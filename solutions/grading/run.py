@@ -17,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from helpers.course.steps import BY_NAME
+from helpers.data.datasets import SHARED_SPLITS, load_dataset
 from solutions.checks.core.seed import fresh_seed, use_seed
 from solutions.grading.class_page import class_figures, write_class_page
 from solutions.grading.collector import collect
@@ -164,7 +166,7 @@ def _run(
     if absent:
         say(f"nothing handed in by {', '.join(absent)}")
     submissions, chosen = chosen_part(everybody, all_steps, students, steps)
-    result = _with_progress(course, submissions, chosen, not resume, pool, console)
+    result = _with_progress(course, submissions, chosen, not resume, pool, console, say)
     for row in result.students:
         for note in (note for note in row.notes if ": refused: " not in note):  # those were said above
             say(f"{row.student} · {note}")
@@ -178,6 +180,17 @@ def _run(
     return result.fault
 
 
+def _render(course: Course, steps: list[str], say: Say) -> None:
+    """Have the images that notebooks read rendered before all judges ask for them; a judge of the course's own does."""
+    if "judge" in course.config.GradeExecute or not any(BY_NAME[step].images for step in steps):
+        return
+    data = load_dataset("digits")
+    if missing := sum(map(data.missing, SHARED_SPLITS)):
+        say(f"rendering {missing:,} images of digits, which all submissions share")
+        for split in SHARED_SPLITS:
+            data.images(split)
+
+
 def _with_progress(
     course: Course,
     submissions: list[Submission],
@@ -185,15 +198,17 @@ def _with_progress(
     again: bool,
     pool: AbstractContextManager[Pool],
     console: Console,
+    say: Say,
 ) -> ClassGrades:
-    ahead = sum(len(Journal(course, one.student).to_grade(one.steps, again=again)) for one in submissions)
-    work = pool if ahead else nullcontext(HERE)  # nobody starts processes for nothing
+    to_grade = [step for one in submissions for step in Journal(course, one.student).to_grade(one.steps, again=again)]
+    _render(course, to_grade, say)
+    work = pool if to_grade else nullcontext(HERE)  # nobody starts processes for nothing
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
         *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
     )
     with work as workers, Progress(*columns, console=console, speed_estimate_period=3600) as progress:
-        task = progress.add_task("grading", total=ahead)
+        task = progress.add_task("grading", total=len(to_grade))
 
         def report(student: str, name: str, line: str) -> None:
             progress.console.print(printable(f"{student} · {name} · {line}"), markup=False, highlight=False)

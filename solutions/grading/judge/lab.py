@@ -7,7 +7,7 @@ from typing import Any
 from helpers.checks.points.case import Case
 from helpers.checks.probes.student import Student
 from helpers.course.steps import BY_NAME
-from helpers.data.datasets import load_dataset
+from helpers.data.datasets import SHARED_SPLITS, load_dataset
 from helpers.engine.backend import API, DEVICE, ENGINE, load_ahead
 from solutions.checks.core.decide import run_points
 from solutions.checks.core.seed import cell_seed
@@ -16,7 +16,6 @@ from solutions.checks.trusted.workspace import prepare
 from solutions.grading.judge.child import LoadingChild, Memory
 from solutions.grading.judge.process import Asked, judge
 
-_SPLITS = ("calibration", "validation")
 _child = ExitStack()
 
 
@@ -24,7 +23,7 @@ def _prepare(asked: Asked) -> dict[str, Any]:
     memory = Memory(asked.answers, f"{DEVICE}, API {API}")
     _child.enter_context(LoadingChild(asked.sandbox, asked.loading, ENGINE == "tensorrt", memory))
     notes = prepare(asked.step, asked.artifacts, sandbox=asked.sandbox)
-    for split in _SPLITS:  # the kernel cannot write where they are kept
+    for split in SHARED_SPLITS if BY_NAME[asked.step].images else ():  # the kernel cannot write where they are kept
         load_dataset("digits").images(split)
     environment, needs = offered_environment([asked.step]), list(BY_NAME[asked.step].needs)
     return {"notes": notes, "environment": environment, "needs": needs, "gpu": ENGINE == "tensorrt"}
