@@ -5,6 +5,8 @@ import itertools
 import os
 import re
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +23,7 @@ from solutions.grading.__main__ import main
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.grade import grade_class
+from solutions.grading.layout import ROOT
 from solutions.grading.locks import Gate
 from solutions.grading.platforms import write_export
 from solutions.grading.step_record import StepRecord
@@ -30,7 +33,7 @@ from solutions.grading.work.place import Piece, empty_gradebook
 from solutions.grading.work.pool import HERE, here, jobs_here
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import until
-from tests.grading.tiny import STEP, solved
+from tests.grading.tiny import STEP, code_of, solved
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
 
@@ -161,6 +164,35 @@ def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course
             with place.Places(four, {"TMPDIR": folder}):
                 time.sleep(seconds)
             assert [path.name for path in Path(folder).iterdir() if "gate" not in path.name] == []
+
+
+WAITS = "def square(x):\n    import time\n    time.sleep(600)"
+ENDS = {
+    "done": None,
+    "ctrl-c": signal.SIGINT,
+    "told": signal.SIGTERM,
+    "hung up": signal.SIGHUP,
+    "killed": signal.SIGKILL,
+}
+
+
+@pytest.mark.parametrize("number", ENDS.values(), ids=ENDS)
+def test_however_a_run_ends_no_process_and_no_file_is_left(
+    four: Course, lab: NotebookNode, number: signal.Signals | None
+) -> None:
+    if number:
+        hand_in(four, "a", code_of(solved(lab), "square", WAITS))
+    command = [sys.executable, "-m", "solutions.grading", "--course", str(four.root), "--jobs", "2"]
+    with tempfile.TemporaryDirectory() as folder:  # a short path: the kernel's sockets lie below it
+        environment = {**os.environ, "TMPDIR": folder, "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+            if number:
+                until(lambda: (four.autograded("c") / "grades" / f"{STEP}.json").is_file())
+                run.send_signal(number)
+            run.communicate()
+        until(lambda: not [one for one in psutil.process_iter(["environ", "cmdline"]) if folder in str(one.info)])
+        left = [path.name for path in Path(folder).iterdir() if "gate" not in path.name]
+    assert left == [] or number == signal.SIGKILL  # what is in memory goes with it; a day later the folders do
 
 
 def test_where_time_is_measured_places_start_only_when_none_waits(
