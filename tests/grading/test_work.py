@@ -31,6 +31,7 @@ from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
 from solutions.grading.work.place import Piece, empty_gradebook
 from solutions.grading.work.pool import HERE, here, jobs_here
+from tests.faults.course import heed_signals
 from tests.grading.conftest import hand_in, make_course
 from tests.grading.dask_cluster import until
 from tests.grading.tiny import STEP, code_of, solved
@@ -167,13 +168,7 @@ def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course
 
 
 WAITS = "def square(x):\n    import time\n    time.sleep(600)"
-ENDS = {
-    "done": None,
-    "ctrl-c": signal.SIGINT,
-    "told": signal.SIGTERM,
-    "hung up": signal.SIGHUP,
-    "killed": signal.SIGKILL,
-}
+ENDS = {"done": None, **{name: signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")}}
 
 
 @pytest.mark.parametrize("number", ENDS.values(), ids=ENDS)
@@ -185,7 +180,8 @@ def test_however_a_run_ends_no_process_and_no_file_is_left(
     command = [sys.executable, "-m", "solutions.grading", "--course", str(four.root), "--jobs", "2"]
     with tempfile.TemporaryDirectory() as folder:  # a short path: the kernel's sockets lie below it
         environment = {**os.environ, "TMPDIR": folder, "PYTHONPATH": str(ROOT)}
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(command, env=environment, preexec_fn=heed_signals, **streams) as run:
             if number:
                 until(lambda: (four.autograded("c") / "grades" / f"{STEP}.json").is_file())
                 run.send_signal(number)
