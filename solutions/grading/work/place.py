@@ -179,11 +179,14 @@ class Places:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
-            left = {*self._waiting[False], *self._waiting[True], *self._working}
+            waiting = {*self._waiting[False], *self._waiting[True]}
+            left = waiting | self._working
         for place in left:  # all at once
             place.process.terminate()
         for place in left:
-            place.end()
+            place.stop()
+        for place in waiting:
+            place.end()  # who waits for the answer of another one ends that
 
     def grade(self, piece: Piece) -> Done:
         """Grade a piece in a place; one whose process is killed again and again is refused.
@@ -250,12 +253,16 @@ class _Place:
         self.process.join()
         return answer
 
-    def end(self) -> None:
-        """End it: told by SIGTERM it cleans up; in the end it is killed."""
+    def stop(self) -> None:
+        """Stop the process: told by SIGTERM it cleans up; in the end it is killed."""
         self.process.terminate()
         self.process.join(_END_S)
         self.process.kill()
         self.process.join()
+
+    def end(self) -> None:
+        """Stop it and close the connection: only who uses it may, since its number is soon another file's."""
+        self.stop()
         self._connection.close()
 
     def _tell(self, what: object) -> None:
