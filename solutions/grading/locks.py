@@ -90,8 +90,8 @@ class Gate:
             fcntl.flock(entry, fcntl.LOCK_UN)
             yield
         finally:
-            os.close(entry)
-            os.close(room)
+            _let_go(entry)
+            _let_go(room)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -101,7 +101,13 @@ class Gate:
             fcntl.flock(turn, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(turn)
+            _let_go(turn)
 
     def _open(self, name: str) -> int:
         return os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _let_go(lock: int) -> None:
+    """Unlock and close a file: a copy of this process, forked meanwhile, would hold a lock that is only closed here."""
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)

@@ -2,6 +2,7 @@
 
 import fcntl
 import itertools
+import multiprocessing
 import os
 import re
 import signal
@@ -274,6 +275,22 @@ def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path
     for thread in (a, alone, b):
         thread.join()
     assert lines == ["a in", "a out", "alone in", "alone out", "b in", "b out"]  # b does not overtake
+
+
+def test_a_copy_of_a_process_at_the_gate_keeps_nobody_waiting(tmp_path: Path) -> None:
+    gate, passed = Gate(tmp_path / "gate"), threading.Event()
+
+    def pass_alone() -> None:
+        with gate.passed(alone=True):
+            passed.set()
+
+    with gate.passed(alone=False):
+        copy = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        copy.start()
+    threading.Thread(target=pass_alone, daemon=True).start()
+    assert passed.wait(20)
+    copy.kill()
+    copy.join()
 
 
 def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
