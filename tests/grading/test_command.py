@@ -152,3 +152,10 @@ def test_what_is_of_the_whole_class_is_not_made_of_a_part(course: Course, option
     done = _grade(course.root, *option, part, "any")
     assert done.returncode == 2
     assert done.stderr == f"error: {option[0]} is of the whole class: without --students, --steps\n"
+
+
+def test_what_the_database_logs_where_a_command_is_stopped_is_not_shown() -> None:
+    code = 'import logging, solutions.grading.course; logging.getLogger("sqlalchemy.pool").error("a cursor")'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu"}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
