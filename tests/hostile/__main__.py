@@ -70,7 +70,8 @@ def _run(
             results[f"{kind}, {who}"] = _held(folder, chosen, ways, kind, who)
     minutes = round((time.monotonic() - started) / 60, 1)
     write_json(out, {"attacks": len(chosen), "dead": dead, "minutes": minutes, "sandboxes": results})
-    print(f"{len(chosen)} attacks, dead {dead}, {minutes} min → {out}")
+    named = f" ({', '.join(dead)})" if dead else ""
+    print(f"{len(chosen)} attacks, {len(dead)} dead{named}, {minutes} min → {out}")
     for name, result in results.items():
         print(f"{name}: {len(result['failed'])} failed · ways out {result['ways out']}")
     return 1 if dead or any(result["failed"] or result["ways out"] for result in results.values()) else 0

@@ -58,13 +58,13 @@ def controls(template: Path, attacks: Sequence[Attack]) -> Iterator[Verdict]:
     for _, group in groupby(sorted(attacks, key=key), key=key):
         together = list(group)
         for verdict in _verdicts(template, together, off=together[0].guards, ordinary=True):
-            if not verdict.reached:  # some race with the grader, and lose one run in many
+            if not verdict.reached:  # some race with the grader, and lose now and then
                 [verdict] = _verdicts(template, [verdict.attack], off=together[0].guards, ordinary=True)
             yield verdict
 
 
 def guarded(template: Path, attacks: Sequence[Attack], sandbox: str, *, ordinary: bool) -> Iterator[Verdict]:
-    """Grade the attacks with all guards on; where a class is not as it must be, each of it again alone."""
+    """Grade the attacks with all guards on; where a class is not as it must be, each attack in it again, alone."""
     verdicts = partial(_verdicts, template, sandbox=sandbox, ordinary=ordinary)
     for attack in attacks:
         if attack.apart:
