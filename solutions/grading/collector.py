@@ -9,10 +9,10 @@ import hashlib
 import json
 import logging
 import re
-import unicodedata
 from collections import defaultdict
 from functools import cached_property
 from pathlib import Path, PurePath
+from unicodedata import normalize
 
 from nbgrader.apps.zipcollectapp import ZipCollectApp
 from nbgrader.coursedir import CourseDirectory
@@ -21,7 +21,7 @@ from nbgrader.plugins import FileNameCollectorPlugin
 from helpers.tools.files import sha256, write_json
 from solutions.grading.course import Course
 from solutions.grading.faults import DISK_FULL, CourseError
-from solutions.grading.roster import ROSTER, Student, read_roster
+from solutions.grading.submissions import ROSTER, Student, read_roster
 from trtcpu.errors import InputError
 
 _COLLECTED = "collected.json"
@@ -31,8 +31,6 @@ _COPIES = re.compile(r"(^|/)(\.ipynb_checkpoints/|__MACOSX/|\._[^/]*$)")
 
 
 class _ZipCollect(ZipCollectApp):
-    """nbgrader's command, as a part of this process."""
-
     def fail(self, msg: str, *args: object) -> None:
         raise InputError(msg)
 
@@ -167,7 +165,8 @@ def student_of(path: PurePath, step: str, names: dict[str, str]) -> str:
     """
     if step not in path.name.lower():
         raise InputError(f"its name holds no {step}")
-    parts = [_composed(name) for name in (*path.parts[:-1], _NOTEBOOK.sub("", path.name).rstrip("_ -"))]
+    # macOS writes a letter and its accent as two characters: NFC makes them one.
+    parts = [normalize("NFC", name) for name in (*path.parts[:-1], _NOTEBOOK.sub("", path.name).rstrip("_ -"))]
     for part in parts:
         for name, student in names.items():
             if f"{part}_".startswith(f"{name}_"):
@@ -184,15 +183,10 @@ def student_of(path: PurePath, step: str, names: dict[str, str]) -> str:
 
 def names_of(roster: list[Student]) -> dict[str, str]:
     """Return the id behind each id, and behind each "Ada Lovelace" that only one student is; the longest first."""
-    full = [_composed(f"{student.first_name} {student.last_name}".strip()) for student in roster]
+    full = [normalize("NFC", f"{student.first_name} {student.last_name}".strip()) for student in roster]
     names = {name: student.id for name, student in zip(full, roster, strict=True) if name and full.count(name) == 1}
-    names |= {_composed(student.id): student.id for student in roster}
+    names |= {normalize("NFC", student.id): student.id for student in roster}
     return dict(sorted(names.items(), key=lambda known: len(known[0]), reverse=True))
-
-
-def _composed(name: str) -> str:
-    """Return the name with one character for a letter and its accent: macOS writes two."""
-    return unicodedata.normalize("NFC", name)
 
 
 def _submission(root: Path, student: str, step: str) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from helpers.course.steps import BONUS, CRITERIA
 from helpers.tools.files import atomic_write
 from solutions.grading.grades import StudentGrades
-from solutions.grading.roster import Student
+from solutions.grading.submissions import Student
 from solutions.grading.untrusted.text import text_cell
 
 _TOTAL = "TensorRT lab"

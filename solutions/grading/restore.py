@@ -82,8 +82,7 @@ def _tidy(notebook: NotebookNode) -> None:
     try:
         ClearOutput().preprocess(notebook, {})
         upgrade(notebook, from_version=4, from_minor=int(notebook.get("nbformat_minor", 0)))
-        _, mended = normalize(notebook)
-        notebook.update(mended)
+        notebook.update(normalize(notebook)[1])
         nbformat.validate(notebook)
     except (nbformat.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
         reason = str(getattr(error, "message", error)).splitlines()[0][:120]

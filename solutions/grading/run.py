@@ -29,9 +29,8 @@ from solutions.grading.gradebook import Journal, back_up, made_ready
 from solutions.grading.grades import ClassGrades, check_worth, rebuilt, table, write_grades
 from solutions.grading.locks import course_lock
 from solutions.grading.platforms import PLATFORMS, write_export
-from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
-from solutions.grading.submissions import Submission, chosen_part, find_submissions
+from solutions.grading.submissions import Submission, chosen_part, enrol, find_submissions, read_roster
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.pool import HERE, Pool, chosen_pool
 from solutions.sandbox import chosen

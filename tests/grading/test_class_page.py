@@ -14,8 +14,8 @@ from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.layout import ROOT
 from solutions.grading.platforms import write_export
-from solutions.grading.roster import Student
 from solutions.grading.step_record import StepRecord
+from solutions.grading.submissions import Student
 
 STEP = "01_export"
 WORTH = dict(zip(COLUMNS, (40.0, 30.0, 15.0, 15.0, 24.0), strict=True))

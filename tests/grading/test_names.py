@@ -23,7 +23,7 @@ from solutions.grading.collector import names_of, student_of
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades, write_grades
 from solutions.grading.regrade import Moved, _table
-from solutions.grading.roster import Student
+from solutions.grading.submissions import Student
 from solutions.grading.untrusted.text import printable, text_cell
 from solutions.grading.untrusted.timestamps import handed_in
 from tests.grading.conftest import hand_in

@@ -6,8 +6,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from solutions.grading.layout import scripts_on_path
-from solutions.grading.roster import ROSTER, Student, enrol, read_roster
-from solutions.grading.submissions import Submission
+from solutions.grading.submissions import ROSTER, Student, Submission, enrol, read_roster
 from trtcpu.errors import InputError
 
 

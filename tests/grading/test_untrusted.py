@@ -29,8 +29,7 @@ from solutions.grading.step_record import StepRecord
 from solutions.grading.untrusted import apart as child
 from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.apart import apart
-from solutions.grading.untrusted.limits import check_notebook_file
-from solutions.grading.untrusted.output_room import OutputRoom
+from solutions.grading.untrusted.limits import OutputRoom, check_notebook_file
 from solutions.grading.untrusted.pages import PageExporter, graded_page, set_policy
 from solutions.grading.untrusted.sanitise import clean_html, safe_notebook
 from tests.grading.conftest import feedback_of, hand_in

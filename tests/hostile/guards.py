@@ -187,6 +187,6 @@ c.Autograde.autograde_preprocessors = [
     ),
     "outputs": Guard(
         "a cell's and a notebook's outputs are limited",
-        {"solutions.grading.untrusted.output_room.OutputRoom.admit": lambda self, message, places=1: message},
+        {"solutions.grading.untrusted.limits.OutputRoom.admit": lambda self, message, places=1: message},
     ),
 }
