@@ -18,7 +18,7 @@ from rich.console import Console
 from helpers.course.steps import COLUMNS
 from solutions.grading.__main__ import main
 from solutions.grading.archives import NotebookExtractor
-from solutions.grading.class_page import write_class_page
+from solutions.grading.class_files import write_class_page
 from solutions.grading.collector import names_of, student_of
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades, write_grades

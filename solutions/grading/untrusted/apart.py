@@ -87,14 +87,9 @@ def _started() -> tuple[subprocess.Popen, Connection]:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is the grader's
         )
+    atexit.register(process.wait)
+    atexit.register(process.kill)  # the last one that is registered is the first one that is called
     return process, ours
-
-
-@atexit.register
-def _end() -> None:
-    for process, line in _WARM:
-        line.close()
-        process.wait()
 
 
 def _answer(request: bytes) -> bytes:

@@ -9,11 +9,10 @@ import pytest
 
 from helpers.course.steps import BONUS, CELLS, COLUMNS
 from helpers.tools.files import write_json
-from solutions.grading.class_page import class_figures, write_class_page
+from solutions.grading.class_files import class_figures, write_class_page, write_export
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.layout import ROOT
-from solutions.grading.platforms import write_export
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import Student
 
