@@ -3,10 +3,8 @@
 import csv
 import datetime
 import io
-import logging
 import os
 import shutil
-import zipfile
 from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo
 
@@ -17,13 +15,10 @@ from rich.console import Console
 
 from helpers.course.steps import COLUMNS
 from solutions.grading.__main__ import main
-from solutions.grading.archives import NotebookExtractor
 from solutions.grading.class_files import write_class_page
-from solutions.grading.collector import names_of, student_of
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades, write_grades
 from solutions.grading.regrade import Moved, _table
-from solutions.grading.submissions import Student
 from solutions.grading.untrusted.text import printable, text_cell
 from solutions.grading.untrusted.timestamps import handed_in
 from tests.grading.conftest import hand_in
@@ -63,31 +58,6 @@ def test_names_are_one_line_of_grades_csv_and_of_class_html(tmp_path: Path) -> N
     figures = {"students": 1, "most": 5.0, "median": 0.0, "bins": [1], "claims": [], "slowest": []}
     page = write_class_page(tmp_path, {**figures, "messages": [(1, STEP, "title", FORGED)]})
     assert SHOWN in page.read_text()
-
-
-def test_the_names_of_downloaded_files_are_single_lines_of_nbgraders_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (archive := tmp_path / "archive").mkdir()
-    (archive / f"{STEP}{FORGED}.ipynb").write_text("taken")
-    (archive / f"link{FORGED}").symlink_to(archive)
-    with caplog.at_level(logging.WARNING):
-        NotebookExtractor(log=logging.getLogger("extract")).extract(str(archive), str(tmp_path / "out"))
-    taken = SHOWN.replace(r"\u202e", "\u202e")  # shown nowhere without its escape
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{STEP}{taken}.ipynb"]
-    assert caplog.messages == [f"Refused: link{SHOWN}: it is a link or no plain file"]
-
-
-@pytest.mark.parametrize("name", ["علی\u200cرضا Karimi", "René\xa0Jean Roe", "क्\u200dष Rao"])
-def test_a_name_with_a_joiner_or_another_space_is_collected(tmp_path: Path, name: str) -> None:
-    file, (first, last) = f"{name}_1_assignsubmission_file_/{STEP}.ipynb", name.rsplit(" ", 1)
-    (tmp_path / "archive" / file).parent.mkdir(parents=True)
-    (tmp_path / "archive" / file).write_text("taken")
-    with zipfile.ZipFile(tmp_path / "archive" / "all.zip", "w") as archive:
-        archive.writestr(file, "taken")
-    NotebookExtractor().extract(str(tmp_path / "archive"), str(tmp_path / "out"))
-    found = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.ipynb")]
-    assert [student_of(path, STEP, names_of([Student("ada", first, last)])) for path in found] == ["ada", "ada"]
 
 
 STARTS = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "\r\n=1", "＝1", ' "=1', '""=1']
