@@ -3,8 +3,6 @@
 import csv
 import datetime
 import io
-import os
-import shutil
 from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo
 
@@ -115,17 +113,13 @@ def test_a_time_may_be_missing_or_written_as_people_and_programs_do(
     assert handed_in(_folder(tmp_path, text)) == (hour and datetime.datetime(2026, 11, 1, hour))
 
 
-@pytest.mark.parametrize("colon", ["", ":"])
-@pytest.mark.parametrize("relative", [False, True])
-def test_a_zone_that_names_a_file_is_not_opened(tmp_path: Path, colon: str, relative: bool) -> None:
-    database = next(path for path in map(Path, TZPATH) if (path / "UTC").is_file())
-    place = shutil.copy(database / "UTC", tmp_path / "zone")
-    name = os.path.relpath(place, database) if relative else place
-    with pytest.raises(InputError, match="timestamp.txt holds '2026-11-01 12:00:00 .*, expected such as 2026"):
-        handed_in(_folder(tmp_path, f"2026-11-01 12:00:00 {colon}{name}"))
-
-
+DATABASE = next(path for path in map(Path, TZPATH) if (path / "UTC").is_file())
 BAD = [
+    *(  # a zone that names a file, which is not opened
+        f"2026-11-01 12:00:00 {colon}{name}"
+        for colon in ("", ":")
+        for name in (DATABASE / "UTC", f"../{DATABASE.name}/UTC", "posix/../UTC")
+    ),
     *("Sun Nov  1 12:00:00 CET 2026", "Sun Nov  1 12:00:00 CEST 2026"),
     *("yesterday", "2026-11-01 12:00:00 Nowhere/Town", "2026-11-01 12:00:00 PDT", "2026-11-01 12:00:00 99999999999"),
     *("9" * 900, "0001-01-01 00:00:00 Asia/Tokyo", "2026-11-01 12:00:00 zone1970.tab", b"\xff\xfe2\x000\x00", b"\0"),
@@ -135,7 +129,7 @@ BAD = [
 @pytest.mark.parametrize("text", BAD)
 def test_a_bad_time_is_one_line_and_none_for_nbgrader(bare: Course, text: str | bytes) -> None:
     folder = _folder(hand_in(bare, "ada", "").parent, text)
-    with pytest.raises(InputError, match="timestamp.txt holds") as caught:
+    with pytest.raises(InputError, match="timestamp.txt holds .*, expected such as 2026") as caught:
         handed_in(folder)
     assert str(caught.value).isprintable()
     ours = CourseDirectory(config=bare.config)
