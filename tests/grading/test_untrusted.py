@@ -1,6 +1,7 @@
 """What a stranger's notebook may be and show: its size, its outputs and texts, and the pages made of them.
 
-What a text can make endless is given up at a limit: the page is a plain one, with points and reasons.
+What a text can make endless is given up at a limit: the page is a plain one, with points and reasons. A submission that
+never ends, or talks without end, costs itself its points and nobody else's.
 """
 
 import html
@@ -10,6 +11,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +26,7 @@ from traitlets.config import Config
 from helpers.checks.card import Card, Line
 from helpers.checks.missed import Missed
 from solutions.grading.course import Course
+from solutions.grading.execute import GradeExecute
 from solutions.grading.layout import ROOT, course_config
 from solutions.grading.step_record import StepRecord
 from solutions.grading.untrusted import apart as child
@@ -33,7 +36,7 @@ from solutions.grading.untrusted.limits import OutputRoom, check_notebook_file
 from solutions.grading.untrusted.pages import PageExporter, graded_page, set_policy
 from solutions.grading.untrusted.sanitise import clean_html, safe_notebook
 from tests.grading.conftest import feedback_of, hand_in
-from tests.grading.tiny import STEP, code_of, label, solved
+from tests.grading.tiny import STEP, code_of, index_of, label, solved
 from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
@@ -84,8 +87,7 @@ def test_an_output_keeps_what_is_known_of_it_and_nothing_else() -> None:
     script = new_output("display_data", {"application/javascript": "alert(1)"})
     newer = NotebookNode(output_type=False, data={"text/html": "<b>x</b>"})  # as a newer nbformat may have them
     about = {"tags": ["a", '"><script>'], "transient": {"remove_source": True}, "nbgrader": {"grade": 1}}
-    kernel = {"name": "python3", "display_name": "Python 3"}
-    metadata = {"widgets": {"x": 1}, "kernelspec": kernel}
+    metadata = {"widgets": {"x": 1}, "kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = new_notebook(cells=[new_code_cell("1", metadata=about)], metadata=metadata)
     notebook.cells[0].outputs = [new_output("display_data", data, metadata=sizes), script, newer]
     safe_notebook(notebook, {})
@@ -324,6 +326,34 @@ def test_a_formgrader_page_runs_its_own_inline_scripts_only(host: str, own: str)
     assert scripts[:2] == [own, "'unsafe-hashes'"] and len(scripts) == 4 and "'unsafe-inline'" not in scripts
 
 
+LOOPS = "def cube(x):\n    while True:\n        pass"
+STUBBORN = """def cube(x):
+    import time
+    while True:
+        try:
+            time.sleep(1)
+        except KeyboardInterrupt:
+            pass"""
+FLOOD = "def cube(x):\n    return x ** 3\nfor _ in range(300):\n    print('y' * 100_000)"
+
+
+@pytest.fixture
+def strict(course: Course) -> Course:
+    """The course with limits of seconds."""
+    limited = deepcopy(course)
+    limited.config.Execute.timeout = 15
+    limited.config.GradeExecute.grace = 3
+    limited.config.GradeExecute.output_limit = 250_000
+    return limited
+
+
+def _graded(course: Course, student: str, notebook: NotebookNode) -> tuple[float, NotebookNode]:
+    hand_in(course, student, notebook)
+    course.autograde(student, STEP)
+    points = sum(StepRecord.read(course.autograded(student), student, STEP).given.values())
+    return points, nbformat.read(course.autograded(student) / STEP / f"{STEP}.ipynb", as_version=4)
+
+
 def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Course, lab: NotebookNode) -> None:
     notebook = solved(lab, "cube")
     notebook.metadata |= {
@@ -332,9 +362,40 @@ def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Cour
         "nbgrader": {"points": 9},
         "title": "</title>",
     }
-    hand_in(course, "edited", notebook)
-    course.autograde("edited", STEP)
-    assert sum(StepRecord.read(course.autograded("edited"), "edited", STEP).given.values()) == 2
-    kept = nbformat.read(course.autograded("edited") / STEP / f"{STEP}.ipynb", as_version=4)
+    points, kept = _graded(course, "edited", notebook)
+    assert points == 2
     assert (kept.metadata.kernelspec.name, kept.metadata.language_info.name) == ("python3", "python")
     assert set(kept.metadata) == {"kernelspec", "language_info"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [LOOPS, STUBBORN], ids=["interruptible", "stubborn"])
+def test_an_endless_loop_loses_what_was_not_decided(strict: Course, lab: NotebookNode, code: str) -> None:
+    strict.config.Execute.iopub_timeout = 5  # for what never comes
+    points, notebook = _graded(strict, f"endless {len(code)}", code_of(solved(lab), "cube", code))
+    assert points == 3
+    text = notebook.cells[index_of(notebook, "simplify_model")].outputs[1].text
+    assert text.startswith("No points for what could not be asked or is not listed above: it was stopped by the time")
+
+
+@pytest.mark.slow
+def test_a_notebook_has_a_limit_of_its_own(strict: Course, lab: NotebookNode) -> None:
+    strict.config.GradeExecute.notebook_timeout = 0
+    points, notebook = _graded(strict, "late", solved(lab))
+    assert points == 0
+    assert "time limit of 0 s was used up" in notebook.cells[index_of(notebook, "export_model")].outputs[0].text
+
+
+@pytest.mark.slow
+def test_a_flood_of_output_is_cut_and_costs_nothing(strict: Course, lab: NotebookNode) -> None:
+    points, notebook = _graded(strict, "flood", code_of(solved(lab), "cube", FLOOD))
+    assert points == 5
+    said = "".join(output.text for output in notebook.cells[index_of(notebook, "cube_todo")].outputs)
+    assert len(said) < 300_000 and "the rest was dropped" in said
+
+
+def test_an_error_that_had_no_room_comes_back_short_from_the_kernels_reply() -> None:
+    cell = NotebookNode(outputs=[])
+    content = {"status": "error", "ename": "Long", "evalue": "y" * 3_000_000, "traceback": ["y" * 3_000_000]}
+    GradeExecute().on_cell_executed(cell=cell, cell_index=0, execute_reply={"content": content})
+    assert cell.outputs[0].ename == "Long" and len(str(cell.outputs)) < 5000
