@@ -101,7 +101,6 @@ def _differences(cell: NotebookNode, given: NotebookNode) -> list[str]:
 
 
 def _answered(given: NotebookNode, cell: NotebookNode) -> NotebookNode:
-    """Return the given cell: a test cell as it is, another one with the student's answer."""
     if not is_locked(given):
         given.update(source=cell.source, id=cell.id)
         if given.cell_type == "markdown" and "attachments" in cell:

@@ -26,7 +26,6 @@ ADVICE = "multiply <b>x</b> by itself"
 
 @pytest.fixture
 def graded(tmp_path: Path) -> tuple[Course, list[StudentGrades]]:
-    """A course with the records of five students, and their grades."""
     return _graded(tmp_path, "export_model", [[_result("a", 2.0, a), _result("b", 1.0, b)] for a, b in EARNED])
 
 
@@ -62,8 +61,7 @@ def test_difficulty_and_discrimination_of_a_claim(graded: tuple[Course, list[Stu
 
 
 def test_what_a_kernel_died_before_counts_as_nothing(graded: tuple[Course, list[StudentGrades]]) -> None:
-    course, grades = graded
-    (course.autograded("ann") / "records" / "export_model.json").unlink()
+    (graded[0].autograded("ann") / "records" / "export_model.json").unlink()
     first, second = class_figures(*graded, WORTH, [STEP])["claims"]
     assert (first["students"], first["difficulty"]) == (5, pytest.approx(0.3))
     assert second["difficulty"] == pytest.approx(0.4)

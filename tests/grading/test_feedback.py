@@ -78,7 +78,6 @@ def test_answers_that_a_person_reads_are_no_test_cells() -> None:
 
 @pytest.fixture(scope="module")
 def half(course: Course, lab: NotebookNode) -> str:
-    """The page of "half", whose square doubles."""
     return feedback_of(course, "half", code_of(solved(lab, "cube"), "square", "def square(x):\n    return 2 * x"))
 
 

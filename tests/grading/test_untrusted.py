@@ -339,11 +339,9 @@ FLOOD = "def cube(x):\n    return x ** 3\nfor _ in range(300):\n    print('y' * 
 
 @pytest.fixture
 def strict(course: Course) -> Course:
-    """The course with limits of seconds."""
     limited = deepcopy(course)
-    limited.config.Execute.timeout = 15
-    limited.config.GradeExecute.grace = 3
-    limited.config.GradeExecute.output_limit = 250_000
+    limited.config.Execute.update(timeout=15, iopub_timeout=5)
+    limited.config.GradeExecute.update(grace=3, output_limit=250_000)
     return limited
 
 
@@ -371,7 +369,6 @@ def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Cour
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [LOOPS, STUBBORN], ids=["interruptible", "stubborn"])
 def test_an_endless_loop_loses_what_was_not_decided(strict: Course, lab: NotebookNode, code: str) -> None:
-    strict.config.Execute.iopub_timeout = 5  # for what never comes
     points, notebook = _graded(strict, f"endless {len(code)}", code_of(solved(lab), "cube", code))
     assert points == 3
     text = notebook.cells[index_of(notebook, "simplify_model")].outputs[1].text

@@ -124,7 +124,6 @@ def _cleaned(nb: NotebookNode, cleaner: Callable[[str], str]) -> str:
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
-    """Return an allowed attribute's value as it may stay; None drops it."""
     if name == "style":
         return ";".join(filter(_harmless_style, value.split(";"))) or None
     return value if name not in _ADDRESSES or _ADDRESSES[name].fullmatch(value) else None
