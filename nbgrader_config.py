@@ -75,6 +75,3 @@ c.GenerateFeedback.preprocessors = [
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 
-# `downloaded/<step>/archive/` holds what a learning platform gave; students.csv says whose is whose.
-c.ZipCollectApp.collector_plugin = "solutions.grading.collector.StudentCollector"
-c.ZipCollectApp.extractor_plugin = "solutions.grading.archives.NotebookExtractor"

@@ -1,121 +1,136 @@
-"""Takes in what a learning platform gave: nbgrader's zip_collect for each step that has a folder in downloaded/.
+"""Takes in what a learning platform gave: each student's notebook from downloaded/<step>/archive/ into submitted/.
 
-zip_collect asks `StudentCollector` whose a file is (nbgrader_config.py). A name counts whole or up to an underscore:
-"ada_l.zip", "ada_l_late.zip" and "ada_l_01_export.ipynb" are ada_l's where students.csv names ada_l. Without the class
-list nobody can tell whether "ada_l" is a student or something of ada's.
+Whose a notebook is, its name says, or a folder's or a zip's around it, as Canvas, Blackboard, Moodle, ILIAS, Teams and
+people write them. students.csv says who is meant: by id, e-mail, canvas_id, or name in any order.
 """
 
+import datetime
 import hashlib
 import json
-import logging
 import re
+import shutil
+import tempfile
+import unicodedata
 from collections import defaultdict
-from functools import cached_property
-from pathlib import Path, PurePath
-from unicodedata import normalize
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 
-from nbgrader.apps.zipcollectapp import ZipCollectApp
-from nbgrader.coursedir import CourseDirectory
-from nbgrader.plugins import FileNameCollectorPlugin
+from nbgrader.api import MissingEntry
 
-from helpers.tools.files import sha256, write_json
+from helpers.course.handout import as_handed_out
+from helpers.tools.files import atomic_write, sha256, write_json
+from solutions.grading.archives import Download
 from solutions.grading.course import Course
-from solutions.grading.faults import DISK_FULL, CourseError
-from solutions.grading.submissions import ROSTER, Student, read_roster
+from solutions.grading.faults import course_faults
+from solutions.grading.submissions import ROSTER, Student, name_fault, read_roster
+from solutions.grading.untrusted.text import printable
 from trtcpu.errors import InputError
 
 _COLLECTED = "collected.json"
-_NOTEBOOK = re.compile(r"(?:^|(?<=_))[01][0-9]_[a-z0-9]+[^/\\]*\.ipynb$", re.IGNORECASE)
-# What programs keep beside a notebook: Jupyter its checkpoint, macOS its attributes.
-_COPIES = re.compile(r"(^|/)(\.ipynb_checkpoints/|__MACOSX/|\._[^/]*$)")
+
+# How platforms write a name: `who`, and whatever else it says.
+_PLATFORMS = {
+    "Canvas": re.compile(r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*", re.I | re.S),
+    "Blackboard": re.compile(r".*?_(?P<who>.+)_attempt_(?P<when>\d{4}(-\d\d){5}).*", re.I | re.S),
+    "Moodle": re.compile(r"(?P<who>.+)_\d+_assignsubmission_.*", re.I | re.S),
+}
+_VERSION = re.compile(r"version[ _-]?(\d+)", re.I)  # a folder of Teams
 
 
-class _ZipCollect(ZipCollectApp):
-    def fail(self, msg: str, *args: object) -> None:
-        raise InputError(msg)
+@dataclass(frozen=True)
+class Handed:
+    """A notebook that a download has.
+
+    Attributes:
+        name: its path in the download.
+        file: where its content is.
+        student: whose it is.
+        when: when it was handed in, where the platform says so.
+        late: whether the platform says only that it was late.
+        version: orders several of one student, the newest last.
+    """
+
+    name: PurePosixPath
+    file: Path
+    student: str
+    when: datetime.datetime | None = None
+    late: bool = False
+    version: tuple[str, int] = ("", 0)
 
 
 def collect(course: Course) -> list[str]:
-    """Run nbgrader's zip_collect for each downloaded/<step>/archive/ that has something new.
-
-    It empties the folder of a submission that it takes: StudentCollector leaves out those that were taken before.
+    """Take in what is new in each downloaded/<step>/archive/.
 
     Returns:
-        A line for each of these steps, and one for each notebook that was left out.
+        A line for each of these steps, and one for each file that was left out.
 
     Raises:
         InputError: students.csv cannot be read.
         CourseError: the disk is full or cannot be written.
     """
-    read_roster(course.root)
+    roster = read_roster(course.root)
     archives = {step: course.root / "downloaded" / step / "archive" for step in course.graded}
     there = [step for step, archive in archives.items() if archive.is_dir() and any(archive.iterdir())]
-    return [f"downloaded/{step}{line}" for step in there for line in _collected(course, step)]
+    with course_faults():
+        return [f"downloaded/{step}: {line}" for step in there for line in _collected(course, step, roster)]
 
 
-def _collected(course: Course, step: str) -> list[str]:
-    record = course.root / "downloaded" / step / _COLLECTED
-    listed, (before, students) = _listed(record.with_name("archive"), course.root), _taken(record)
+def _collected(course: Course, step: str, roster: list[Student]) -> Iterator[str]:
+    folder = course.root / "downloaded" / step
+    record = folder / _COLLECTED
+    listed, (before, students) = _listed(folder / "archive", course.root), _taken(record)
     if listed == before and all(course.submitted(student, step).is_file() for student in students):
-        return [": collected before"]
-    directory = CourseDirectory(config=course.config, assignment_id=step)
-    silent = logging.Logger("zip_collect", logging.CRITICAL)
-    app = _ZipCollect(config=course.config, coursedir=directory, force=True, log=silent)
-    try:
-        app.start()
-    except Exception as error:  # a plugin may be anybody's
-        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        if any(text in reason for text in DISK_FULL):
-            raise CourseError(f"downloaded/{step} could not be unpacked: {reason}; nothing was graded") from error
-        return [f" could not be collected, submitted/ is graded as it is: {reason}"]
-    lines = [f": refused: {line}" for line in getattr(app.extractor_plugin_inst, "refused", [])]
-    if isinstance(app.collector_plugin_inst, StudentCollector):
-        owners, left = app.collector_plugin_inst.sorted_out
-        lines += [f": {line}" for line in left]
-        students |= {student: sha256(path) for path, student in owners.items()}
+        yield "collected before"
+        return
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as own:
+        download = Download(folder / "archive", Path(own))
+        chosen, lines = sort_out(download.notebooks, step, roster)
+        lines = download.lines + lines
+        yield "collected into submitted/"
+        for one in chosen:
+            if (submission := course.submitted(one.student, step)).parent.is_symlink() or submission.is_symlink():
+                lines.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
+                continue
+            digest = sha256(one.file)
+            if not submission.is_file() or digest not in (students.get(one.student), sha256(submission)):
+                lines += _put(course, step, one)
+            students[one.student] = digest
     write_json(record, {"whole": "" if lines else listed, "students": students})
-    return [": collected into submitted/", *lines]
+    yield from map(printable, lines)
+
+
+def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
+    """Put a notebook into submitted/ in place of what was there, and when it was handed in beside it."""
+    submission, when = course.submitted(one.student, step), one.when
+    shutil.rmtree(submission.parent, ignore_errors=True)
+    if one.late and (deadline := _deadline(course, step)):
+        when = deadline + datetime.timedelta(seconds=1)
+        yield f"{one.name} is marked late: its timestamp.txt says a second after the deadline; put the true time there"
+    elif one.late:
+        yield f"{one.name} is marked late, but the step has no deadline"
+    if when:
+        atomic_write(submission.with_name("timestamp.txt"), f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
+    atomic_write(submission, one.file.read_bytes())
+
+
+def _deadline(course: Course, step: str) -> datetime.datetime | None:
+    with course.gradebook() as gradebook:
+        try:
+            return gradebook.find_assignment(step).duedate
+        except MissingEntry:
+            return None
 
 
 def _listed(archive: Path, root: Path) -> str:
-    """Return a digest of the names, sizes and times of the files of a download, and of the class list."""
+    """Return a digest of the names, sizes and times of a download's files, and of the class list."""
     found = [(path, path.lstat()) for path in [*sorted(archive.rglob("*")), *root.glob(ROSTER)]]
     known = [(str(path), about.st_size, about.st_mtime_ns) for path, about in found]
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-class StudentCollector(FileNameCollectorPlugin):
-    """nbgrader's collector with the class list. Files that would become one submission are all left out.
-
-    What was taken before is left out too, since nbgrader would empty the submission's folder first: what somebody has
-    put into submitted/ stays until the download has another notebook.
-    """
-
-    @cached_property
-    def sorted_out(self) -> tuple[dict[Path, str], list[str]]:
-        """`sort_out` of downloaded/<step>/extracted/."""
-        course, folder = self.parent.coursedir, self.parent._format_collect_path(self.parent.extracted_directory)
-        return sort_out(Path(folder), course.assignment_id, Path(course.root))
-
-    def collect(self, submitted_file: str) -> dict[str, str] | None:
-        """Return student and notebook of a file below downloaded/<step>/extracted/, None for one to be left out."""
-        owners, _ = self.sorted_out
-        path, step, root = Path(submitted_file), self.parent.coursedir.assignment_id, Path(self.parent.coursedir.root)
-        if path not in owners:
-            return None
-        submission = _submission(root, owners[path], step)
-        _, before = _taken(root / "downloaded" / step / _COLLECTED)
-        if submission.is_file() and sha256(path) in (before.get(owners[path]), sha256(submission)):
-            return None
-        return {"student_id": owners[path], "file_id": step}
-
-
 def _taken(record: Path) -> tuple[str, dict[str, str]]:
-    """Return what collected.json says of what was taken last.
-
-    Returns:
-        `_listed`, empty where something was left out, and the digest of each student's notebook.
-    """
+    """Return what collected.json has: `_listed`, empty if something was left out, and the digest of each notebook."""
     try:
         known = json.loads(record.read_bytes())
         return known["whole"], dict(known["students"])
@@ -123,71 +138,141 @@ def _taken(record: Path) -> tuple[str, dict[str, str]]:
         return "", {}
 
 
-def sort_out(folder: Path, step: str, root: Path) -> tuple[dict[Path, str], list[str]]:
-    """Return whose each notebook below `folder` is, and a line about each that is left out.
-
-    Args:
-        folder: the extracted files: archives have become folders of their names.
-        root: the course, with the class list and submitted/.
-
-    Raises:
-        InputError: students.csv cannot be read.
-    """
-    names, owners, left = names_of(read_roster(root)), defaultdict(list), {}
-    for path in filter(Path.is_file, folder.rglob("*.ipynb")):
-        file = path.relative_to(folder)
-        if _COPIES.search(file.as_posix()):
-            continue
+def sort_out(notebooks: dict[PurePosixPath, Path], step: str, roster: list[Student]) -> tuple[list[Handed], list[str]]:
+    """Return one notebook for each student, and a line about each that is left out."""
+    names, owned, lines = Names(roster), defaultdict(list), []
+    for name, file in notebooks.items():
         try:
-            owners[student_of(file, step, names)].append(file)
+            one = names.handed(name, file, step)
+            owned[one.student].append(one)
         except InputError as error:
-            left[file] = str(error)
-    for student, own in owners.items():
-        submission = _submission(root, student, step)
-        if len(own) > 1:
-            both = " and ".join(map(str, sorted(own)))
-            left |= dict.fromkeys(own, f"{both} would both be the work of {student}: keep one of them")
-        elif any(path.is_symlink() for path in (submission, *submission.parents[:2])):
-            left[own[0]] = f"submitted/{student}/{step} is a link, and links are not followed"
-    taken = {folder / own[0]: student for student, own in owners.items() if own[0] not in left}
-    return taken, [f"{file} left out: {left[file]}" for file in sorted(left)]
+            lines.append(f"{name} left out: {error}")
+    chosen = []
+    for own in owned.values():
+        one, said = _chosen(own)
+        chosen += [one] if one else []
+        lines += said
+    return chosen, lines
 
 
-def student_of(path: PurePath, step: str, names: dict[str, str]) -> str:
-    """Return the id of the student whom a notebook belongs to.
+def _chosen(own: list[Handed]) -> tuple[Handed | None, list[str]]:
+    """Return the one of a student's notebooks that counts, None if that cannot be known, and lines about the others."""
+    *older, newest = sorted(own, key=lambda one: one.version)
+    if all(one.version < newest.version for one in older):
+        return newest, [f"{one.name} left out: {newest.name} is newer" for one in older]
+    worked_in = {sha256(one.file): one for one in own if not _untouched(one.file)}
+    if len(worked_in) == 1:
+        [one] = worked_in.values()
+        rest = [other for other in own if other is not one]
+        return one, [f"{other.name} left out: it is as it was handed out, or the same as {one.name}" for other in rest]
+    both = " and ".join(sorted(str(one.name) for one in own))
+    why = f"{both} would both be the work of {own[0].student}: keep one of them"
+    return None, [f"{one.name} left out: {why}" for one in own]
 
-    Args:
-        path: where it lies below the folder of extracted files.
-        names: `names_of` the class list; empty where there is none.
 
-    Raises:
-        InputError: the path names no step or student, or without a class list might name several.
-    """
-    if step not in path.name.lower():
-        raise InputError(f"its name holds no {step}")
-    # macOS writes a letter and its accent as two characters: NFC makes them one.
-    parts = [normalize("NFC", name) for name in (*path.parts[:-1], _NOTEBOOK.sub("", path.name).rstrip("_ -"))]
-    for part in parts:
-        for name, student in names.items():
-            if f"{part}_".startswith(f"{name}_"):
-                return student
-    if names:
+def _untouched(file: Path) -> bool:
+    try:
+        return as_handed_out(file)
+    except InputError:
+        return False
+
+
+class Names:
+    """Whom a name means: the students of a class list, or without one whoever it names."""
+
+    def __init__(self, roster: list[Student]) -> None:
+        self._listed = bool(roster)
+        self._ids = {_composed(key): one.id for one in roster for key in (one.email, one.id) if key}
+        self._canvas = {one.canvas_id: one.id for one in roster if one.canvas_id}
+        self._full: dict[str, set[str]] = defaultdict(set)
+        for one in roster:
+            for name in (f"{one.first_name}{one.last_name}", f"{one.last_name}{one.first_name}"):
+                self._full[_letters(name)].add(one.id)
+        self._full.pop("", None)
+
+    def handed(self, name: PurePosixPath, file: Path, step: str) -> Handed:
+        """Return a notebook of a download with whose it is.
+
+        Raises:
+            InputError: its name has no step or no student, or may mean several.
+        """
+        stem, there, _ = name.name.lower().partition(step)
+        if not there:
+            raise InputError(f"its name holds no {step}")
+        version = max([int(number) for number in _VERSION.findall(str(name.parent))], default=0)
+        one = Handed(name, file, "", version=("", version))
+        for part in name.parts[:-1] + (name.name,):
+            for platform, form in _PLATFORMS.items() if self._listed else ():
+                if (found := form.fullmatch(part)) and (student := self._on(platform, found.groupdict())):
+                    return _told(replace(one, student=student), found.groupdict())
+        parts = [*name.parts[:-1], name.name[: len(stem)].strip(" _-")]
+        return replace(one, student=self._plain([part for part in parts if part]))
+
+    def _on(self, platform: str, said: dict[str, str | None]) -> str | None:
+        """Return the student whom a platform's name means."""
+        if said.get("canvas") in self._canvas:
+            return self._canvas[said["canvas"]]
+        words = said["who"].split("_")
+        starts = range(len(words)) if platform == "Blackboard" else range(1)  # there it follows the column's name
+        return next((known for start in starts if (known := self._known("_".join(words[start:])))), None)
+
+    def _plain(self, parts: list[str]) -> str:
+        """Return the student whom one of these names begins with; without a class list the first name as a whole."""
+        if not self._listed:
+            return _alone(parts)
+        for part in parts:
+            words = part.split("_")
+            for end in range(len(words), 0, -1):
+                if known := self._known("_".join(words[:end])):
+                    return known
         raise InputError(f"no student of {ROSTER} in its name")
-    name = next(filter(None, parts), "")
-    if not name or name.endswith(".ipynb"):
+
+    def _known(self, name: str) -> str | None:
+        """Return the id of the student who is called so.
+
+        Raises:
+            InputError: several are.
+        """
+        if (key := _composed(name)) in self._ids:
+            return self._ids[key]
+        found = sorted(self._full.get(_letters(name), ()))
+        if len(found) > 1:
+            raise InputError(
+                f"it may be of {' or '.join(found)}: put the id into its name, or a canvas_id into {ROSTER}"
+            )
+        return found[0] if found else None
+
+
+def _told(one: Handed, said: dict[str, str | None]) -> Handed:
+    """Add what a platform's name says of the time."""
+    late, number, when = bool(said.get("late")), int(said.get("number") or 0), said.get("when")
+    if not when:
+        return replace(one, late=late, version=("", max(number, one.version[1])))
+    try:  # Blackboard's clock is taken for this machine's
+        local = datetime.datetime.strptime(when, "%Y-%m-%d-%H-%M-%S").astimezone()
+    except ValueError:
+        return one
+    return replace(one, when=local.astimezone(datetime.timezone.utc), version=(when, 0))
+
+
+def _alone(parts: list[str]) -> str:
+    """Return the student without a class list: the first name, which then may have no underscore."""
+    name = unicodedata.normalize("NFC", next(iter(parts), ""))
+    if not name:
         raise InputError("no student's name in it")
     if "_" in name:
         raise InputError(f"{name!r} may be a student, or a file of {name.split('_')[0]!r}: {ROSTER} must say")
+    if fault := name_fault(name):
+        raise InputError(f"the student's name {fault}")
     return name
 
 
-def names_of(roster: list[Student]) -> dict[str, str]:
-    """Return the id behind each id, and behind each "Ada Lovelace" that only one student is; the longest first."""
-    full = [normalize("NFC", f"{student.first_name} {student.last_name}".strip()) for student in roster]
-    names = {name: student.id for name, student in zip(full, roster, strict=True) if name and full.count(name) == 1}
-    names |= {normalize("NFC", student.id): student.id for student in roster}
-    return dict(sorted(names.items(), key=lambda known: len(known[0]), reverse=True))
+def _composed(name: str) -> str:
+    """Return the name in lower case, with one character for a letter and its accent: macOS writes two."""
+    return unicodedata.normalize("NFC", name).casefold().strip()
 
 
-def _submission(root: Path, student: str, step: str) -> Path:
-    return root / "submitted" / student / step / f"{step}.ipynb"
+def _letters(name: str) -> str:
+    """Return only the letters and digits of a name, without accents, as Canvas writes it."""
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(letter for letter in plain if letter.isalnum())

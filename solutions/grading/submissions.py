@@ -33,6 +33,7 @@ class Student:
     first_name: str = ""
     last_name: str = ""
     email: str = ""
+    canvas_id: str = ""
 
 
 @dataclass
@@ -81,11 +82,8 @@ def chosen_part(
 
 
 def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
-    faults = [
-        f"the student folder's name {fault}; rename the folder"
-        for fault, has in _NAME_FAULTS.items()
-        if has(folder.name)
-    ]
+    fault = name_fault(folder.name)
+    faults = [f"the student folder's name {fault}; rename the folder"] if fault else []
     if folder.is_symlink():
         faults.append("the student's folder is a link, and links are not followed; put the files there")
     if faults:
@@ -109,12 +107,18 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
 
 
 _NAME_FAULTS: dict[str, Callable[[str], object]] = {
+    "leads elsewhere": lambda name: name in (".", ".."),
     "begins or ends with a space": lambda name: name != name.strip(),
     "holds one of [ ] * ?, which nbgrader takes for a pattern": lambda name: set(name) & set("[]*?"),
     'holds one of < > " \\, which pages would take for something else': lambda name: set(name) & set('<>"\\'),
     "is not UTF-8": lambda name: any("\ud800" <= letter <= "\udfff" for letter in name),
     "holds a character that cannot be printed": lambda name: not name.isprintable(),
 }
+
+
+def name_fault(name: str) -> str | None:
+    """Return what is wrong with a student's id as the name of a folder; None if nothing is."""
+    return next((fault for fault, has in _NAME_FAULTS.items() if has(name)), None)
 
 
 def check_files(course: Course, student: str, step: str) -> None:
