@@ -237,9 +237,8 @@ class Names:
             return self._ids[key]
         found = sorted(self._full.get(_letters(name), ()))
         if len(found) > 1:
-            raise InputError(
-                f"it may be of {' or '.join(found)}: put the id into its name, or a canvas_id into {ROSTER}"
-            )
+            whose = " or ".join(found)
+            raise InputError(f"it may be the work of {whose}: put the id into its name, or a canvas_id into {ROSTER}")
         return found[0] if found else None
 
 
