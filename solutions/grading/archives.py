@@ -36,18 +36,23 @@ _WRONG_FORM = {
 
 
 class Download:
-    """One step's download. `notebooks` are the files that came out, by their names in the download, and `lines` say
-    what was not taken.
+    """One step's download.
 
     Args:
         archive: the folder with what the platform gave.
         target: an empty folder for the notebooks.
+
+    Attributes:
+        notebooks: the notebooks that came out, by their names in the download.
+        lines: work that was not taken, and why.
+        others: how many files there are of each kind that nobody misses.
     """
 
     def __init__(self, archive: Path, target: Path) -> None:
         self.notebooks: dict[PurePosixPath, Path] = {}
         self.lines: list[str] = []
-        self._target, self._others = target, Counter[str]()
+        self.others: Counter[str] = Counter()
+        self._target = target
         for path in sorted(archive.rglob("*")):
             name = PurePosixPath(path.relative_to(archive).as_posix())
             if path.is_symlink() or not (path.is_file() or path.is_dir()):
@@ -55,16 +60,13 @@ class Download:
             elif path.is_file():
                 self._bytes, self._members = LARGEST_TOTAL, MOST_MEMBERS
                 self._take(partial(path.open, "rb"), name, 0)
-        if self._others:
-            kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self._others.items()))
-            self.lines.append(f"files that are no notebooks: {kinds}")
 
     def _take(self, opened: Callable[[], BinaryIO], name: PurePosixPath, depth: int) -> None:
         """Take a notebook, or those of a zip into a folder of its name; refuse or count anything else."""
         wrong = next((said for ending, said in _WRONG_FORM.items() if ending.search(name.name)), "")
         try:
             if _COPIES.search(str(name)):
-                self._others["copies of Jupyter's or macOS'"] += 1
+                self.others["copies of Jupyter's and macOS'"] += 1
             elif name.suffix.lower() == ".zip":
                 with opened() as file:
                     self._unpack(file, name.with_suffix(""), depth)
@@ -74,7 +76,7 @@ class Download:
             elif wrong:
                 self._refuse(name, f"it {wrong}")
             else:
-                self._others[name.suffix.lower() or "without an ending"] += 1
+                self.others[name.suffix.lower() or "without an ending"] += 1
         except Exception as error:  # zipfile and zlib raise whatever a broken archive leads them into
             if (depth and isinstance(error, _TooMuchError)) or course_fault(error):
                 raise
@@ -89,7 +91,8 @@ class Download:
             self._members -= 1
             if self._members < 0:
                 raise _TooMuchError(f"it holds more than {MOST_MEMBERS:,} files; what came before was taken")
-            inner = folder / single_line(name.replace("\\", "/"))  # from .NET
+            # .NET writes backslashes; a slash at the beginning would lead out of the folder that says whose it is
+            inner = folder / single_line(name.replace("\\", "/")).lstrip("/")
             if opened:
                 self._take(opened, inner, depth + 1)
             else:

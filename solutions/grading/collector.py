@@ -29,11 +29,11 @@ from trtcpu.errors import InputError
 
 _COLLECTED = "collected.json"
 
-# How platforms write a name: `who`, and whatever else it says.
+# How platforms write a name: `who`, and whatever else it says. What follows is the student's own, and may say anything.
 _PLATFORMS = {
     "Canvas": re.compile(r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*", re.I | re.S),
-    "Blackboard": re.compile(r".*?_(?P<who>.+)_attempt_(?P<when>\d{4}(-\d\d){5}).*", re.I | re.S),
-    "Moodle": re.compile(r"(?P<who>.+)_\d+_assignsubmission_.*", re.I | re.S),
+    "Blackboard": re.compile(r".*?_(?P<who>.+?)_attempt_(?P<when>\d{4}(-\d\d){5}).*", re.I | re.S),
+    "Moodle": re.compile(r"(?P<who>.+?)_\d+_assignsubmission_.*", re.I | re.S),
 }
 _VERSION = re.compile(r"version[ _-]?(\d+)", re.I)  # a folder of Teams
 
@@ -87,9 +87,11 @@ def _collected(course: Course, step: str, roster: list[Student]) -> Iterator[str
         download = Download(folder / "archive", Path(own))
         chosen, lines = sort_out(download.notebooks, step, roster)
         lines = download.lines + lines
-        yield "collected into submitted/"
+        others = ", ".join(f"{kind} {count}" for kind, count in sorted(download.others.items()))
+        yield f"{len(chosen)} notebooks for submitted/{f'; other files: {others}' if others else ''}"
         for one in chosen:
-            if (submission := course.submitted(one.student, step)).parent.is_symlink() or submission.is_symlink():
+            submission = course.submitted(one.student, step)
+            if any(path.is_symlink() for path in (submission, *submission.parents[:2])):
                 lines.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
                 continue
             digest = sha256(one.file)
@@ -196,17 +198,21 @@ class Names:
         Raises:
             InputError: its name has no step or no student, or may mean several.
         """
-        stem, there, _ = name.name.lower().partition(step)
+        before, there, _ = name.name.lower().partition(step)
         if not there:
             raise InputError(f"its name holds no {step}")
+        stem = name.name[: len(before)]
         version = max([int(number) for number in _VERSION.findall(str(name.parent))], default=0)
         one = Handed(name, file, "", version=("", version))
-        for part in name.parts[:-1] + (name.name,):
-            for platform, form in _PLATFORMS.items() if self._listed else ():
+        if not self._listed:
+            return replace(one, student=_alone([*name.parts[:-1], stem]))
+        for part in name.parts:  # the outermost one that names a student: what lies within is that student's
+            for platform, form in _PLATFORMS.items():
                 if (found := form.fullmatch(part)) and (student := self._on(platform, found.groupdict())):
                     return _told(replace(one, student=student), found.groupdict())
-        parts = [*name.parts[:-1], name.name[: len(stem)].strip(" _-")]
-        return replace(one, student=self._plain([part for part in parts if part]))
+            if student := self._plain(stem if part == name.name else part):
+                return replace(one, student=student)
+        raise InputError(f"no student of {ROSTER} in its name")
 
     def _on(self, platform: str, said: dict[str, str | None]) -> str | None:
         """Return the student whom a platform's name means."""
@@ -216,16 +222,11 @@ class Names:
         starts = range(len(words)) if platform == "Blackboard" else range(1)  # there it follows the column's name
         return next((known for start in starts if (known := self._known("_".join(words[start:])))), None)
 
-    def _plain(self, parts: list[str]) -> str:
-        """Return the student whom one of these names begins with; without a class list the first name as a whole."""
-        if not self._listed:
-            return _alone(parts)
-        for part in parts:
-            words = part.split("_")
-            for end in range(len(words), 0, -1):
-                if known := self._known("_".join(words[:end])):
-                    return known
-        raise InputError(f"no student of {ROSTER} in its name")
+    def _plain(self, part: str) -> str | None:
+        """Return the student with whose name a part of the path begins."""
+        words = part.split("_")
+        ends = range(len(words), 0, -1)
+        return next((known for end in ends if (known := self._known("_".join(words[:end])))), None)
 
     def _known(self, name: str) -> str | None:
         """Return the id of the student who is called so.
@@ -256,7 +257,7 @@ def _told(one: Handed, said: dict[str, str | None]) -> Handed:
 
 def _alone(parts: list[str]) -> str:
     """Return the student without a class list: the first name, which then may have no underscore."""
-    name = unicodedata.normalize("NFC", next(iter(parts), ""))
+    name = unicodedata.normalize("NFC", next(filter(None, (part.strip(" _-") for part in parts)), ""))
     if not name:
         raise InputError("no student's name in it")
     if "_" in name:

@@ -30,7 +30,8 @@ def unpacked(tmp_path: Path) -> Callable[..., tuple[dict[str, bytes], list[str]]
             (archive / name).write_bytes(data)
         download = Download(archive, target)
         assert {path for path in tmp_path.rglob("*.*") if archive not in path.parents} == {*download.notebooks.values()}
-        return {str(name): place.read_bytes() for name, place in download.notebooks.items()}, download.lines
+        lines = download.lines + [f"{kind} {count}" for kind, count in download.others.items()]
+        return {str(name): place.read_bytes() for name, place in download.notebooks.items()}, lines
 
     return read
 
@@ -41,7 +42,9 @@ def test_notebooks_come_out_of_zips_within_zips_and_other_files_are_counted(unpa
     files = {"all/ada/hand-in/work/01_export.ipynb": b"a", "all/ben/01_export.ipynb": b"b"}
     lines = [
         "refused: all/ada/hand-in/sitecustomize.py: it is no notebook: ask for the .ipynb file",
-        "files that are no notebooks: .onnx 1, .png 1, copies of Jupyter's or macOS' 1",
+        "copies of Jupyter's and macOS' 1",
+        ".onnx 1",
+        ".png 1",
     ]
     assert unpacked({"all.zip": whole}) == (files, lines)
 
@@ -52,7 +55,7 @@ def test_notebooks_come_out_of_zips_within_zips_and_other_files_are_counted(unpa
 def test_no_name_in_an_archive_decides_where_a_file_is_written(unpacked: Callable, name: str) -> None:
     files, lines = unpacked({"ada.zip": _packed({name: b"in", "link.ipynb": b""})})
     assert sorted(files.values()) == [b"", b"in"] and lines == []
-    assert all(found.isprintable() for found in files)
+    assert all(found.isprintable() and found.startswith("ada/") for found in files)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,21 @@ def test_a_name_that_means_nobody_or_several_is_left_out_with_the_reason(tmp_pat
     assert found == [] and line.startswith(f"{name} left out: {why}")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"ada_l/turingalan_1_2_{NOTEBOOK}",
+        f"ada_l/../alan_t/{NOTEBOOK}",
+        f"lovelaceada_1_2_turingalan_3_4_{NOTEBOOK}",
+        f"Step 1_ada_l_attempt_2026-11-01-12-00-00_x_alan_t_attempt_2026-11-01-12-00-00_{NOTEBOOK}",
+        f"Ada Lovelace_1_assignsubmission_file_Alan Turing_2_assignsubmission_file_{NOTEBOOK}",
+    ],
+)
+def test_what_a_student_calls_a_file_makes_it_nobody_elses(tmp_path: Path, name: str) -> None:
+    [one], _ = sort_out({PurePosixPath(name): tmp_path}, STEP, CLASS)
+    assert one.student == "ada_l"
+
+
 @pytest.mark.parametrize("name", ["علی\u200cرضا Karimi", "René\xa0Jean Roe", "क्\u200dष Rao"])
 def test_a_name_may_have_a_joiner_or_another_space(tmp_path: Path, name: str) -> None:
     first, last = name.rsplit(" ", 1)

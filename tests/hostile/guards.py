@@ -10,16 +10,17 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 from unittest import mock
 
 from nbformat import NotebookNode
 from nbgrader.utils import parse_utc
 
-from solutions.grading import execute
+from solutions.grading import archives, execute
 from solutions.grading.scratch import Scratch
 from solutions.sandbox.room import ROOT, Limits, Room
 
@@ -54,6 +55,16 @@ def _in_the_kernel(self: execute.GradeExecute, cell: NotebookNode, *rest: Any) -
     call = f"from tests.hostile.judge import grade_here\n\ngrade_here({name!r}, globals(), {str(records)!r})"
     cell.source = call  # no visible check runs in grading
     return self._run(cell, *rest)
+
+
+def _everything(self: archives.Download, opened: Callable[[], BinaryIO], name: PurePosixPath, depth: int) -> None:
+    """All of an archive is unpacked where its names say, as shutil does."""
+    with opened() as file:
+        if name.suffix == ".zip":
+            with zipfile.ZipFile(file) as archive:
+                archive.extractall(self._target)
+        else:
+            self._keep(file.read(), name)
 
 
 def _in_one_folder(limits: Limits) -> Scratch:
@@ -125,8 +136,8 @@ GUARDS: dict[str, Guard] = {
         },
     ),
     "archives": Guard(
-        "archives are measured and unpacked one by one",
-        config='\nc.ZipCollectApp.extractor_plugin = "nbgrader.plugins.ExtractorPlugin"\n',
+        "archives are measured and unpacked one by one, and a broken one is refused",
+        {"solutions.grading.archives.Download._take": _everything},
     ),
     "sanitise": Guard(
         "outputs and markdown are cleaned, and pages run no script",
