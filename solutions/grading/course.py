@@ -93,10 +93,16 @@ class Course:
         return self._directory().db_url
 
     @property
-    def gradebook_file(self) -> Path | None:
-        """The file that the gradebook is in; None where it is on a database server."""
+    def gradebook_file(self) -> Path:
+        """The file that the gradebook is in.
+
+        Raises:
+            InputError: it is on a database server, where no copy can be made of it.
+        """
         address = make_url(self.gradebook_address)
-        return Path(address.database) if address.get_backend_name() == "sqlite" and address.database else None
+        if address.get_backend_name() != "sqlite":
+            raise InputError(f"the gradebook is at {address}; let CourseDirectory.db_url name a file, sqlite:///…")
+        return Path(address.database)
 
     def gradebook(self) -> Gradebook:
         """Open the gradebook; use it as a context manager."""

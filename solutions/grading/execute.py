@@ -19,13 +19,13 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
 from helpers.course.steps import CELLS
-from solutions.grading.ahead import Ahead
 from solutions.grading.faults import CourseError
 from solutions.grading.judge.handle import judging
 from solutions.grading.judge.process import Asked
 from solutions.grading.layout import answers_of, artifacts_of, records_of
 from solutions.grading.locks import Gate
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
+from solutions.grading.scratch import Ahead
 from solutions.grading.step_record import UNDER_WAY, StepRecord
 from solutions.grading.untrusted.output_room import OutputRoom
 from solutions.sandbox import Limits, chosen

@@ -48,14 +48,11 @@ def made_ready(course: Course) -> str:
         CourseError: it is locked, cannot be written, or is another database.
     """
     path = course.gradebook_file
-    fault, lost = _fault(path) if path else (None, False)
-    if fault and not lost:
-        raise CourseError(f"{path.name} {fault}; no grades were touched; mend that and run the same command again")
-    if lost:
+    if fault := _fault(path):
         _move_away(path, course.root / BACKUPS)
     for step in course.graded:
         course.register(step)
-    known = list(_graded(course)) if lost else []
+    known = list(_graded(course)) if fault else []
     with course.gradebook() as gradebook:
         for record in known:
             save(gradebook, record)
@@ -71,15 +68,13 @@ def _graded(course: Course) -> Iterator[StepRecord]:
             yield record
 
 
-def back_up(course: Course) -> Path | None:
+def back_up(course: Course) -> Path:
     """Copy the gradebook to backups/gradebook-<UTC>.db and keep the last ten; return the copy's path.
 
     Raises:
         CourseError: it could not be copied.
     """
     path, folder = course.gradebook_file, course.root / BACKUPS
-    if path is None or _fault(path)[0]:
-        return None
     target = folder / f"gradebook-{_now()}.db"
     try:
         with atomic_path(target) as temporary:
@@ -106,27 +101,29 @@ def _now() -> str:
     return f"{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S-%f}"
 
 
-def _fault(path: Path) -> tuple[str | None, bool]:
-    """Return what is wrong with a gradebook, and whether it is lost."""
+def _fault(path: Path) -> str:
+    """Return what became of a gradebook that is lost, else nothing; CourseError where it cannot be used now."""
+    touched = "no grades were touched; mend that and run the same command again"
     if not os.path.lexists(path):
-        return "was missing", True
+        return "was missing"
     try:
         with closing(_open(path)) as database:
             names = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if names and not _TABLES <= names:
-                return "is a database, but no gradebook of nbgrader", False
+                raise CourseError(f"{path.name} is a database, but no gradebook of nbgrader; {touched}")
             if (said := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                return f"was damaged ({said.splitlines()[0]})", True
+                return f"was damaged ({said.splitlines()[0]})"
             if not names or not database.execute("SELECT count(*) FROM assignment").fetchone()[0]:
-                return "was empty", True
+                return "was empty"
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
         locked = f"is locked: another process has been writing into it for {LOCK_WAIT_S:g} s"
-        return locked if "locked" in str(error) else f"cannot be used ({error})", False
+        fault = locked if "locked" in str(error) else f"cannot be used ({error})"
+        raise CourseError(f"{path.name} {fault}; {touched}") from error
     except sqlite3.DatabaseError as error:
-        return f"was damaged ({error})", True
-    return None, False
+        return f"was damaged ({error})"
+    return ""
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -20,15 +20,15 @@ import nbgrader.api as api
 from nbgrader.api import Gradebook
 
 from helpers.course.steps import CELLS
-from helpers.engine.backend import ENGINE, cuda
+from helpers.engine.backend import ENGINE
 from helpers.tools.signals import clean_ends
-from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
 from solutions.grading.execute import GradeExecute
 from solutions.grading.faults import CourseError, course_faults
 from solutions.grading.gradebook import copy_gradebook, held, save
 from solutions.grading.layout import QUICK
 from solutions.grading.locks import Gate
+from solutions.grading.scratch import Ahead
 from solutions.grading.step_record import StepRecord
 from solutions.grading.work.warm import start
 from solutions.sandbox import THREADS
@@ -44,7 +44,8 @@ _MOST_AHEAD = 3
 # Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works.
 _GPU_BYTES = 16 << 30
 
-_TIMED = {cell.step for cell in CELLS.values() if cell.timed}
+# The steps that measure time.
+TIMED = {cell.step for cell in CELLS.values() if cell.timed}
 _END_S = 30
 
 _OF_STUDENTS = ("Comment", "Grade", "SubmittedNotebook", "SubmittedAssignment", "Student")
@@ -78,19 +79,14 @@ class Done:
 
 
 def empty_gradebook(course: Course) -> bytes:
-    """Return a gradebook with the steps of the course's, their deadlines too, and without students."""
+    """Return a copy of the course's gradebook without students: its steps and their deadlines."""
     with tempfile.TemporaryDirectory(prefix="trt-lab-") as folder:
         path = Path(folder) / "gradebook.db"
-        if course.gradebook_file is None:  # on a database server
-            own = _with_gradebook(course, path)
-            for step in course.graded:
-                own.register(step)
-        else:
-            copy_gradebook(course.gradebook_file, path)
-            with Gradebook(f"sqlite:///{path}") as gradebook:
-                for name in _OF_STUDENTS:
-                    gradebook.db.query(getattr(api, name)).delete()
-                gradebook.db.commit()
+        copy_gradebook(course.gradebook_file, path)
+        with Gradebook(f"sqlite:///{path}") as gradebook:
+            for name in _OF_STUDENTS:
+                gradebook.db.query(getattr(api, name)).delete()
+            gradebook.db.commit()
         return path.read_bytes()
 
 
@@ -131,62 +127,51 @@ def write_feedback(course: Course, student: str, step: str) -> list[str]:
 
 @contextmanager
 def _own_course(piece: Piece) -> Iterator[Course]:
+    """Give the course with a gradebook of its own, which has the piece's record."""
     with tempfile.TemporaryDirectory(prefix="trt-lab-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "gradebook.db"
         path.write_bytes(piece.gradebook)
-        course = _with_gradebook(piece.course, path)
+        config = deepcopy(piece.course.config)
+        config.CourseDirectory.db_url = f"sqlite:///{path}"
+        config.RestoreCells.locked_by_us = True
+        course = replace(piece.course, config=config)
         with course.gradebook() as gradebook:
             save(gradebook, piece.record)
         yield course
 
 
-def _with_gradebook(course: Course, path: Path) -> Course:
-    config = deepcopy(course.config)
-    config.CourseDirectory.db_url = f"sqlite:///{path}"
-    config.RestoreCells.locked_by_us = True
-    return replace(course, config=config)
-
-
 class Places:
-    """Does pieces in processes of their own; used as a context manager, from as many threads as work at once.
+    """Grades pieces in processes of their own, for as many threads as work at once; used as a context manager.
 
     Args:
         course: whose pieces they will be.
-        environment: what the processes have besides this one's variables. Threads are limited by it only for a piece
-            that others may be beside: one that measures time has the machine to itself, and all its threads.
-        ahead: how many wait, started, for the next pieces; without a number one, on a GPU as many as its memory
-            has room for.
+        environment: variables that the processes have besides this one's. A limit of threads holds only for pieces
+            that others may run beside: one that measures time has the machine to itself, and all its threads.
+        ahead: how many processes wait, started, for the next pieces; without a number one, or on a GPU as many as its
+            memory has room for.
     """
 
     def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
         self._course, self._ahead, self._lock = course, ahead or _ahead(), Lock()
         self._judge = "" if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
-        beside = {**os.environ, **environment, **QUICK}
-        alone = beside
-        if not environment.keys().isdisjoint(THREADS):
-            alone = {name: value for name, value in beside.items() if name not in THREADS}
-        self._environments = {False: beside, True: alone}
-        shared: list[_Place] = []
-        # by whether they are for a piece that measures time
-        self._waiting = {False: shared, True: shared if alone == beside else []}
-        self._working: set[_Place] = set()
+        self._environment = {**os.environ, **environment, **QUICK}
+        self._limits = () if environment.keys().isdisjoint(THREADS) else THREADS
+        self._waiting: dict[bool, list[_Place]] = {False: [], True: []}  # True: without a limit of threads
+        self._living: set[_Place] = set()
         self._closed = False
 
     def __enter__(self) -> "Places":
-        self._refill(timed=False)
+        self._refill(unlimited=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
-            waiting = {*self._waiting[False], *self._waiting[True]}
-            left = waiting | self._working
+            left = [*self._living]
         for place in left:  # all at once
             place.process.terminate()
         for place in left:
             place.stop()
-        for place in waiting:
-            place.end()  # who waits for the answer of another one ends that
 
     def grade(self, piece: Piece) -> Done:
         """Grade a piece in a place; one whose process is killed again and again is refused.
@@ -195,15 +180,10 @@ class Places:
             CourseError: the course's disk failed.
             EngineError: the places were closed.
         """
-        timed = piece.record.step in _TIMED
         for _ in range(_TRIES):
-            place = self._taken(timed)
-            if not self._waiting[timed] or not timed:  # which waits, to be alone, for what is started
-                self._refill(timed)
-            try:
-                answer = place.asked(piece)
-            finally:
-                self._left(place)
+            place = self._taken(timed=piece.record.step in TIMED)
+            answer = place.asked(piece)
+            self._living.discard(place)
             if isinstance(answer, Exception):
                 raise answer
             if answer is not None:
@@ -211,31 +191,30 @@ class Places:
         why = f"the process that graded it was killed {_TRIES} times: look at memory"
         return Done(piece.record, why, killed=True)
 
-    def _taken(self, timed: bool) -> "_Place":
+    def _taken(self, *, timed: bool) -> "_Place":
+        unlimited = timed and bool(self._limits)
+        waiting = self._waiting[unlimited]
         with self._lock:
             if self._closed:
                 raise EngineError("grading was stopped")
-            waiting = self._waiting[timed]
-            place = waiting.pop(0) if waiting else self._started(timed)
-            self._working.add(place)
+            if not waiting:
+                self._refill(unlimited)
+            place = waiting.pop(0)
+            if not (timed and waiting):  # who measures time waits, to be alone, for what is started
+                self._refill(unlimited)
         return place
 
-    def _left(self, place: "_Place") -> None:
-        place.end()
-        with self._lock:
-            self._working.discard(place)
-
-    def _refill(self, timed: bool) -> None:
-        with self._lock:
-            while not self._closed and len(self._waiting[timed]) < self._ahead:
-                self._waiting[timed].append(self._started(timed))
-
-    def _started(self, timed: bool) -> "_Place":
-        return _Place(self._course, self._environments[timed], self._judge)
+    def _refill(self, unlimited: bool) -> None:
+        left_out = self._limits if unlimited else ()
+        environment = {name: value for name, value in self._environment.items() if name not in left_out}
+        waiting = self._waiting[unlimited]
+        while len(waiting) < self._ahead:
+            waiting.append(_Place(self._course, environment, self._judge))
+            self._living.add(waiting[-1])
 
 
 class _Place:
-    """A process that was told the course, and grades one piece."""
+    """A process that was told the course, and grades one piece. Its connection is closed when nobody holds it."""
 
     def __init__(self, course: Course, environment: Mapping[str, str], judge: str) -> None:
         try:
@@ -260,11 +239,6 @@ class _Place:
         self.process.kill()
         self.process.join()
 
-    def end(self) -> None:
-        """Stop it and close the connection: only who uses it may, since its number is soon another file's."""
-        self.stop()
-        self._connection.close()
-
     def _tell(self, what: object) -> None:
         with suppress(OSError):  # it is dead, which is seen when it is to answer
             self._connection.send(what)
@@ -273,7 +247,11 @@ class _Place:
 def _ahead() -> int:
     if ENGINE != "tensorrt":
         return 1
-    return max(1, min(_MOST_AHEAD, cuda.mem_get_info()[1] // _GPU_BYTES))
+    import torch
+
+    # not pycuda, which knows the memory only in the thread that has its context
+    memory = torch.cuda.get_device_properties(0).total_memory
+    return max(1, min(_MOST_AHEAD, memory // _GPU_BYTES))
 
 
 def main(asked: Connection, *, copied: bool = False) -> None:

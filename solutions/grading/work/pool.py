@@ -9,18 +9,17 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
-from helpers.course.steps import CELLS
 from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.layout import SETTINGS, code_digest
-from solutions.grading.work.place import Done, Piece, Places, grade
+from solutions.grading.work.place import TIMED, Done, Piece, Places, grade
 from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
 from trtcpu.errors import InputError
@@ -33,19 +32,10 @@ _NEEDED = "GPU" if ENGINE == "tensorrt" else "TIMING"
 Work = Generator[Piece, Done, None]
 
 
-class Pool(Protocol):
-    """Does pieces of work; `at_once` is how many students are worked on at a time."""
-
-    at_once: int
-
-    def submit(self, piece: Piece) -> "Future[Done]":
-        """Begin a piece."""
-
-
 @contextmanager
 def chosen_pool(
     course: Course, jobs: int | None, scheduler: str, runner: Any, say: Callable[[str], None]
-) -> Iterator[Pool]:
+) -> Iterator["OnDask"]:
     """Work on Dask's workers, where a scheduler or a SLURM job's runner names some, else here; `say` how many."""
     if runner:
         chosen = on_slurm(runner, course)
@@ -75,7 +65,7 @@ HERE = _Here()
 
 
 class OnDask:
-    """Does pieces on the workers of a scheduler.
+    """Does pieces on the workers of a scheduler; `at_once` is how many students are worked on at a time.
 
     Args:
         client: a `distributed.Client`.
@@ -97,28 +87,11 @@ class OnDask:
 
     def submit(self, piece: Piece) -> "Future[Done]":
         """Begin a piece on a worker that may do it."""
-        timed = any(cell.timed for cell in CELLS.values() if cell.step == piece.record.step)
-        there = (self._timing if timed else self._anywhere).submit(_graded, piece, self._variables)
-        here: Future[Done] = Future()
-        there.add_done_callback(lambda found: _pass_on(found, here, piece))
-        here.add_done_callback(lambda found: found.cancelled() and there.cancel())
-        return here
+        where = self._timing if piece.record.step in TIMED else self._anywhere
+        return where.submit(_graded, piece, self._variables)
 
 
-def _pass_on(there: "Future[Done]", here: "Future[Done]", piece: Piece) -> None:
-    """Let who waits know what became of a piece; one whose workers died is refused, like one whose process did."""
-    from distributed import KilledWorker
-
-    with suppress(InvalidStateError):  # nobody waits any more
-        try:
-            here.set_result(there.result())
-        except KilledWorker as error:
-            why = f"{error.allowed_failures + 1} workers that graded it died: look at memory"
-            here.set_result(Done(piece.record, why, killed=True))
-        except CancelledError:
-            here.set_exception(CourseError("Dask's scheduler is gone; what was graded stays: run the command again"))
-        except Exception as error:
-            here.set_exception(error)
+Pool = OnDask | _Here
 
 
 @contextmanager
@@ -277,13 +250,14 @@ def drive(works: Iterable[Work], pool: Pool) -> None:
     """Work on everybody in the pool.
 
     Raises:
-        CourseError: as a piece raised it; nothing more is begun then.
+        CourseError: as a piece raised it, or the scheduler is gone; nothing more is begun then.
     """
     waiting, under_way = iter(works), {}
 
     def go_on(work: Work, done: Any = None) -> None:
         with suppress(StopIteration):
-            under_way[pool.submit(work.send(done))] = work
+            piece = work.send(done)
+            under_way[pool.submit(piece)] = work, piece
 
     try:
         while True:
@@ -292,8 +266,22 @@ def drive(works: Iterable[Work], pool: Pool) -> None:
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                go_on(under_way.pop(future), future.result())
+                work, piece = under_way.pop(future)
+                go_on(work, _result(future, piece))
     except BaseException:
         for future in under_way:  # what is being done is the pool's to end
             future.cancel()
         raise
+
+
+def _result(future: "Future[Done]", piece: Piece) -> Done:
+    """Return what became of a piece. It is refused if its workers died, as if its process had."""
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        why = f"{error.allowed_failures + 1} workers that graded it died: look at memory"
+        return Done(piece.record, why, killed=True)
+    except CancelledError:
+        raise CourseError("Dask's scheduler is gone; what was graded stays: run the command again") from None
