@@ -5,8 +5,6 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,19 +176,20 @@ class Course:
 
 def _start(converter: BaseConverter, failed: str, log: Path | None = None) -> None:
     """Run a converter with its log kept aside; turn what it raises into one line."""
-    with _kept_log(converter) as kept:
-        here = os.getcwd()
-        try:
-            converter.start()
-        except (Exception, SystemExit) as error:
-            if fault := course_fault(error) or course_fault(kept.raised):
-                raise fault from error
-            ours = isinstance(error, EngineError) or isinstance(kept.raised, EngineError)
-            raise (EngineError if ours else InputError)(f"{failed}: {_reason(kept.lines, error)}") from error
-        finally:
-            os.chdir(here)
-            if log is not None:
-                _keep(log, kept.lines)
+    here, kept = os.getcwd(), _Lines()
+    converter.log = logging.Logger("grading", logging.INFO)
+    converter.log.addHandler(kept)
+    try:
+        converter.start()
+    except (Exception, SystemExit) as error:
+        if fault := course_fault(error) or course_fault(kept.raised):
+            raise fault from error
+        ours = isinstance(error, EngineError) or isinstance(kept.raised, EngineError)
+        raise (EngineError if ours else InputError)(f"{failed}: {_reason(kept.lines, error)}") from error
+    finally:
+        os.chdir(here)
+        if log is not None:
+            _keep(log, kept.lines)
 
 
 def _keep(log: Path, lines: list[str]) -> None:
@@ -205,6 +204,7 @@ class _Lines(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
+        self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
         self.lines: list[str] = []
         self.raised: BaseException | None = None
 
@@ -212,16 +212,6 @@ class _Lines(logging.Handler):
         """Keep the formatted record, and the exception that is handled by who logs: nbgrader passes none on."""
         self.lines.append(self.format(record))
         self.raised = sys.exc_info()[1] or self.raised
-
-
-@contextmanager
-def _kept_log(converter: BaseConverter) -> Iterator[_Lines]:
-    logger = logging.Logger("grading", logging.INFO)
-    handler = _Lines()
-    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    logger.addHandler(handler)
-    converter.log = logger
-    yield handler
 
 
 def _reason(lines: list[str], error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
@@ -191,7 +190,7 @@ class GradeExecute(Execute):
             return self._run(cell, resources, index)
         name, shown = cell.metadata.nbgrader.grade_id, cell.source
         record = records_of(self._student) / f"{name}.json"
-        _remove(record)
+        record.unlink(missing_ok=True)
         cell, resources = self._judged(cell, resources, index)
         cell.source = shown
         fault = self._faults.get(index) or _raised(cell)
@@ -305,16 +304,6 @@ def _timed(notebook: NotebookNode) -> set[int]:
             found |= set(since) if known and known.timed else set()
             since = []
     return found
-
-
-def _remove(path: Path) -> None:
-    """Remove what is there under a record's name, whatever a submission put there."""
-    if path.parent.is_symlink():
-        path.parent.unlink()
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _raised(cell: NotebookNode) -> str | None:
