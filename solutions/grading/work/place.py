@@ -1,7 +1,8 @@
-"""Pieces of work, each one step of one student, and places: processes started ahead that grade one piece and are gone.
+"""Pieces of work and the processes that do them, called places.
 
-A piece has a gradebook of its own, from which the class's takes the record. `main` is the inside of a place. Nothing of
-one submission is left in the process that grades the next, and its imports are done before it is needed.
+A piece is one step of one student. A place is started ahead of time, so that its imports are done, grades one piece
+and ends, so that nothing of one submission is left for the next. It works on a gradebook of its own; the class's
+gradebook takes the record from there. `main` runs inside a place.
 """
 
 import os
@@ -34,14 +35,14 @@ from solutions.grading.work.warm import start
 from solutions.sandbox import THREADS
 from trtcpu.errors import EngineError, LabError
 
-# Of a piece whose process was killed: by somebody, or for the machine's memory.
+# How often a piece is tried whose process is killed, by somebody or for lack of memory.
 _TRIES = 3
 
-# Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
-# measure time, which nobody may start beside.
+# How many places wait on a GPU. Loading TensorRT takes longer than grading a short step, and no place may start while
+# time is measured, which three long steps in a row do.
 _MOST_AHEAD = 3
 
-# Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works.
+# GPU memory for each waiting place. It takes 2.6 GB itself (TensorRT 8.6, H100); the rest is for the one that works.
 _GPU_BYTES = 16 << 30
 
 # The steps that measure time.
@@ -53,9 +54,9 @@ _OF_STUDENTS = ("Comment", "Grade", "SubmittedNotebook", "SubmittedAssignment", 
 
 @dataclass(frozen=True)
 class Piece:
-    """What is to be graded: a step's record with what a person gave so far, of a course whose folder can be seen.
+    """What to grade: a student's step, by its record, which has the points that a person gave so far.
 
-    `gradebook` is one without students (`empty_gradebook`).
+    `gradebook` is the content of one without students (`empty_gradebook`).
     """
 
     course: Course
@@ -65,10 +66,10 @@ class Piece:
 
 @dataclass
 class Done:
-    """What became of a piece: its record, or why it was `refused`, and notes for the student's line.
+    """The result of a piece: its record, or the reason why it was `refused`, and notes for the student's line.
 
-    `killed` says that it was refused because who graded it was killed, and `failed` because the check itself failed:
-    neither need be the submission's fault.
+    It was `killed` if the process that graded it was, and it `failed` if the check itself broke. Neither has to be the
+    submission's fault.
     """
 
     record: StepRecord
@@ -91,7 +92,7 @@ def empty_gradebook(course: Course) -> bytes:
 
 
 def grade(piece: Piece) -> Done:
-    """Grade a piece and write its feedback; what is written lies in autograded/ and feedback/ of the course.
+    """Grade a piece into autograded/ and write its feedback into feedback/ of the course.
 
     Raises:
         CourseError: the course's disk failed.
@@ -141,14 +142,12 @@ def _own_course(piece: Piece) -> Iterator[Course]:
 
 
 class Places:
-    """Grades pieces in processes of their own, for as many threads as work at once; used as a context manager.
+    """Grades pieces of a course in processes of their own. A context manager; any number of threads may use it.
 
     Args:
-        course: whose pieces they will be.
-        environment: variables that the processes have besides this one's. A limit of threads holds only for pieces
-            that others may run beside: one that measures time has the machine to itself, and all its threads.
-        ahead: how many processes wait, started, for the next pieces; without a number one, or on a GPU as many as its
-            memory has room for.
+        environment: variables for the processes, added to this one's. A limit of threads does not apply to pieces that
+            measure time, since these have the machine to themselves.
+        ahead: how many processes wait for the next pieces. By default one, on a GPU as many as fit its memory.
     """
 
     def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
@@ -174,7 +173,7 @@ class Places:
             place.stop()
 
     def grade(self, piece: Piece) -> Done:
-        """Grade a piece in a place; one whose process is killed again and again is refused.
+        """Grade a piece in a place; refuse it if its process is killed each time.
 
         Raises:
             CourseError: the course's disk failed.
@@ -214,7 +213,7 @@ class Places:
 
 
 class _Place:
-    """A process that was told the course, and grades one piece. Its connection is closed when nobody holds it."""
+    """A process that knows the course and grades one piece. Its connection is closed with the last reference to it."""
 
     def __init__(self, course: Course, environment: Mapping[str, str], judge: str) -> None:
         try:
@@ -224,23 +223,23 @@ class _Place:
         self._tell(course)
 
     def asked(self, piece: Piece) -> Done | Exception | None:
-        """Return what it answers to a piece; None where it was killed."""
+        """Return the process's answer to a piece, None if it was killed."""
         self._tell(piece)
         answer = None
         with suppress(EOFError, OSError):
-            answer = self._connection.recv()  # ours stays open: where it ends, this process has
+            answer = self._connection.recv()  # it ends when the process does
         self.process.join()
         return answer
 
     def stop(self) -> None:
-        """Stop the process: told by SIGTERM it cleans up; in the end it is killed."""
+        """Stop the process: with SIGTERM, on which it cleans up, later with SIGKILL."""
         self.process.terminate()
         self.process.join(_END_S)
         self.process.kill()
         self.process.join()
 
     def _tell(self, what: object) -> None:
-        with suppress(OSError):  # it is dead, which is seen when it is to answer
+        with suppress(OSError):  # it is dead; `asked` finds out
             self._connection.send(what)
 
 
@@ -249,17 +248,17 @@ def _ahead() -> int:
         return 1
     import torch
 
-    # not pycuda, which knows the memory only in the thread that has its context
+    # pycuda would answer only in the thread that has its context
     memory = torch.cuda.get_device_properties(0).total_memory
     return max(1, min(_MOST_AHEAD, memory // _GPU_BYTES))
 
 
 def main(asked: Connection, *, copied: bool = False) -> None:
-    """Grade the piece that comes after the course, and answer what became of it.
+    """Receive the course and a piece, grade it and send the result.
 
-    Where this process is a copy of one that has imported the judge, the judge may be, too (`copied`).
+    With `copied`, this process is a copy of one that has imported the judge, so the judge may be a copy of this one.
     """
-    with clean_ends(), suppress(EOFError):  # not needed any more
+    with clean_ends(), suppress(EOFError):  # the run has ended
         course = asked.recv()
         ahead = _started(course, copied)
         try:
@@ -276,19 +275,19 @@ def main(asked: Connection, *, copied: bool = False) -> None:
 
 
 def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
-    """Start what the piece to come will need; None where that fails, which is then the piece's to say.
+    """Start what the next piece will need. Return None if that fails: the piece will fail for the same reason.
 
-    A fault of the machine's, which no piece shall pay for, is returned.
+    A fault of the machine is returned, since no piece may pay for it.
     """
     ahead = None
     try:
-        with Gate().passed(alone=False):  # not while somebody measures time
+        with Gate().passed(alone=False):  # not while time is measured
             ahead = GradeExecute(config=course.config).ahead()
             ahead.start(copied=copied)
     except BaseException as error:
         if ahead is not None:
             ahead.close()
-        if not isinstance(error, Exception):  # told to end: nothing more is wanted
+        if not isinstance(error, Exception):  # told to end
             raise
         return error if isinstance(error, CourseError) else None
     GradeExecute.started_ahead = ahead
@@ -296,7 +295,7 @@ def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
 
 
 def _ends_with(asked: Connection) -> None:
-    """End this process when the one that started it is gone: another may grade the same course then."""
+    """End this process when the one that started it has gone: then another run may grade the same course."""
     with suppress(EOFError, OSError):
         asked.recv()
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,8 +1,8 @@
-"""Where pieces of work are done: by Dask, on threads of this process or on the workers of any scheduler.
+"""The pool that grades pieces of work: Dask, on threads of this process or on the workers of a scheduler.
 
-Either way each piece has a process of its own (place.py). A worker elsewhere has this project's code and sees the
-course's folder. Steps that measure time go to workers with the resource TIMING, on real TensorRT all steps to those
-with GPU. Dask gives a worker as many at once as it has of it.
+Each piece gets a process of its own either way (place.py). Workers elsewhere need this project's code and must see the
+course's folder. Steps that measure time go to workers with the resource TIMING; with real TensorRT all steps go to
+workers with the resource GPU. Dask gives a worker no more pieces at a time than it has of the resource.
 """
 
 import multiprocessing
@@ -24,11 +24,11 @@ from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
 from trtcpu.errors import InputError
 
-# Of a piece: what its kernel, its judge and the judge's child hold together at most.
+# Memory for one piece: the most that its kernel, its judge and the judge's child use together.
 _MEMORY_BYTES = 6 << 30
 _NEEDED = "GPU" if ENGINE == "tensorrt" else "TIMING"
 
-# Yields the pieces of work on one student, one after the other, and is sent what became of each.
+# Yields the pieces of work on one student, one after the other, and is sent the result of each.
 Work = Generator[Piece, Done, None]
 
 
@@ -36,7 +36,7 @@ Work = Generator[Piece, Done, None]
 def chosen_pool(
     course: Course, jobs: int | None, scheduler: str, runner: Any, say: Callable[[str], None]
 ) -> Iterator["OnDask"]:
-    """Work on Dask's workers, where a scheduler or a SLURM job's runner names some, else here; `say` how many."""
+    """Give the pool: the workers of a scheduler or of a SLURM job's runner, else this machine; `say` how many work."""
     if runner:
         chosen = on_slurm(runner, course)
     else:
@@ -48,7 +48,7 @@ def chosen_pool(
 
 
 class _Here:
-    """Does each piece in this process, when it is submitted."""
+    """Does each piece in this process as soon as it is submitted."""
 
     at_once = 1
 
@@ -56,7 +56,7 @@ class _Here:
         done: Future[Done] = Future()
         try:
             done.set_result(grade(piece))
-        except Exception as error:  # raised where the result is asked for
+        except Exception as error:  # raised by result()
             done.set_exception(error)
         return done
 
@@ -69,11 +69,11 @@ class OnDask:
 
     Args:
         client: a `distributed.Client`.
-        course: the course; its folder must be at the same path on all workers.
-        jobs: for each worker of this process, by its number, the variables of its places besides ours.
+        course: the course; its folder must have the same path on all workers.
+        jobs: the variables that the places of each worker get; workers of this process are numbered.
 
     Raises:
-        InputError: no worker can take a piece; the message says what lacks.
+        InputError: no worker can take a piece; the message says what is missing.
     """
 
     def __init__(self, client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> None:
@@ -86,7 +86,7 @@ class OnDask:
         self._anywhere = self._timing if ENGINE == "tensorrt" else client.get_executor(pure=False)
 
     def submit(self, piece: Piece) -> "Future[Done]":
-        """Begin a piece on a worker that may do it."""
+        """Start a piece on a worker that may do it."""
         where = self._timing if piece.record.step in TIMED else self._anywhere
         return where.submit(_graded, piece, self._variables)
 
@@ -96,7 +96,7 @@ Pool = OnDask | _Here
 
 @contextmanager
 def on_dask(scheduler: str, course: Course, *, wait_s: float = 10) -> Iterator[OnDask]:
-    """Work on the workers of a scheduler, such as tcp://node1:8786, which must answer in `wait_s`.
+    """Give the pool of a scheduler, such as tcp://node1:8786, which must answer within `wait_s` seconds.
 
     Raises:
         InputError: nobody answers there, or no worker can take a piece.
@@ -113,14 +113,14 @@ def on_dask(scheduler: str, course: Course, *, wait_s: float = 10) -> Iterator[O
 
 @contextmanager
 def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
-    """Work on threads of this process, one a job; nobody else can reach them."""
+    """Give a pool of threads in this process, one a job; nothing listens, so nobody else can reach them."""
     import dask
     from distributed import Client, LocalCluster
 
     size = {"n_workers": len(jobs), "threads_per_worker": 1, "resources": {_NEEDED: 1}}
     with ExitStack() as stack:
         own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
-        stack.enter_context(dask.config.set({"temporary-directory": own}))  # what the scheduler writes, too
+        stack.enter_context(dask.config.set({"temporary-directory": own}))  # the scheduler writes there too
         alone = {"processes": False, "dashboard_address": None, "memory_limit": None}
         cluster = stack.enter_context(LocalCluster(**size, **alone))
         yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
@@ -128,9 +128,9 @@ def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
 
 @contextmanager
 def slurm_task(course: Course) -> Iterator[Any]:
-    """Be this task of a SLURM job: the first is the scheduler, the second grades, in the block, the others are workers.
+    """Be one task of a SLURM job: the first is the scheduler, the second grades, all others are workers.
 
-    Only the second comes back, with the runner that `on_slurm` takes.
+    Only the second enters the block, with the runner that `on_slurm` takes.
 
     Raises:
         InputError: dask-jobqueue is not installed, or this is no task of a SLURM job with at least three.
@@ -146,7 +146,7 @@ def slurm_task(course: Course) -> Iterator[Any]:
 
     class Runner(SLURMRunner):
         async def get_scheduler_address(self) -> str:
-            """Read it once it is written: the base reads the file as soon as it is there, empty or not."""
+            """Read it once it is written: the base class would also read the file while it is still empty."""
             return str(json_load_robust(self.scheduler_file)["address"])
 
     options = {"nthreads": 1, "resources": {_NEEDED: 1}}
@@ -158,7 +158,7 @@ def slurm_task(course: Course) -> Iterator[Any]:
 
 @contextmanager
 def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
-    """Work on the other tasks of this SLURM job."""
+    """Give the pool of this SLURM job's workers."""
     from distributed import Client
 
     with Client(runner) as client:
@@ -167,18 +167,18 @@ def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
 
 
 def _worked(client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> Iterator[OnDask]:
-    """Yield the pool; end what workers still do for this course before, of a run that was killed, and afterwards."""
+    """Yield the pool. Before it, end what workers still do for a run that was killed; after it, what this one left."""
     root = str(course.root)
     client.run(_end_places, root)
     try:
         yield OnDask(client, course, jobs)
     finally:
-        if client.status == "running":  # the scheduler is still there
+        if client.status == "running":  # else the scheduler is gone
             client.run(_end_places, root)
 
 
 def _checked(client: Any, course: Course) -> dict[str, Any]:
-    """Return the workers; each must have our code, see the course and may have children, and one what is needed."""
+    """Return the workers. Each must have our code, see the course and be allowed children; one must be able to time."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     if not any(about["resources"].get(_NEEDED) for about in workers.values()):
         there = f"{len(workers)} workers without it" if workers else "no worker"
@@ -198,16 +198,16 @@ def _seen(notebook: str) -> tuple[str, bool, bool]:
 
 
 def _graded(piece: Piece, variables: list[dict[str, str]]) -> Done:
-    """Grade a piece on a worker, in a place of its own."""
+    """Grade a piece on a worker, in a process of its own."""
     from distributed import get_worker
 
     try:
         return _places(piece.course, variables[get_worker().name if len(variables) > 1 else 0]).grade(piece)
     except Exception as error:
-        raise type(error)(str(error)) from None  # what it came from may be something that cannot be sent
+        raise type(error)(str(error)) from None  # its cause may be something that cannot be sent
 
 
-# This process's, by course and variables; they end with it.
+# The places of this process, by course and variables.
 _PLACES: dict[tuple[str, ...], Places] = {}
 _PLACES_LOCK = Lock()
 
@@ -227,10 +227,10 @@ def _places(course: Course, variables: dict[str, str]) -> Places:
 
 
 def jobs_here(number: int | None = None) -> list[dict[str, str]]:
-    """Return the variables of so many jobs on this machine.
+    """Return the variables for each job on this machine.
 
-    Without a number: on real TensorRT one a GPU; else one a core, as far as the memory goes, and several share the
-    cores out: were each to have a thread on all of them, threads that wait for a taken core would spin.
+    By default there is one job a GPU with real TensorRT, else one a core as far as the memory goes. Several jobs divide
+    the cores among them: if each had a thread on every core, threads that wait for a busy core would spin.
     """
     if ENGINE == "tensorrt":
         import torch
@@ -247,10 +247,10 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
 
 
 def drive(works: Iterable[Work], pool: Pool) -> None:
-    """Work on everybody in the pool.
+    """Do all pieces of all students in the pool.
 
     Raises:
-        CourseError: as a piece raised it, or the scheduler is gone; nothing more is begun then.
+        CourseError: a piece raised it, or the scheduler has gone. No other piece is started then.
     """
     waiting, under_way = iter(works), {}
 
@@ -269,13 +269,13 @@ def drive(works: Iterable[Work], pool: Pool) -> None:
                 work, piece = under_way.pop(future)
                 go_on(work, _result(future, piece))
     except BaseException:
-        for future in under_way:  # what is being done is the pool's to end
+        for future in under_way:  # the pool ends those that have started
             future.cancel()
         raise
 
 
 def _result(future: "Future[Done]", piece: Piece) -> Done:
-    """Return what became of a piece. It is refused if its workers died, as if its process had."""
+    """Return the result of a piece. If its workers died it is refused, as if its process had."""
     from distributed import KilledWorker
 
     try:
