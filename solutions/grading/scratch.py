@@ -1,6 +1,6 @@
-"""What a submission needs and can be started before it is there, used once: a scratch, its judge and its kernel.
+"""What a submission needs, started ahead and used once: a scratch folder, a judge and a kernel.
 
-The scratch is the one folder that the kernel can write: made before it starts, read once after it is gone, removed.
+The scratch is the only folder that the kernel can write. It is read once after the kernel has gone, then removed.
 """
 
 import errno
@@ -30,23 +30,23 @@ from solutions.sandbox.scratch import mount, place
 from trtcpu.errors import InputError
 
 _WARM_S = 120
-# What an import ends with where files are missing; that a GPU is full for now is none of these.
+# How an import fails when files are missing; a GPU that is full for the moment raises something else.
 _NOT_THERE = ("ImportError", "ModuleNotFoundError", "PermissionError", "FileNotFoundError", "OSError")
 _MOST_FILE_BYTES = 64 << 20
 _OURS = re.compile(r"trt-lab-(load-|try-|place-)?[a-z0-9_]{8}")
-# No step of a student takes so long.
+# No student's step takes this long.
 _OLD_S = 24 * 3600.0
 
 
 class Scratch:
-    """The working folder of the notebook, with `artifacts` in it, the kernel's sockets, and what the sandbox makes."""
+    """The notebook's working folder, with its `artifacts`, the kernel's sockets and what the sandbox needs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.artifacts = folder, folder / "artifacts"
 
     @classmethod
     def made(cls, limits: Limits) -> "Scratch":
-        """Make one in the folder for temporary files; in memory, where it can be mounted there."""
+        """Make one in the folder for temporary files, in memory if it can be mounted there."""
         scratch = cls(place() / f"trt-lab-{secrets.token_hex(4)}")
         TEMPORARIES.add(scratch.folder)  # before it exists: a signal may come between
         scratch.folder.mkdir(mode=0o700)
@@ -55,31 +55,31 @@ class Scratch:
         return scratch
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove it with everything in it."""
         remove(self.folder)
         TEMPORARIES.discard(self.folder)
 
     def fill(self, notebook_folder: Path, artifacts: Path, needs: Sequence[str]) -> None:
-        """Copy what was handed in beside the notebook, and the artifacts of earlier steps that this one takes."""
+        """Copy the files handed in beside the notebook, and the artifacts of earlier steps that this one uses."""
         for path in sorted(notebook_folder.iterdir()):
             if path.suffix != ".ipynb" and not path.name.startswith("."):
                 try:
                     (self.folder / path.name).write_bytes(read_within(notebook_folder, path.name, _MOST_FILE_BYTES))
-                except (InputError, OSError) as error:  # a folder or a link; a name of one of ours
+                except (InputError, OSError) as error:  # a folder, a link, or a name of ours
                     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-                    if full and not self.folder.is_mount():  # the machine's disk, and not the submission's limit
+                    if full and not self.folder.is_mount():  # the machine's disk, not the submission's limit
                         raise
         for name in needs:
             if (artifacts / name).is_file():
                 shutil.copyfile(artifacts / name, self.artifacts / name)
 
     def keep(self, step: str, artifacts: Path, judged: Set[str], most: int) -> list[str]:
-        """Write what the step made to the trusted folder, where files that were `judged` are, and remove the scratch.
+        """Write the step's artifacts to the trusted folder, where those that were `judged` are, and remove the scratch.
 
-        Its kernel must be gone. All together take no more than `most` bytes: sparse files become whole ones here.
+        The kernel must be gone. The files may take `most` bytes together, since sparse files become whole ones here.
 
         Returns:
-            A line for each file that the submission changed after it had been judged, or that had no room.
+            A line for each file that the submission changed after it was judged, or that did not fit.
         """
         made, notes = {}, []
         room = most - sum((artifacts / name).stat().st_size for name in judged)
@@ -92,22 +92,21 @@ class Scratch:
                 notes.append(f"{name}: not kept, since the step's files pass its limit of {most >> 20:,} MiB")
             elif content is not None:
                 made[name], room = content, room - len(content)
-        self.remove()  # before anything is written: it may have filled the disk
+        self.remove()  # before writing: it may have filled the disk
         for name, content in made.items():
             atomic_write(artifacts / name, content)
         return notes
 
 
 class Ahead:
-    """A scratch, and what is started for it: at once by `start`, else when it is first asked for.
+    """A scratch with its judge and its kernel, which `start` starts; otherwise each is started when it is asked for.
 
     Args:
-        judge: the module that is the judge.
+        judge: the judge's module.
         sandbox: the name of the sandbox.
-        limits: the kernel's.
-        arguments: the kernel's own.
-        imports: what notebooks import first. The kernel does so in a namespace of its own, so that no notebook finds a
-            name that it has not made itself.
+        limits: the kernel's limits.
+        arguments: the kernel's command-line arguments.
+        imports: code that the kernel runs first, in a namespace of its own, so that notebooks find no names in theirs.
     """
 
     def __init__(self, judge: str, sandbox: str, limits: Limits, arguments: list[str], imports: str) -> None:
@@ -119,21 +118,21 @@ class Ahead:
         self.scratch = Scratch.made(limits)
 
     def close(self) -> None:
-        """End what was started and not taken, and remove the scratch."""
+        """End what was started but not used, and remove the scratch."""
         if self._process is not None:
             self._process.end()
         if self._kernel is not None:
-            with suppress(Exception):  # one that has ended
+            with suppress(Exception):  # it may have ended
                 run_sync(self._kernel.shutdown_kernel)(now=True)
         self.scratch.remove()
 
     def start(self, *, copied: bool = False) -> None:
-        """Start the judge and the kernel, and let the kernel import what notebooks import.
+        """Start the judge and the kernel, and let the kernel do the imports.
 
-        The judge begins as a copy of this process where that has imported it (`copied`).
+        With `copied`, this process has imported the judge, and the judge starts as a copy of it.
 
         Raises:
-            CourseError: what notebooks import cannot be read in the sandbox, so that nobody could earn a point.
+            CourseError: the imports fail in the sandbox, so that nobody could earn a point.
         """
         self._process = Process(self._judge, judge_environment(), copied=copied)
         offers = self._process.offers
@@ -142,12 +141,12 @@ class Ahead:
         run_sync(self._warmed)()
 
     def judge(self) -> Process:
-        """Return the judge's process, for the one who asks first; later a new one."""
+        """Return the judge's process for the first call, a new one for later calls."""
         process, self._process = self._process, None
         return process or Process(self._judge, judge_environment())
 
     def kernel(self, offered: Mapping[str, str], gpu: bool) -> tuple[SandboxedKernelManager | None, dict[str, Any]]:
-        """Return the kernel that was started where it was for just this, and what another one is started with."""
+        """Return the kernel that was started, if it has just what is `offered`, and the arguments to start another."""
         room, kernel = self._made_room(offered, gpu), None
         if self._kernel is not None and room == self._room and run_sync(self._kernel.is_alive)():
             kernel, self._kernel = self._kernel, None
@@ -186,7 +185,7 @@ class Ahead:
 
 
 def remove_left_over() -> None:
-    """Remove what grading that was killed left among the temporary files, a day later: nobody can use it any more."""
+    """Remove temporary files that a killed run left more than a day ago: nobody can be using them."""
     for entry in os.scandir(tempfile.gettempdir()):
         with suppress(OSError):  # gone meanwhile
             about = entry.stat(follow_symlinks=False)
