@@ -132,8 +132,11 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 
 def _kept(bundle: dict[str, Any], kinds: dict[str, re.Pattern]) -> dict[str, str]:
-    found = {kind: bundle[kind] for kind in kinds if isinstance(bundle.get(kind), str)}
-    return {kind: text for kind, text in found.items() if kinds[kind].fullmatch(text)}
+    return {
+        kind: bundle[kind]
+        for kind, allowed in kinds.items()
+        if isinstance(bundle.get(kind), str) and allowed.fullmatch(bundle[kind])
+    }
 
 
 def _output(output: NotebookNode, cleaner: Callable[[str], str]) -> NotebookNode:
