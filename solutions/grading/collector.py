@@ -58,9 +58,12 @@ def _collected(course: Course, step: str) -> list[str]:
     listed, (before, students) = _listed(record.with_name("archive"), course.root), _taken(record)
     if listed == before and all(course.submitted(student, step).is_file() for student in students):
         return [": collected before"]
-    directory = CourseDirectory(config=course.config, assignment_id=step)
-    silent = logging.Logger("zip_collect", logging.CRITICAL)
-    app = _ZipCollect(config=course.config, coursedir=directory, force=True, log=silent)
+    app = _ZipCollect(
+        config=course.config,
+        coursedir=CourseDirectory(config=course.config, assignment_id=step),
+        force=True,
+        log=logging.Logger("zip_collect", logging.CRITICAL),
+    )
     try:
         app.start()
     except Exception as error:  # a plugin may be anybody's
