@@ -1,6 +1,6 @@
 """Unpacks what a learning platform gave: only notebooks come out, and a bad archive costs nobody but its owner.
 
-nbgrader's `zip_collect` asks `NotebookExtractor` (nbgrader_config.py).
+nbgrader's `zip_collect` calls `NotebookExtractor` (nbgrader_config.py).
 """
 
 import gzip
@@ -79,7 +79,7 @@ class Unpacking:
                     self._write(file, name.with_suffix(".ipynb"))
         except Exception as error:  # zipfile, tarfile and zlib raise whatever a broken archive leads them into
             if (depth and min(self._bytes, self._members) < 0) or course_fault(error):
-                raise  # where a limit is used up, the whole download ends
+                raise  # once a limit is used up, nothing more of the download is taken
             said = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
             self._refuse(f"{name}: {said if isinstance(error, InputError) else f'it cannot be unpacked: {said}'}")
 

@@ -1,8 +1,8 @@
 """Takes in what a learning platform gave: nbgrader's zip_collect for each step that has a folder in downloaded/.
 
-zip_collect asks `StudentCollector` whose a file is (nbgrader_config.py). A name counts whole or up to an underscore:
-"ada_l.zip", "ada_l_late.zip" and "ada_l_01_export.ipynb" are ada_l's where students.csv names ada_l. Without the class
-list nobody can tell whether "ada_l" is a student or something of ada's.
+zip_collect asks `StudentCollector` which student a file belongs to (nbgrader_config.py). A name counts whole or up to
+an underscore: "ada_l.zip", "ada_l_late.zip" and "ada_l_01_export.ipynb" are ada_l's where students.csv names ada_l.
+Without the class list nobody can tell whether "ada_l" is a student or something of ada's.
 """
 
 import hashlib
@@ -127,7 +127,7 @@ def _taken(record: Path) -> tuple[str, dict[str, str]]:
 
 
 def sort_out(folder: Path, step: str, root: Path) -> tuple[dict[Path, str], list[str]]:
-    """Return whose each notebook below `folder` is, and a line about each that is left out.
+    """Return the student of each notebook below `folder`, and a line for each notebook that is left out.
 
     Args:
         folder: the extracted files: archives have become folders of their names.
@@ -157,7 +157,7 @@ def sort_out(folder: Path, step: str, root: Path) -> tuple[dict[Path, str], list
 
 
 def student_of(path: PurePath, step: str, names: dict[str, str]) -> str:
-    """Return the id of the student whom a notebook belongs to.
+    """Return the id of the student that a notebook belongs to.
 
     Args:
         path: where it lies below the folder of extracted files.

@@ -1,4 +1,4 @@
-"""Who is in the class, and what of theirs is in submitted/; what cannot be graded gets one clear line.
+"""Who is in the class and what they have handed in; what cannot be graded is named in one clear line.
 
 students.csv in the course's folder is the class list: names for formgrader, and whose a downloaded file is.
 """
