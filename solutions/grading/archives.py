@@ -1,6 +1,6 @@
 """Unpacks what a learning platform gave: only notebooks come out, and a bad archive costs nobody but its owner.
 
-nbgrader's `zip_collect` asks `NotebookExtractor` (nbgrader_config.py).
+nbgrader's `zip_collect` calls `NotebookExtractor` (nbgrader_config.py).
 """
 
 import gzip
@@ -54,10 +54,12 @@ class NotebookExtractor(ExtractorPlugin):
 
 
 class Unpacking:
-    """One downloaded file: its limits hold for all archives within it together."""
+    """One downloaded file: its limits hold for all archives within it together.
+
+    Its notebooks are written below `target`; `refuse` is called with a line for each file that is not taken, and why.
+    """
 
     def __init__(self, target: Path, refuse: Callable[[str], None]) -> None:
-        """Write notebooks below `target`; call `refuse` with a line for each file that is not taken, and why."""
         self._target, self._refuse = target, refuse
         self._bytes, self._members = LARGEST_TOTAL, MOST_MEMBERS
 
@@ -76,8 +78,8 @@ class Unpacking:
                 elif name.suffix.lower() == ".ipynb":
                     self._write(file, name.with_suffix(".ipynb"))
         except Exception as error:  # zipfile, tarfile and zlib raise whatever a broken archive leads them into
-            if (depth and isinstance(error, _TooMuch)) or course_fault(error):
-                raise
+            if (depth and min(self._bytes, self._members) < 0) or course_fault(error):
+                raise  # once a limit is used up, nothing more of the download is taken
             said = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
             self._refuse(f"{name}: {said if isinstance(error, InputError) else f'it cannot be unpacked: {said}'}")
 
@@ -91,7 +93,7 @@ class Unpacking:
         for member, opened in members:
             self._members -= 1
             if self._members < 0:
-                raise _TooMuch(f"it holds more than {MOST_MEMBERS:,} files; what came before was taken")
+                raise InputError(f"it holds more than {MOST_MEMBERS:,} files; what came before was taken")
             inner = PurePosixPath(member)
             if not (inner.suffix.lower() == ".ipynb" or _ARCHIVE.fullmatch(inner.name)):
                 continue
@@ -109,14 +111,10 @@ class Unpacking:
         data = file.read(LARGEST_MEMBER + 1)
         self._bytes -= len(data)
         if self._bytes < 0:
-            raise _TooMuch(f"it has more than {LARGEST_TOTAL >> 20:,} MB unpacked")
+            raise InputError(f"it has more than {LARGEST_TOTAL >> 20:,} MB unpacked")
         if len(data) > LARGEST_MEMBER:
             raise InputError(f"it has more than {LARGEST_MEMBER >> 20} MB unpacked")
         return data
-
-
-class _TooMuch(InputError):
-    """The whole download is too large: nothing more of it is taken."""
 
 
 def _of_zip(file: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO] | None]]:
@@ -132,30 +130,23 @@ def _of_zip(file: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO] | None
 
 
 def _of_tar(file: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO] | None]]:
-    """Yield the same of a tar.gz."""
-    with gzip.GzipFile(fileobj=file) as plain, tarfile.open(fileobj=_Bounded(plain), mode="r|") as archive:
+    with _Bounded(fileobj=file) as plain, tarfile.open(fileobj=plain, mode="r|") as archive:
         for about in archive:
             opened = partial(archive.extractfile, about) if about.isreg() else None
             yield "" if about.isdir() else about.name, opened
 
 
-class _Bounded:
+class _Bounded(gzip.GzipFile):
     """What an archive holds unpacked, up to LARGEST_TOTAL bytes: what is skipped has to be unpacked as well."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._left = file, LARGEST_TOTAL
-
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes."""
-        data = self._file.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise _TooMuch(f"it has more than {LARGEST_TOTAL >> 20:,} MB unpacked")
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        if self.tell() > LARGEST_TOTAL:
+            raise InputError(f"it has more than {LARGEST_TOTAL >> 20:,} MB unpacked")
         return data
 
 
 def _name_fault(name: str) -> str | None:
-    """Return why a member's name is none for a file below the archive's folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or (len(name) > 1 and name[1] == ":"):
         return "would leave the archive's folder"

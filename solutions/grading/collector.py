@@ -1,18 +1,18 @@
 """Takes in what a learning platform gave: nbgrader's zip_collect for each step that has a folder in downloaded/.
 
-zip_collect asks `StudentCollector` whose a file is (nbgrader_config.py). A name counts whole or up to an underscore:
-"ada_l.zip", "ada_l_late.zip" and "ada_l_01_export.ipynb" are ada_l's where students.csv names ada_l. Without the class
-list nobody can tell whether "ada_l" is a student or something of ada's.
+zip_collect asks `StudentCollector` which student a file belongs to (nbgrader_config.py). A name counts whole or up to
+an underscore: "ada_l.zip", "ada_l_late.zip" and "ada_l_01_export.ipynb" are ada_l's where students.csv names ada_l.
+Without the class list nobody can tell whether "ada_l" is a student or something of ada's.
 """
 
 import hashlib
 import json
 import logging
 import re
-import unicodedata
 from collections import defaultdict
 from functools import cached_property
 from pathlib import Path, PurePath
+from unicodedata import normalize
 
 from nbgrader.apps.zipcollectapp import ZipCollectApp
 from nbgrader.coursedir import CourseDirectory
@@ -21,7 +21,7 @@ from nbgrader.plugins import FileNameCollectorPlugin
 from helpers.tools.files import sha256, write_json
 from solutions.grading.course import Course
 from solutions.grading.faults import DISK_FULL, CourseError
-from solutions.grading.roster import ROSTER, Student, read_roster
+from solutions.grading.submissions import ROSTER, Student, read_roster
 from trtcpu.errors import InputError
 
 _COLLECTED = "collected.json"
@@ -31,8 +31,6 @@ _COPIES = re.compile(r"(^|/)(\.ipynb_checkpoints/|__MACOSX/|\._[^/]*$)")
 
 
 class _ZipCollect(ZipCollectApp):
-    """nbgrader's command, as a part of this process."""
-
     def fail(self, msg: str, *args: object) -> None:
         raise InputError(msg)
 
@@ -60,9 +58,12 @@ def _collected(course: Course, step: str) -> list[str]:
     listed, (before, students) = _listed(record.with_name("archive"), course.root), _taken(record)
     if listed == before and all(course.submitted(student, step).is_file() for student in students):
         return [": collected before"]
-    directory = CourseDirectory(config=course.config, assignment_id=step)
-    silent = logging.Logger("zip_collect", logging.CRITICAL)
-    app = _ZipCollect(config=course.config, coursedir=directory, force=True, log=silent)
+    app = _ZipCollect(
+        config=course.config,
+        coursedir=CourseDirectory(config=course.config, assignment_id=step),
+        force=True,
+        log=logging.Logger("zip_collect", logging.CRITICAL),
+    )
     try:
         app.start()
     except Exception as error:  # a plugin may be anybody's
@@ -126,7 +127,7 @@ def _taken(record: Path) -> tuple[str, dict[str, str]]:
 
 
 def sort_out(folder: Path, step: str, root: Path) -> tuple[dict[Path, str], list[str]]:
-    """Return whose each notebook below `folder` is, and a line about each that is left out.
+    """Return the student of each notebook below `folder`, and a line for each notebook that is left out.
 
     Args:
         folder: the extracted files: archives have become folders of their names.
@@ -156,7 +157,7 @@ def sort_out(folder: Path, step: str, root: Path) -> tuple[dict[Path, str], list
 
 
 def student_of(path: PurePath, step: str, names: dict[str, str]) -> str:
-    """Return the id of the student whom a notebook belongs to.
+    """Return the id of the student that a notebook belongs to.
 
     Args:
         path: where it lies below the folder of extracted files.
@@ -167,7 +168,8 @@ def student_of(path: PurePath, step: str, names: dict[str, str]) -> str:
     """
     if step not in path.name.lower():
         raise InputError(f"its name holds no {step}")
-    parts = [_composed(name) for name in (*path.parts[:-1], _NOTEBOOK.sub("", path.name).rstrip("_ -"))]
+    # macOS writes a letter and its accent as two characters: NFC makes them one.
+    parts = [normalize("NFC", name) for name in (*path.parts[:-1], _NOTEBOOK.sub("", path.name).rstrip("_ -"))]
     for part in parts:
         for name, student in names.items():
             if f"{part}_".startswith(f"{name}_"):
@@ -184,15 +186,10 @@ def student_of(path: PurePath, step: str, names: dict[str, str]) -> str:
 
 def names_of(roster: list[Student]) -> dict[str, str]:
     """Return the id behind each id, and behind each "Ada Lovelace" that only one student is; the longest first."""
-    full = [_composed(f"{student.first_name} {student.last_name}".strip()) for student in roster]
+    full = [normalize("NFC", f"{student.first_name} {student.last_name}".strip()) for student in roster]
     names = {name: student.id for name, student in zip(full, roster, strict=True) if name and full.count(name) == 1}
-    names |= {_composed(student.id): student.id for student in roster}
+    names |= {normalize("NFC", student.id): student.id for student in roster}
     return dict(sorted(names.items(), key=lambda known: len(known[0]), reverse=True))
-
-
-def _composed(name: str) -> str:
-    """Return the name with one character for a letter and its accent: macOS writes two."""
-    return unicodedata.normalize("NFC", name)
 
 
 def _submission(root: Path, student: str, step: str) -> Path:

@@ -26,7 +26,7 @@ from solutions.grading.locks import Gate
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
 from solutions.grading.scratch import Ahead
 from solutions.grading.step_record import UNDER_WAY, StepRecord
-from solutions.grading.untrusted.output_room import OutputRoom
+from solutions.grading.untrusted.limits import OutputRoom
 from solutions.sandbox import Limits, chosen
 from solutions.sandbox.provisioner import SandboxedKernelManager
 from solutions.sandbox.room import close

@@ -20,9 +20,8 @@ from helpers.tools.files import atomic_path
 from solutions.checks.core.asked import points_of
 from solutions.grading.course import Course
 from solutions.grading.outcome import is_test_cell
-from solutions.grading.roster import note_strangers, read_roster
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder
-from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.submissions import Submission, find_submissions, note_strangers, read_roster
 from solutions.grading.untrusted.text import printable, text_cell
 from trtcpu.errors import InputError
 

@@ -44,8 +44,8 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
     """Mend a notebook in place and return a line for each thing that was not as handed out.
 
     It comes out without outputs and in the newest format. Test cells get the source's code, label and points; one that
-    is missing is put back before the next cell that is there; of doubles the last counts. A label that the source does
-    not have is dropped, and so is all else that cells' metadata say: no tag of a student's skips a cell or hides it.
+    is missing is put back before the next cell that is there; of doubles the last counts. Labels that the source
+    does not have are dropped, and so is all other metadata of a cell: a student's tag neither skips nor hides one.
     Unchanged demonstrations are marked to be skipped.
 
     Raises:
@@ -82,8 +82,7 @@ def _tidy(notebook: NotebookNode) -> None:
     try:
         ClearOutput().preprocess(notebook, {})
         upgrade(notebook, from_version=4, from_minor=int(notebook.get("nbformat_minor", 0)))
-        _, mended = normalize(notebook)
-        notebook.update(mended)
+        notebook.update(normalize(notebook)[1])
         nbformat.validate(notebook)
     except (nbformat.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
         reason = str(getattr(error, "message", error)).splitlines()[0][:120]
@@ -102,7 +101,6 @@ def _differences(cell: NotebookNode, given: NotebookNode) -> list[str]:
 
 
 def _answered(given: NotebookNode, cell: NotebookNode) -> NotebookNode:
-    """Return the given cell: a test cell as it is, another one with the student's answer."""
     if not is_locked(given):
         given.update(source=cell.source, id=cell.id)
         if given.cell_type == "markdown" and "attachments" in cell:

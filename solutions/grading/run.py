@@ -20,7 +20,7 @@ from rich.progress import (
 from helpers.course.steps import BY_NAME
 from helpers.data.datasets import SHARED_SPLITS, load_dataset
 from solutions.checks.core.seed import fresh_seed, use_seed
-from solutions.grading.class_page import class_figures, write_class_page
+from solutions.grading.class_files import PLATFORMS, class_figures, write_class_page, write_export
 from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
@@ -28,10 +28,8 @@ from solutions.grading.grade import TO_GRADE, UNCHANGED, foretold, grade_class
 from solutions.grading.gradebook import Journal, back_up, made_ready
 from solutions.grading.grades import ClassGrades, check_worth, rebuilt, table, write_grades
 from solutions.grading.locks import course_lock
-from solutions.grading.platforms import PLATFORMS, write_export
-from solutions.grading.roster import enrol, read_roster
 from solutions.grading.scratch import remove_left_over
-from solutions.grading.submissions import Submission, chosen_part, find_submissions
+from solutions.grading.submissions import Submission, chosen_part, enrol, find_submissions, read_roster
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.pool import HERE, Pool, chosen_pool
 from solutions.sandbox import chosen

@@ -36,17 +36,19 @@ MEMBERS = st.lists(st.tuples(NAMES, MODES, st.binary(max_size=20)), max_size=4)
 _KINDS = {0o120777: tarfile.SYMTYPE, 0o10644: tarfile.FIFOTYPE, 0o40755: tarfile.DIRTYPE}
 
 
-def _zip(members: list[tuple[str, int, bytes]]) -> bytes:
+def zipped(members: list[tuple[str, int, bytes]]) -> bytes:
+    """Return a zip of files by name, Unix mode and content."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w") as archive:
         for name, mode, data in members:
             about = zipfile.ZipInfo("x")
             about.filename, about.external_attr = name, mode << 16
-            archive.writestr(about, data)
+            archive.writestr(about, data, zipfile.ZIP_DEFLATED)
     return file.getvalue()
 
 
-def _tar(members: list[tuple[str, int, bytes]]) -> bytes:
+def tarred(members: list[tuple[str, int, bytes]]) -> bytes:
+    """Return a tar.gz of the same."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as archive:
         for name, mode, data in members:
@@ -60,10 +62,10 @@ def _tar(members: list[tuple[str, int, bytes]]) -> bytes:
 @st.composite
 def packed(draw: st.DrawFn) -> tuple[str, bytes]:
     """Return the name and the bytes of an archive, whole or spoilt, maybe within another."""
-    pack, suffix = draw(st.sampled_from([(_zip, ".zip"), (_tar, ".tar.gz"), (_tar, ".TGZ"), (_tar, ".zip")]))
+    pack, suffix = draw(st.sampled_from([(zipped, ".zip"), (tarred, ".tar.gz"), (tarred, ".TGZ"), (tarred, ".zip")]))
     data = pack(draw(MEMBERS))
     if draw(st.booleans()):
-        data = _zip([(f"eve{suffix}", 0, data), *draw(MEMBERS)])
+        data = zipped([(f"eve{suffix}", 0, data), *draw(MEMBERS)])
         suffix = ".zip"
     return f"eve{suffix}", draw(st.just(data) | spoilt(data))
 

@@ -1,43 +1,26 @@
 """What a learning platform gave is unpacked with limits: a bad archive or member is named, and the rest is taken."""
 
 import io
+import logging
 import os
-import tarfile
-import zipfile
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from solutions.grading import archives
-from solutions.grading.archives import Unpacking
+from solutions.grading.archives import NotebookExtractor, Unpacking
+from solutions.grading.collector import names_of, student_of
+from solutions.grading.submissions import Student
+from tests.fuzz.test_archives import tarred, zipped
 
 MB = 1 << 20
-LINK = b"/etc/passwd"
+LINK = 0o120777
 
 
-def _zipped(files: dict[str, bytes]) -> bytes:
-    """Return a zip, in which what holds LINK is a link."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name, content in files.items():
-            about = zipfile.ZipInfo(name)
-            about.external_attr = 0o120777 << 16 if content == LINK else 0
-            archive.writestr(about, content, zipfile.ZIP_DEFLATED)
-    return data.getvalue()
-
-
-def _tarred(files: dict[str, bytes]) -> bytes:
-    """Return a tar.gz, in which what holds LINK is a link."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for name, content in files.items():
-            about = tarfile.TarInfo(name)
-            about.size = len(content)
-            if content == LINK:
-                about.type, about.linkname, about.size = tarfile.SYMTYPE, "/etc/passwd", 0
-            archive.addfile(about, io.BytesIO(content))
-    return data.getvalue()
+def _packed(pack: Callable[[list], bytes], files: dict[str, bytes]) -> bytes:
+    return pack([(name, 0, content) for name, content in files.items()])
 
 
 def _unpacked(folder: Path, name: str, data: bytes) -> tuple[dict[str, bytes], list[str]]:
@@ -50,8 +33,8 @@ def _unpacked(folder: Path, name: str, data: bytes) -> tuple[dict[str, bytes], l
 
 
 def test_notebooks_come_out_of_archives_within_archives_and_nothing_else_does(tmp_path: Path) -> None:
-    inner = _tarred({"work/01_export.ipynb": b"a", "sitecustomize.py": b"evil"})
-    whole = _zipped({"ada/hand-in.tar.gz": inner, "ben/01_export.ipynb": b"b", "ben/model.onnx": b"x" * 100})
+    inner = _packed(tarred, {"work/01_export.ipynb": b"a", "sitecustomize.py": b"evil"})
+    whole = _packed(zipped, {"ada/hand-in.tar.gz": inner, "ben/01_export.ipynb": b"b", "ben/model.onnx": b"x" * 100})
     files = {"all/ada/hand-in/work/01_export.ipynb": b"a", "all/ben/01_export.ipynb": b"b"}
     assert _unpacked(tmp_path, "all.zip", whole) == (files, [])
 
@@ -67,34 +50,32 @@ LEAVES, NO_NAME = "would leave the archive's folder", "is no name for a file"
     ],
 )
 def test_a_name_that_cannot_be_is_refused_and_the_rest_is_taken(tmp_path: Path, name: str, fault: str) -> None:
-    files, (said,) = _unpacked(tmp_path, "ada.tar.gz", _tarred({name: b"out", "n.ipynb": b"in"}))
+    files, (said,) = _unpacked(tmp_path, "ada.tar.gz", _packed(tarred, {name: b"out", "n.ipynb": b"in"}))
     assert files == {"ada/n.ipynb": b"in"}
     assert said.startswith("ada.tar.gz: ") and fault in said and said.isprintable()
 
 
 def _of_a_large_directory() -> bytes:
     """Return a zip that says that its list of files has 500 MB."""
-    data = bytearray(_zipped({"n.ipynb": b"n"}))
-    end = data.rfind(b"PK\x05\x06")
-    data[end + 12 : end + 16] = (500 << 20).to_bytes(4, "little")
-    return bytes(data)
+    data = _packed(zipped, {"n.ipynb": b"n"})
+    return data[:-10] + (500 << 20).to_bytes(4, "little") + data[-6:]
 
 
 REFUSED = {
-    "link.tar.gz": (_tarred({"n.ipynb": LINK}), "link.tar.gz: 'n.ipynb' is a link or no plain file"),
-    "link.zip": (_zipped({"n.ipynb": LINK}), "link.zip: 'n.ipynb' is a link or no plain file"),
-    "inner.zip": (_zipped({"in.zip": os.urandom(4 * MB)}), "inner/in.zip: it has more than 3 MB unpacked"),
+    "link.tar.gz": (tarred([("n.ipynb", LINK, b"")]), "link.tar.gz: 'n.ipynb' is a link or no plain file"),
+    "link.zip": (zipped([("n.ipynb", LINK, b"")]), "link.zip: 'n.ipynb' is a link or no plain file"),
+    "inner.zip": (_packed(zipped, {"in.zip": os.urandom(4 * MB)}), "inner/in.zip: it has more than 3 MB unpacked"),
     "many.zip": (
-        _zipped({f"{number}.ipynb": bytes(2 * MB) for number in range(6)}),
+        _packed(zipped, {f"{number}.ipynb": bytes(2 * MB) for number in range(6)}),
         "many.zip: it has more than 8 MB unpacked",
     ),
-    "skipped.tgz": (_tarred({"data.bin": bytes(9 * MB)}), "skipped.tgz: it has more than 8 MB unpacked"),
+    "skipped.tgz": (_packed(tarred, {"data.bin": bytes(9 * MB)}), "skipped.tgz: it has more than 8 MB unpacked"),
     "crowd.zip": (
-        _zipped({f"{number}.txt": b"" for number in range(60)}),
+        _packed(zipped, {f"{number}.txt": b"" for number in range(60)}),
         "crowd.zip: it holds more than 50 files; what came before was taken",
     ),
     "deep.zip": (
-        reduce(lambda data, _: _zipped({"in.zip": data}), range(5), _zipped({"n.ipynb": b"n"})),
+        reduce(lambda data, _: _packed(zipped, {"in.zip": data}), range(5), _packed(zipped, {"n.ipynb": b"n"})),
         "deep/in/in/in.zip: archives are nested more than 3 deep",
     ),
     "list.zip": (_of_a_large_directory(), "list.zip: its list of files has 500 MB; at most 16 are read"),
@@ -115,15 +96,25 @@ def test_links_and_bombs_are_refused_by_name(tmp_path: Path, small: None, name: 
 
 
 def test_a_bomb_costs_its_neighbours_nothing(tmp_path: Path, small: None) -> None:
-    found = _unpacked(tmp_path, "one.zip", _zipped({"one.ipynb": bytes(4 * MB), "two.ipynb": b"2"}))
+    found = _unpacked(tmp_path, "one.zip", _packed(zipped, {"one.ipynb": bytes(4 * MB), "two.ipynb": b"2"}))
     assert found == ({"one/two.ipynb": b"2"}, ["one/one.ipynb: it has more than 3 MB unpacked"])
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".zip", _zipped), (".tar.gz", _tarred)])
-def test_an_archive_that_is_broken_anywhere_never_raises(tmp_path: Path, suffix: str, pack: object) -> None:
-    whole = pack({"n.ipynb": os.urandom(3000)})
-    for place in range(0, len(whole), 97):
-        broken = bytearray(whole)
-        broken[place] ^= 0xFF
-        _unpacked(tmp_path / f"{place}", f"ada{suffix}", bytes(broken))
-        _unpacked(tmp_path / f"{place} cut", f"ada{suffix}", whole[:place])
+def test_the_names_of_downloaded_files_are_single_lines_of_nbgraders_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (archive := tmp_path / "archive").mkdir()
+    (archive / "n\nz\x1b\u202e\udcff.ipynb").write_text("taken")
+    (archive / "link\nz\u202e\udcff").symlink_to(archive)
+    with caplog.at_level(logging.WARNING):
+        NotebookExtractor(log=logging.getLogger("extract")).extract(str(archive), str(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["n\\nz\\x1b\u202e\\udcff.ipynb"]
+    assert caplog.messages == [r"Refused: link\nz\u202e\udcff: it is a link or no plain file"]
+
+
+@pytest.mark.parametrize("name", ["علی\u200cرضا Karimi", "René\xa0Jean Roe", "क्\u200dष Rao"])
+def test_a_name_with_a_joiner_or_another_space_is_collected(tmp_path: Path, name: str) -> None:
+    member = f"{name}_1_assignsubmission_file_/01_export.ipynb"
+    (path,), _ = _unpacked(tmp_path, "all.zip", _packed(zipped, {member: b"taken"}))
+    first, last = name.rsplit(" ", 1)
+    assert student_of(PurePosixPath(path), "01_export", names_of([Student("ada", first, last)])) == "ada"

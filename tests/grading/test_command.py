@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.layout import ROOT
-from solutions.grading.roster import ROSTER
+from solutions.grading.submissions import ROSTER
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, solved
 

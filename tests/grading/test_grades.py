@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from helpers.course.steps import BONUS, COLUMNS, CRITERIA
+from solutions.grading.class_files import PLATFORMS, write_export
 from solutions.grading.grades import StudentGrades, table, write_grades
-from solutions.grading.platforms import PLATFORMS, write_export
 
 ADA = StudentGrades("ada", dict(zip(COLUMNS, (30.0, 20.0, 10.0, 8.5, 7.25), strict=True)), {"02_fp16": 11.0}, 6.0)
 WORTH = dict(zip(COLUMNS, (40.0, 30.0, 15.0, 15.0, 24.0), strict=True))

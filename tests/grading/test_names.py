@@ -3,10 +3,6 @@
 import csv
 import datetime
 import io
-import logging
-import os
-import shutil
-import zipfile
 from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo
 
@@ -17,13 +13,10 @@ from rich.console import Console
 
 from helpers.course.steps import COLUMNS
 from solutions.grading.__main__ import main
-from solutions.grading.archives import NotebookExtractor
-from solutions.grading.class_page import write_class_page
-from solutions.grading.collector import names_of, student_of
+from solutions.grading.class_files import write_class_page
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades, write_grades
 from solutions.grading.regrade import Moved, _table
-from solutions.grading.roster import Student
 from solutions.grading.untrusted.text import printable, text_cell
 from solutions.grading.untrusted.timestamps import handed_in
 from tests.grading.conftest import hand_in
@@ -63,31 +56,6 @@ def test_names_are_one_line_of_grades_csv_and_of_class_html(tmp_path: Path) -> N
     figures = {"students": 1, "most": 5.0, "median": 0.0, "bins": [1], "claims": [], "slowest": []}
     page = write_class_page(tmp_path, {**figures, "messages": [(1, STEP, "title", FORGED)]})
     assert SHOWN in page.read_text()
-
-
-def test_the_names_of_downloaded_files_are_single_lines_of_nbgraders_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (archive := tmp_path / "archive").mkdir()
-    (archive / f"{STEP}{FORGED}.ipynb").write_text("taken")
-    (archive / f"link{FORGED}").symlink_to(archive)
-    with caplog.at_level(logging.WARNING):
-        NotebookExtractor(log=logging.getLogger("extract")).extract(str(archive), str(tmp_path / "out"))
-    taken = SHOWN.replace(r"\u202e", "\u202e")  # shown nowhere without its escape
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{STEP}{taken}.ipynb"]
-    assert caplog.messages == [f"Refused: link{SHOWN}: it is a link or no plain file"]
-
-
-@pytest.mark.parametrize("name", ["علی\u200cرضا Karimi", "René\xa0Jean Roe", "क्\u200dष Rao"])
-def test_a_name_with_a_joiner_or_another_space_is_collected(tmp_path: Path, name: str) -> None:
-    file, (first, last) = f"{name}_1_assignsubmission_file_/{STEP}.ipynb", name.rsplit(" ", 1)
-    (tmp_path / "archive" / file).parent.mkdir(parents=True)
-    (tmp_path / "archive" / file).write_text("taken")
-    with zipfile.ZipFile(tmp_path / "archive" / "all.zip", "w") as archive:
-        archive.writestr(file, "taken")
-    NotebookExtractor().extract(str(tmp_path / "archive"), str(tmp_path / "out"))
-    found = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.ipynb")]
-    assert [student_of(path, STEP, names_of([Student("ada", first, last)])) for path in found] == ["ada", "ada"]
 
 
 STARTS = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "\r\n=1", "＝1", ' "=1', '""=1']
@@ -145,17 +113,13 @@ def test_a_time_may_be_missing_or_written_as_people_and_programs_do(
     assert handed_in(_folder(tmp_path, text)) == (hour and datetime.datetime(2026, 11, 1, hour))
 
 
-@pytest.mark.parametrize("colon", ["", ":"])
-@pytest.mark.parametrize("relative", [False, True])
-def test_a_zone_that_names_a_file_is_not_opened(tmp_path: Path, colon: str, relative: bool) -> None:
-    database = next(path for path in map(Path, TZPATH) if (path / "UTC").is_file())
-    place = shutil.copy(database / "UTC", tmp_path / "zone")
-    name = os.path.relpath(place, database) if relative else place
-    with pytest.raises(InputError, match="timestamp.txt holds '2026-11-01 12:00:00 .*, expected such as 2026"):
-        handed_in(_folder(tmp_path, f"2026-11-01 12:00:00 {colon}{name}"))
-
-
+DATABASE = next(path for path in map(Path, TZPATH) if (path / "UTC").is_file())
 BAD = [
+    *(  # a zone that names a file, which is not opened
+        f"2026-11-01 12:00:00 {colon}{name}"
+        for colon in ("", ":")
+        for name in (DATABASE / "UTC", f"../{DATABASE.name}/UTC", "posix/../UTC")
+    ),
     *("Sun Nov  1 12:00:00 CET 2026", "Sun Nov  1 12:00:00 CEST 2026"),
     *("yesterday", "2026-11-01 12:00:00 Nowhere/Town", "2026-11-01 12:00:00 PDT", "2026-11-01 12:00:00 99999999999"),
     *("9" * 900, "0001-01-01 00:00:00 Asia/Tokyo", "2026-11-01 12:00:00 zone1970.tab", b"\xff\xfe2\x000\x00", b"\0"),
@@ -165,7 +129,7 @@ BAD = [
 @pytest.mark.parametrize("text", BAD)
 def test_a_bad_time_is_one_line_and_none_for_nbgrader(bare: Course, text: str | bytes) -> None:
     folder = _folder(hand_in(bare, "ada", "").parent, text)
-    with pytest.raises(InputError, match="timestamp.txt holds") as caught:
+    with pytest.raises(InputError, match="timestamp.txt holds .*, expected such as 2026") as caught:
         handed_in(folder)
     assert str(caught.value).isprintable()
     ours = CourseDirectory(config=bare.config)

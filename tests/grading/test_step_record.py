@@ -16,12 +16,12 @@ from sqlalchemy.exc import OperationalError
 
 from helpers.tools.files import sha256
 from solutions.grading import layout as code
+from solutions.grading.class_files import PLATFORMS, write_export
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, course_fault, course_faults, need_room
 from solutions.grading.gradebook import Journal, held, save
 from solutions.grading.grades import ClassGrades, rebuilt, summed, write_grades
 from solutions.grading.layout import ROOT, remove_links, scripts_on_path
-from solutions.grading.platforms import PLATFORMS, write_export
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP, source_notebook

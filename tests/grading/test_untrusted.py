@@ -1,15 +1,16 @@
 """What a stranger's notebook may be and show: its size, its outputs and texts, and the pages made of them.
 
-What a text can make endless is given up at a limit: the page is a plain one, with points and reasons.
+What a text can make endless is given up at a limit: the page is a plain one, with points and reasons. A submission that
+never ends, or talks without end, costs itself its points and nobody else's.
 """
 
 import html
 import json
-import operator
 import os
 import re
 import signal
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,17 +25,17 @@ from traitlets.config import Config
 from helpers.checks.card import Card, Line
 from helpers.checks.missed import Missed
 from solutions.grading.course import Course
+from solutions.grading.execute import GradeExecute
 from solutions.grading.layout import ROOT, course_config
 from solutions.grading.step_record import StepRecord
 from solutions.grading.untrusted import apart as child
 from solutions.grading.untrusted import limits
 from solutions.grading.untrusted.apart import apart
-from solutions.grading.untrusted.limits import check_notebook_file
-from solutions.grading.untrusted.output_room import OutputRoom
+from solutions.grading.untrusted.limits import OutputRoom, check_notebook_file
 from solutions.grading.untrusted.pages import PageExporter, graded_page, set_policy
 from solutions.grading.untrusted.sanitise import clean_html, safe_notebook
 from tests.grading.conftest import feedback_of, hand_in
-from tests.grading.tiny import STEP, code_of, label, solved
+from tests.grading.tiny import STEP, code_of, index_of, label, solved
 from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
@@ -85,8 +86,7 @@ def test_an_output_keeps_what_is_known_of_it_and_nothing_else() -> None:
     script = new_output("display_data", {"application/javascript": "alert(1)"})
     newer = NotebookNode(output_type=False, data={"text/html": "<b>x</b>"})  # as a newer nbformat may have them
     about = {"tags": ["a", '"><script>'], "transient": {"remove_source": True}, "nbgrader": {"grade": 1}}
-    kernel = {"name": "python3", "display_name": "Python 3"}
-    metadata = {"widgets": {"x": 1}, "kernelspec": kernel}
+    metadata = {"widgets": {"x": 1}, "kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = new_notebook(cells=[new_code_cell("1", metadata=about)], metadata=metadata)
     notebook.cells[0].outputs = [new_output("display_data", data, metadata=sizes), script, newer]
     safe_notebook(notebook, {})
@@ -198,9 +198,9 @@ def test_feedback_of_a_notebook_that_cannot_be_rendered_has_points_and_what_was_
 @pytest.mark.parametrize(
     ("function", "given", "why"),
     [
-        (operator.mul, ("x", child.MEMORY_BYTES), "it took more than 2 GiB of memory"),
+        (bytes, (child.MEMORY_BYTES,), "it took more than 2 GiB of memory"),
         (os._exit, (3,), r"it took more than 2 GiB of memory, or crashed \(3\)"),
-        (operator.truediv, (1, 0), "it ended with ZeroDivisionError"),
+        (int, ("x",), "it ended with ValueError"),
     ],
 )
 def test_a_limit_is_named_and_the_next_request_is_answered(function: Callable, given: tuple, why: str) -> None:
@@ -252,25 +252,22 @@ TOO_MUCH = {
 }
 
 
-@pytest.mark.parametrize(("content", "said"), TOO_MUCH.values(), ids=TOO_MUCH)
-def test_a_notebook_that_costs_too_much_to_read_is_refused_before(tmp_path: Path, content: object, said: str) -> None:
-    path = tmp_path / "a.ipynb"
-    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    with pytest.raises(InputError, match=said):
-        check_notebook_file(path)
+def _holding(content: object) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
+        *((_holding(content), said) for content, said in TOO_MUCH.values()),
         (lambda path: path.symlink_to(__file__), "a link"),
         (os.mkfifo, "is no plain file"),
         (lambda path: path.mkdir(), "Is a directory|no plain file"),
         (lambda path: path.open("wb").truncate(60 << 20), "62,914,560 bytes; at most 52,428,800"),
     ],
-    ids=["link", "pipe", "folder", "sparse"],
+    ids=[*TOO_MUCH, "link", "pipe", "folder", "sparse"],
 )
-def test_only_an_ordinary_file_of_a_notebook_s_size_is_opened(
+def test_a_notebook_that_costs_too_much_or_is_no_ordinary_file_is_refused_before_it_is_read(
     tmp_path: Path, make: Callable[[Path], object], said: str
 ) -> None:
     make(tmp_path / "a.ipynb")
@@ -325,6 +322,32 @@ def test_a_formgrader_page_runs_its_own_inline_scripts_only(host: str, own: str)
     assert scripts[:2] == [own, "'unsafe-hashes'"] and len(scripts) == 4 and "'unsafe-inline'" not in scripts
 
 
+LOOPS = "def cube(x):\n    while True:\n        pass"
+STUBBORN = """def cube(x):
+    import time
+    while True:
+        try:
+            time.sleep(1)
+        except KeyboardInterrupt:
+            pass"""
+FLOOD = "def cube(x):\n    return x ** 3\nfor _ in range(300):\n    print('y' * 100_000)"
+
+
+@pytest.fixture
+def strict(course: Course) -> Course:
+    limited = deepcopy(course)
+    limited.config.Execute.update(timeout=15, iopub_timeout=5)
+    limited.config.GradeExecute.update(grace=3, output_limit=250_000)
+    return limited
+
+
+def _graded(course: Course, student: str, notebook: NotebookNode) -> tuple[float, NotebookNode]:
+    hand_in(course, student, notebook)
+    course.autograde(student, STEP)
+    points = sum(StepRecord.read(course.autograded(student), student, STEP).given.values())
+    return points, nbformat.read(course.autograded(student) / STEP / f"{STEP}.ipynb", as_version=4)
+
+
 def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Course, lab: NotebookNode) -> None:
     notebook = solved(lab, "cube")
     notebook.metadata |= {
@@ -333,9 +356,39 @@ def test_a_notebook_s_own_metadata_choose_neither_kernel_nor_points(course: Cour
         "nbgrader": {"points": 9},
         "title": "</title>",
     }
-    hand_in(course, "edited", notebook)
-    course.autograde("edited", STEP)
-    assert sum(StepRecord.read(course.autograded("edited"), "edited", STEP).given.values()) == 2
-    kept = nbformat.read(course.autograded("edited") / STEP / f"{STEP}.ipynb", as_version=4)
+    points, kept = _graded(course, "edited", notebook)
+    assert points == 2
     assert (kept.metadata.kernelspec.name, kept.metadata.language_info.name) == ("python3", "python")
     assert set(kept.metadata) == {"kernelspec", "language_info"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [LOOPS, STUBBORN], ids=["interruptible", "stubborn"])
+def test_an_endless_loop_loses_what_was_not_decided(strict: Course, lab: NotebookNode, code: str) -> None:
+    points, notebook = _graded(strict, f"endless {len(code)}", code_of(solved(lab), "cube", code))
+    assert points == 3
+    text = notebook.cells[index_of(notebook, "simplify_model")].outputs[1].text
+    assert text.startswith("No points for what could not be asked or is not listed above: it was stopped by the time")
+
+
+@pytest.mark.slow
+def test_a_notebook_has_a_limit_of_its_own(strict: Course, lab: NotebookNode) -> None:
+    strict.config.GradeExecute.notebook_timeout = 0
+    points, notebook = _graded(strict, "late", solved(lab))
+    assert points == 0
+    assert "time limit of 0 s was used up" in notebook.cells[index_of(notebook, "export_model")].outputs[0].text
+
+
+@pytest.mark.slow
+def test_a_flood_of_output_is_cut_and_costs_nothing(strict: Course, lab: NotebookNode) -> None:
+    points, notebook = _graded(strict, "flood", code_of(solved(lab), "cube", FLOOD))
+    assert points == 5
+    said = "".join(output.text for output in notebook.cells[index_of(notebook, "cube_todo")].outputs)
+    assert len(said) < 300_000 and "the rest was dropped" in said
+
+
+def test_an_error_that_had_no_room_comes_back_short_from_the_kernels_reply() -> None:
+    cell = NotebookNode(outputs=[])
+    content = {"status": "error", "ename": "Long", "evalue": "y" * 3_000_000, "traceback": ["y" * 3_000_000]}
+    GradeExecute().on_cell_executed(cell=cell, cell_index=0, execute_reply={"content": content})
+    assert cell.outputs[0].ename == "Long" and len(str(cell.outputs)) < 5000

@@ -21,12 +21,12 @@ import pytest
 from nbformat import NotebookNode
 
 from solutions.grading.__main__ import main
+from solutions.grading.class_files import write_export
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.grade import grade_class
 from solutions.grading.layout import ROOT
 from solutions.grading.locks import Gate
-from solutions.grading.platforms import write_export
 from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place

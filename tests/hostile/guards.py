@@ -144,7 +144,7 @@ c.Autograde.autograde_preprocessors = [
             "solutions.grading.run.printable": str,
             "solutions.grading.grades.printable": str,
             "solutions.grading.submissions.printable": str,
-            "solutions.grading.class_page.printable": str,
+            "solutions.grading.class_files.printable": str,
         },
     ),
     "cells": Guard(
@@ -186,6 +186,6 @@ c.Autograde.autograde_preprocessors = [
     ),
     "outputs": Guard(
         "a cell's and a notebook's outputs are limited",
-        {"solutions.grading.untrusted.output_room.OutputRoom.admit": lambda self, message, places=1: message},
+        {"solutions.grading.untrusted.limits.OutputRoom.admit": lambda self, message, places=1: message},
     ),
 }

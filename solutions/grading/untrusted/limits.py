@@ -1,6 +1,7 @@
-"""A notebook from a stranger: its file, cells and metadata are bounded before nbformat or nbgrader reads it.
+"""A notebook from a stranger is bounded: its file before nbformat or nbgrader reads it, its outputs while it runs.
 
-nbgrader walks all cells in a dozen preprocessors, so that 60,000 empty ones took it 161 s.
+nbgrader walks all cells in a dozen preprocessors, so that 60,000 empty ones took it 161 s. Outputs are counted as the
+kernel's messages come, whichever cell's output they change.
 """
 
 import json
@@ -21,6 +22,11 @@ MOST_VALUES = 500_000
 MOST_CELLS = 1_000
 LARGEST_METADATA = 5_000_000  # of a notebook: saved widgets' states are in it
 _PARTS = {"source": 200_000, "input": 200_000, "metadata": 100_000, "attachments": 10_000_000}  # bytes, of a cell
+_OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data")
+# Characters that an output takes in a page beside what it says: a million of one letter is no small page.
+_OVERHEAD = 100
+# Cells whose limits may be used up in one notebook.
+_CELLS = 10
 
 # The types that nbformat and nbgrader take for granted; old formats have their cells in worksheets.
 _TEXT = {"type": ["string", "array"], "items": {"type": "string"}}
@@ -46,13 +52,12 @@ _FAULTS = {
 }
 
 
-def check_notebook_file(path: str | Path) -> None:
+def check_notebook_file(path: Path) -> None:
     """Accept a notebook that can be graded in the time that a notebook may take.
 
     Raises:
         InputError: it is no notebook, or larger than any that was written by hand; the message names the limit.
     """
-    path = Path(path)
     data = read_regular(path, LARGEST_BYTES, "notebook")
     try:
         notebook = loads(data, largest=LARGEST_BYTES, values=MOST_VALUES)
@@ -77,7 +82,7 @@ class BoundedExporter(NotebookExporter):
         self, filename: str, resources: dict[str, Any] | None = None, **kw: Any
     ) -> tuple[NotebookNode, dict[str, Any]]:
         """Convert the notebook in a file; raise InputError where `check_notebook_file` does."""
-        check_notebook_file(filename)
+        check_notebook_file(Path(filename))
         return super().from_filename(filename, resources=resources, **kw)
 
     def from_file(
@@ -99,3 +104,45 @@ def _check_most(path: Path, found: int, most: int, what: str) -> None:
     if found > most:
         rest = "delete what does not belong to the task, clear the outputs"
         raise InputError(f"{path.name} has {found:,} {what}; at most {most:,} are read: {rest}")
+
+
+class OutputRoom:
+    """Lets outputs pass up to `limit` characters a cell, ten times that in all; a display's update counts as an output.
+
+    nbclient puts an update into every output of that display, and keeps what widgets say; it bounds neither.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._cell, self._all = limit, limit * _CELLS
+
+    def next_cell(self) -> None:
+        """Begin a cell: it has the whole limit, as far as the notebook has."""
+        self._cell = min(self.limit, max(self._all, 1))
+
+    def admit(self, message: dict[str, Any], places: int = 1) -> dict[str, Any] | None:
+        """Return a kernel's message as it may pass; in place of the first that does not fit one line that says so.
+
+        Args:
+            message: what the kernel sent; one that is not formed as Jupyter's are raises whatever that leads to.
+            places: how many outputs it changes.
+        """
+        if message["msg_type"].startswith("comm"):
+            return None  # widgets: their state would be kept in the notebook, and no page shows them
+        if message["msg_type"] not in _OUTPUTS:
+            return message
+        if self._cell <= 0:
+            return None
+        size = _characters_in_page(message["content"]) * places
+        self._cell -= size
+        if self._cell > 0:
+            self._all -= size
+            return message
+        text = f"\n[more than {self.limit:,} characters of output; the rest was dropped]\n"
+        header = {**message["header"], "msg_type": "stream"}
+        return {**message, "header": header, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
+
+
+def _characters_in_page(content: dict[str, Any]) -> int:
+    said = [content.get(part, "") for part in ("text", "traceback", "evalue")]
+    return _OVERHEAD + sum(len(str(part)) for part in (*said, *content.get("data", {}).values()))

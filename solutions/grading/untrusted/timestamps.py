@@ -60,5 +60,5 @@ def guard_timestamps() -> None:
 def _or_none(folder: str) -> datetime.datetime | None:
     try:
         return handed_in(Path(folder))
-    except InputError:  # lateness.py says it
+    except InputError:  # gradebook.py says it
         return None

@@ -9,13 +9,12 @@ import pytest
 
 from helpers.course.steps import BONUS, CELLS, COLUMNS
 from helpers.tools.files import write_json
-from solutions.grading.class_page import class_figures, write_class_page
+from solutions.grading.class_files import class_figures, write_class_page, write_export
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.layout import ROOT
-from solutions.grading.platforms import write_export
-from solutions.grading.roster import Student
 from solutions.grading.step_record import StepRecord
+from solutions.grading.submissions import Student
 
 STEP = "01_export"
 WORTH = dict(zip(COLUMNS, (40.0, 30.0, 15.0, 15.0, 24.0), strict=True))
@@ -27,7 +26,6 @@ ADVICE = "multiply <b>x</b> by itself"
 
 @pytest.fixture
 def graded(tmp_path: Path) -> tuple[Course, list[StudentGrades]]:
-    """A course with the records of five students, and their grades."""
     return _graded(tmp_path, "export_model", [[_result("a", 2.0, a), _result("b", 1.0, b)] for a, b in EARNED])
 
 
@@ -63,8 +61,7 @@ def test_difficulty_and_discrimination_of_a_claim(graded: tuple[Course, list[Stu
 
 
 def test_what_a_kernel_died_before_counts_as_nothing(graded: tuple[Course, list[StudentGrades]]) -> None:
-    course, grades = graded
-    (course.autograded("ann") / "records" / "export_model.json").unlink()
+    (graded[0].autograded("ann") / "records" / "export_model.json").unlink()
     first, second = class_figures(*graded, WORTH, [STEP])["claims"]
     assert (first["students"], first["difficulty"]) == (5, pytest.approx(0.3))
     assert second["difficulty"] == pytest.approx(0.4)
