@@ -14,7 +14,7 @@ from solutions.checks.trusted import workspace
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.grading import solve as solving
 from solutions.grading.course import Course
-from solutions.grading.executed import outdated
+from solutions.grading.labs import outdated
 from solutions.grading.solve import UNFINISHED, execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
 from trtcpu.errors import EngineError

@@ -136,7 +136,7 @@ def _run(root: Path, *module: str) -> None:
 @pytest.mark.slow
 def test_a_new_step_s_solutions_are_decided_and_its_notebook_is_of_the_house_s_form(copy: Path) -> None:
     _run(copy, "solutions.grading.new_step", NAME)
-    _run(copy, "solutions.grading.labs")
+    _run(copy, "solutions.grading.labs", "write")
     _run(copy, "tests.submissions", "--step", NAME, "--out", "bank.json", "--messages", "docs/messages.md")
     figures = json.loads((copy / "bank.json").read_text())
     assert [row["kind"] for row in figures["entries"]] == ["solution", "skeleton", "wrong", "right"]

@@ -10,11 +10,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.course.handout import HANDOUT, mark
+from helpers.course.handout import HANDOUT
 from helpers.course.steps import NOTEBOOKS
-from solutions.grading.executed import stamp
+from solutions.grading.addresses import BUNDLE
+from solutions.grading.labs import make_release, pack
 from solutions.grading.layout import ROOT
-from solutions.grading.release import NAME, main, make_release
 from trtcpu.errors import InputError
 
 
@@ -23,7 +23,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release")
     make_release(ROOT, folder / "student.zip")
     shutil.unpack_archive(folder / "student.zip", folder)
-    return folder / NAME
+    return folder / BUNDLE
 
 
 def test_it_holds_no_answers_and_no_checks(unpacked: Path) -> None:
@@ -45,31 +45,14 @@ def test_it_holds_what_the_readme_names(unpacked: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_notebooks_are_laid_out_and_a_newer_release_keeps_what_was_written(unpacked: Path, tmp_path: Path) -> None:
-    here, step = shutil.copytree(unpacked, tmp_path / NAME), NOTEBOOKS[1]
-    assert "02_fp16: new" in _laid_out(here)
+def test_its_notebooks_are_laid_out_as_labs_has_them(unpacked: Path, tmp_path: Path) -> None:
+    here = shutil.copytree(unpacked, tmp_path / BUNDLE)
+    subprocess.run([sys.executable, "-m", "helpers.course.handout"], cwd=here, check=True)
     assert _files(here / "labs") == _files(ROOT / "labs")
-    place = here / "labs" / step / f"{step}.ipynb"
-    notebook = nbformat.read(place, as_version=4)
-    todo = next(cell for cell in notebook.cells if "YOUR CODE HERE" in cell.source)
-    todo.source = "def build_engine_fp16(onnx_path, engine_path): ..."
-    nbformat.write(notebook, place)
-    newer = nbformat.read(here / HANDOUT / step / f"{step}.ipynb", as_version=4)
-    newer.cells[0].source += "\n\nA newer sentence."
-    mark(newer)
-    nbformat.write(newer, here / HANDOUT / step / f"{step}.ipynb")
-    assert "brought up to date" in _laid_out(here)
-    sources = [cell.source for cell in nbformat.read(place, as_version=4).cells]
-    assert todo.source in sources and "A newer sentence." in sources[0] and len(sources) == len(newer.cells)
 
 
 def _files(labs: Path) -> dict[str, bytes]:
     return {str(path.relative_to(labs)): path.read_bytes() for path in labs.glob("[0-9][0-9]_*/*.*") if path.is_file()}
-
-
-def _laid_out(folder: Path) -> str:
-    command = [sys.executable, "-m", "helpers.course.handout"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.slow
@@ -96,12 +79,11 @@ def test_without_notebooks_there_is_nothing_to_pack(tmp_path: Path) -> None:
         make_release(tmp_path, tmp_path / "student.zip")
 
 
-@pytest.fixture
-def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The repository with one step, whose last cell of code was edited after it had run; it is the current folder."""
+def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     step = Path("solutions", NOTEBOOKS[0], f"{NOTEBOOKS[0]}.ipynb")
     notebook = nbformat.read(ROOT / step, as_version=4)
-    stamp(notebook)
     [cell for cell in notebook.cells if cell.cell_type == "code"][-1].source += "\nedited = True"
     monkeypatch.chdir(tmp_path)
     step.parent.mkdir(parents=True)
@@ -109,21 +91,12 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
     for name in "helpers trtcpu datasets labs environment.yml constraints.txt LICENSE pyproject.toml".split():
         Path(name).symlink_to(ROOT / name)
-
-
-@pytest.mark.usefixtures("edited")
-def test_an_output_of_other_code_is_named_and_the_archive_is_packed(capsys: pytest.CaptureFixture[str]) -> None:
-    main()
-    said = capsys.readouterr().out
-    assert re.search(rf"^warning: .*\n  {NOTEBOOKS[0]}: other code ran in cells \d+\n", said)
-    with zipfile.ZipFile(f"dist/{NAME}.zip") as archive:
-        assert f"{NAME}/{HANDOUT}/{NOTEBOOKS[0]}/{NOTEBOOKS[0]}.ipynb" in archive.namelist()
-
-
-@pytest.mark.usefixtures("edited")
-def test_a_strict_release_refuses_an_output_of_other_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(strict=True)
-    said = capsys.readouterr().err
-    assert re.match(rf"error: .*{NOTEBOOKS[0]}: other code ran in cells \d+\); .*STRICT=1", said)
+        pack(strict=True)
     assert not Path("dist").exists()
+    pack()
+    out, err = capsys.readouterr()
+    other = rf"{NOTEBOOKS[0]}: other code ran in cells [\d, ]+"
+    assert re.match(rf"error: .*{other}\); .*STRICT=1", err) and re.search(rf"^warning: .*\n  {other}\n", out)
+    with zipfile.ZipFile(f"dist/{BUNDLE}.zip") as archive:
+        assert f"{BUNDLE}/{HANDOUT}/{NOTEBOOKS[0]}/{NOTEBOOKS[0]}.ipynb" in archive.namelist()
