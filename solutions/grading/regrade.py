@@ -126,13 +126,9 @@ def publish(course: Course, other: Course, student: str, steps: list[str]) -> It
     """
     ours, theirs = Journal(course, student), Journal(other, student)
     for step in steps:
-        found, now = (StepRecord.known(one.autograded(student), student, step) for one in (other, course))
-        there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file()
-        if (
-            not there
-            or found.state == REFUSED
-            or (found.state, found.key, found.given) == (now.state, now.key, now.given)
-        ):
+        found, now = theirs.record(step), ours.record(step)
+        there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file() and found.state != REFUSED
+        if not there or (found.state, found.key, found.given) == (now.state, now.key, now.given):
             continue
         if not theirs.done(step):
             yield step, _CHANGED_SINCE
@@ -146,9 +142,11 @@ def publish(course: Course, other: Course, student: str, steps: list[str]) -> It
 def _take(course: Course, other: Course, found: StepRecord, journal: Journal) -> None:
     student, step = found.student, found.step
     folder = other.autograded(student)
-    files = [folder / step / f"{step}.ipynb", folder / f"{step}.log", other.feedback_page(student, step)]
-    files += [records_of(folder) / f"{name}.json" for name in BY_NAME[step].cells]
-    files += [artifacts_of(folder) / name for name in BY_NAME[step].makes]
+    files = [
+        *(folder / step / f"{step}.ipynb", folder / f"{step}.log", other.feedback_page(student, step)),
+        *(records_of(folder) / f"{name}.json" for name in BY_NAME[step].cells),
+        *(artifacts_of(folder) / name for name in BY_NAME[step].makes),
+    ]
     journal.begin(step)
     for path in filter(Path.is_file, files):
         with atomic_path(course.root / path.relative_to(other.root)) as temporary:
@@ -218,16 +216,14 @@ def _compare(
     found = list(moves(course, other, [one.student for one in part], names))
     if found:
         console.print(_table(found))
-    say(f"{_counted(found)}; --publish takes them, nothing is changed yet")
+    say(f"points of {_counted(found)} students would move; --publish takes them, nothing is changed yet")
     if result.fault:
         raise InputError(result.fault)
 
 
-def _counted(found: list[Moved]) -> str:
-    moved = {one.student for one in found if not one.note}
-    measured = {one.student for one in found if one.note == MEASURED} - moved
-    more = f", and of {len(measured)} more where time was measured again" if measured else ""
-    return f"points of {len(moved)} students would move{more}"
+def _counted(found: list[Moved]) -> int:
+    """Return how many students' points move by neither chance nor a person's word."""
+    return len({one.student for one in found if not one.note})
 
 
 def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Say) -> None:
@@ -246,18 +242,7 @@ def _publish(course: Course, students: list[str] | None, steps: list[str] | None
         say(f"{FOLDER}/ keeps what was not chosen")
     else:
         shutil.rmtree(other.root)
-    say(_advice(course))
-
-
-def _advice(course: Course) -> str:
-    """Return what is to be run for grades.csv: other steps may have been graded by other code, or be new."""
-    everybody = find_submissions(course, course.graded)
-    stale = sum(not Journal(course, one.student).done(step) for one in everybody for step in one.steps)
-    if not stale:
-        return "run  trtlab grade  for grades.csv: nothing is graded again"
-    return (
-        f"run  trtlab grade --rebuild  for grades.csv: trtlab grade would grade {stale} steps that are not as they were"
-    )
+    say("run  trtlab grade --rebuild  for grades.csv: it grades nothing again")
 
 
 if __name__ == "__main__":
