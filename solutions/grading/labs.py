@@ -240,13 +240,6 @@ def outdated(course: Course) -> list[str]:
     return lines
 
 
-def _warn(lines: list[str]) -> None:
-    """Print what `outdated` found. Students get no outputs, so only a release of ours refuses it (STRICT=1)."""
-    if lines:
-        print("warning: outputs in solutions/ are of other code than their cells; `make solutions KEEP=1` renews them")
-        print("\n".join(f"  {line}" for line in lines))
-
-
 @app.command()
 def write() -> None:
     """Make labs/ of the course in the current folder."""
@@ -269,10 +262,10 @@ def pack(
     """Pack the course in the current folder; warn where solutions/ has outputs of other code."""
     target = Path("dist") / f"{BUNDLE}.zip"
     with one_line_a_fault():
-        if (old := outdated(Course.at("."))) and strict:
+        if strict and (old := outdated(Course.at("."))):
             advice = "execute them again with `make solutions KEEP=1`, or pack without STRICT=1"
             raise InputError(f"solutions/ is not as it was executed ({'; '.join(old)}); {advice}")
-        _warn(old)
+        check()
         names = make_release(Path("."), target)
     print(f"{target}: {len(names)} files, {target.stat().st_size / 1e6:.1f} MB")
     print(f"Notebooks opened in Colab and Kaggle fetch it from {bundle_address(ROOT)}")
@@ -280,8 +273,10 @@ def pack(
 
 @app.command()
 def check() -> None:
-    """Warn where solutions/ has outputs of other code."""
-    _warn(outdated(Course.at(".")))
+    """Warn where solutions/ has outputs of other code: students get no outputs, so only a strict `pack` refuses it."""
+    if old := outdated(Course.at(".")):
+        print("warning: outputs in solutions/ are of other code than their cells; `make solutions KEEP=1` renews them")
+        print("\n".join(f"  {line}" for line in old))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from trtcpu.errors import InputError
 FOLDER = "regraded"
 PUBLISHED = "published"
 MEASURED, OVERRULED = "measured again", "a person's points stay"
+_NO_CLAIM = ClaimResult("", "", points=0.0, earned=0.0, status="lost")
 _CHANGED_SINCE = f"left out: {FOLDER}/ has it of other notebooks or checks than there are now; run --diff again"
 _NOT_ALONE = f"left out: in {FOLDER}/ the steps before it were graded again too; publish those with it"
 
@@ -97,25 +98,23 @@ def moves(course: Course, other: Course, students: list[str], steps: list[str]) 
         for student, step in itertools.product(students, steps):
             given = held(gradebook, StepRecord(student, step)) or StepRecord(student, step)
             overruled = {name for name, cell in given.cells.items() if cell.manual is not None}
-            for cell, about in BY_NAME[step].cells.items():
-                note = OVERRULED if cell in overruled else MEASURED if about.timed else ""
-                both = [_claims(one, student, cell) for one in (course, other)]
-                yield from (Moved(student, step, *one, note) for one in _moved(*both))
+            before, after = (_claims(one, student, step) for one in (course, other))
+            for cell, claim in {**before, **after}:
+                old, new = (claims.get((cell, claim), _NO_CLAIM) for claims in (before, after))
+                if old.earned != new.earned:
+                    note = OVERRULED if cell in overruled else MEASURED if BY_NAME[step].cells[cell].timed else ""
+                    yield Moved(student, step, claim, old.earned, new.earned, _why(old, new), note)
 
 
-def _claims(course: Course, student: str, cell: str) -> dict[str, ClaimResult]:
-    record, _ = usable_record(records_of(course.autograded(student)) / f"{cell}.json")
-    return {result.claim: result for result in record.results} if record else {}
+def _claims(course: Course, student: str, step: str) -> dict[tuple[str, str], ClaimResult]:
+    folder = records_of(course.autograded(student))
+    records = {cell: usable_record(folder / f"{cell}.json")[0] for cell in BY_NAME[step].cells}
+    return {(cell, result.claim): result for cell, found in records.items() if found for result in found.results}
 
 
-def _moved(before: dict[str, ClaimResult], after: dict[str, ClaimResult]) -> Iterator[tuple[str, float, float, str]]:
-    for claim in dict.fromkeys([*before, *after]):
-        old, new = before.get(claim), after.get(claim)
-        points = [one.earned if one else 0.0 for one in (old, new)]
-        if points[0] != points[1]:
-            said = next((one.missed for one in (new, old) if one and one.missed), None)
-            why = f"expected {said['expected']}, found {said['found']}" if said else (new or old).evidence
-            yield claim, *points, why
+def _why(old: ClaimResult, new: ClaimResult) -> str:
+    said = new.missed or old.missed
+    return f"expected {said['expected']}, found {said['found']}" if said else new.evidence or old.evidence
 
 
 def publish(course: Course, other: Course, student: str, steps: list[str]) -> Iterator[tuple[str, str]]:

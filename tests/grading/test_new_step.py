@@ -11,6 +11,7 @@ from string import Template
 
 import pytest
 
+from helpers.tools.files import atomic_write
 from solutions.grading import new_step
 from solutions.grading.layout import ROOT
 from solutions.grading.new_step import FILES, TABLE, lay_out
@@ -67,8 +68,7 @@ def test_a_number_or_a_word_that_is_taken_is_refused(root: Path, name: str, said
 
 @pytest.mark.parametrize("place", [*PLACES, f"helpers/checks/points/s{NAME}/__init__.py"])
 def test_a_file_that_is_there_already_stays_and_is_named(root: Path, place: str) -> None:
-    (root / place).parent.mkdir(parents=True)
-    (root / place).write_text("mine")
+    atomic_write(root / place, "mine")
     assert place.removesuffix("/__init__.py") in _refused(root, NAME)
 
 
