@@ -91,7 +91,7 @@ class Ahead:
             await client.wait_for_ready(timeout=_WARM_S)
             code = f"exec({self._imports!r}, {{}})"
             reply = await client.execute_interactive(
-                code, silent=True, store_history=False, timeout=_WARM_S, output_hook=_drop
+                code, silent=True, store_history=False, timeout=_WARM_S, output_hook=lambda message: None
             )
         finally:
             client.stop_channels()
@@ -101,7 +101,3 @@ class Ahead:
                 f"notebooks cannot import what they need (sandbox: {self._sandbox}): {said}; "
                 "install the project into a Python of its own whose packages are no links to files elsewhere"
             )
-
-
-def _drop(message: dict[str, Any]) -> None:
-    """Take an output of the imports: it is nobody's."""
