@@ -167,8 +167,10 @@ def with_tables(page: str, text: str) -> str:
     head, row = PAGES[page]
     before, *tables = text.split(head)
     if len(tables) != 2:
-        wanted = f"the head {head.splitlines()[0]!r}"
-        raise InputError(f"{page} has {len(tables)} tables of steps, not two: {wanted} must stand in it twice")
+        raise InputError(
+            f"{page} has {len(tables)} tables of steps, not two: "
+            f"the head {head.splitlines()[0]!r} must stand in it twice"
+        )
     for number, optional in enumerate((False, True)):
         rows = [jinja2.Template(row).render(vars(step)) for step in TABLE if step.optional == optional]
         tables[number] = "\n".join(rows) + tables[number][tables[number].index("\n\n") :]
@@ -263,8 +265,10 @@ def pack(
     target = Path("dist") / f"{BUNDLE}.zip"
     with one_line_a_fault():
         if strict and (old := outdated(Course.at("."))):
-            advice = "execute them again with `make solutions KEEP=1`, or pack without STRICT=1"
-            raise InputError(f"solutions/ is not as it was executed ({'; '.join(old)}); {advice}")
+            raise InputError(
+                f"solutions/ is not as it was executed ({'; '.join(old)}); "
+                "execute them again with `make solutions KEEP=1`, or pack without STRICT=1"
+            )
         check()
         names = make_release(Path("."), target)
     print(f"{target}: {len(names)} files, {target.stat().st_size / 1e6:.1f} MB")

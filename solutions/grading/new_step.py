@@ -71,8 +71,10 @@ def _free(name: str, table: str) -> tuple[str, str]:
     """Return the number and the word of a new step's name; InputError where it can be none, or one of them is taken."""
     found = _NAME.fullmatch(name)
     if not found:
-        rule = f"an underscore and a word: a small letter, then letters, digits, _, up to {_LONGEST} in all"
-        raise InputError(f"{name[:60]!r} cannot be the name of a step; give 01 to 99, {rule}, such as NAME=17_padding")
+        raise InputError(
+            f"{name[:60]!r} cannot be the name of a step; give 01 to 99, an underscore and a word: a small letter, "
+            f"then letters, digits, _, up to {_LONGEST} in all, such as NAME=17_padding"
+        )
     taken = {part: step for step, *parts in _ENTRY.findall(table) for part in parts}
     for what, part in zip(("number", "word"), found.groups(), strict=True):
         if part in taken:
