@@ -195,10 +195,9 @@ def main(
             if published:
                 return _publish(found, students, steps, say)
             other = preview(found)
-            with course_lock(other.root, say=say):
-                make_ready(other, unsafe, say)
-                with chosen_pool(other, jobs, scheduler, None, say) as pool:
-                    _compare(found, other, students, steps, pool, console, say)
+            make_ready(other, unsafe, say)
+            with chosen_pool(other, jobs, scheduler, None, say) as pool:
+                _compare(found, other, students, steps, pool, console, say)
 
 
 def _compare(
