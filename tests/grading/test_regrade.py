@@ -131,7 +131,7 @@ def test_a_gradebook_that_the_configuration_names_is_only_read(own: Course, tmp_
     with other.gradebook() as copy:
         assert copy.find_assignment(STEP)
     own.config.CourseDirectory.db_url = "postgresql://host/class"
-    with pytest.raises(InputError, match="the gradebook is at postgresql://host/class; let CourseDirectory.db_url name a file"):
+    with pytest.raises(InputError, match="the gradebook is at postgresql://host/class; let .* name a file"):
         preview(own)
 
 
