@@ -1,4 +1,4 @@
-"""What is made of a class's grades: class.html, and files that Canvas' and Moodle's gradebooks import.
+"""What a class's grades become: class.html, and files that the gradebooks of Canvas and Moodle import.
 
 class.html is the class at a glance, from its grades and records; no script, nothing loaded from elsewhere.
 

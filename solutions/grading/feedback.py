@@ -1,4 +1,4 @@
-"""What is made of a graded notebook for its readers: formgrader's page for who grades, and the student's feedback.
+"""What a graded notebook becomes: formgrader's page for the person who grades, and the student's feedback.
 
 Formgrader shows rubric, marked samples and the submission's charts above each cell that a person grades. The feedback
 is nbgrader's page with a summary on top, made from gradebook and records.

@@ -1,4 +1,4 @@
-"""Grades a class: each submission on its own, so that one that fails harms no other."""
+"""Grades a class, each submission on its own, so that one that fails does not harm another."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ from trtcpu.errors import InputError
 
 TO_GRADE, UNCHANGED = "to grade", "unchanged"
 
-# Called with student, step and a line: "graded", UNCHANGED, or why it was refused.
+# Called with a student, a step and a line: "graded", UNCHANGED, or why the step was refused.
 Report = Callable[[str, str, str], None]
 
 
@@ -30,15 +30,18 @@ def grade_class(
     seed: int | None = None,
     pool: Pool = HERE,
 ) -> ClassGrades:
-    """Grade every submission, step by step, write its feedback, and return the grades.
+    """Grade every submission step by step, write its feedback, and return the grades in the order of `submissions`.
 
-    What cannot be graded is refused with a line in the student's notes and gives no points. With `again`, what was
-    graded before from the same files is graded anew. Inputs are drawn from the `seed`, the same ones for everybody;
-    without it a step meets those of the last time. The pieces of work are done in the `pool`; a student's one after the
-    other, since a step takes what earlier ones made. Grades are in the order of `submissions`.
+    A step that cannot be graded is refused: it gets no points, and the student's notes say why. A student's steps are
+    graded one after the other, since later steps use the artifacts of earlier ones.
+
+    Args:
+        again: grade steps again that were graded from the same files.
+        seed: what inputs are drawn from, the same for everybody; by default each step gets those of the last time.
+        pool: what does the pieces of work.
 
     Raises:
-        CourseError: the course's disk or gradebook failed; what was graded until then is kept.
+        CourseError: the course's disk or gradebook failed. What was graded until then is kept.
     """
     with course_faults():
         grading = _Grading(course, report, again, seed, empty_gradebook(course))
@@ -52,7 +55,7 @@ def grade_class(
 
 
 def foretold(course: Course, submission: Submission, *, again: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each submitted step and what grading would say of it: TO_GRADE, UNCHANGED, or why it would be refused."""
+    """Yield each submitted step with what grading would say: TO_GRADE, UNCHANGED, or why it would be refused."""
     student = submission.student
     ahead = Journal(course, student).to_grade(submission.steps, again=again)
     for step in submission.steps:
@@ -67,7 +70,7 @@ def foretold(course: Course, submission: Submission, *, again: bool = False) -> 
 
 @dataclass
 class _Grading:
-    """What is the same for everybody."""
+    """What all submissions share."""
 
     course: Course
     report: Report
@@ -77,7 +80,7 @@ class _Grading:
     killed: list[str] = field(default_factory=list)
 
     def student(self, submission: Submission) -> Work:
-        """Yield the pieces of work on a submission, and take what became of each."""
+        """Yield the pieces of work on a submission and receive their results."""
         notes: dict[str, list[str]] = {}
         for step in submission.steps:
             yield from self._step(submission.student, step, notes)
@@ -89,7 +92,7 @@ class _Grading:
                     journal.note(step, write_feedback(self.course, submission.student, step))
 
     def _step(self, student: str, step: str, notes: dict[str, list[str]]) -> Work:
-        """Grade a step where that is to be done; `notes` get the lines about one that is graded."""
+        """Grade a step if it has to be; put the notes about a graded one into `notes`."""
         course, journal = self.course, Journal(self.course, student)
         with course_faults():
             mended = remove_links(course.root, student, step)
@@ -116,9 +119,9 @@ class _Grading:
 
 
 def _longest_first(submissions: list[Submission], pool: Pool) -> list[Submission]:
-    """Return who handed in most steps first, where several are graded at a time: else all wait for their last ones.
+    """Put the students with the most steps first if several are graded at a time, so that nobody's last steps wait.
 
-    That is Graham's rule of the longest processing time (1969), with steps for times.
+    This is Graham's longest-processing-time rule (1969), with the number of steps for the time.
     """
     return sorted(submissions, key=lambda one: -len(one.steps)) if pool.at_once > 1 else submissions
 

@@ -1,7 +1,8 @@
-"""The records of a class and nbgrader's gradebook, which is made from them: what is graded, and from which files.
+"""The records of a class, and nbgrader's gradebook, which is made from them.
 
-A step's record has its points, and takes what a person gave. Formgrader and nbgrader's exports read the gradebook. One
-that is lost is made again; backups/ keep what a person gave since.
+A step's record holds its points, those of the checks and those that a person gave in formgrader. Formgrader and
+nbgrader's exports read the gradebook. If that is lost it is made again from the records; what a person gave since the
+last run is in backups/.
 """
 
 import datetime
@@ -33,29 +34,26 @@ from solutions.grading.untrusted.timestamps import handed_in
 from trtcpu.errors import InputError
 
 BACKUPS, KEPT = "backups", 10
-# For how long another process may be writing into the gradebook.
+# How long another process may be writing into the gradebook.
 LOCK_WAIT_S = 5.0
 _TABLES = {"assignment", "notebook", "student", "submitted_assignment", "grade"}
 
 
 def made_ready(course: Course) -> str:
-    """Make the course's gradebook from the records where it is missing, empty or damaged, and register all steps in it.
+    """Register all steps in the gradebook. Make it again from the records if it is missing, empty or damaged.
 
     Returns:
-        A line about one that was lost although there are records; else nothing.
+        A line that says so if it was made again, else an empty string.
 
     Raises:
-        CourseError: it is locked, cannot be written, or is another database.
+        CourseError: it is locked, cannot be written, or is another program's database.
     """
     path = course.gradebook_file
-    fault, lost = _fault(path) if path else (None, False)
-    if fault and not lost:
-        raise CourseError(f"{path.name} {fault}; no grades were touched; mend that and run the same command again")
-    if lost:
+    if fault := _fault(path):
         _move_away(path, course.root / BACKUPS)
     for step in course.graded:
         course.register(step)
-    known = list(_graded(course)) if lost else []
+    known = list(_graded(course)) if fault else []
     with course.gradebook() as gradebook:
         for record in known:
             save(gradebook, record)
@@ -71,15 +69,13 @@ def _graded(course: Course) -> Iterator[StepRecord]:
             yield record
 
 
-def back_up(course: Course) -> Path | None:
-    """Copy the gradebook to backups/gradebook-<UTC>.db and keep the last ten; return the copy's path.
+def back_up(course: Course) -> Path:
+    """Copy the gradebook to backups/gradebook-<UTC>.db, keep the last ten copies, and return the new one's path.
 
     Raises:
         CourseError: it could not be copied.
     """
     path, folder = course.gradebook_file, course.root / BACKUPS
-    if path is None or _fault(path)[0]:
-        return None
     target = folder / f"gradebook-{_now()}.db"
     try:
         with atomic_path(target) as temporary:
@@ -93,10 +89,10 @@ def back_up(course: Course) -> Path | None:
 
 
 def copy_gradebook(path: Path, target: Path) -> None:
-    """Copy a gradebook, whole even while somebody writes into it.
+    """Copy a gradebook. The copy is consistent even while somebody writes into the original.
 
     Raises:
-        sqlite3.Error: it cannot be read, or the copy not be written.
+        sqlite3.Error: it cannot be read, or the copy cannot be written.
     """
     with closing(_open(path)) as ours, closing(sqlite3.connect(target)) as copy:
         ours.backup(copy)
@@ -106,27 +102,29 @@ def _now() -> str:
     return f"{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S-%f}"
 
 
-def _fault(path: Path) -> tuple[str | None, bool]:
-    """Return what is wrong with a gradebook, and whether it is lost."""
+def _fault(path: Path) -> str:
+    """Return why a gradebook has to be made again, or an empty string; CourseError if it cannot be used now."""
+    touched = "no grades were touched; mend that and run the same command again"
     if not os.path.lexists(path):
-        return "was missing", True
+        return "was missing"
     try:
         with closing(_open(path)) as database:
             names = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if names and not _TABLES <= names:
-                return "is a database, but no gradebook of nbgrader", False
+                raise CourseError(f"{path.name} is a database, but no gradebook of nbgrader; {touched}")
             if (said := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                return f"was damaged ({said.splitlines()[0]})", True
+                return f"was damaged ({said.splitlines()[0]})"
             if not names or not database.execute("SELECT count(*) FROM assignment").fetchone()[0]:
-                return "was empty", True
+                return "was empty"
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
         locked = f"is locked: another process has been writing into it for {LOCK_WAIT_S:g} s"
-        return locked if "locked" in str(error) else f"cannot be used ({error})", False
+        fault = locked if "locked" in str(error) else f"cannot be used ({error})"
+        raise CourseError(f"{path.name} {fault}; {touched}") from error
     except sqlite3.DatabaseError as error:
-        return f"was damaged ({error})", True
-    return None, False
+        return f"was damaged ({error})"
+    return ""
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -134,7 +132,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _move_away(path: Path, folder: Path) -> None:
-    """Keep a lost gradebook, and the journal of a run that was killed, which belongs to it."""
+    """Keep a lost gradebook, and the SQLite journal that belongs to it if a run was killed."""
     for part in (path, Path(f"{path}-journal")):
         if os.path.lexists(part):
             folder.mkdir(exist_ok=True)
@@ -142,12 +140,12 @@ def _move_away(path: Path, folder: Path) -> None:
 
 
 class SaveGrades(SaveAutoGrades):
-    """nbgrader's SaveAutoGrades, which commits cell by cell, in one transaction: all points are there or none."""
+    """nbgrader's SaveAutoGrades in one transaction, where nbgrader commits cell by cell: all points or none."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        """Save the grades of an executed notebook of `resources["nbgrader"]`'s student and assignment."""
+        """Save the grades of an executed notebook; `resources["nbgrader"]` has student and assignment."""
         about, folder = resources["nbgrader"], Path(resources["metadata"]["path"]).resolve().parent
-        for place in (folder, Path(tempfile.gettempdir())):  # records and the kernel's scratch
+        for place in (folder, Path(tempfile.gettempdir())):  # for records, for the kernel's scratch
             need_room(place)
         for note in remove_links(folder.parents[1], about["student"], about["assignment"]):
             self.log.warning(note)
@@ -166,7 +164,7 @@ class SaveGrades(SaveAutoGrades):
 
 
 def held(gradebook: Gradebook, record: StepRecord) -> StepRecord | None:
-    """Return a record with all that the gradebook has for its student and step; None where it has nothing."""
+    """Return a copy of the record with the gradebook's points, comments and times; None if it has none."""
     try:
         found = gradebook.find_submission_notebook(record.step, record.step, record.student)
     except MissingEntry:
@@ -189,7 +187,8 @@ def held(gradebook: Gradebook, record: StepRecord) -> StepRecord | None:
 def save(gradebook: Gradebook, record: StepRecord, *, graded_now: bool = False) -> None:
     """Put a record's points and comments into the gradebook in one transaction.
 
-    As with nbgrader, points that a person gave are marked for another look where the checks have just graded again.
+    If the checks have just graded the step again, points that a person gave are marked for another look, as nbgrader
+    does.
     """
     gradebook.update_or_create_student(record.student)
     when = record.submitted and datetime.datetime.fromisoformat(record.submitted)
@@ -212,15 +211,15 @@ def _answered(cell: NotebookNode) -> str | None:
 
 
 def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> tuple[str | None, float | None]:
-    """Put into the gradebook when a graded step was handed in, as its timestamp.txt says, and what that costs now.
+    """Put into the gradebook when a step was handed in, by its timestamp.txt, and the late penalty that follows.
 
-    It is asked at each run: deadline, extension or timestamp may come later, and a step is not graded again for it.
+    Every run does this, since a deadline, an extension or a timestamp may come later; the step is not graded again.
 
     Returns:
-        Both, as a step's record has them.
+        The time (ISO 8601, UTC) and the penalty, as a step's record has them.
 
     Raises:
-        InputError: timestamp.txt is no time, or the course's plugin failed; what it cost before stays.
+        InputError: timestamp.txt holds no time, or the course's plugin failed. The earlier penalty stays.
     """
     found = gradebook.find_submission_notebook(step, step, student)
     submission = found.assignment
@@ -233,7 +232,7 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
         about = {"notebook": step, "assignment": step, "student": student, "db_url": course.gradebook_address}
         try:
             AssignLatePenalties(config=course.config).preprocess(new_notebook(), {"nbgrader": about})
-        except Exception as error:  # the plugin may be anybody's
+        except Exception as error:  # the course may have its own plugin
             if course_fault(error):
                 raise
             raise InputError(f"what being late costs is not known: {type(error).__name__}: {error}") from error
@@ -242,11 +241,11 @@ def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> t
 
 
 class Journal:
-    """One student's graded steps: their records, and the keys of what they were graded from.
+    """One student's step records, and what each step was graded from.
 
-    A step's key covers what its artifacts are made from, and the code of its own checks. The former is its notebook,
-    those of the steps before it (their artifacts are its input) and what these were made from when they were graded
-    last, the source notebook, all code but the steps' checks, and the engine and model chosen.
+    A step's key is a digest of what its artifacts are made from and of the code of its own checks. Its artifacts are
+    made from its notebook, the earlier steps' notebooks (whose artifacts it reads) and what those were made from, the
+    source notebook, all code except the steps' checks, and the engine and model chosen.
     """
 
     def __init__(self, course: Course, student: str) -> None:
@@ -254,28 +253,28 @@ class Journal:
         self._folder = course.autograded(student)
 
     def done(self, step: str) -> bool:
-        """Return whether the step was graded from the files that are there now, and its notebook is still there."""
+        """Return whether the step was graded from the files that are there now, and the graded notebook is there."""
         notebook, record = self._folder / step / f"{step}.ipynb", self.record(step)
         return notebook.is_file() and (record.state, record.key) == (GRADED, self.key(step))
 
     def begin(self, step: str, seed: int | None = None) -> StepRecord:
-        """Note that the step is being graded; return its record with what a person gave so far.
+        """Mark the step as being graded; return its record with the points that a person gave so far.
 
-        Its inputs are drawn from the `seed`; without one from the seed of the last time, if there was one.
+        Its inputs are drawn from `seed`, by default from the seed of the last time.
         """
         record = self.record(step)
         with self._course.gradebook() as gradebook:
             _take_by_hand(record, held(gradebook, record))
         record.state, record.notes = UNDER_WAY, []
-        record.key, record.made = self.key(step), self.made(step)  # what is handed in meanwhile is to be graded again
+        record.key, record.made = self.key(step), self.made(step)  # a file handed in meanwhile changes it
         record.seed = seed if seed is not None else record.seed
         record.write(self._folder)
         return record
 
     def end(self, record: StepRecord) -> None:
-        """Put the record of a step that has just been graded into the gradebook, and note that it is graded.
+        """Put the record of a step that has just been graded into the gradebook, and mark the step as graded.
 
-        What a person gave meanwhile stays in the gradebook; the record, like the feedback, has it from `settle`.
+        Points that a person gave meanwhile stay in the gradebook; `settle` takes them into the record.
         """
         given = deepcopy(record)
         with self._course.gradebook() as gradebook:
@@ -285,26 +284,26 @@ class Journal:
         record.write(self._folder)
 
     def refuse(self, step: str, lines: list[str], *, decided: bool = True) -> None:
-        """Note why the step was not graded; where that is not `decided`, it is as if nobody had got to it yet."""
+        """Note why the step was not graded. Unless that is `decided`, the next run grades it."""
         record = self.record(step)
         record.state, record.key, record.made = REFUSED if decided else UNDER_WAY, "", ""
         record.notes = lines
         record.write(self._folder)
 
     def note(self, step: str, lines: list[str]) -> None:
-        """Add lines to what is known of the step."""
+        """Add notes to the step's record."""
         if lines:
             record = self.record(step)
             record.notes += lines
             record.write(self._folder)
 
     def settle(self, gradebook: Gradebook, step: str, notes: list[str]) -> bool:
-        """Read into a graded step's record what a person gave and what being late costs now; make the gradebook say so.
+        """Take the points that a person gave and the late penalty into a graded step's record and the gradebook.
 
-        `notes` are the record's, behind which comes a line where it cannot be known what being late costs.
+        The record gets `notes`, and one more if the penalty is not known.
 
         Returns:
-            Whether what the feedback shows was changed.
+            Whether anything changed that the feedback shows.
         """
         record = self.record(step)
         before, found = deepcopy(record), held(gradebook, record)
@@ -321,29 +320,29 @@ class Journal:
         return replace(record, notes=before.notes) != before
 
     def record(self, step: str) -> StepRecord:
-        """Return the step's record, an empty one where none can be used."""
+        """Return the step's record, an empty one if there is none that can be used."""
         return StepRecord.known(self._folder, self.student, step)
 
     def key(self, step: str) -> str:
-        """Return the key that the step would have, graded now."""
+        """Return the key that the step would have if it were graded now."""
         return hashlib.sha256(f"{self.made(step)}{digest_of(checks_of(step))}".encode()).hexdigest()
 
     def made(self, step: str) -> str:
-        """Return a digest of what the step's artifacts would be made from now."""
+        """Return a digest of what the step's artifacts would be made from if it were graded now."""
         digest = hashlib.sha256(digest_of(code() - checks_of()).encode())
         for name in SETTINGS:
             digest.update(f"{name}={os.environ.get(name, '')};".encode())
         digest.update(sha256(self._course.source(step)).encode())
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
             digest.update(_content(self._course.submitted(self.student, earlier)).encode())
-            if earlier != step:  # graded later than this one, or from other files, it has made other artifacts
+            if earlier != step:  # its artifacts change when it is graded again
                 digest.update(f"{self.record(earlier).made};".encode())
         return digest.hexdigest()
 
     def to_grade(self, steps: list[str], *, again: bool = False) -> list[str]:
-        """Return those of the steps, in order, that are to be graded; all with `again`.
+        """Return the steps that have to be graded, in order; all of them with `again`.
 
-        After one that would make other artifacts than it did, these are all that follow.
+        After a step that would make other artifacts than before, all that follow have to be.
         """
         found = []
         for step in steps:
@@ -354,7 +353,7 @@ class Journal:
 
 
 def _content(path: Path) -> str:
-    """Return a digest of a submitted notebook; "-" where there is none, or one that is refused before it is read."""
+    """Return a digest of a submitted notebook, "-" if there is none that may be read."""
     try:
         return hashlib.sha256(read_regular(path, LARGEST_BYTES)).hexdigest()
     except InputError:
@@ -362,10 +361,10 @@ def _content(path: Path) -> str:
 
 
 def _take_by_hand(record: StepRecord, found: StepRecord | None) -> None:
-    """Take into the record what a person gave in the gradebook, if that has anything of the step.
+    """Take the points and comments that a person gave from the gradebook's record into ours.
 
-    Where its other points are not the record's, it is an older copy, a new one, or was tampered with: what it lacks a
-    person has not taken back.
+    If the checks' points differ between the two, the gradebook is an older copy, a new one or was tampered with. Then
+    points missing from it do not count as taken back.
     """
     if found is None:
         return

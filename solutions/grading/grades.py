@@ -1,4 +1,4 @@
-"""A class's grades: read from the records by criterion, written as CSV and JSON, shown as a table."""
+"""A class's grades by criterion: read from the records, written as CSV and JSON, shown as a table."""
 
 import csv
 import io
@@ -21,18 +21,11 @@ from solutions.checks.core.asked import points_of
 from solutions.grading.course import Course
 from solutions.grading.outcome import is_test_cell
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder
-from solutions.grading.submissions import (
-    Submission,
-    check_files,
-    check_notebook,
-    find_submissions,
-    note_strangers,
-    read_roster,
-)
+from solutions.grading.submissions import Submission, find_submissions, note_strangers, read_roster
 from solutions.grading.untrusted.text import printable, text_cell
 from trtcpu.errors import InputError
 
-# The criterion that a person's part belongs to; it is pending until it is read.
+# The criterion of the part that a person grades.
 MANUAL = "documentation"
 
 
@@ -40,7 +33,10 @@ MANUAL = "documentation"
 class StudentGrades:
     """One student's points by criterion and by step, so far.
 
-    `pending` are points that a person has still to give. `ungraded` are steps that were handed in and are not decided.
+    Attributes:
+        pending: the points that a person still has to give.
+        late: the points that being late costs.
+        ungraded: steps that were handed in and are not decided yet.
     """
 
     student: str
@@ -52,7 +48,7 @@ class StudentGrades:
     ungraded: list[str] = field(default_factory=list)
 
     def shown(self) -> dict[str, Any]:
-        """Return all that is known, with None for an ungraded step and each sum that its points belong to."""
+        """Return everything, with None for an ungraded step and for each sum that its points belong to."""
         return {
             **asdict(self),
             "points": {name: None if self.lacks(name) else points for name, points in self.points.items()},
@@ -61,21 +57,21 @@ class StudentGrades:
         }
 
     def lacks(self, *criteria: str) -> bool:
-        """Return whether an ungraded step has points of one of these criteria."""
+        """Return whether an ungraded step has points in one of these criteria."""
         return any(cell.step in self.ungraded and cell.criterion in criteria for cell in CELLS.values())
 
     @property
     def total(self) -> float:
-        """The points of the 100 so far, to a hundredth, less what being late costs; a bonus is none of them."""
+        """The points out of 100 so far, rounded to hundredths, minus late penalties; without the bonus."""
         return round(max(0.0, sum(self.points[criterion] for criterion in CRITERIA) - self.late), 2)
 
 
 @dataclass
 class ClassGrades:
-    """Everybody's grades, and what each criterion is worth in the steps of this course.
+    """Everybody's grades, and what each criterion is worth in this course's steps.
 
-    `killed` are the steps that were not graded since their processes were killed. It may have been the machine that
-    lacked memory, or the submission that took it: the others are graded, and the command's exit code says so.
+    `killed` names the steps that were not graded because their processes were killed. Either the machine lacked memory
+    or the submission used it up; the other steps are graded, and the command exits with 1.
     """
 
     steps: list[str]
@@ -85,18 +81,18 @@ class ClassGrades:
 
     @property
     def fault(self) -> str:
-        """A line about what was killed; empty where nothing was."""
+        """A line about what was killed; empty if nothing was."""
         return f"killed and not graded: {', '.join(self.killed)}; the same command grades it" if self.killed else ""
 
 
 def class_grades(course: Course, submissions: list[Submission], steps: list[str]) -> ClassGrades:
-    """Return the grades of these submissions in these steps, as the records have them."""
+    """Return the grades of these submissions in these steps, from the records."""
     rows = [_student(course, submission, steps) for submission in submissions]
     return ClassGrades(steps, worth_of(course, steps), rows)
 
 
 def rebuilt(course: Course) -> ClassGrades:
-    """Return everybody's grades from the records alone: without the gradebook, without running anything.
+    """Return everybody's grades from the records alone, without the gradebook and without running anything.
 
     Raises:
         InputError: there are no records.
@@ -105,7 +101,7 @@ def rebuilt(course: Course) -> ClassGrades:
     if not known:
         raise InputError(f"no records to rebuild grades from: expected {course.autograded('<student>')}/grades/")
     everybody: list[Submission] = []
-    with suppress(InputError):  # what was handed in need not be here
+    with suppress(InputError):  # submitted/ may be elsewhere
         everybody += find_submissions(course, course.graded)
         note_strangers(read_roster(course.root), everybody)
     gone = known - {submission.student for submission in everybody}
@@ -128,7 +124,7 @@ def _student(course: Course, submission: Submission, steps: list[str]) -> Studen
 
 
 def _decided(course: Course, student: str, step: str) -> tuple[StepRecord | None, list[str]]:
-    """Return a step's record, None where it is not decided, and the notes about it."""
+    """Return a step's record, None if it is not decided yet, and the notes about it."""
     folder, there = course.autograded(student), course.submitted(student, step).is_file()
     if not (grades_folder(folder) / f"{step}.json").exists():
         if not there:
@@ -138,23 +134,10 @@ def _decided(course: Course, student: str, step: str) -> tuple[StepRecord | None
         record = StepRecord.read(folder, student, step)
     except InputError as error:
         return None, [f"no points: {error}"]
-    if record.state == GRADED:
+    if record.state in (GRADED, REFUSED):
         return record, record.notes
-    if record.state != REFUSED:
-        stopped = "no points: it was being graded when grading stopped; grade the step again"
-        return None, record.notes or [stopped]
-    if there and _can_be_graded(course, student, step):
-        return None, [*record.notes, "no points: it was refused, and what is handed in now is not graded yet"]
-    return record, record.notes
-
-
-def _can_be_graded(course: Course, student: str, step: str) -> bool:
-    try:
-        check_files(course, student, step)
-        check_notebook(course, student, step)
-    except InputError:
-        return False
-    return True
+    stopped = "no points: it was being graded when grading stopped; grade the step again"
+    return None, record.notes or [stopped]
 
 
 def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
@@ -168,9 +151,9 @@ def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
 
 
 def check_worth(course: Course) -> None:
-    """Compare the points of every test cell with the sum of its task's; a cell that a person reads has none.
+    """Check that every test cell is worth the sum of its task's points.
 
-    A course whose configuration names a judge of its own has points that only that judge knows: it is not looked at.
+    A course with a judge of its own is skipped, since only that judge knows the points.
 
     Raises:
         InputError: a cell is worth more or less than its task, or a notebook cannot be read.
@@ -197,8 +180,7 @@ def _differences(course: Course, step: str) -> list[str]:
 def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) -> StudentGrades:
     """Return a student's grades from the records of their graded steps.
 
-    As nbgrader's export has it, a late step costs no more than it earned. Being late with an optional one costs its own
-    points, and none of the 100.
+    As in nbgrader's export, a late step loses no more than it earned. A late optional step loses points of the bonus.
     """
     grades = StudentGrades(student, steps=dict.fromkeys(steps, 0.0))
     for step, record in records.items():
@@ -221,7 +203,7 @@ def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) ->
 
 
 def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
-    """Return the class as a table: a row a student, a column a criterion; a last one where the course has a bonus."""
+    """Return a table with a row per student, a column per criterion, and the bonus if the course has one."""
     shown = Table(title="Points", title_justify="left")
     shown.add_column("student", overflow="fold")
     for criterion in CRITERIA:
@@ -240,9 +222,9 @@ def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
 
 
 def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, float], steps: list[str]) -> None:
-    """Write grades.csv (one line a student) and grades.json (the same with all notes) into `folder`: both or neither.
+    """Write grades.csv (a line per student) and grades.json (the same, with all notes) into `folder`: both or neither.
 
-    An ungraded step is an empty cell or null, and so is each sum that its points belong to. A cell that a spreadsheet
+    An ungraded step is an empty cell or null, and so is each sum that its points belong to. A value that a spreadsheet
     would take for a formula is written as text.
     """
     text = io.StringIO()

@@ -83,31 +83,29 @@ class Gate:
     @contextmanager
     def passed(self, *, alone: bool) -> Iterator[None]:
         """Run the block when nobody measures time; `alone`, when nobody else runs one at all."""
-        entry, room = self._open("entry"), self._open("room")
-        try:
+        with self._opened("entry") as entry, self._opened("room") as room:
             fcntl.flock(entry, fcntl.LOCK_EX)
             fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             fcntl.flock(entry, fcntl.LOCK_UN)
             yield
-        finally:
-            _let_go(entry)
-            _let_go(room)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Run the block when nobody else has a turn: where the sandbox lets submissions see each other."""
-        turn = self._open("turn")
-        try:
+        with self._opened("turn") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
             yield
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        """Open a file of the gate for the block.
+
+        In the end it is unlocked and closed: a copy of this process, forked meanwhile, would hold a lock that is only
+        closed here.
+        """
+        file = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            yield file
         finally:
-            _let_go(turn)
-
-    def _open(self, name: str) -> int:
-        return os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
-def _let_go(lock: int) -> None:
-    """Unlock and close a file: a copy of this process, forked meanwhile, would hold a lock that is only closed here."""
-    fcntl.flock(lock, fcntl.LOCK_UN)
-    os.close(lock)
+            fcntl.flock(file, fcntl.LOCK_UN)
+            os.close(file)

@@ -39,6 +39,7 @@ from trtcpu.errors import InputError
 FOLDER = "regraded"
 PUBLISHED = "published"
 MEASURED, OVERRULED = "measured again", "a person's points stay"
+_NO_CLAIM = ClaimResult("", "", points=0.0, earned=0.0, status="lost")
 _CHANGED_SINCE = f"left out: {FOLDER}/ has it of other notebooks or checks than there are now; run --diff again"
 _NOT_ALONE = f"left out: in {FOLDER}/ the steps before it were graded again too; publish those with it"
 
@@ -62,13 +63,7 @@ class Moved:
 
 
 def preview(course: Course) -> Course:
-    """Return the course in regraded/, made from what is graded now where it is not there yet.
-
-    Raises:
-        InputError: the gradebook is on a database server, and no copy of it can be made.
-    """
-    if course.gradebook_file is None:
-        raise InputError("regrade needs a copy of the gradebook, which it makes of a file, not of a database server's")
+    """Return the course in regraded/, made from what is graded now if it is not there yet."""
     root = course.root / FOLDER
     if not root.is_dir():
         making = course.root / f".{FOLDER}"
@@ -97,25 +92,23 @@ def moves(course: Course, other: Course, students: list[str], steps: list[str]) 
         for student, step in itertools.product(students, steps):
             given = held(gradebook, StepRecord(student, step)) or StepRecord(student, step)
             overruled = {name for name, cell in given.cells.items() if cell.manual is not None}
-            for cell, about in BY_NAME[step].cells.items():
-                note = OVERRULED if cell in overruled else MEASURED if about.timed else ""
-                both = [_claims(one, student, cell) for one in (course, other)]
-                yield from (Moved(student, step, *one, note) for one in _moved(*both))
+            before, after = (_claims(one, student, step) for one in (course, other))
+            for cell, claim in {**before, **after}:
+                old, new = (claims.get((cell, claim), _NO_CLAIM) for claims in (before, after))
+                if old.earned != new.earned:
+                    note = OVERRULED if cell in overruled else MEASURED if BY_NAME[step].cells[cell].timed else ""
+                    yield Moved(student, step, claim, old.earned, new.earned, _why(old, new), note)
 
 
-def _claims(course: Course, student: str, cell: str) -> dict[str, ClaimResult]:
-    record, _ = usable_record(records_of(course.autograded(student)) / f"{cell}.json")
-    return {result.claim: result for result in record.results} if record else {}
+def _claims(course: Course, student: str, step: str) -> dict[tuple[str, str], ClaimResult]:
+    folder = records_of(course.autograded(student))
+    records = {cell: usable_record(folder / f"{cell}.json")[0] for cell in BY_NAME[step].cells}
+    return {(cell, result.claim): result for cell, found in records.items() if found for result in found.results}
 
 
-def _moved(before: dict[str, ClaimResult], after: dict[str, ClaimResult]) -> Iterator[tuple[str, float, float, str]]:
-    for claim in dict.fromkeys([*before, *after]):
-        old, new = before.get(claim), after.get(claim)
-        points = [one.earned if one else 0.0 for one in (old, new)]
-        if points[0] != points[1]:
-            said = next((one.missed for one in (new, old) if one and one.missed), None)
-            why = f"expected {said['expected']}, found {said['found']}" if said else (new or old).evidence
-            yield claim, *points, why
+def _why(old: ClaimResult, new: ClaimResult) -> str:
+    said = new.missed or old.missed
+    return f"expected {said['expected']}, found {said['found']}" if said else new.evidence or old.evidence
 
 
 def publish(course: Course, other: Course, student: str, steps: list[str]) -> Iterator[tuple[str, str]]:
@@ -126,13 +119,9 @@ def publish(course: Course, other: Course, student: str, steps: list[str]) -> It
     """
     ours, theirs = Journal(course, student), Journal(other, student)
     for step in steps:
-        found, now = (StepRecord.known(one.autograded(student), student, step) for one in (other, course))
-        there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file()
-        if (
-            not there
-            or found.state == REFUSED
-            or (found.state, found.key, found.given) == (now.state, now.key, now.given)
-        ):
+        found, now = theirs.record(step), ours.record(step)
+        there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file() and found.state != REFUSED
+        if not there or (found.state, found.key, found.given) == (now.state, now.key, now.given):
             continue
         if not theirs.done(step):
             yield step, _CHANGED_SINCE
@@ -146,9 +135,11 @@ def publish(course: Course, other: Course, student: str, steps: list[str]) -> It
 def _take(course: Course, other: Course, found: StepRecord, journal: Journal) -> None:
     student, step = found.student, found.step
     folder = other.autograded(student)
-    files = [folder / step / f"{step}.ipynb", folder / f"{step}.log", other.feedback_page(student, step)]
-    files += [records_of(folder) / f"{name}.json" for name in BY_NAME[step].cells]
-    files += [artifacts_of(folder) / name for name in BY_NAME[step].makes]
+    files = [
+        *(folder / step / f"{step}.ipynb", folder / f"{step}.log", other.feedback_page(student, step)),
+        *(records_of(folder) / f"{name}.json" for name in BY_NAME[step].cells),
+        *(artifacts_of(folder) / name for name in BY_NAME[step].makes),
+    ]
     journal.begin(step)
     for path in filter(Path.is_file, files):
         with atomic_path(course.root / path.relative_to(other.root)) as temporary:
@@ -198,10 +189,9 @@ def main(
             if published:
                 return _publish(found, students, steps, say)
             other = preview(found)
-            with course_lock(other.root, say=say):
-                make_ready(other, unsafe, say)
-                with chosen_pool(other, jobs, scheduler, None, say) as pool:
-                    _compare(found, other, students, steps, pool, console, say)
+            make_ready(other, unsafe, say)
+            with chosen_pool(other, jobs, scheduler, None, say) as pool:
+                _compare(found, other, students, steps, pool, console, say)
 
 
 def _compare(
@@ -218,16 +208,14 @@ def _compare(
     found = list(moves(course, other, [one.student for one in part], names))
     if found:
         console.print(_table(found))
-    say(f"{_counted(found)}; --publish takes them, nothing is changed yet")
+    say(f"points of {_counted(found)} students would move; --publish takes them, nothing is changed yet")
     if result.fault:
         raise InputError(result.fault)
 
 
-def _counted(found: list[Moved]) -> str:
-    moved = {one.student for one in found if not one.note}
-    measured = {one.student for one in found if one.note == MEASURED} - moved
-    more = f", and of {len(measured)} more where time was measured again" if measured else ""
-    return f"points of {len(moved)} students would move{more}"
+def _counted(found: list[Moved]) -> int:
+    """Return how many students' points move by neither chance nor a person's word."""
+    return len({one.student for one in found if not one.note})
 
 
 def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Say) -> None:
@@ -246,18 +234,7 @@ def _publish(course: Course, students: list[str] | None, steps: list[str] | None
         say(f"{FOLDER}/ keeps what was not chosen")
     else:
         shutil.rmtree(other.root)
-    say(_advice(course))
-
-
-def _advice(course: Course) -> str:
-    """Return what is to be run for grades.csv: other steps may have been graded by other code, or be new."""
-    everybody = find_submissions(course, course.graded)
-    stale = sum(not Journal(course, one.student).done(step) for one in everybody for step in one.steps)
-    if not stale:
-        return "run  trtlab grade  for grades.csv: nothing is graded again"
-    return (
-        f"run  trtlab grade --rebuild  for grades.csv: trtlab grade would grade {stale} steps that are not as they were"
-    )
+    say("run  trtlab grade --rebuild  for grades.csv: it grades nothing again")
 
 
 if __name__ == "__main__":

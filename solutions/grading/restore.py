@@ -44,8 +44,8 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
     """Mend a notebook in place and return a line for each thing that was not as handed out.
 
     It comes out without outputs and in the newest format. Test cells get the source's code, label and points; one that
-    is missing is put back before the next cell that is there; of doubles the last counts. A label that the source does
-    not have is dropped, and so is all else that cells' metadata say: no tag of a student's skips a cell or hides it.
+    is missing is put back before the next cell that is there; of doubles the last counts. Labels that the source
+    does not have are dropped, and so is all other metadata of a cell: a student's tag neither skips nor hides one.
     Unchanged demonstrations are marked to be skipped.
 
     Raises:

@@ -41,8 +41,8 @@ Say = Callable[[str], None]
 
 @contextmanager
 def one_line_a_fault() -> Iterator[tuple[Console, Say]]:
-    """Give a console and what says a line there; where the block fails, say why in one line and exit with 2."""
-    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
+    """Give a console and a function that says a line there. If the block fails, say why in one line and exit with 2."""
+    warnings.simplefilter("ignore")  # from nbgrader and nbformat, about things that are mended here
     console, errors = (Console(stderr=stderr, soft_wrap=True) for stderr in (False, True))
     try:
         with course_faults():
@@ -68,7 +68,7 @@ def run(
     wait: bool,
     rebuild: bool,
 ) -> None:
-    """Grade a class as the command's options say; exit with 2 where that cannot be, with 1 where some were killed."""
+    """Grade a class by the command's options. Exit with 2 if that is impossible, with 1 if some steps were killed."""
     with one_line_a_fault() as (console, say):
         use_seed(seed)
         if unknown := [name for name in export or [] if name not in PLATFORMS]:
@@ -95,7 +95,7 @@ def run(
 
 
 def make_ready(course: Course, unsafe: bool, say: Say) -> None:
-    """Make the gradebook ready and choose the sandbox; `say` which, and what was lost."""
+    """Make the gradebook ready and choose the sandbox; `say` which sandbox, and whether the gradebook was lost."""
     if line := made_ready(course):
         say(line)
     sandbox = chosen(unsafe)
@@ -104,7 +104,7 @@ def make_ready(course: Course, unsafe: bool, say: Say) -> None:
 
 
 def _task(course: Course, slurm: bool) -> AbstractContextManager[Any]:
-    """Return what makes this process its task of the SLURM job, before it locks the course; else nothing."""
+    """Become a task of the SLURM job if there is one. This has to be before the course is locked."""
     if not slurm:
         return nullcontext()
     from solutions.grading.work.pool import slurm_task
@@ -122,7 +122,7 @@ def _rebuild(course: Course, export: list[str] | None, console: Console, say: Sa
 
 
 def _written(course: Course, result: ClassGrades, export: list[str] | None) -> list[str]:
-    """Write what is read of a class; return the files' names."""
+    """Write the class's files; return their names."""
     write_grades(course.root, result.students, result.worth, result.steps)
     figures = class_figures(course, result.students, result.worth, result.steps)
     files = [write_class_page(course.root, figures)]
@@ -154,7 +154,7 @@ def _run(
     console: Console,
     say: Say,
 ) -> str:
-    """Collect, grade and write the grades; return the line about what was killed, empty where nothing was."""
+    """Collect, grade and write the grades; return a line about what was killed, if anything was."""
     for line in collect(course):
         say(line)
     all_steps = course.graded
@@ -166,7 +166,7 @@ def _run(
     submissions, chosen = chosen_part(everybody, all_steps, students, steps)
     result = _with_progress(course, submissions, chosen, not resume, pool, console, say)
     for row in result.students:
-        for note in (note for note in row.notes if ": refused: " not in note):  # those were said above
+        for note in (note for note in row.notes if ": refused: " not in note):  # said above
             say(f"{row.student} · {note}")
     console.print(table(result.students, result.worth))
     if students or steps:
@@ -179,7 +179,7 @@ def _run(
 
 
 def _render(course: Course, steps: list[str], say: Say) -> None:
-    """Have the images that notebooks read rendered before all judges ask for them; a judge of the course's own does."""
+    """Render the images that notebooks read, before all judges ask for them at once."""
     if "judge" in course.config.GradeExecute or not any(BY_NAME[step].images for step in steps):
         return
     data = load_dataset("digits")
@@ -200,7 +200,7 @@ def _with_progress(
 ) -> ClassGrades:
     to_grade = [step for one in submissions for step in Journal(course, one.student).to_grade(one.steps, again=again)]
     _render(course, to_grade, say)
-    work = pool if to_grade else nullcontext(HERE)  # nobody starts processes for nothing
+    work = pool if to_grade else nullcontext(HERE)  # start no processes for nothing
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
         *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
@@ -210,7 +210,7 @@ def _with_progress(
 
         def report(student: str, name: str, line: str) -> None:
             progress.console.print(printable(f"{student} · {name} · {line}"), markup=False, highlight=False)
-            if line != UNCHANGED:  # which takes no time, and would foretell none
+            if line != UNCHANGED:  # which takes no time and would spoil the estimate
                 progress.advance(task)
 
         return grade_class(course, submissions, steps, report, again=again, seed=fresh_seed(), pool=workers)

@@ -4,11 +4,14 @@ With --keep the executed notebooks replace those of solutions/, whose outputs re
 stopped, what ran lies in the step's folder there.
 """
 
+import datetime
 import os
+import platform
 import shutil
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Annotated
@@ -23,12 +26,12 @@ from nbformat.v4 import new_code_cell
 
 from helpers.course.settings import LAB_MODEL, MODEL, QUICK
 from helpers.course.steps import ARTIFACTS
-from helpers.engine.backend import API, trt
+from helpers.engine.backend import API, DEVICE, ENGINE, trt
 from helpers.tools.files import atomic_write
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import prepare
 from solutions.grading.course import Course
-from solutions.grading.executed import stamp
+from solutions.grading.labs import ABOUT, digest
 from solutions.grading.layout import ROOT
 from solutions.grading.outcome import CLAIMS, is_test_cell
 from trtcpu.errors import EngineError, LabError
@@ -40,6 +43,7 @@ UNFINISHED = "unfinished.ipynb"
 
 CELL_SECONDS = 900
 _KEPT = ("nbgrader", "tags", "deletable", "editable", "jupyter")
+_PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "numpy")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -105,7 +109,6 @@ def execute(
             finally:  # a run that is killed then loses one cell
                 atomic_write(unfinished, nbformat.writes(notebook) + "\n")
     _tidy(notebook)
-    stamp(notebook)
     worth = sum(cell.metadata.nbgrader.points for cell in notebook.cells if is_test_cell(cell))
     return notebook, round(earned, 2), worth
 
@@ -129,13 +132,21 @@ def _decided(client: NotebookClient, cell: NotebookNode, claims: str) -> float:
 
 
 def _tidy(notebook: NotebookNode) -> None:
-    """Leave the metadata that readers need, and no widgets: they are nothing without their kernel."""
-    kernel = {key: value for key, value in notebook.metadata.items() if key == "kernelspec"}
-    notebook.metadata = NotebookNode(kernel, language_info={"name": "python", "pygments_lexer": "ipython3"})
+    """Leave the metadata that readers need, and no widgets: they are nothing without their kernel.
+
+    New in it: which code the outputs are of, where and when it ran.
+    """
     for cell in notebook.cells:
         cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key in _KEPT})
         if cell.cell_type == "code":
+            cell.metadata[ABOUT] = {"executed": digest(cell)}
             cell.outputs = [output for output in cell.outputs if _WIDGET not in output.get("data", {})]
+    engine = {"tensorrt": trt.__version__} if ENGINE == "tensorrt" else {"openvino": version("openvino")}
+    versions = {"python": platform.python_version(), **engine, **{name: version(name) for name in _PACKAGES}}
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    kept = {key: value for key, value in notebook.metadata.items() if key == "kernelspec"}
+    kept[ABOUT] = {"device": DEVICE, "date": today, "versions": versions}
+    notebook.metadata = NotebookNode(kept, language_info={"name": "python", "pygments_lexer": "ipython3"})
 
 
 def main(
@@ -146,8 +157,10 @@ def main(
 ) -> None:
     """Execute the solution notebooks of the course in the current folder into results/solutions/."""
     if API != 10:
-        found = f"TensorRT {trt.__version__} is here"
-        sys.exit(f"error: readers get what TensorRT 10 says, and {found}; unset TRT_LAB_API, or install TensorRT 10")
+        sys.exit(
+            f"error: readers get what TensorRT 10 says, and TensorRT {trt.__version__} is here; "
+            "unset TRT_LAB_API, or install TensorRT 10"
+        )
     if keep and (MODEL != LAB_MODEL or QUICK):
         sys.exit(f"error: readers get the lab's {LAB_MODEL} at full settings; unset TRT_LAB_MODEL and TRT_LAB_QUICK")
     course, started = Course.at("."), time.perf_counter()

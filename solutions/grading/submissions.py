@@ -1,4 +1,4 @@
-"""Who is in the class, and what of theirs is in submitted/; what cannot be graded gets one clear line.
+"""Who is in the class and what they have handed in; what cannot be graded is named in one clear line.
 
 students.csv in the course's folder is the class list: names for formgrader, and whose a downloaded file is.
 """
@@ -6,7 +6,7 @@ students.csv in the course's folder is the class list: names for formgrader, and
 import csv
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbgrader.api import Gradebook
@@ -205,7 +205,9 @@ def enrol(gradebook: Gradebook, roster: list[Student], submissions: list[Submiss
     named = {one.id for one in gradebook.students if one.first_name is not None and one.last_name is not None}
     strangers = [Student(name) for name in note_strangers(roster, submissions) if name not in named]
     for student in [*roster, *strangers]:
-        shown = student if student.first_name or student.last_name else replace(student, last_name=student.id)
-        gradebook.update_or_create_student(**{"student_id" if k == "id" else k: v for k, v in asdict(shown).items()})
+        last = student.last_name if student.first_name or student.last_name else student.id
+        gradebook.update_or_create_student(
+            student.id, first_name=student.first_name, last_name=last, email=student.email
+        )
     handed_in = {submission.student for submission in submissions}
     return [student.id for student in roster if student.id not in handed_in]

@@ -10,11 +10,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.course.settings import ONNX_FILE
 from helpers.course.steps import BY_NAME
+from helpers.tools.files import atomic_write
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.grading import solve as solving
 from solutions.grading.course import Course
-from solutions.grading.executed import outdated
+from solutions.grading.labs import outdated
 from solutions.grading.solve import UNFINISHED, execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
 from trtcpu.errors import EngineError
@@ -26,8 +27,7 @@ def _course_with(course: Course, root: Path, **notebooks: NotebookNode) -> Cours
     """Return a course in `root` with these steps."""
     made = Course(root, course.config, tuple(notebooks))
     for step, notebook in notebooks.items():
-        made.source(step).parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, made.source(step))
+        atomic_write(made.source(step), nbformat.writes(notebook))
     return made
 
 
@@ -106,9 +106,15 @@ def test_a_step_gets_what_this_run_made_and_is_lent_the_rest(
     needed = BY_NAME[later].needs
     stages = [Stage((name,), (), partial(lend, name=name)) for name in needed]
     monkeypatch.setattr(workspace, "reference", lambda: Reference(tmp_path / "reference", stages, ""))
-    made = _of(f"{given}artifact_path({ONNX_FILE!r}).write_text('made here')")
-    look = _of(f"{given}for name in {needed}:\n    print(artifact_path(name).read_text())")
-    several = _course_with(course, tmp_path, **{STEP: made, later: look, "15_llm": _of("1")})
+    several = _course_with(
+        course,
+        tmp_path,
+        **{
+            STEP: _of(f"{given}artifact_path({ONNX_FILE!r}).write_text('made here')"),
+            later: _of(f"{given}for name in {needed}:\n    print(artifact_path(name).read_text())"),
+            "15_llm": _of("1"),
+        },
+    )
     said: list[str] = []
     solve(several, list(several.steps), tmp_path / "results", said.append)
     seen = nbformat.read(tmp_path / "results" / later / f"{later}.ipynb", as_version=4)

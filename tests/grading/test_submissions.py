@@ -148,50 +148,37 @@ NEAR = (
     *(f"{STEP}/{STEP} (1).ipynb", f"{STEP}/01_Export.ipynb", f"{STEP}/{STEP}.IPYNB", f"01_EXPORT/{STEP}.ipynb"),
     *(f"{STEP}/{STEP}.ipynb ", f"{STEP}/{STEP}.ipynb.txt", f"{STEP}/{STEP}.ipynb\u200b", f"{STEP}.IPYNB.json"),
 )
-NO_FILE = f"since {STEP}/{STEP}.ipynb is a folder, or a link to nothing"
+MISSING = f"{STEP}: missing, "
+NO_FILE = f"{MISSING}since {STEP}/{STEP}.ipynb is a folder, or a link to nothing"
+CALLED = "refused: the student folder's name {}; rename the folder"
+LINKED = "refused: the student's folder is a link, and links are not followed; put the files there"
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "said"),
+    ("name", "make", "note"),
     [
-        *((name, Path.touch, f"but there is {name}; it belongs at {STEP}/{STEP}.ipynb") for name in NEAR),
-        *((f"{STEP}/{STEP}.ipynb", make, NO_FILE) for make in (Path.mkdir, lambda path: path.symlink_to("nowhere"))),
-    ],
-)
-def test_a_notebook_under_nearly_its_name_or_that_is_no_file_is_named(
-    bare: Course, name: str, make: Callable[[Path], None], said: str
-) -> None:
-    path = bare.root / "submitted" / "ada" / name
-    path.parent.mkdir(parents=True)
-    make(path)
-    assert find_submissions(bare, [STEP])[0].notes == [f"{STEP}: missing, {said}"]
-
-
-CALLED = "the student folder's name {}; rename the folder"
-
-
-@pytest.mark.parametrize(
-    ("name", "make", "said"),
-    [
+        *(
+            (f"ada/{near}", Path.touch, f"{MISSING}but there is {near}; it belongs at {STEP}/{STEP}.ipynb")
+            for near in NEAR
+        ),
+        (f"ada/{STEP}/{STEP}.ipynb", Path.mkdir, NO_FILE),
+        (f"ada/{STEP}/{STEP}.ipynb", lambda path: path.symlink_to("nowhere"), NO_FILE),
         ("ada ", Path.mkdir, CALLED.format("begins or ends with a space")),
         ("ada*", Path.mkdir, CALLED.format("holds one of [ ] * ?, which nbgrader takes for a pattern")),
         ("<ada", Path.mkdir, CALLED.format('holds one of < > " \\, which pages would take for something else')),
         ("a\udcff", Path.mkdir, CALLED.format("is not UTF-8")),
         ("a\ab", Path.mkdir, CALLED.format("holds a character that cannot be printed")),
-        (
-            "ada",
-            lambda path: path.symlink_to(path.parent),
-            "the student's folder is a link, and links are not followed; put the files there",
-        ),
+        ("ada", lambda path: path.symlink_to(path.parent), LINKED),
     ],
 )
-def test_a_folder_that_cannot_be_a_students_is_refused(
-    bare: Course, name: str, make: Callable[[Path], None], said: str
+def test_a_notebook_under_nearly_its_name_and_a_folder_that_cannot_be_a_students_are_named(
+    bare: Course, name: str, make: Callable[[Path], None], note: str
 ) -> None:
-    (bare.root / "submitted").mkdir()
-    make(bare.root / "submitted" / name)
+    path = bare.root / "submitted" / name
+    path.parent.mkdir(parents=True)
+    make(path)
     (found,) = find_submissions(bare, [STEP])
-    assert (found.notes, found.refused, found.steps) == ([f"refused: {said}"], True, [])
+    assert (found.notes, found.refused, found.steps) == ([note], note.startswith("refused"), [])
     assert found.student.isprintable()
 
 

@@ -216,6 +216,7 @@ def test_where_time_is_measured_places_start_only_when_none_waits(
         for step in ("01_export", "02_fp16", "03_dynamic", "05_inference"):
             places.grade(Piece(four, StepRecord("a", step), b""))
         ready.clear()
+        places._living.clear()
     assert waiting == [(0, 1, 2), (1, 2), (2, 3, 4), (3, 4, 5)]
 
 

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 import solutions.grading.__main__ as grading
-from solutions.grading import labs, regrade, release
+from solutions.grading import labs, regrade
 from solutions.grading.course import Course
 from solutions.grading.grades import check_worth
 from solutions.grading.layout import ROOT
@@ -54,8 +54,8 @@ def test_a_test_cell_without_claims_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        labs.main,
-        release.main,
+        labs.write,
+        labs.pack,
         grading.main,
         partial(grading.main, dry_run=True),
         partial(regrade.main, diff=True),
@@ -69,7 +69,7 @@ def test_the_commands_refuse_it_with_one_line_and_write_nothing(
 ) -> None:
     _course(tmp_path, "fp16_engine", 10)
     monkeypatch.chdir(tmp_path)
-    for name in release._FOLDERS:  # packed before the notebooks are
+    for name in labs._FOLDERS:  # packed before the notebooks are
         (tmp_path / name).mkdir()
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(SystemExit) as ended:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -139,7 +140,7 @@ def _reached(escape: Escape, done: Done) -> str:
         return done.stdout.decode(errors="replace").partition(ESCAPED)[2].splitlines()[0].strip()[:60] or "reached"
     if len(done.stdout) > OUTPUT_BYTES:
         return "its output was kept whole"
-    expected = escape.ended_by and escape.ended_by in done.ended_by
+    expected = escape.ended_by and re.search(escape.ended_by, done.ended_by)
     return "" if expected or not done.ended_by else f"ended by another limit: {done.ended_by}"
 
 

@@ -14,7 +14,6 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from helpers.checks.probes.channel import ChannelError
@@ -88,9 +87,7 @@ class LoadingChild:
         elsewhere(self.run)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         elsewhere(None)
         self._end()
 

@@ -25,8 +25,12 @@ def _prepare(asked: Asked) -> dict[str, Any]:
     notes = prepare(asked.step, asked.artifacts, sandbox=asked.sandbox)
     for split in SHARED_SPLITS if BY_NAME[asked.step].images else ():  # the kernel cannot write where they are kept
         load_dataset("digits").images(split)
-    environment, needs = offered_environment([asked.step]), list(BY_NAME[asked.step].needs)
-    return {"notes": notes, "environment": environment, "needs": needs, "gpu": ENGINE == "tensorrt"}
+    return {
+        "notes": notes,
+        "environment": offered_environment([asked.step]),
+        "needs": list(BY_NAME[asked.step].needs),
+        "gpu": ENGINE == "tensorrt",
+    }
 
 
 def _offers() -> dict[str, Any]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from helpers.checks.probes.answer import Ask
@@ -85,15 +84,11 @@ _DIE_WITH_PARENT = 1
 _IDLE_S = 1.0
 
 
-def _nothing() -> dict[str, Any]:
-    return {"environment": {}, "gpu": False}
-
-
 def judge(
     line: Connection,
     prepare: Prepare,
     decide: Decide,
-    offers: Callable[[], dict[str, Any]] = _nothing,
+    offers: Callable[[], dict[str, Any]] = lambda: {"environment": {}, "gpu": False},
     meanwhile: Callable[[], Any] = lambda: None,
 ) -> None:
     """Do what is asked over `line` until it ends, or the grader does; `meanwhile` where nobody has asked yet."""
@@ -182,12 +177,11 @@ class Door:
     def __enter__(self) -> "Door":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._channel is not None:
             if not self._broken:
-                self._end()
+                with suppress(ChannelError):  # the kernel has gone
+                    write_message(self._channel, END, ends=time.monotonic() + self._slack_s)
             self._channel.close()
 
     def wait(self) -> None:
@@ -201,16 +195,13 @@ class Door:
 
     def _connected(self) -> bool:
         """Connect, where there is a socket already: it itself, no link of the kernel's to somebody else's."""
-        with suppress(OSError):  # none yet, or nobody listens yet
+        with suppress(OSError), _found(self._path) as path:  # none yet
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             channel.setblocking(False)
-            try:
-                with _found(self._path) as path:
-                    channel.connect(path)
-            except OSError:
+            if channel.connect_ex(path):  # nobody listens yet
                 channel.close()
-                raise
-            self._channel = channel
+            else:
+                self._channel = channel
         return self._channel is not None
 
     def send(self, request: bytes, ask: Ask, limit_s: float) -> bytes:
@@ -233,12 +224,6 @@ class Door:
             self._broken = str(error)
             self._channel.close()
             raise
-
-    def _end(self) -> None:
-        try:
-            write_message(self._channel, END, ends=time.monotonic() + self._slack_s)
-        except ChannelError as error:
-            self._broken = str(error)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a stranger's text can make endless, done by a child process with limits of time and memory.
+"""Work that a stranger's text can make endless, done in a child process with limits on time and memory.
 
 Markdown, HTML and the lexers of code take time that grows faster than the text, and cleaned HTML can be much longer
 than what was written: 20 kB of text take minutes or gigabytes. The child is sent pickles and answers with text, which
@@ -38,7 +38,7 @@ _WARM: list[tuple[subprocess.Popen, Connection]] = []
 
 
 def apart(function: Callable[..., str], *given: Any) -> str:
-    """Return what a function of a module answers in the child; both must be what pickle can take there.
+    """Return what a module's function returns in the child; pickle must be able to send it and its arguments there.
 
     Raises:
         InputError: it passed a limit or raised; the text says why. What earlier answers left in the child is no reason,

@@ -44,11 +44,13 @@ _ATTRIBUTES = {
     "table": {"border", "style"},
     **dict.fromkeys(("td", "th"), {"align", "colspan", "rowspan", "style"}),
 }
+# No function but those of colours, so no address; no negative margin, which lays a cell's text over another's points.
 _STYLE = re.compile(
     r"\s*(background-color|border(-\w+)*|color|cursor|display|font-(family|size|style|weight)|(margin|padding)(-\w+)?"
-    r"|(max-)?width|opacity|text-(align|decoration)|vertical-align|white-space)\s*:[\w\s#.,%()-]+"
+    r"|(max-)?width|opacity|text-(align|decoration)|vertical-align|white-space)\s*:"
+    r"(?!.*-\s*[\d.])((?<![\w-])(hsl|rgba?|var)\s*\(|[\w\s#.,%)-])+",
+    re.DOTALL | re.IGNORECASE,
 )
-_NEGATIVE = re.compile(r":.*-\s*[\d.]", re.DOTALL)  # a negative margin lays one cell's text over another's points
 _ADDRESSES = {
     "href": re.compile(r"(https?://|mailto:|#).*", re.IGNORECASE | re.DOTALL),
     "src": re.compile(
@@ -125,19 +127,16 @@ def _cleaned(nb: NotebookNode, cleaner: Callable[[str], str]) -> str:
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
     if name == "style":
-        return ";".join(filter(_harmless_style, value.split(";"))) or None
+        return ";".join(filter(_STYLE.fullmatch, value.split(";"))) or None
     return value if name not in _ADDRESSES or _ADDRESSES[name].fullmatch(value) else None
 
 
-def _harmless_style(declaration: str) -> bool:
-    lower = declaration.lower()
-    functions = set(re.findall(r"([\w-]*)\s*\(", lower)) <= {"hsl", "rgb", "rgba", "var"}
-    return functions and bool(_STYLE.fullmatch(lower)) and not _NEGATIVE.search(lower)
-
-
 def _kept(bundle: dict[str, Any], kinds: dict[str, re.Pattern]) -> dict[str, str]:
-    found = {kind: bundle[kind] for kind in kinds if isinstance(bundle.get(kind), str)}
-    return {kind: text for kind, text in found.items() if kinds[kind].fullmatch(text)}
+    return {
+        kind: bundle[kind]
+        for kind, allowed in kinds.items()
+        if isinstance(bundle.get(kind), str) and allowed.fullmatch(bundle[kind])
+    }
 
 
 def _output(output: NotebookNode, cleaner: Callable[[str], str]) -> NotebookNode:

@@ -1,7 +1,8 @@
-"""Pieces of work, each one step of one student, and places: processes started ahead that grade one piece and are gone.
+"""Pieces of work and the processes that do them, called places.
 
-A piece has a gradebook of its own, from which the class's takes the record. `main` is the inside of a place. Nothing of
-one submission is left in the process that grades the next, and its imports are done before it is needed.
+A piece is one step of one student. A place is started ahead of time, so that its imports are done, grades one piece
+and ends, so that nothing of one submission is left for the next. It works on a gradebook of its own; the class's
+gradebook takes the record from there. `main` runs inside a place.
 """
 
 import os
@@ -20,31 +21,32 @@ import nbgrader.api as api
 from nbgrader.api import Gradebook
 
 from helpers.course.steps import CELLS
-from helpers.engine.backend import ENGINE, cuda
+from helpers.engine.backend import ENGINE
 from helpers.tools.signals import clean_ends
-from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
 from solutions.grading.execute import GradeExecute
 from solutions.grading.faults import CourseError, course_faults
 from solutions.grading.gradebook import copy_gradebook, held, save
 from solutions.grading.layout import QUICK
 from solutions.grading.locks import Gate
+from solutions.grading.scratch import Ahead
 from solutions.grading.step_record import StepRecord
 from solutions.grading.work.warm import start
 from solutions.sandbox import THREADS
 from trtcpu.errors import EngineError, LabError
 
-# Of a piece whose process was killed: by somebody, or for the machine's memory.
+# How often a piece is tried whose process is killed, by somebody or for lack of memory.
 _TRIES = 3
 
-# Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
-# measure time, which nobody may start beside.
+# How many places wait on a GPU. Loading TensorRT takes longer than grading a short step, and no place may start while
+# time is measured, which three long steps in a row do.
 _MOST_AHEAD = 3
 
-# Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works.
+# GPU memory for each waiting place. It takes 2.6 GB itself (TensorRT 8.6, H100); the rest is for the one that works.
 _GPU_BYTES = 16 << 30
 
-_TIMED = {cell.step for cell in CELLS.values() if cell.timed}
+# The steps that measure time.
+TIMED = {cell.step for cell in CELLS.values() if cell.timed}
 _END_S = 30
 
 _OF_STUDENTS = ("Comment", "Grade", "SubmittedNotebook", "SubmittedAssignment", "Student")
@@ -52,9 +54,9 @@ _OF_STUDENTS = ("Comment", "Grade", "SubmittedNotebook", "SubmittedAssignment", 
 
 @dataclass(frozen=True)
 class Piece:
-    """What is to be graded: a step's record with what a person gave so far, of a course whose folder can be seen.
+    """What to grade: a student's step, by its record, which has the points that a person gave so far.
 
-    `gradebook` is one without students (`empty_gradebook`).
+    `gradebook` is the content of one without students (`empty_gradebook`).
     """
 
     course: Course
@@ -64,10 +66,10 @@ class Piece:
 
 @dataclass
 class Done:
-    """What became of a piece: its record, or why it was `refused`, and notes for the student's line.
+    """The result of a piece: its record, or the reason why it was `refused`, and notes for the student's line.
 
-    `killed` says that it was refused because who graded it was killed, and `failed` because the check itself failed:
-    neither need be the submission's fault.
+    It was `killed` if the process that graded it was, and it `failed` if the check itself broke. Neither has to be the
+    submission's fault.
     """
 
     record: StepRecord
@@ -78,24 +80,19 @@ class Done:
 
 
 def empty_gradebook(course: Course) -> bytes:
-    """Return a gradebook with the steps of the course's, their deadlines too, and without students."""
+    """Return a copy of the course's gradebook without students: its steps and their deadlines."""
     with tempfile.TemporaryDirectory(prefix="trt-lab-") as folder:
         path = Path(folder) / "gradebook.db"
-        if course.gradebook_file is None:  # on a database server
-            own = _with_gradebook(course, path)
-            for step in course.graded:
-                own.register(step)
-        else:
-            copy_gradebook(course.gradebook_file, path)
-            with Gradebook(f"sqlite:///{path}") as gradebook:
-                for name in _OF_STUDENTS:
-                    gradebook.db.query(getattr(api, name)).delete()
-                gradebook.db.commit()
+        copy_gradebook(course.gradebook_file, path)
+        with Gradebook(f"sqlite:///{path}") as gradebook:
+            for name in _OF_STUDENTS:
+                gradebook.db.query(getattr(api, name)).delete()
+            gradebook.db.commit()
         return path.read_bytes()
 
 
 def grade(piece: Piece) -> Done:
-    """Grade a piece and write its feedback; what is written lies in autograded/ and feedback/ of the course.
+    """Grade a piece into autograded/ and write its feedback into feedback/ of the course.
 
     Raises:
         CourseError: the course's disk failed.
@@ -131,79 +128,61 @@ def write_feedback(course: Course, student: str, step: str) -> list[str]:
 
 @contextmanager
 def _own_course(piece: Piece) -> Iterator[Course]:
+    """Give the course with a gradebook of its own, which has the piece's record."""
     with tempfile.TemporaryDirectory(prefix="trt-lab-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "gradebook.db"
         path.write_bytes(piece.gradebook)
-        course = _with_gradebook(piece.course, path)
+        config = deepcopy(piece.course.config)
+        config.CourseDirectory.db_url = f"sqlite:///{path}"
+        config.RestoreCells.locked_by_us = True
+        course = replace(piece.course, config=config)
         with course.gradebook() as gradebook:
             save(gradebook, piece.record)
         yield course
 
 
-def _with_gradebook(course: Course, path: Path) -> Course:
-    config = deepcopy(course.config)
-    config.CourseDirectory.db_url = f"sqlite:///{path}"
-    config.RestoreCells.locked_by_us = True
-    return replace(course, config=config)
-
-
 class Places:
-    """Does pieces in processes of their own; used as a context manager, from as many threads as work at once.
+    """Grades pieces of a course in processes of their own. A context manager; any number of threads may use it.
 
     Args:
-        course: whose pieces they will be.
-        environment: what the processes have besides this one's variables. Threads are limited by it only for a piece
-            that others may be beside: one that measures time has the machine to itself, and all its threads.
-        ahead: how many wait, started, for the next pieces; without a number one, on a GPU as many as its memory
-            has room for.
+        environment: variables for the processes, added to this one's. A limit of threads does not apply to pieces that
+            measure time, since these have the machine to themselves.
+        ahead: how many processes wait for the next pieces. By default one, on a GPU as many as fit its memory.
     """
 
     def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
         self._course, self._ahead, self._lock = course, ahead or _ahead(), Lock()
         self._judge = "" if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
-        beside = {**os.environ, **environment, **QUICK}
-        alone = beside
-        if not environment.keys().isdisjoint(THREADS):
-            alone = {name: value for name, value in beside.items() if name not in THREADS}
-        self._environments = {False: beside, True: alone}
-        shared: list[_Place] = []
-        # by whether they are for a piece that measures time
-        self._waiting = {False: shared, True: shared if alone == beside else []}
-        self._working: set[_Place] = set()
+        self._environment = {**os.environ, **environment, **QUICK}
+        self._limits = () if environment.keys().isdisjoint(THREADS) else THREADS
+        self._waiting: dict[bool, list[_Place]] = {False: [], True: []}  # True: without a limit of threads
+        self._living: set[_Place] = set()
         self._closed = False
 
     def __enter__(self) -> "Places":
-        self._refill(timed=False)
+        self._refill(unlimited=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
-            waiting = {*self._waiting[False], *self._waiting[True]}
-            left = waiting | self._working
+            left = [*self._living]
         for place in left:  # all at once
             place.process.terminate()
         for place in left:
             place.stop()
-        for place in waiting:
-            place.end()  # who waits for the answer of another one ends that
 
     def grade(self, piece: Piece) -> Done:
-        """Grade a piece in a place; one whose process is killed again and again is refused.
+        """Grade a piece in a place; refuse it if its process is killed each time.
 
         Raises:
             CourseError: the course's disk failed.
             EngineError: the places were closed.
         """
-        timed = piece.record.step in _TIMED
         for _ in range(_TRIES):
-            place = self._taken(timed)
-            if not self._waiting[timed] or not timed:  # which waits, to be alone, for what is started
-                self._refill(timed)
-            try:
-                answer = place.asked(piece)
-            finally:
-                self._left(place)
+            place = self._taken(timed=piece.record.step in TIMED)
+            answer = place.asked(piece)
+            self._living.discard(place)
             if isinstance(answer, Exception):
                 raise answer
             if answer is not None:
@@ -211,31 +190,30 @@ class Places:
         why = f"the process that graded it was killed {_TRIES} times: look at memory"
         return Done(piece.record, why, killed=True)
 
-    def _taken(self, timed: bool) -> "_Place":
+    def _taken(self, *, timed: bool) -> "_Place":
+        unlimited = timed and bool(self._limits)
+        waiting = self._waiting[unlimited]
         with self._lock:
             if self._closed:
                 raise EngineError("grading was stopped")
-            waiting = self._waiting[timed]
-            place = waiting.pop(0) if waiting else self._started(timed)
-            self._working.add(place)
+            if not waiting:
+                self._refill(unlimited)
+            place = waiting.pop(0)
+            if not (timed and waiting):  # who measures time waits, to be alone, for what is started
+                self._refill(unlimited)
         return place
 
-    def _left(self, place: "_Place") -> None:
-        place.end()
-        with self._lock:
-            self._working.discard(place)
-
-    def _refill(self, timed: bool) -> None:
-        with self._lock:
-            while not self._closed and len(self._waiting[timed]) < self._ahead:
-                self._waiting[timed].append(self._started(timed))
-
-    def _started(self, timed: bool) -> "_Place":
-        return _Place(self._course, self._environments[timed], self._judge)
+    def _refill(self, unlimited: bool) -> None:
+        left_out = self._limits if unlimited else ()
+        environment = {name: value for name, value in self._environment.items() if name not in left_out}
+        waiting = self._waiting[unlimited]
+        while len(waiting) < self._ahead:
+            waiting.append(_Place(self._course, environment, self._judge))
+            self._living.add(waiting[-1])
 
 
 class _Place:
-    """A process that was told the course, and grades one piece."""
+    """A process that knows the course and grades one piece. Its connection is closed with the last reference to it."""
 
     def __init__(self, course: Course, environment: Mapping[str, str], judge: str) -> None:
         try:
@@ -245,43 +223,42 @@ class _Place:
         self._tell(course)
 
     def asked(self, piece: Piece) -> Done | Exception | None:
-        """Return what it answers to a piece; None where it was killed."""
+        """Return the process's answer to a piece, None if it was killed."""
         self._tell(piece)
         answer = None
         with suppress(EOFError, OSError):
-            answer = self._connection.recv()  # ours stays open: where it ends, this process has
+            answer = self._connection.recv()  # it ends when the process does
         self.process.join()
         return answer
 
     def stop(self) -> None:
-        """Stop the process: told by SIGTERM it cleans up; in the end it is killed."""
+        """Stop the process: with SIGTERM, on which it cleans up, later with SIGKILL."""
         self.process.terminate()
         self.process.join(_END_S)
         self.process.kill()
         self.process.join()
 
-    def end(self) -> None:
-        """Stop it and close the connection: only who uses it may, since its number is soon another file's."""
-        self.stop()
-        self._connection.close()
-
     def _tell(self, what: object) -> None:
-        with suppress(OSError):  # it is dead, which is seen when it is to answer
+        with suppress(OSError):  # it is dead; `asked` finds out
             self._connection.send(what)
 
 
 def _ahead() -> int:
     if ENGINE != "tensorrt":
         return 1
-    return max(1, min(_MOST_AHEAD, cuda.mem_get_info()[1] // _GPU_BYTES))
+    import torch
+
+    # pycuda would answer only in the thread that has its context
+    memory = torch.cuda.get_device_properties(0).total_memory
+    return max(1, min(_MOST_AHEAD, memory // _GPU_BYTES))
 
 
 def main(asked: Connection, *, copied: bool = False) -> None:
-    """Grade the piece that comes after the course, and answer what became of it.
+    """Receive the course and a piece, grade it and send the result.
 
-    Where this process is a copy of one that has imported the judge, the judge may be, too (`copied`).
+    With `copied`, this process is a copy of one that has imported the judge, so the judge may be a copy of this one.
     """
-    with clean_ends(), suppress(EOFError):  # not needed any more
+    with clean_ends(), suppress(EOFError):  # the run has ended
         course = asked.recv()
         ahead = _started(course, copied)
         try:
@@ -298,19 +275,19 @@ def main(asked: Connection, *, copied: bool = False) -> None:
 
 
 def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
-    """Start what the piece to come will need; None where that fails, which is then the piece's to say.
+    """Start what the next piece will need. Return None if that fails: the piece will fail for the same reason.
 
-    A fault of the machine's, which no piece shall pay for, is returned.
+    A fault of the machine is returned, since no piece may pay for it.
     """
     ahead = None
     try:
-        with Gate().passed(alone=False):  # not while somebody measures time
+        with Gate().passed(alone=False):  # not while time is measured
             ahead = GradeExecute(config=course.config).ahead()
             ahead.start(copied=copied)
     except BaseException as error:
         if ahead is not None:
             ahead.close()
-        if not isinstance(error, Exception):  # told to end: nothing more is wanted
+        if not isinstance(error, Exception):  # told to end
             raise
         return error if isinstance(error, CourseError) else None
     GradeExecute.started_ahead = ahead
@@ -318,7 +295,7 @@ def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
 
 
 def _ends_with(asked: Connection) -> None:
-    """End this process when the one that started it is gone: another may grade the same course then."""
+    """End this process when the one that started it has gone: then another run may grade the same course."""
     with suppress(EOFError, OSError):
         asked.recv()
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,52 +1,42 @@
-"""Where pieces of work are done: by Dask, on threads of this process or on the workers of any scheduler.
+"""The pool that grades pieces of work: Dask, on threads of this process or on the workers of a scheduler.
 
-Either way each piece has a process of its own (place.py). A worker elsewhere has this project's code and sees the
-course's folder. Steps that measure time go to workers with the resource TIMING, on real TensorRT all steps to those
-with GPU. Dask gives a worker as many at once as it has of it.
+Each piece gets a process of its own either way (place.py). Workers elsewhere need this project's code and must see the
+course's folder. Steps that measure time go to workers with the resource TIMING; with real TensorRT all steps go to
+workers with the resource GPU. Dask gives a worker no more pieces at a time than it has of the resource.
 """
 
 import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
-from helpers.course.steps import CELLS
 from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
 from solutions.grading.layout import SETTINGS, code_digest
-from solutions.grading.work.place import Done, Piece, Places, grade
+from solutions.grading.work.place import TIMED, Done, Piece, Places, grade
 from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
 from trtcpu.errors import InputError
 
-# Of a piece: what its kernel, its judge and the judge's child hold together at most.
+# Memory for one piece: the most that its kernel, its judge and the judge's child use together.
 _MEMORY_BYTES = 6 << 30
 _NEEDED = "GPU" if ENGINE == "tensorrt" else "TIMING"
 
-# Yields the pieces of work on one student, one after the other, and is sent what became of each.
+# Yields the pieces of work on one student, one after the other, and is sent the result of each.
 Work = Generator[Piece, Done, None]
-
-
-class Pool(Protocol):
-    """Does pieces of work; `at_once` is how many students are worked on at a time."""
-
-    at_once: int
-
-    def submit(self, piece: Piece) -> "Future[Done]":
-        """Begin a piece."""
 
 
 @contextmanager
 def chosen_pool(
     course: Course, jobs: int | None, scheduler: str, runner: Any, say: Callable[[str], None]
-) -> Iterator[Pool]:
-    """Work on Dask's workers, where a scheduler or a SLURM job's runner names some, else here; `say` how many."""
+) -> Iterator["OnDask"]:
+    """Give the pool: the workers of a scheduler or of a SLURM job's runner, else this machine; `say` how many work."""
     if runner:
         chosen = on_slurm(runner, course)
     else:
@@ -58,7 +48,7 @@ def chosen_pool(
 
 
 class _Here:
-    """Does each piece in this process, when it is submitted."""
+    """Does each piece in this process as soon as it is submitted."""
 
     at_once = 1
 
@@ -66,7 +56,7 @@ class _Here:
         done: Future[Done] = Future()
         try:
             done.set_result(grade(piece))
-        except Exception as error:  # raised where the result is asked for
+        except Exception as error:  # raised by result()
             done.set_exception(error)
         return done
 
@@ -75,15 +65,15 @@ HERE = _Here()
 
 
 class OnDask:
-    """Does pieces on the workers of a scheduler.
+    """Does pieces on the workers of a scheduler; `at_once` is how many students are worked on at a time.
 
     Args:
         client: a `distributed.Client`.
-        course: the course; its folder must be at the same path on all workers.
-        jobs: for each worker of this process, by its number, the variables of its places besides ours.
+        course: the course; its folder must have the same path on all workers.
+        jobs: the variables that the places of each worker get; workers of this process are numbered.
 
     Raises:
-        InputError: no worker can take a piece; the message says what lacks.
+        InputError: no worker can take a piece; the message says what is missing.
     """
 
     def __init__(self, client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> None:
@@ -96,34 +86,17 @@ class OnDask:
         self._anywhere = self._timing if ENGINE == "tensorrt" else client.get_executor(pure=False)
 
     def submit(self, piece: Piece) -> "Future[Done]":
-        """Begin a piece on a worker that may do it."""
-        timed = any(cell.timed for cell in CELLS.values() if cell.step == piece.record.step)
-        there = (self._timing if timed else self._anywhere).submit(_graded, piece, self._variables)
-        here: Future[Done] = Future()
-        there.add_done_callback(lambda found: _pass_on(found, here, piece))
-        here.add_done_callback(lambda found: found.cancelled() and there.cancel())
-        return here
+        """Start a piece on a worker that may do it."""
+        where = self._timing if piece.record.step in TIMED else self._anywhere
+        return where.submit(_graded, piece, self._variables)
 
 
-def _pass_on(there: "Future[Done]", here: "Future[Done]", piece: Piece) -> None:
-    """Let who waits know what became of a piece; one whose workers died is refused, like one whose process did."""
-    from distributed import KilledWorker
-
-    with suppress(InvalidStateError):  # nobody waits any more
-        try:
-            here.set_result(there.result())
-        except KilledWorker as error:
-            why = f"{error.allowed_failures + 1} workers that graded it died: look at memory"
-            here.set_result(Done(piece.record, why, killed=True))
-        except CancelledError:
-            here.set_exception(CourseError("Dask's scheduler is gone; what was graded stays: run the command again"))
-        except Exception as error:
-            here.set_exception(error)
+Pool = OnDask | _Here
 
 
 @contextmanager
 def on_dask(scheduler: str, course: Course, *, wait_s: float = 10) -> Iterator[OnDask]:
-    """Work on the workers of a scheduler, such as tcp://node1:8786, which must answer in `wait_s`.
+    """Give the pool of a scheduler, such as tcp://node1:8786, which must answer within `wait_s` seconds.
 
     Raises:
         InputError: nobody answers there, or no worker can take a piece.
@@ -140,14 +113,14 @@ def on_dask(scheduler: str, course: Course, *, wait_s: float = 10) -> Iterator[O
 
 @contextmanager
 def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
-    """Work on threads of this process, one a job; nobody else can reach them."""
+    """Give a pool of threads in this process, one a job; nothing listens, so nobody else can reach them."""
     import dask
     from distributed import Client, LocalCluster
 
     size = {"n_workers": len(jobs), "threads_per_worker": 1, "resources": {_NEEDED: 1}}
     with ExitStack() as stack:
         own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
-        stack.enter_context(dask.config.set({"temporary-directory": own}))  # what the scheduler writes, too
+        stack.enter_context(dask.config.set({"temporary-directory": own}))  # the scheduler writes there too
         alone = {"processes": False, "dashboard_address": None, "memory_limit": None}
         cluster = stack.enter_context(LocalCluster(**size, **alone))
         yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
@@ -155,9 +128,9 @@ def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
 
 @contextmanager
 def slurm_task(course: Course) -> Iterator[Any]:
-    """Be this task of a SLURM job: the first is the scheduler, the second grades, in the block, the others are workers.
+    """Be one task of a SLURM job: the first is the scheduler, the second grades, all others are workers.
 
-    Only the second comes back, with the runner that `on_slurm` takes.
+    Only the second enters the block, with the runner that `on_slurm` takes.
 
     Raises:
         InputError: dask-jobqueue is not installed, or this is no task of a SLURM job with at least three.
@@ -173,7 +146,7 @@ def slurm_task(course: Course) -> Iterator[Any]:
 
     class Runner(SLURMRunner):
         async def get_scheduler_address(self) -> str:
-            """Read it once it is written: the base reads the file as soon as it is there, empty or not."""
+            """Read it once it is written: the base class would also read the file while it is still empty."""
             return str(json_load_robust(self.scheduler_file)["address"])
 
     options = {"nthreads": 1, "resources": {_NEEDED: 1}}
@@ -185,7 +158,7 @@ def slurm_task(course: Course) -> Iterator[Any]:
 
 @contextmanager
 def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
-    """Work on the other tasks of this SLURM job."""
+    """Give the pool of this SLURM job's workers."""
     from distributed import Client
 
     with Client(runner) as client:
@@ -194,18 +167,18 @@ def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
 
 
 def _worked(client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> Iterator[OnDask]:
-    """Yield the pool; end what workers still do for this course before, of a run that was killed, and afterwards."""
+    """Yield the pool. Before it, end what workers still do for a run that was killed; after it, what this one left."""
     root = str(course.root)
     client.run(_end_places, root)
     try:
         yield OnDask(client, course, jobs)
     finally:
-        if client.status == "running":  # the scheduler is still there
+        if client.status == "running":  # else the scheduler is gone
             client.run(_end_places, root)
 
 
 def _checked(client: Any, course: Course) -> dict[str, Any]:
-    """Return the workers; each must have our code, see the course and may have children, and one what is needed."""
+    """Return the workers. Each must have our code, see the course and be allowed children; one must be able to time."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     if not any(about["resources"].get(_NEEDED) for about in workers.values()):
         there = f"{len(workers)} workers without it" if workers else "no worker"
@@ -225,16 +198,16 @@ def _seen(notebook: str) -> tuple[str, bool, bool]:
 
 
 def _graded(piece: Piece, variables: list[dict[str, str]]) -> Done:
-    """Grade a piece on a worker, in a place of its own."""
+    """Grade a piece on a worker, in a process of its own."""
     from distributed import get_worker
 
     try:
         return _places(piece.course, variables[get_worker().name if len(variables) > 1 else 0]).grade(piece)
     except Exception as error:
-        raise type(error)(str(error)) from None  # what it came from may be something that cannot be sent
+        raise type(error)(str(error)) from None  # its cause may be something that cannot be sent
 
 
-# This process's, by course and variables; they end with it.
+# The places of this process, by course and variables.
 _PLACES: dict[tuple[str, ...], Places] = {}
 _PLACES_LOCK = Lock()
 
@@ -254,10 +227,10 @@ def _places(course: Course, variables: dict[str, str]) -> Places:
 
 
 def jobs_here(number: int | None = None) -> list[dict[str, str]]:
-    """Return the variables of so many jobs on this machine.
+    """Return the variables for each job on this machine.
 
-    Without a number: on real TensorRT one a GPU; else one a core, as far as the memory goes, and several share the
-    cores out: were each to have a thread on all of them, threads that wait for a taken core would spin.
+    By default there is one job a GPU with real TensorRT, else one a core as far as the memory goes. Several jobs divide
+    the cores among them: if each had a thread on every core, threads that wait for a busy core would spin.
     """
     if ENGINE == "tensorrt":
         import torch
@@ -274,16 +247,17 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
 
 
 def drive(works: Iterable[Work], pool: Pool) -> None:
-    """Work on everybody in the pool.
+    """Do all pieces of all students in the pool.
 
     Raises:
-        CourseError: as a piece raised it; nothing more is begun then.
+        CourseError: a piece raised it, or the scheduler has gone. No other piece is started then.
     """
     waiting, under_way = iter(works), {}
 
     def go_on(work: Work, done: Any = None) -> None:
         with suppress(StopIteration):
-            under_way[pool.submit(work.send(done))] = work
+            piece = work.send(done)
+            under_way[pool.submit(piece)] = work, piece
 
     try:
         while True:
@@ -292,8 +266,22 @@ def drive(works: Iterable[Work], pool: Pool) -> None:
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                go_on(under_way.pop(future), future.result())
+                work, piece = under_way.pop(future)
+                go_on(work, _result(future, piece))
     except BaseException:
-        for future in under_way:  # what is being done is the pool's to end
+        for future in under_way:  # the pool ends those that have started
             future.cancel()
         raise
+
+
+def _result(future: "Future[Done]", piece: Piece) -> Done:
+    """Return the result of a piece. If its workers died it is refused, as if its process had."""
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        why = f"{error.allowed_failures + 1} workers that graded it died: look at memory"
+        return Done(piece.record, why, killed=True)
+    except CancelledError:
+        raise CourseError("Dask's scheduler is gone; what was graded stays: run the command again") from None

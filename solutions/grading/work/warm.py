@@ -1,7 +1,7 @@
-"""Places that begin warm: the standard library's fork server has imported what they need, which takes seconds.
+"""Starts places warm: the standard library's fork server has done the imports, which take seconds.
 
-The server imports this module, and then does what its last lines say before it forks anybody. On real TensorRT it
-imports nothing more, since nothing may be forked once CUDA is imported: each place imports for itself.
+The server imports this module and so runs its last lines before it forks the first place. With real TensorRT it imports
+nothing else, since no process may be forked once CUDA is loaded: each place does its own imports.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from unittest import mock
 
 from solutions.sandbox.scratch import PLACE, enter
 
-# What the server's environment tells it: where scratches lie, and the judge's module.
+# Variables that tell the server where scratches lie, and the judge's module.
 _SCRATCHES, _JUDGE = "_WARM_SCRATCHES", "_WARM_JUDGE"
 _PLACE_MODULE = "solutions.grading.work.place"
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -30,9 +30,9 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def start(environment: Mapping[str, str], judge: str) -> tuple[BaseProcess, Connection]:
-    """Start a place with this whole environment; return it with our end of a connection.
+    """Start a place with exactly this environment; return its process and our end of the connection.
 
-    The first one starts the server, which imports the module `judge`; without a name it imports nothing.
+    The first call starts the server. It imports the module `judge`, or nothing if the name is empty.
     """
     with _LOCK:
         if not _kept:
@@ -57,12 +57,12 @@ _ready: list[str] = []
 
 
 def _get_ready(scratches: str, judge: str) -> None:
-    """Go where scratches lie, and import what places and the judge's module do.
+    """Enter the namespace where scratches lie, then import what places and the judge need.
 
-    A judge that cannot be imported says why where it is started.
+    If the judge cannot be imported, it says why when it is started.
     """
     warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
-    with open(os.devnull, "w") as nobody:  # what is wrong with a piece is in its answer
+    with open(os.devnull, "w") as nobody:  # a piece's answer says what is wrong with it
         os.dup2(nobody.fileno(), 1)
         os.dup2(nobody.fileno(), 2)
     enter(Path(scratches))  # before anything starts a thread

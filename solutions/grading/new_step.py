@@ -1,6 +1,6 @@
 """`python -m solutions.grading.new_step 17_padding`: lays out a step, and says what comes next.
 
-That is its entry in the table, and the files of templates/ with its names in them. What the templates hold is an
+That is its entry in the table, and the files of templates/new_step/ with its names in them. The templates hold an
 example: one task with one point, a wrong and a right solution. Function, grade_ids, visible check and point are named
 after the step, since the course has each of these names once.
 """
@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from helpers.course.steps import START
 from helpers.tools.files import atomic_write
 from solutions.grading.layout import ROOT
 from trtcpu.errors import InputError, LabError
@@ -28,9 +27,9 @@ FILES = {
     "bank.yaml": "tests/submissions/$name.yaml",
 }
 
-_TEMPLATES = Path(__file__).parent / "templates"
+_TEMPLATES = Path(__file__).parent / "templates" / "new_step"
 _LONGEST = 24  # so that every line of the templates has room for the word
-_NAME = re.compile(rf"(\d\d)_(?=.{{1,{_LONGEST}}}$)([a-z][a-z0-9]*(?:_[a-z0-9]+)*)", re.ASCII)
+_NAME = re.compile(rf"(?!00)(\d\d)_(?=.{{1,{_LONGEST}}}$)([a-z][a-z0-9]*(?:_[a-z0-9]+)*)", re.ASCII)
 _ENTRY = re.compile(r'^    Step\(\s*"((\d\d)_(\w+))"', re.MULTILINE)
 _NEXT = """\
 It works as it is. What comes next:
@@ -48,8 +47,14 @@ def lay_out(name: str, root: Path) -> list[str]:
     table = (root / TABLE).read_text()
     number, word = _free(name, table)
     title = word.replace("_", " ")
-    names = {"name": name, "number": str(int(number)), "word": word, "function": f"{word}_example"}
-    names |= {"title": title, "heading": title[0].upper() + title[1:]}
+    names = {
+        "name": name,
+        "number": str(int(number)),
+        "word": word,
+        "function": f"{word}_example",
+        "title": title,
+        "heading": title[0].upper() + title[1:],
+    }
     texts = {Template(path).substitute(names): _filled(template, names) for template, path in FILES.items()}
     places = [place for path in texts for place in (path, path.removesuffix(".py"))]  # of a package too
     if there := [place for place in dict.fromkeys(places) if (root / place).exists()]:
@@ -66,10 +71,11 @@ def _free(name: str, table: str) -> tuple[str, str]:
     """Return the number and the word of a new step's name; InputError where it can be none, or one of them is taken."""
     found = _NAME.fullmatch(name)
     if not found:
-        rule = f"two digits, an underscore and a word: a small letter, then letters, digits, _, up to {_LONGEST} in all"
-        raise InputError(f"{name[:60]!r} cannot be the name of a step; give {rule}, such as NAME=17_padding")
-    steps = [*_ENTRY.findall(table), (START, *START.split(".")[0].split("_"))]
-    taken = {part: step for step, *parts in steps for part in parts}
+        raise InputError(
+            f"{name[:60]!r} cannot be the name of a step; give 01 to 99, an underscore and a word: a small letter, "
+            f"then letters, digits, _, up to {_LONGEST} in all, such as NAME=17_padding"
+        )
+    taken = {part: step for step, *parts in _ENTRY.findall(table) for part in parts}
     for what, part in zip(("number", "word"), found.groups(), strict=True):
         if part in taken:
             raise InputError(f"the {what} {part} is that of {taken[part]}; choose another")
