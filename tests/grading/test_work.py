@@ -30,18 +30,15 @@ from solutions.grading.__main__ import main
 from solutions.grading.course import Course
 from solutions.grading.execute import GradeExecute
 from solutions.grading.faults import CourseError
-from solutions.grading.grade import grade_class
-from solutions.grading.grades import ClassGrades
 from solutions.grading.layout import ROOT
 from solutions.grading.locks import Gate
 from solutions.grading.platforms import write_export
 from solutions.grading.step_record import GRADED, StepRecord
-from solutions.grading.submissions import find_submissions
 from solutions.grading.work import place
 from solutions.grading.work.place import Piece
-from solutions.grading.work.pool import HERE, OnDask, here, jobs_here, on_dask
+from solutions.grading.work.pool import OnDask, here, jobs_here, on_dask
 from tests.faults.course import Run
-from tests.grading.conftest import hand_in, make_course
+from tests.grading.conftest import graded_class, hand_in, make_course
 from tests.grading.dask_cluster import cluster
 from tests.grading.tiny import STEP, code_of, solved
 from trtcpu.errors import InputError
@@ -61,12 +58,8 @@ def four(tmp_path: Path, lab: NotebookNode) -> Course:
     return course
 
 
-def _graded(course: Course, pool: object = HERE, report: Callable[..., None] = lambda *line: None) -> ClassGrades:
-    return grade_class(course, find_submissions(course, [STEP]), [STEP], report, pool=pool)
-
-
-def _totals(*given: Any) -> dict[str, float]:
-    return {row.student: row.total for row in _graded(*given).students}
+def _totals(course: Course, **how: Any) -> dict[str, float]:
+    return {row.student: row.total for row in graded_class(course, **how).students}
 
 
 def until(true: Callable[[], object], seconds: float = 60) -> None:
@@ -105,10 +98,10 @@ def test_two_beside_each_other_give_the_same_grades_although_a_place_is_killed(
 
     monkeypatch.setattr(place._Place, "asked", killing)
     with here(four, [{}, {}]) as pool:
-        assert _totals(four, pool) == EXPECTED and killed
+        assert _totals(four, pool=pool) == EXPECTED and killed
         assert all(four.feedback_page(student, STEP).is_file() for student in EXPECTED)
         monkeypatch.setattr(place._Place, "asked", pytest.fail)
-        assert _totals(four, pool) == EXPECTED, "nothing is graded again"
+        assert _totals(four, pool=pool) == EXPECTED, "nothing is graded again"
 
 
 def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: Course) -> None:
@@ -124,7 +117,7 @@ def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: 
 def test_a_step_whose_check_fails_says_why_and_no_zero_is_exported(four: Course) -> None:
     four.config.GradeExecute.judge = "tests.grading.no_such_judge"
     with here(four, [{}, {}]) as pool:
-        result = _graded(four, pool)
+        result = graded_class(four, pool=pool)
     student = result.students[0]
     assert re.search("tell your instructor.*no_such_judge", student.notes[0])
     assert student.ungraded == [STEP] and not result.fault
@@ -237,7 +230,7 @@ def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
 def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place.Places, "grade", Mock(side_effect=CourseError("the disk is full")))
     with here(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
-        _graded(four, pool)
+        graded_class(four, pool=pool)
 
 
 def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:
@@ -303,7 +296,7 @@ def test_a_killed_worker_of_dask_costs_nothing(four: Course, tmp_path_factory: p
 
     with cluster(tmp_path_factory.mktemp("dask"), 3) as (address, processes), on_dask(address, four) as pool:
         assert pool.at_once == 3
-        assert _totals(four, pool, report) == EXPECTED
+        assert _totals(four, pool=pool, report=report) == EXPECTED
     assert sorted(lines) == [(student, STEP, "graded") for student in EXPECTED]
 
 
@@ -315,7 +308,7 @@ def test_a_scheduler_that_is_gone_is_one_line_and_what_was_graded_stays(
             cluster(tmp_path_factory.mktemp("dask"), 1) as (address, (scheduler, _)),
             on_dask(address, four, wait_s=3) as pool,
         ):
-            _graded(four, pool, lambda *line: scheduler.kill())
+            graded_class(four, lambda *line: scheduler.kill(), pool)
     assert StepRecord.read(four.autograded("a"), "a", STEP).state == GRADED
 
 
