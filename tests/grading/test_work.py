@@ -287,29 +287,22 @@ def test_a_kernel_whose_cell_waits_at_the_gate_stands_still(monkeypatch: pytest.
     assert moments == ["watch.paused()", "gate.passed()", "watch.paused()", "gate.passed()"]
 
 
-def test_a_killed_worker_of_dask_costs_nothing(four: Course, tmp_path_factory: pytest.TempPathFactory) -> None:
-    lines: list[tuple[str, ...]] = []
-
-    def report(*line: str) -> None:
-        lines.append(line)
-        processes[1].kill()
-
-    with cluster(tmp_path_factory.mktemp("dask"), 3) as (address, processes), on_dask(address, four) as pool:
-        assert pool.at_once == 3
-        assert _totals(four, pool=pool, report=report) == EXPECTED
-    assert sorted(lines) == [(student, STEP, "graded") for student in EXPECTED]
-
-
-def test_a_scheduler_that_is_gone_is_one_line_and_what_was_graded_stays(
-    four: Course, tmp_path_factory: pytest.TempPathFactory
+def test_a_killed_worker_of_dask_costs_nothing_and_a_scheduler_that_is_gone_is_one_line(
+    four: Course, lab: NotebookNode, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with pytest.raises(CourseError, match="Dask's scheduler is gone"):
-        with (
-            cluster(tmp_path_factory.mktemp("dask"), 1) as (address, (scheduler, _)),
-            on_dask(address, four, wait_s=3) as pool,
-        ):
+    with (
+        cluster(tmp_path_factory.mktemp("dask"), 3) as (address, (scheduler, worker, *_)),
+        on_dask(address, four, wait_s=3) as pool,
+    ):
+        assert pool.at_once == 3
+        assert _totals(four, report=lambda *line: worker.kill(), pool=pool) == EXPECTED
+        for student in EXPECTED:
+            hand_in(four, student, code_of(lab, "square", WAITS))
+        hand_in(four, "a", solved(lab, "cube"))
+        with pytest.raises(CourseError, match="Dask's scheduler is gone"):
             graded_class(four, lambda *line: scheduler.kill(), pool)
-    assert StepRecord.read(four.autograded("a"), "a", STEP).state == GRADED
+    record = StepRecord.read(four.autograded("a"), "a", STEP)
+    assert (record.state, record.given["simplify_model"]) == (GRADED, 2), "what was graded stays"
 
 
 def test_a_piece_whose_workers_die_is_refused_and_ends_nobody_elses(four: Course) -> None:
