@@ -81,8 +81,8 @@ def _whole(name: str, group: Class, *options: str, victim: Popen[bytes] | None =
         "seconds_until": {number: round(last[number - 1], 1) for number in (5, 20, 40) if number <= len(last)},
         # of a serial run, the seconds between its steps
         "besides_the_work_s": {
-            "first_ten": round(besides[:10].median(), 2),
-            "last_ten": round(besides[-10:].median(), 2),
+            "first_ten": round(float(besides[:10].median()), 2),
+            "last_ten": round(float(besides[-10:].median()), 2),
         },
         "seconds_by_step": at.groupby("step").took.median().round(1).to_dict(),
         **figures,
