@@ -1,6 +1,6 @@
 """A made-up course in a temporary folder, with the repository's own nbgrader configuration."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from nbgrader import api
 
 from solutions.grading.course import Course
 from solutions.grading.grade import grade_class
+from solutions.grading.grades import ClassGrades
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
-from solutions.grading.submissions import Submission
+from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.work.pool import HERE, Pool
 from tests.grading.tiny import CONFIG, STEP, source_notebook
 
 
@@ -70,8 +72,17 @@ def hand_in(course: Course, student: str, notebook: NotebookNode | str | bytes) 
     return path
 
 
+def _nothing(*line: str) -> None:
+    """Say nothing."""
+
+
+def graded_class(course: Course, report: Callable[..., None] = _nothing, pool: Pool = HERE) -> ClassGrades:
+    """Grade what was handed in, each step with a line to `report`."""
+    return grade_class(course, find_submissions(course, [STEP]), [STEP], report, pool=pool)
+
+
 def feedback_of(course: Course, student: str, notebook: NotebookNode) -> str:
     """Hand the step in, grade it, and return the student's page."""
     hand_in(course, student, notebook)
-    grade_class(course, [Submission(student, [STEP])], [STEP], lambda *line: None)
+    grade_class(course, [Submission(student, [STEP])], [STEP], _nothing)
     return course.feedback_page(student, STEP).read_text()

@@ -1,29 +1,41 @@
-"""`python -m solutions.grading`: collects what was downloaded, grades, and says what went wrong in one line."""
+"""The ways in: the grading command, which collects downloads; nbgrader's autograde, Validate and formgrader."""
 
 import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+import requests
 from nbformat import NotebookNode
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.validator import Validator
 
+from helpers.course.steps import NOTEBOOKS
 from solutions.grading.collector import collect
 from solutions.grading.course import Course
-from solutions.grading.layout import ROOT
+from solutions.grading.layout import ROOT, StepFolders, course_config, exchange_folder
 from solutions.grading.submissions import ROSTER
+from tests.browser.jupyter_server import JupyterServer
 from tests.grading.conftest import hand_in
-from tests.grading.tiny import STEP, solved
+from tests.grading.tiny import STEP, index_of, solved
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's own
+
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu"}
+
+
+def _run(folder: Path, module: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *options]
+    return subprocess.run(command, cwd=folder, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
 
 
 def _grade(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu"}
-    command = [sys.executable, "-m", "solutions.grading", "--unsafe-no-sandbox", *options]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return _run(folder, "solutions.grading", "--unsafe-no-sandbox", *options)
 
 
 def _download(course: Course, files: dict[str, str | dict[str, str]]) -> list[str]:
@@ -141,16 +153,12 @@ def test_what_was_put_into_submitted_since_stays_until_a_download_has_another_no
 
 
 def test_the_command_prints_the_class_and_writes_the_grades(course: Course, lab: NotebookNode) -> None:
-    path = course.submitted("Ada B", STEP)
-    path.parent.mkdir(parents=True)
-    nbformat.write(solved(lab, "square"), path)
+    hand_in(course, "Ada B", solved(lab, "square"))
     done = _grade(course.root, "--students", "Ada B")
     assert done.returncode == 0, done.stderr
     assert "Ada B · 01_export · graded" in done.stdout and "correctness" in done.stdout
-    assert "Traceback" not in done.stderr
-    assert (
-        "grades.csv comes when the whole class is graded" in done.stdout and not (course.root / "grades.csv").exists()
-    )
+    assert "Traceback" not in done.stderr and "grades.csv comes when the whole class is graded" in done.stdout
+    assert not (course.root / "grades.csv").exists()
 
 
 def test_an_empty_course_is_one_clear_line(course: Course, tmp_path: Path) -> None:
@@ -165,3 +173,88 @@ def test_what_is_of_the_whole_class_is_not_made_of_a_part(course: Course, option
     done = _grade(course.root, *option, part, "any")
     assert done.returncode == 2
     assert done.stderr == f"error: {option[0]} is of the whole class: without --students, --steps\n"
+
+
+def _listed(root: Path) -> set[str]:
+    config = course_config(root)
+    return NbGraderAPI(CourseDirectory(config=config), config=config).get_source_assignments()
+
+
+def test_formgrader_lists_the_steps_and_nothing_else(course: Course) -> None:
+    assert _listed(course.root) == {STEP}
+    assert _listed(ROOT) == {step for step in NOTEBOOKS if (ROOT / "solutions" / step).is_dir()}
+
+
+@pytest.mark.parametrize(("step", "found"), [(STEP, STEP), ("*", "[0-9][0-9]_*")])
+def test_the_directory_structure_is_an_ordinary_one_but_for_every_assignment(step: str, found: str) -> None:
+    structure = StepFolders("{nbgrader_step}/{student_id}/{assignment_id}")
+    path = structure.format(nbgrader_step="submitted", student_id="ada", assignment_id=step)
+    assert path == f"submitted/ada/{found}"
+
+
+def test_plain_nbgrader_autograde_takes_the_same_way(course: Course, lab: NotebookNode) -> None:
+    hand_in(course, "plain", solved(lab, "cube"))
+    done = _run(course.root, "nbgrader", "autograde", STEP, "--student", "plain")
+    assert done.returncode == 0, done.stderr
+    graded = nbformat.read(course.autograded("plain") / STEP / f"{STEP}.ipynb", as_version=4)
+    assert "Simplify the graph: 2 of 2 points" in str(graded.cells[index_of(graded, "simplify_model")].outputs)
+    assert (course.autograded("plain") / "records" / "export_model.json").is_file()
+
+
+Ask = Callable[..., requests.Response]
+
+
+@pytest.fixture(scope="module")
+def ask(course: Course, lab: NotebookNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Asks JupyterLab's server in the course's folder, with a browser's cookie and header against forged requests."""
+    hand_in(course, "ada", solved(lab))
+    home = tmp_path_factory.mktemp("home")
+    with JupyterServer(course.root, home, ENVIRONMENT) as server, requests.Session() as session:
+        address = f"http://127.0.0.1:{server.port}"
+        session.headers["Authorization"] = f"token {server.token}"
+        session.get(f"{address}/lab")
+        session.headers["X-XSRFToken"] = session.cookies.get("_xsrf", "")
+        yield lambda path, method="GET", **given: session.request(method, f"{address}/{path}", **given)
+
+
+def test_the_formgrader_lists_the_course_and_warns_of_nothing(ask: Ask) -> None:
+    assert ask("formgrader").ok
+    assignments = ask("formgrader/api/assignments").json()
+    assert [(found["name"], found["max_score"]) for found in assignments] == [(STEP, 5.0)]
+    page = ask("formgrader/manage_assignments").text
+    assert "Add new assignment" in page and "alert-warning" not in page
+
+
+def test_the_formgraders_button_grades_as_make_grade_does(ask: Ask) -> None:
+    answer = ask(f"formgrader/api/submission/{STEP}/ada/autograde", "POST")
+    assert answer.json()["success"], answer.json()
+    submission = ask(f"formgrader/api/submission/{STEP}/ada").json()
+    assert (submission["score"], submission["autograded"]) == (5.0, True)
+    notebooks = ask(f"formgrader/api/submitted_notebooks/{STEP}/{STEP}").json()
+    own = next(row["id"] for row in notebooks if row["student"] == "ada")
+    page = ask(f"formgrader/submissions/{own}")
+    assert page.ok and "Export to ONNX: 3 of 3 points" in page.text
+
+
+def test_the_lab_extension_validates_over_http(ask: Ask) -> None:
+    answer = ask("assignments/validate", "POST", data={"path": f"labs/{STEP}/{STEP}.ipynb"})
+    failed = answer.json()["value"]["failed"]
+    assert "fill in this TODO, then remove this line" in failed[0]["raw_error"]
+
+
+def test_validate_passes_a_filled_notebook_and_fails_an_empty_one(lab: NotebookNode, tmp_path: Path) -> None:
+    validator, path = Validator(config=course_config(ROOT)), tmp_path / "one.ipynb"
+    nbformat.write(lab, path)
+    empty = validator.validate(str(path))["failed"]
+    assert len(empty) == 2 and "fill in this TODO, then remove this line" in empty[0]["raw_error"]
+    nbformat.write(solved(lab), path)
+    assert validator.validate(str(path)) == {}
+
+
+def test_an_exchange_of_the_system_is_used_where_everybody_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solutions.grading.layout.EXCHANGE", str(tmp_path / "system"))
+    assert exchange_folder(tmp_path) == str(tmp_path / ".exchange") and (tmp_path / ".exchange").is_dir()
+    (tmp_path / "system").mkdir()
+    assert exchange_folder(tmp_path) == str(tmp_path / "system")

@@ -93,11 +93,9 @@ def label(name: str, *, points: float | None = None, solution: bool = False) -> 
 
 def solved(lab: NotebookNode, *functions: str) -> NotebookNode:
     """Return a student's notebook with these functions written; all of them where none is named."""
-    notebook = deepcopy(lab)
     for function in functions or ANSWERS:
-        cell = notebook.cells[index_of(notebook, f"{function}_todo")]
-        cell.source = f"def {function}(x):\n{ANSWERS[function]}"
-    return notebook
+        lab = code_of(lab, function, f"def {function}(x):\n{ANSWERS[function]}")
+    return lab
 
 
 def index_of(notebook: NotebookNode, name: str) -> int:

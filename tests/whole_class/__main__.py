@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from subprocess import Popen
 from typing import Annotated, Any
 
@@ -70,30 +69,29 @@ def _whole(name: str, group: Class, *options: str, victim: Popen[bytes] | None =
             run.until(group.pieces // 3)
             victim.kill()
         figures = run.ended()
-    if len(run.graded) != group.pieces:
-        raise Failed(f"{len(run.graded)} of {group.pieces} steps were graded: {run.lines[-3:]}")
-    took = pd.Series({key: record.seconds for key, record in records(root).items()})
-    last = sorted({student: at for at, student, _ in run.graded}.values())
+    if run.graded != group.pieces:
+        raise Failed(f"{run.graded} of {group.pieces} steps were graded: {run.lines[-3:]}")
+    at = pd.DataFrame(run.moments(), columns=["at", "student", "step"])
+    at["took"] = [records(root)[key].seconds for key in zip(at.student, at.step, strict=True)]
+    last = at.groupby("student")["at"].max().sort_values().tolist()
+    besides = at["at"].diff().fillna(at["at"]) - at.took
     return {
         "checked": compared(root, group.students),
         "submissions_an_hour": round(len(group.students) / figures["seconds"] * 3600, 1),
-        "seconds_until": {number: last[number - 1] for number in (5, 20, 40) if number <= len(last)},
-        "besides_the_work_s": _besides(run, took),
-        "seconds_by_step": took.groupby(level=1).median().round(1).to_dict(),
+        "seconds_until": {number: round(last[number - 1], 1) for number in (5, 20, 40) if number <= len(last)},
+        # of a serial run, the seconds between its steps
+        "besides_the_work_s": {
+            "first_ten": round(float(besides[:10].median()), 2),
+            "last_ten": round(float(besides[-10:].median()), 2),
+        },
+        "seconds_by_step": at.groupby("step").took.median().round(1).to_dict(),
         **figures,
     }
 
 
-def _besides(run: Run, took: pd.Series) -> dict[str, float]:
-    """Return, for the first and the last ten steps of a serial run, the median seconds that were no work on a step."""
-    ends = [0.0, *(at for at, _, _ in run.graded)]
-    gaps = [at - ends[number] - took[student, step] for number, (at, student, step) in enumerate(run.graded)]
-    return {"first_ten": round(median(gaps[:10]), 2), "last_ten": round(median(gaps[-10:]), 2)}
-
-
 def _dask(group: Class) -> dict[str, Any]:
-    with cluster(group.folder, {}, {}, {}) as there:
-        return _whole("dask", group, "--scheduler", there.address, victim=there.workers[0])
+    with cluster(group.folder, 3) as (address, processes):
+        return _whole("dask", group, "--scheduler", address, victim=processes[1])
 
 
 def _killed(group: Class) -> dict[str, Any]:
@@ -106,7 +104,7 @@ def _killed(group: Class) -> dict[str, Any]:
                 raise Failed(f"it had ended before it was killed: {run.lines[-2:]}")
     with Run(root, "--jobs", "2") as run:
         run.ended()
-    return {"checked": compared(root, group.students), "killed_after_s": moments, "graded_at_last": len(run.graded)}
+    return {"checked": compared(root, group.students), "killed_after_s": moments, "graded_at_last": run.graded}
 
 
 def _regraded(group: Class) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 
 import psutil
 
@@ -19,6 +17,7 @@ from solutions.grading.step_record import StepRecord
 from tests.whole_class.generator import Student, hand_in
 
 _SAMPLE_S = 2.0
+_RECORDS = "autograded/*/grades/[0-9]*.json"
 _SHARED_VARIABLES = {"TRT_LAB_ENGINE": "cpu", "TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "COLUMNS": "220"}
 
 
@@ -53,34 +52,40 @@ class Class:
 
 
 class Run(subprocess.Popen):
-    """One run of a grading module on the course in `root`, with the code of a checkout; used as a context manager.
-
-    Attributes:
-        lines: all that it printed.
-        graded: seconds since its start, student and step, as the steps were graded.
-    """
+    """One run of a grading module on the course in `root`, with the code of a checkout; used as a context manager."""
 
     def __init__(self, root: Path, *options: str, module: str = "solutions.grading", code: Path = ROOT) -> None:
-        self.lines: list[str] = []
-        self.graded: list[tuple[float, str, str]] = []
-        self._began, self._idle_s, self._peak_mb = time.monotonic(), _idle_s(), 0
+        self._root, self._log = root, root.with_suffix(".log")
+        self._began, self._idle_s, self._peak_mb = time.time(), _idle_s(), 0
         reference = {"TRT_LAB_REFERENCE": str(root.parent / "reference"), "PYTHONPATH": str(code)}
-        super().__init__(
-            [sys.executable, "-u", "-m", module, "--course", str(root), *options],
-            cwd=code,
-            env={**os.environ, **_SHARED_VARIABLES, **reference},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._reader = Thread(target=self._read)
-        self._reader.start()
+        with self._log.open("wb") as log:
+            super().__init__(
+                [sys.executable, "-u", "-m", module, "--course", str(root), *options],
+                cwd=code,
+                env={**os.environ, **_SHARED_VARIABLES, **reference},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def __exit__(self, *error: object) -> None:
         self.kill()
-        self._reader.join()
         super().__exit__(*error)
+
+    @property
+    def lines(self) -> list[str]:
+        """All that it printed."""
+        return self._log.read_text().splitlines()
+
+    @property
+    def graded(self) -> int:
+        """How many steps it said are graded."""
+        return sum(line.endswith(" · graded") for line in self.lines)
+
+    def moments(self) -> list[tuple[float, str, str]]:
+        """Return seconds since its start, student and step, as the steps were graded."""
+        paths = self._root.glob(_RECORDS)
+        return sorted((path.stat().st_mtime - self._began, path.parents[1].name, path.stem) for path in paths)
 
     def ended(self) -> dict[str, float]:
         """Wait for its end, which must be exit code 0, and return its figures.
@@ -91,36 +96,21 @@ class Run(subprocess.Popen):
             time can gain.
         """
         self.until(math.inf)
-        seconds = round(time.monotonic() - self._began, 1)
+        seconds = round(time.time() - self._began, 1)
         busy = round(1 - (_idle_s() - self._idle_s) / seconds / len(os.sched_getaffinity(0)), 2)
-        self._reader.join()
         if self.returncode:
             raise Failed(f"exit code {self.returncode}: {self.lines[-3:]}")
         return {"seconds": seconds, "busy": busy, "peak_mb": self._peak_mb}
 
     def until(self, number: float) -> None:
         """Wait until so many steps are graded, or it has ended; look at its memory meanwhile."""
-        while len(self.graded) < number and self.poll() is None:
-            self._peak_mb = max(self._peak_mb, _held_mb(self.pid))
+        while self.graded < number and self.poll() is None:
+            with suppress(psutil.Error):  # of a process that ended just now: the next look has the others
+                of = psutil.Process(self.pid)
+                held = sum(one.memory_full_info().pss for one in (of, *of.children(recursive=True)))
+                self._peak_mb = max(self._peak_mb, round(held / 1e6))
             with suppress(subprocess.TimeoutExpired):
                 self.wait(_SAMPLE_S)
-
-    def _read(self) -> None:
-        for line in self.stdout:
-            self.lines.append(line.rstrip("\n"))
-            if found := re.match(r"(\S+) · (\S+) · graded$", line):
-                self.graded.append((round(time.monotonic() - self._began, 1), *found.groups()))
-
-
-def _held_mb(pid: int) -> int:
-    """Return what a process and all that it started hold; of those that end meanwhile, nothing."""
-    held = 0
-    with suppress(psutil.Error):
-        of = psutil.Process(pid)
-        for process in (of, *of.children(recursive=True)):
-            with suppress(psutil.Error):
-                held += process.memory_full_info().pss
-    return round(held / 1e6)
 
 
 def _idle_s() -> float:
@@ -135,7 +125,7 @@ def records(root: Path) -> dict[tuple[str, str], StepRecord]:
     Raises:
         LabError: one cannot be used.
     """
-    paths = sorted(root.glob("autograded/*/grades/[0-9]*.json"))
+    paths = sorted(root.glob(_RECORDS))
     names = [(path.parents[1].name, path.stem) for path in paths]
     return {(student, step): StepRecord.read(root / "autograded" / student, student, step) for student, step in names}
 
