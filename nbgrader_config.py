@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from helpers.tools.term import TERM
 from solutions.grading.layout import StepFolders, exchange_folder, scripts_on_path
 from solutions.grading.untrusted.pages import FILTERS, guard_formgrader
 from solutions.grading.untrusted.timestamps import guard_timestamps
@@ -68,10 +69,12 @@ c.Autograde.autograde_preprocessors = [
     "solutions.grading.feedback.marking_guide",
 ]
 
+if TERM.late.percent_per_day:
+    c.AssignLatePenalties.plugin_class = "solutions.grading.late.PerDay"
+
 c.GenerateFeedback.exporter_class = "solutions.grading.feedback.FeedbackExporter"
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
     "solutions.grading.feedback.feedback_summary",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
-

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.converters.base import BaseConverter, NbGraderException
@@ -22,6 +23,7 @@ from traitlets.config.loader import ConfigFileNotFound
 from helpers.course.handout import read_notebook
 from helpers.course.steps import CHAPTERS, NOTEBOOKS
 from helpers.tools.files import atomic_write
+from helpers.tools.term import TERM
 from solutions.grading.faults import CourseError, course_fault
 from solutions.grading.layout import course_config
 from solutions.grading.outcome import CLAIMS
@@ -67,6 +69,10 @@ class Course:
     def source(self, step: str) -> Path:
         """Return the path of a step's source notebook."""
         return self.root / self.config.CourseDirectory.source_directory / step / f"{step}.ipynb"
+
+    def notebook(self, step: str) -> NotebookNode:
+        """Return a step's source notebook with the course's points."""
+        return with_points(read_notebook(self.source(step)))
 
     def submitted(self, student: str, step: str) -> Path:
         """Return the path of a student's notebook as it was handed in."""
@@ -117,8 +123,8 @@ class Course:
         config.GenerateAssignment.no_database = not register
         directory = self._directory(config, assignment_id=step)
         converter = GenerateAssignment(coursedir=directory, config=config, force=True)
-        if not register:
-            converter.preprocessors = [pp for pp in converter.preprocessors if pp.__name__ != "SaveCells"]
+        kept = [one for one in converter.preprocessors if register or one.__name__ != "SaveCells"]
+        converter.preprocessors = [lambda notebook, resources: (with_points(notebook), resources), *kept]
         _start(converter, f"cannot generate {step}")
 
     def register(self, step: str) -> bool:
@@ -161,7 +167,7 @@ class Course:
 
     def _cells(self, step: str) -> dict[str, str]:
         """Return the checksum of each nbgrader cell of the source, as generate_assignment computes it."""
-        source, _ = ClearSolutions(config=self.config).preprocess(read_notebook(self.source(step)), {})
+        source, _ = ClearSolutions(config=self.config).preprocess(self.notebook(step), {})
         kinds = (is_grade, is_solution, is_locked, is_task)
         cells = [cell for cell in source.cells if any(kind(cell) for kind in kinds)]
         return {cell.metadata.nbgrader.grade_id: compute_checksum(cell) for cell in cells}
@@ -172,6 +178,14 @@ class Course:
                 return {cell.name: cell.checksum for cell in gradebook.find_notebook(step, step).source_cells}
             except MissingEntry:
                 return {}
+
+
+def with_points(notebook: NotebookNode) -> NotebookNode:
+    """Give a source notebook's graded cells the points of course.toml, in place, and return it."""
+    for cell in filter(is_grade, notebook.cells):
+        about = cell.metadata.nbgrader
+        about.points = TERM.points.get(about.grade_id, about.points)
+    return notebook
 
 
 def _start(converter: BaseConverter, failed: str, log: Path | None = None) -> None:

@@ -19,18 +19,18 @@ from typing import Any
 from urllib.parse import quote
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
+from nbgrader.preprocessors import SaveAutoGrades
 from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
 
 from helpers.tools.files import atomic_path, read_regular, sha256
+from helpers.tools.term import TERM
 from solutions.grading.course import Course
-from solutions.grading.faults import CourseError, course_fault, need_room
+from solutions.grading.faults import CourseError, need_room
+from solutions.grading.late import lateness
 from solutions.grading.layout import SETTINGS, checks_of, code, digest_of, remove_links
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord
 from solutions.grading.untrusted.limits import LARGEST_BYTES
-from solutions.grading.untrusted.timestamps import handed_in
 from trtcpu.errors import InputError
 
 BACKUPS, KEPT = "backups", 10
@@ -55,6 +55,8 @@ def made_ready(course: Course) -> str:
         course.register(step)
     known = list(_graded(course)) if fault else []
     with course.gradebook() as gradebook:
+        for step, when in TERM.deadlines.items():
+            gradebook.update_or_create_assignment(step, duedate=when)
         for record in known:
             save(gradebook, record)
     if not known:
@@ -208,36 +210,6 @@ def save(gradebook: Gradebook, record: StepRecord, *, graded_now: bool = False) 
 def _answered(cell: NotebookNode) -> str | None:
     unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell) and not is_task(cell)
     return "No response." if unchanged else None
-
-
-def lateness(course: Course, gradebook: Gradebook, student: str, step: str) -> tuple[str | None, float | None]:
-    """Put into the gradebook when a step was handed in, by its timestamp.txt, and the late penalty that follows.
-
-    Every run does this, since a deadline, an extension or a timestamp may come later; the step is not graded again.
-
-    Returns:
-        The time (ISO 8601, UTC) and the penalty, as a step's record has them.
-
-    Raises:
-        InputError: timestamp.txt holds no time, or the course's plugin failed. The earlier penalty stays.
-    """
-    found = gradebook.find_submission_notebook(step, step, student)
-    submission = found.assignment
-    submission.timestamp = handed_in(course.submitted(student, step).parent)
-    late = submission.assignment.duedate is not None and submission.total_seconds_late > 0
-    if not late:
-        found.late_submission_penalty = None
-    gradebook.db.commit()
-    if late:
-        about = {"notebook": step, "assignment": step, "student": student, "db_url": course.gradebook_address}
-        try:
-            AssignLatePenalties(config=course.config).preprocess(new_notebook(), {"nbgrader": about})
-        except Exception as error:  # the course may have its own plugin
-            if course_fault(error):
-                raise
-            raise InputError(f"what being late costs is not known: {type(error).__name__}: {error}") from error
-        gradebook.db.expire_all()
-    return submission.timestamp and submission.timestamp.isoformat(), found.late_submission_penalty
 
 
 class Journal:

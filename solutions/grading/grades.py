@@ -14,7 +14,6 @@ from nbgrader.utils import is_grade
 from rich.markup import escape
 from rich.table import Table
 
-from helpers.course.handout import read_notebook
 from helpers.course.steps import BONUS, CELLS, COLUMNS, CRITERIA, STEPS
 from helpers.tools.files import atomic_path
 from solutions.checks.core.asked import points_of
@@ -144,7 +143,7 @@ def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
     """Return what each criterion is worth, from the source notebooks."""
     worth = dict.fromkeys(COLUMNS, 0.0)
     for step in steps:
-        for cell in filter(is_grade, read_notebook(course.source(step)).cells):
+        for cell in filter(is_grade, course.notebook(step).cells):
             about = cell.metadata.nbgrader
             worth[CELLS[about.grade_id].criterion] += about.points
     return worth
@@ -166,7 +165,7 @@ def check_worth(course: Course) -> None:
 
 def _differences(course: Course, step: str) -> list[str]:
     source, rooms = course.source(step), f"helpers/checks/points/ and solutions/checks/, s{step}"
-    labels = [cell.metadata.nbgrader for cell in read_notebook(source).cells if is_test_cell(cell)]
+    labels = [cell.metadata.nbgrader for cell in course.notebook(step).cells if is_test_cell(cell)]
     worth = {label.get("grade_id"): label.get("points", 0) for label in labels}
     declared = {name: sum(point.worth for point in points_of(name)) if name in CELLS else 0 for name in worth}
     return [

@@ -69,7 +69,7 @@ PAGES = {
         "| step | you write | makes | time | points |\n|---|---|---|---|---|\n",
         "| {{ name[:2]|int }} [{{ title }}]({{ name }}/{{ name }}.ipynb)"
         "{{ ', a chapter to read and run' if not points }} | {{ '`' ~ writes|join('`, `') ~ '`' if writes }} "
-        "| {{ '`' ~ makes|join('`, `') ~ '`' if makes }} | {{ minutes }} min | {{ points }} |",
+        "| {{ '`' ~ makes|join('`, `') ~ '`' if makes }} | {{ minutes }} min | {{ '%g'|format(points) }} |",
     ),
 }
 
@@ -172,7 +172,8 @@ def with_tables(page: str, text: str) -> str:
             f"the head {head.splitlines()[0]!r} must stand in it twice"
         )
     for number, optional in enumerate((False, True)):
-        rows = [jinja2.Template(row).render(vars(step)) for step in TABLE if step.optional == optional]
+        steps = [step for step in TABLE if step.optional == optional]
+        rows = [jinja2.Template(row).render(vars(step), points=step.points) for step in steps]
         tables[number] = "\n".join(rows) + tables[number][tables[number].index("\n\n") :]
     return head.join([before, *tables])
 

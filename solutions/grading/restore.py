@@ -16,6 +16,7 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 from traitlets import Bool
 
 from helpers.course.handout import cell_name, read_notebook
+from solutions.grading.course import with_points
 from solutions.grading.faults import CourseError
 from solutions.grading.locks import other_holder
 from trtcpu.errors import InputError
@@ -35,7 +36,7 @@ class RestoreCells(NbGraderPreprocessor):
         if not self.locked_by_us and (holder := other_holder(Path(course.root))):
             raise CourseError(f"{holder}; wait until it has ended")
         folder = Path(course.format_path(course.source_directory, ".", about["assignment"]))
-        for note in restore(nb, read_notebook(folder / f"{about['notebook']}.ipynb"), self.config):
+        for note in restore(nb, with_points(read_notebook(folder / f"{about['notebook']}.ipynb")), self.config):
             self.log.warning(note)
         return nb, resources
 

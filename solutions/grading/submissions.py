@@ -154,7 +154,7 @@ def check_notebook(course: Course, student: str, step: str) -> list[str]:
     path = course.submitted(student, step)
     check_notebook_file(path)
     notebook = read_notebook(path)
-    return restore(notebook, read_notebook(course.source(step)), course.config)
+    return restore(notebook, course.notebook(step), course.config)
 
 
 def read_roster(course_folder: Path) -> list[Student]:
