@@ -36,6 +36,8 @@ class StudentGrades:
         pending: the points that a person still has to give.
         late: the points that being late costs.
         ungraded: steps that were handed in and are not decided yet.
+        absent: steps that were not handed in.
+        unread: steps with points that a person still has to give.
     """
 
     student: str
@@ -45,6 +47,8 @@ class StudentGrades:
     late: float = 0.0
     notes: list[str] = field(default_factory=list)
     ungraded: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def shown(self) -> dict[str, Any]:
         """Return everything, with None for an ungraded step and for each sum that its points belong to."""
@@ -119,6 +123,8 @@ def _student(course: Course, submission: Submission, steps: list[str]) -> Studen
             records[step] = record
     grades = summed(submission.student, steps, records)
     grades.notes, grades.ungraded = list(dict.fromkeys(notes)), ungraded
+    handed_in = {step for step in steps if course.submitted(submission.student, step).is_file()}
+    grades.absent = [step for step in steps if step not in {*handed_in, *records, *ungraded}]
     return grades
 
 
@@ -188,7 +194,9 @@ def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) ->
                 continue
             grades.points[CELLS[name].criterion] += cell.score
             grades.steps[step] += cell.score
-            grades.pending += cell.points if cell.pending else 0.0
+            if cell.pending:
+                grades.pending += cell.points
+                grades.unread += [step] if step not in grades.unread else []
         penalty = min(record.penalty or 0.0, grades.steps[step])
         grades.steps[step] -= penalty
         if step in STEPS:

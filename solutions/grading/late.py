@@ -1,5 +1,6 @@
-"""When a step was handed in, and what being late costs."""
+"""When steps are due, when they were handed in, and what being late costs."""
 
+import datetime
 import math
 
 from nbformat.v4 import new_notebook
@@ -12,6 +13,17 @@ from solutions.grading.course import Course
 from solutions.grading.faults import course_fault
 from solutions.grading.untrusted.timestamps import handed_in
 from trtcpu.errors import InputError
+
+
+def due_steps(course: Course) -> set[str]:
+    """Return the steps that are due: their deadline has passed, or they have none and somebody has handed them in."""
+    deadlines = dict(TERM.deadlines)
+    if course.gradebook_file.is_file():
+        with course.gradebook() as gradebook:
+            deadlines |= {one.name: one.duedate for one in gradebook.assignments if one.duedate}
+    now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+    handed_in = {path.parent.name for path in course.root.glob("submitted/*/*/*.ipynb")}
+    return {step for step in course.graded if (deadlines[step] < now if step in deadlines else step in handed_in)}
 
 
 class PerDay(BasePlugin):

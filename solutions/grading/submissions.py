@@ -5,7 +5,7 @@ students.csv in the course's folder is the class list: names for formgrader, and
 
 import csv
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from nbgrader.utils import find_all_files
 from helpers.course.handout import read_notebook
 from helpers.course.steps import STEPS
 from solutions.grading.course import Course
+from solutions.grading.late import due_steps
 from solutions.grading.restore import restore
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.text import printable
@@ -59,7 +60,8 @@ def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
     folders = sorted(path for path in root.glob("*") if path.is_dir() and not path.name.startswith("."))
     if not folders:
         raise InputError(f"nothing to grade: expected {root}/<student>/<step>/<step>.ipynb")
-    return [_submission(course, folder, steps) for folder in folders]
+    due = due_steps(course)
+    return [_submission(course, folder, steps, due) for folder in folders]
 
 
 def chosen_part(
@@ -81,7 +83,7 @@ def chosen_part(
     return chosen, [name for name in all_steps if not steps or name in steps]
 
 
-def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
+def _submission(course: Course, folder: Path, steps: list[str], due: Set[str]) -> Submission:
     fault = name_fault(folder.name)
     faults = [f"the student folder's name {fault}; rename the folder"] if fault else []
     if folder.is_symlink():
@@ -99,7 +101,7 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         elif stray:
             there = stray[0].relative_to(folder)
             found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")
-        elif step in STEPS:
+        elif step in STEPS and step in due:
             absent.append(step)
     if absent:
         found.notes.append(f"not handed in: {', '.join(absent)}")
