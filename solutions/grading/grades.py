@@ -20,7 +20,14 @@ from solutions.checks.core.asked import points_of
 from solutions.grading.course import Course
 from solutions.grading.outcome import is_test_cell
 from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder
-from solutions.grading.submissions import Submission, find_submissions, note_strangers, read_roster
+from solutions.grading.submissions import (
+    Submission,
+    check_files,
+    check_notebook,
+    find_submissions,
+    note_strangers,
+    read_roster,
+)
 from solutions.grading.untrusted.text import printable, text_cell
 from trtcpu.errors import InputError
 
@@ -139,10 +146,23 @@ def _decided(course: Course, student: str, step: str) -> tuple[StepRecord | None
         record = StepRecord.read(folder, student, step)
     except InputError as error:
         return None, [f"no points: {error}"]
-    if record.state in (GRADED, REFUSED):
+    if record.state == GRADED:
         return record, record.notes
-    stopped = "no points: it was being graded when grading stopped; grade the step again"
-    return None, record.notes or [stopped]
+    if record.state != REFUSED:
+        stopped = "no points: it was being graded when grading stopped; grade the step again"
+        return None, record.notes or [stopped]
+    if there and _can_be_graded(course, student, step):
+        return None, [*record.notes, "no points: it was refused, and what is handed in now is not graded yet"]
+    return record, record.notes
+
+
+def _can_be_graded(course: Course, student: str, step: str) -> bool:
+    try:
+        check_files(course, student, step)
+        check_notebook(course, student, step)
+    except InputError:
+        return False
+    return True
 
 
 def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
