@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from nbgrader.api import MissingEntry
 
@@ -30,10 +31,10 @@ from trtcpu.errors import InputError
 _COLLECTED = "collected.json"
 
 # How platforms write a name: `who`, and whatever else it says. What follows is the student's own, and may say anything.
-_PLATFORMS = {
-    "Canvas": re.compile(r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*", re.I | re.S),
-    "Blackboard": re.compile(r".*?_(?P<who>.+?)_attempt_(?P<when>\d{4}(-\d\d){5}).*", re.I | re.S),
-    "Moodle": re.compile(r"(?P<who>.+?)_\d+_assignsubmission_.*", re.I | re.S),
+PLATFORM_NAMES = {
+    "canvas": re.compile(r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*", re.I | re.S),
+    "blackboard": re.compile(r".*?_(?P<who>.+?)_attempt_(?P<when>\d{4}(-\d\d){5}).*", re.I | re.S),
+    "moodle": re.compile(r"(?P<who>.+?)_\d+_assignsubmission_.*", re.I | re.S),
 }
 _VERSION = re.compile(r"version[ _-]?(\d+)", re.I)  # a folder of Teams
 
@@ -79,8 +80,9 @@ def collect(course: Course) -> list[str]:
 def _collected(course: Course, step: str, roster: list[Student]) -> Iterator[str]:
     folder = course.root / "downloaded" / step
     record = folder / _COLLECTED
-    listed, (before, students) = _listed(folder / "archive", course.root), _taken(record)
-    if listed == before and all(course.submitted(student, step).is_file() for student in students):
+    listed, taken = _listed(folder / "archive", course.root), _taken(record)
+    students, names = taken["students"], taken["names"]
+    if listed == taken["whole"] and all(course.submitted(student, step).is_file() for student in students):
         yield "collected before"
         return
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as own:
@@ -97,8 +99,8 @@ def _collected(course: Course, step: str, roster: list[Student]) -> Iterator[str
             digest = sha256(one.file)
             if not submission.is_file() or digest not in (students.get(one.student), sha256(submission)):
                 lines += _put(course, step, one)
-            students[one.student] = digest
-    write_json(record, {"whole": "" if lines else listed, "students": students})
+            students[one.student], names[one.student] = digest, str(one.name)
+    write_json(record, {"whole": "" if lines else listed, "students": students, "names": names})
     yield from map(printable, lines)
 
 
@@ -131,13 +133,18 @@ def _listed(archive: Path, root: Path) -> str:
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-def _taken(record: Path) -> tuple[str, dict[str, str]]:
-    """Return what collected.json has: `_listed`, empty if something was left out, and the digest of each notebook."""
+def names_taken(course: Course, step: str) -> dict[str, str]:
+    """Return what each student's notebook was called in the download that it was taken from."""
+    return _taken(course.root / "downloaded" / step / _COLLECTED)["names"]
+
+
+def _taken(record: Path) -> dict[str, Any]:
+    """Return what collected.json has: `_listed`, empty if something was left out; each notebook's digest and name."""
     try:
         known = json.loads(record.read_bytes())
-        return known["whole"], dict(known["students"])
+        return {"whole": known["whole"], "students": dict(known["students"]), "names": dict(known["names"])}
     except (OSError, ValueError, TypeError, KeyError):
-        return "", {}
+        return {"whole": "", "students": {}, "names": {}}
 
 
 def sort_out(notebooks: dict[PurePosixPath, Path], step: str, roster: list[Student]) -> tuple[list[Handed], list[str]]:
@@ -207,7 +214,7 @@ class Names:
         if not self._listed:
             return replace(one, student=_alone([*name.parts[:-1], stem]))
         for part in name.parts:  # the outermost one that names a student: what lies within is that student's
-            for platform, form in _PLATFORMS.items():
+            for platform, form in PLATFORM_NAMES.items():
                 if (found := form.fullmatch(part)) and (student := self._on(platform, found.groupdict())):
                     return _told(replace(one, student=student), found.groupdict())
             if student := self._plain(stem if part == name.name else part):
@@ -219,7 +226,7 @@ class Names:
         if said.get("canvas") in self._canvas:
             return self._canvas[said["canvas"]]
         words = said["who"].split("_")
-        starts = range(len(words)) if platform == "Blackboard" else range(1)  # there it follows the column's name
+        starts = range(len(words)) if platform == "blackboard" else range(1)  # there it follows the column's name
         return next((known for start in starts if (known := self._known("_".join(words[start:])))), None)
 
     def _plain(self, part: str) -> str | None:

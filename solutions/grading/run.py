@@ -20,9 +20,10 @@ from rich.progress import (
 from helpers.course.steps import BY_NAME
 from helpers.data.datasets import SHARED_SPLITS, load_dataset
 from solutions.checks.core.seed import fresh_seed, use_seed
-from solutions.grading.class_files import PLATFORMS, class_figures, write_class_page, write_export
+from solutions.grading.class_page import class_figures, write_class_page
 from solutions.grading.collector import collect
 from solutions.grading.course import Course
+from solutions.grading.exports import PLATFORMS, write_export
 from solutions.grading.faults import course_faults
 from solutions.grading.grade import TO_GRADE, UNCHANGED, foretold, grade_class
 from solutions.grading.gradebook import Journal, back_up, made_ready
@@ -127,7 +128,7 @@ def _written(course: Course, result: ClassGrades, export: list[str] | None) -> l
     figures = class_figures(course, result.students, result.worth, result.steps)
     files = [write_class_page(course.root, figures)]
     roster = read_roster(course.root) if export else []
-    files += [write_export(name, course.root, result.students, result.worth, roster) for name in export or []]
+    files += [path for name in export or [] for path in write_export(name, course, result, roster)]
     return ["grades.csv", "grades.json", *(path.name for path in files)]
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from helpers.course.steps import COLUMNS
 from solutions.grading.__main__ import main
-from solutions.grading.class_files import write_class_page
+from solutions.grading.class_page import write_class_page
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades, write_grades
 from solutions.grading.regrade import Moved, _table

@@ -27,9 +27,9 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from solutions.grading.__main__ import main
-from solutions.grading.class_files import write_export
 from solutions.grading.course import Course
 from solutions.grading.execute import GradeExecute
+from solutions.grading.exports import write_export
 from solutions.grading.faults import CourseError
 from solutions.grading.layout import ROOT
 from solutions.grading.locks import Gate
@@ -121,7 +121,7 @@ def test_a_step_whose_check_fails_says_why_and_no_zero_is_exported(four: Course)
     student = result.students[0]
     assert re.search("tell your instructor.*no_such_judge", student.notes[0])
     assert student.ungraded == [STEP] and not result.fault
-    assert write_export("canvas", four.root, [student], result.worth, []).read_text().splitlines()[2] == "a,,,a,,,"
+    assert write_export("canvas", four, result, [])[0].read_text().splitlines()[2] == "a,,,a,,,"
 
 
 @pytest.mark.parametrize("failing", ["import no_such_package", "raise PermissionError(13, 'denied')"])

@@ -155,7 +155,7 @@ c.Autograde.autograde_preprocessors = [
             "solutions.grading.run.printable": str,
             "solutions.grading.grades.printable": str,
             "solutions.grading.submissions.printable": str,
-            "solutions.grading.class_files.printable": str,
+            "solutions.grading.class_page.printable": str,
         },
     ),
     "cells": Guard(

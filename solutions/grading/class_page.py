@@ -1,24 +1,14 @@
-"""What a class's grades become: class.html, and files that the gradebooks of Canvas and Moodle import.
-
-class.html is the class at a glance, from its grades and records; no script, nothing loaded from elsewhere.
+"""class.html: the class at a glance, from its grades and records; no script, nothing loaded from elsewhere.
 
 Difficulty and discrimination are those of classical test theory: the share of its points that a claim gave, and the
 correlation of that share with the student's other points of the 100 (item-rest correlation). A claim that others were
 asked gave 0 where a graded step has no record of it.
-
-A platform's file is written by `trtlab grade --export canvas`. Canvas finds a student by the SIS login, Moodle by the
-ID number or the email address, as its import page is told; both are those of students.csv. The total is a column, and
-the bonus, which is worth 0 points in Canvas, so that it can only raise a grade. A total is empty while a person has
-still to give points or a step is not graded; a bonus is empty while an optional step is not graded, and where it is 0.
-Neither platform takes an empty cell for a zero.
 """
 
-import csv
 import datetime
-import io
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +23,10 @@ from solutions.grading.grades import StudentGrades
 from solutions.grading.layout import records_of
 from solutions.grading.outcome import usable_record
 from solutions.grading.step_record import GRADED, StepRecord
-from solutions.grading.submissions import Student
-from solutions.grading.untrusted.text import printable, text_cell
+from solutions.grading.untrusted.text import printable
 
 # Students without whom a correlation says nothing.
 _FEWEST = 5
-_TOTAL = "TensorRT lab"
 
 
 def write_class_page(folder: Path, figures: dict[str, Any]) -> Path:
@@ -124,41 +112,3 @@ def _correlation(values: list[float], rest: list[float]) -> float | None:
     if len(values) < _FEWEST or len(set(values)) == 1 or len(set(rest)) == 1:
         return None
     return statistics.correlation(values, rest)
-
-
-def _canvas(student: Student) -> list[str]:
-    name = ", ".join(part for part in (student.last_name, student.first_name) if part)
-    return [name or student.id, "", "", student.id, ""]
-
-
-# The columns that say who a student is, and what makes them.
-PLATFORMS: dict[str, tuple[list[str], Callable[[Student], list[str]]]] = {
-    "canvas": (["Student", "ID", "SIS User ID", "SIS Login ID", "Section"], _canvas),
-    "moodle": (
-        ["First name", "Last name", "ID number", "Email address"],
-        lambda student: [student.first_name, student.last_name, student.id, student.email],
-    ),
-}
-
-
-def write_export(
-    platform: str, folder: Path, grades: list[StudentGrades], worth: dict[str, float], roster: list[Student]
-) -> Path:
-    """Write grades-<platform>.csv into `folder`, a line a student, and return its path."""
-    known = {student.id: student for student in roster}
-    columns, person = PLATFORMS[platform]
-    rows = [[*columns, _TOTAL, f"{_TOTAL}: bonus"]]
-    if platform == "canvas":
-        most = sum(points for criterion, points in worth.items() if criterion != BONUS)
-        rows.append(["Points Possible", "", "", "", "", f"{most:g}", "0"])
-    rows += [[*person(known.get(row.student, Student(row.student))), *_points(row)] for row in grades]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[text_cell(cell) for cell in row] for row in rows])
-    path = folder / f"grades-{platform}.csv"
-    atomic_write(path, text.getvalue())
-    return path
-
-
-def _points(row: StudentGrades) -> list[str]:
-    total = "" if row.pending or row.lacks(*CRITERIA) else f"{row.total:g}"
-    return [total, "" if row.lacks(BONUS) or not row.points[BONUS] else f"{row.points[BONUS]:g}"]

@@ -1,6 +1,5 @@
-"""The class page and the platforms' files, from records that are written here."""
+"""The class page, from records that are written here."""
 
-import csv
 import re
 import statistics
 from pathlib import Path
@@ -9,12 +8,11 @@ import pytest
 
 from helpers.course.steps import BONUS, CELLS, COLUMNS
 from helpers.tools.files import write_json
-from solutions.grading.class_files import class_figures, write_class_page, write_export
+from solutions.grading.class_page import class_figures, write_class_page
 from solutions.grading.course import Course
 from solutions.grading.grades import StudentGrades
 from solutions.grading.layout import ROOT
 from solutions.grading.step_record import StepRecord
-from solutions.grading.submissions import Student
 
 STEP = "01_export"
 WORTH = dict(zip(COLUMNS, (40.0, 30.0, 15.0, 15.0, 24.0), strict=True))
@@ -43,10 +41,6 @@ def _result(claim: str, points: float, earned: float) -> dict:
     missed = None if earned == points else {"expected": "a square", "found": "nothing", "try_this": ADVICE}
     about = {"claim": claim, "title": f"Claim {claim}", "points": points, "earned": earned, "missed": missed}
     return {**about, "status": "lost" if missed else "kept", "evidence": "", "seconds": 0.1}
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text().splitlines()))
 
 
 def test_difficulty_and_discrimination_of_a_claim(graded: tuple[Course, list[StudentGrades]]) -> None:
@@ -86,21 +80,3 @@ def test_the_page_has_no_script_and_no_markup_of_a_students(
     page = write_class_page(tmp_path, class_figures(*graded, WORTH, [STEP])).read_text()
     assert not {"script", "b", "img", "link"} & set(re.findall(r"<(\w+)", page)) and "default-src 'none'" in page
     assert "multiply &lt;b&gt;x" in page and "median 50 of 100 points" in page
-
-
-def test_what_the_platforms_import(graded: tuple[Course, list[StudentGrades]], tmp_path: Path) -> None:
-    _, grades = graded
-    grades[1].pending = 6.0
-    grades[0].points[BONUS] = 4.5
-    roster = [Student("ann", "Ann", "=Ärger", "ann@example.org")]
-    canvas = _rows(write_export("canvas", tmp_path, grades, WORTH, roster))
-    # Of as many bonus points as are possible Canvas would make a part of the grade.
-    assert [*canvas[0].values()][-2:] == ["100", "0"] and canvas[0]["Student"] == "Points Possible"
-    assert canvas[1] == {
-        **{"Student": "'=Ärger, Ann", "ID": "", "SIS User ID": "", "SIS Login ID": "ann", "Section": ""},
-        **{"TensorRT lab": "90", "TensorRT lab: bonus": "4.5"},
-    }
-    assert [*canvas[2].values()][-2:] == ["", ""]  # points that a person has still to give, and no work for a bonus
-    moodle = _rows(write_export("moodle", tmp_path, grades, WORTH, roster))
-    assert (moodle[0]["Email address"], moodle[0]["TensorRT lab"]) == ("ann@example.org", "90")
-    assert (moodle[4]["ID number"], moodle[4]["TensorRT lab"]) == ("eva", "10")
