@@ -31,6 +31,9 @@ from solutions.grading.untrusted.text import printable
 from solutions.grading.untrusted.timestamps import guard_timestamps
 from trtcpu.errors import EngineError, InputError
 
+# A command that is stopped in the middle of a query says so in one line; SQLAlchemy would log a traceback to stderr.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
+
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Failure|Interrupt)): (.*)$")
 
 

@@ -258,3 +258,10 @@ def test_an_exchange_of_the_system_is_used_where_everybody_can_write(
     assert exchange_folder(tmp_path) == str(tmp_path / ".exchange") and (tmp_path / ".exchange").is_dir()
     (tmp_path / "system").mkdir()
     assert exchange_folder(tmp_path) == str(tmp_path / "system")
+
+
+def test_what_the_database_logs_where_a_command_is_stopped_is_not_shown() -> None:
+    code = 'import logging, solutions.grading.course; logging.getLogger("sqlalchemy.pool").error("a cursor")'
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
