@@ -14,6 +14,7 @@ import hashlib
 import re
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -200,14 +201,19 @@ def _files(root: Path) -> dict[str, bytes]:
         raise InputError("solutions/ has no notebooks; run this in the repository's folder")
     found = {name: root / place for name, place in _ALIKE.items()}
     found |= {path.name: path for path in own.iterdir() if path.is_file()}
-    ours = [path for folder in _FOLDERS for path in (root / folder).rglob("*") if path.is_file()]
-    names = [path.relative_to(root) for path in ours if not path.is_symlink()]
-    found |= {str(name): root / name for name in names if _LEFT_OUT.isdisjoint(name.parts)}
+    found |= {name: root / name for name in archived(root, _FOLDERS)}
     with tempfile.TemporaryDirectory() as folder:
         hand_out(course, Path(folder))
         found |= {f"{HANDOUT}/{path.relative_to(folder)}": path for path in Path(folder).rglob("*.*")}
         files = {name: path.read_bytes() for name, path in found.items()}
     return files | {"pyproject.toml": _student_project((root / "pyproject.toml").read_text()).encode()}
+
+
+def archived(root: Path, folders: Sequence[str], files: Sequence[str] = ()) -> list[str]:
+    """Return the files in these folders, without caches and links, and these files; all relative to `root`."""
+    ours = [path for folder in folders for path in (root / folder).rglob("*") if path.is_file()]
+    names = [path.relative_to(root) for path in ours if not path.is_symlink()]
+    return [*map(str, (name for name in names if _LEFT_OUT.isdisjoint(name.parts))), *files]
 
 
 def _student_project(text: str) -> str:
