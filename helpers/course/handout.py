@@ -25,6 +25,8 @@ from helpers.tools.files import atomic_path, atomic_write
 from trtcpu.errors import InputError, LabError
 
 HANDOUT = ".handout"
+# The id of the cell that fetches the lab in Colab and Kaggle.
+ELSEWHERE = "elsewhere"
 _MARK = "trt_lab"
 
 

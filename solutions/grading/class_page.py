@@ -51,8 +51,9 @@ def class_figures(
 ) -> dict[str, Any]:
     """Return what class.html shows of a graded class, from its grades and the records in autograded/.
 
-    `bins` counts the totals in ten equal parts of the `most` points, and `claims` has the hardest first. `slowest` are
-    (seconds, student, step), and `messages` (how many, step, claim's title, what students were told to try).
+    `rows` has everybody as grades.json does, with None for what is not graded. `bins` counts the totals in ten equal
+    parts of the `most` points, and `claims` has the hardest first. `slowest` are (seconds, student, step), and
+    `messages` (how many, step, claim's title, what students were told to try).
     """
     most = sum(points for criterion, points in worth.items() if criterion != BONUS)
     totals = [row.total for row in grades if not row.lacks(*CRITERIA)]
@@ -64,6 +65,8 @@ def class_figures(
     missed = Counter((record.step, one.title, one.missed["try_this"]) for record, one in results if one.missed)
     return {
         "students": len(grades),
+        "steps": steps,
+        "rows": [row.shown() for row in grades],
         "most": most,
         "median": statistics.median(totals) if totals else 0.0,
         "bins": bins.tolist(),

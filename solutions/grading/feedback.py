@@ -16,6 +16,7 @@ from nbgrader.server_extensions.formgrader.handlers import template_path
 from nbgrader.utils import is_grade, is_solution
 from traitlets.config import Config
 
+from helpers.course.handout import ELSEWHERE
 from helpers.course.steps import ARTIFACTS, CELLS, COLUMNS
 from solutions.checks.core.record import Record
 from solutions.grading.layout import ROOT, artifacts_of, records_of
@@ -54,6 +55,7 @@ def feedback_summary(nb: NotebookNode, resources: dict[str, Any]) -> tuple[Noteb
     """
     about = resources["nbgrader"]
     without_guide(nb)
+    nb.cells = [cell for cell in nb.cells if cell.get("id") != ELSEWHERE]
     for cell in filter(is_test_cell, nb.cells):
         cell.source = re.sub(r"(?ms)^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", "", cell.source).rstrip()
     records = records_of(Path(resources["metadata"]["path"]).resolve().parent)

@@ -24,7 +24,16 @@ import typer
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from helpers.course.handout import HANDOUT, as_handed_out, copy_pictures, keep, mark, notebooks, read_notebook
+from helpers.course.handout import (
+    ELSEWHERE,
+    HANDOUT,
+    as_handed_out,
+    copy_pictures,
+    keep,
+    mark,
+    notebooks,
+    read_notebook,
+)
 from helpers.course.steps import START, STEPS, TABLE
 from helpers.tools.files import atomic_path, atomic_write
 from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
@@ -156,7 +165,7 @@ def _open_elsewhere(notebook: NotebookNode, path: str) -> None:
     notebook.cells[0].source = "\n".join([title, "", link, *rest])
     folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # JupyterLab's word for it, and Colab's
     code = FIRST_CELL.format(bundle=bundle_address(ROOT), folder=BUNDLE)
-    notebook.cells.insert(1, new_code_cell(code, id="elsewhere", metadata=folded))
+    notebook.cells.insert(1, new_code_cell(code, id=ELSEWHERE, metadata=folded))
 
 
 def with_tables(page: str, text: str) -> str:

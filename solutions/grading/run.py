@@ -30,7 +30,7 @@ from solutions.grading.gradebook import Journal, back_up, made_ready
 from solutions.grading.grades import ClassGrades, check_worth, rebuilt, table, write_grades
 from solutions.grading.locks import course_lock
 from solutions.grading.scratch import remove_left_over
-from solutions.grading.submissions import Submission, chosen_part, enrol, find_submissions, read_roster
+from solutions.grading.submissions import Submission, chosen_part, enrol, find_submissions, note_strangers, read_roster
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.pool import HERE, Pool, chosen_pool
 from solutions.sandbox import chosen
@@ -134,6 +134,7 @@ def _written(course: Course, result: ClassGrades, export: list[str] | None) -> l
 
 def _foretold(course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Say) -> None:
     everybody = find_submissions(course, course.graded)
+    note_strangers(read_roster(course.root), everybody)
     submissions, _ = chosen_part(everybody, course.graded, students, steps)
     count = 0
     for submission in submissions:

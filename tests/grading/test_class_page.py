@@ -34,7 +34,7 @@ def _graded(root: Path, cell: str, results: list[list[dict]]) -> tuple[Course, l
         StepRecord(name, step, seconds=10.0 * number).write(course.autograded(name))
         write_json(course.autograded(name) / "records" / f"{cell}.json", {**about, "results": own})
     points = {name: dict.fromkeys(COLUMNS, 0.0) | {"correctness": total} for name, total in TOTALS.items()}
-    return course, [StudentGrades(name, points[name]) for name in TOTALS]
+    return course, [StudentGrades(name, points[name], absent=[step]) for name in TOTALS]
 
 
 def _result(claim: str, points: float, earned: float) -> dict:
@@ -80,3 +80,4 @@ def test_the_page_has_no_script_and_no_markup_of_a_students(
     page = write_class_page(tmp_path, class_figures(*graded, WORTH, [STEP])).read_text()
     assert not {"script", "b", "img", "link"} & set(re.findall(r"<(\w+)", page)) and "default-src 'none'" in page
     assert "multiply &lt;b&gt;x" in page and "median 50 of 100 points" in page
+    assert re.search(r'<td class="word">ben</td><td>–</td>\s*<td></td><td>70</td>', page)

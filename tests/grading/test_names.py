@@ -53,7 +53,16 @@ def test_names_are_one_line_of_grades_csv_and_of_class_html(tmp_path: Path) -> N
     write_grades(tmp_path, [row], dict.fromkeys(COLUMNS, 5.0), [STEP])
     head, line = csv.reader((tmp_path / "grades.csv").read_text().splitlines())
     assert line[-1] == f"missing, but there is {SHOWN}"
-    figures = {"students": 1, "most": 5.0, "median": 0.0, "bins": [1], "claims": [], "slowest": []}
+    figures = {
+        "students": 1,
+        "steps": [STEP],
+        "rows": [row.shown()],
+        "most": 5.0,
+        "median": 0.0,
+        "bins": [1],
+        "claims": [],
+        "slowest": [],
+    }
     page = write_class_page(tmp_path, {**figures, "messages": [(1, STEP, "title", FORGED)]})
     assert SHOWN in page.read_text()
 
