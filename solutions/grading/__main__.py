@@ -18,7 +18,7 @@ def main(
     scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask, tcp://…:8786.")] = "",
     slurm: Annotated[
         bool,
-        typer.Option("--slurm", help="Grade in this SLURM job, under srun; it will leave, see docs/instructor.md."),
+        typer.Option("--slurm", help="Grade in this SLURM job, under srun; it will leave, see docs/grading.md."),
     ] = False,
     resume: Annotated[
         bool, typer.Option("--resume/--again", help="Leave what was graded from the same files, or grade it again.")
