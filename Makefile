@@ -30,7 +30,6 @@ help:
 	@echo "make labs          the students' notebooks, made from the solutions  → labs/"
 	@echo "make step          a new optional step that works at once, its example to be replaced (NAME=17_padding)  → solutions/17_padding/"
 	@echo "make release       what students get  → dist/trt-lab-student.zip (STRICT=1: refuses where solutions/ has outputs of other code)"
-	@echo "make gradescope    Gradescope's autograder of a step (STEP=01_export)  → dist/gradescope-01_export.zip"
 	@echo "make grade         collects, autogrades and writes feedback for submitted/  → grades.csv, class.html (JOBS=2: at a time; AGAIN=1: all again; SEED=7: on an earlier run's inputs; WAIT=1; REBUILD=1: from the records alone; UNSAFE=1: without a sandbox where none works)"
 	@echo "make formgrader    nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make site          solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
