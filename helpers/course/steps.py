@@ -320,6 +320,9 @@ def taught(term: Term) -> tuple[Step, ...]:
     return steps
 
 
+LAB = tuple(step.name for step in _LAB)
+"""All steps of the lab, also those that this course does not have."""
+
 TABLE = taught(TERM)
 BY_NAME = {step.name: step for step in TABLE}
 NOTEBOOKS = tuple(BY_NAME)
@@ -334,8 +337,8 @@ CHAPTERS = tuple(step.name for step in TABLE if not step.points)
 
 GRADED = STEPS + OPTIONAL
 
-ARTIFACTS = {name: step.name for step in TABLE for name in step.makes}
-"""Every file that a step hands on, and the step that makes it."""
+ARTIFACTS = {name: step.name for step in _LAB for name in step.makes}
+"""Every file that a step of the lab hands on, and the step that makes it; the reference lends what is not taught."""
 
 CELLS = {name: replace(cell, step=step.name) for step in TABLE for name, cell in step.cells.items()}
 """Every graded cell by its nbgrader grade_id."""

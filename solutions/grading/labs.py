@@ -34,7 +34,7 @@ from helpers.course.handout import (
     notebooks,
     read_notebook,
 )
-from helpers.course.steps import START, STEPS, TABLE
+from helpers.course.steps import LAB, START, STEPS, TABLE
 from helpers.tools.files import atomic_path, atomic_write
 from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
 from solutions.grading.course import Course
@@ -115,7 +115,7 @@ def make_labs(course: Course, target: Path) -> Path | None:
     Raises:
         InputError: a step could not be made, would show what students must not see, or what lies there is no notebook.
     """
-    places = [target / name for name in notebooks()]
+    places = [target / name for name in notebooks(LAB)]
     worked_in = [path for path in places if path.is_file() and not as_handed_out(path)]
     with tempfile.TemporaryDirectory() as folder:
         hand_out(course, Path(folder))
