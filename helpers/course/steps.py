@@ -308,16 +308,20 @@ def taught(term: Term) -> tuple[Step, ...]:
             raise InputError(f"{FILE}: the lab has no {kind} {unknown[0]!r}; it has {', '.join(known)}")
     if nothing := [name for name, points in term.points.items() if not points]:
         raise InputError(f"{FILE}: the cell {nothing[0]} would have no points; leave out its step instead")
-    given = {name: replace(cell, points=term.points.get(name, cell.points)) for name, cell in cells.items()}
-    steps = tuple(
-        replace(step, cells={name: given[name] for name in step.cells})
-        for step in _LAB
-        if not term.steps or step.name in term.steps
-    )
+    steps = tuple(_worth(step, term) for step in _LAB if not term.steps or step.name in term.steps)
     total = sum(step.points for step in steps if not step.optional)
     if term.total and abs(total - term.total) > 1e-6:
         raise InputError(f"{FILE}: the points of the steps sum to {total:g}, not to the total of {term.total:g}")
     return steps
+
+
+def _worth(step: Step, term: Term) -> Step:
+    """Return the step with the points that the course gives."""
+    cells = {
+        name: replace(cell, step=step.name, points=term.points.get(name, cell.points))
+        for name, cell in step.cells.items()
+    }
+    return replace(step, cells=cells)
 
 
 LAB = tuple(step.name for step in _LAB)
@@ -340,8 +344,8 @@ GRADED = STEPS + OPTIONAL
 ARTIFACTS = {name: step.name for step in _LAB for name in step.makes}
 """Every file that a step of the lab hands on, and the step that makes it; the reference lends what is not taught."""
 
-CELLS = {name: replace(cell, step=step.name) for step in TABLE for name, cell in step.cells.items()}
-"""Every graded cell by its nbgrader grade_id."""
+CELLS = {name: cell for step in _LAB for name, cell in _worth(step, TERM).cells.items()}
+"""Every graded cell of the lab by its nbgrader grade_id."""
 
 START = "00_start.ipynb"
 """The notebook that `make jupyter` opens; it is no step."""

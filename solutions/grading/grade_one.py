@@ -40,7 +40,8 @@ def step_of(path: Path) -> str:
         InputError: it has no graded cell of the lab, or cannot be read.
     """
     check_notebook_file(path)
-    found = [CELLS[name].step for cell in read_notebook(path).cells if (name := cell_name(cell)) in CELLS]
+    names = map(cell_name, read_notebook(path).cells)
+    found = [CELLS[name].step for name in names if name in CELLS and CELLS[name].step in GRADED]
     if not found:
         raise InputError(f"{path} has no graded cell of the lab: is it one of {', '.join(GRADED)}?")
     return max(dict.fromkeys(found), key=found.count)
